@@ -6,7 +6,7 @@ import { tenantOf, type Mode } from './tenant.ts'
 
 export { SCOPES, type Scope } from './key-store.ts'
 
-/** Who a request comes from. */
+/** The owner of the API key of a request. */
 export type Caller = {
   readonly org: string
   readonly tenant: string
@@ -25,15 +25,15 @@ export type NewKey = {
   readonly expiresAtMs?: number
 }
 
-/** The one time a secret is shown. */
-export type MadeKey = { readonly id: string, readonly secret: string }
+/** A new key; its secret is shown only once. */
+export type CreatedKey = { readonly id: string, readonly secret: string }
 
-/** A key as it may be shown: never the secret. */
+/** A key without its secret and hash. */
 export type KeySummary = Omit<KeyRecord, 'orgId' | 'hash'>
 
 export type ApiKeys = ReturnType<typeof createApiKeys>
 
-/** A revoked key works no longer than this. */
+/** Maximum time that a revoked key still works. */
 const CACHE_MS = 1_000
 const CACHED_KEYS = 10_000
 const LAST_USED_EVERY_MS = 60_000
@@ -41,24 +41,24 @@ const LAST_USED_EVERY_MS = 60_000
 /** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
 export function createApiKeys (redis: Redis, now: () => number = Date.now) {
   const deps: KeyDeps = { store: createKeyStore(redis), records: recordCache(), now }
-  const noted = new LRUCache<string, number>({ max: CACHED_KEYS })
+  const usedAt = new LRUCache<string, number>({ max: CACHED_KEYS })
 
   return {
     create: (key: NewKey) => createKey(deps, key),
 
-    /** Ends a key at once (seen everywhere within a second); false when there is no such key. */
+    /** Revokes a key, everywhere within a second; false if it does not exist. */
     revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
 
-    /** Whose key a secret is; the secret itself goes nowhere. Asks Redis at most once a second. */
+    /** Finds the owner of a secret. Reads Redis at most once a second; stores no secret. */
     async findKey (secret: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
       const record = await recordOf(deps, hash)
       if (record === undefined) return { kind: 'invalid' }
-      const why = endOf(record, now())
-      if (why !== undefined) return { kind: why }
-      noteUse(deps, noted, record)
+      const reason = inactiveReason(record, now())
+      if (reason !== undefined) return { kind: reason }
+      recordUse(deps, usedAt, record)
       return { kind: 'ok', key: callerOf(record) }
     },
 
@@ -69,13 +69,13 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
     },
 
     /**
-     * Makes a key like an old one, which goes on working for `graceMs`. A key that expires gets a
-     * successor that lasts as long from now. Returns undefined when there is no such key, or when
-     * it is revoked or expired.
+     * Creates a key like an old one, which stays valid for `graceMs`. The successor of a key that
+     * expires has the same lifetime. Returns undefined if the key does not exist, or is revoked or
+     * expired.
      */
-    async roll (orgId: string, keyId: string, graceMs: number): Promise<MadeKey | undefined> {
+    async roll (orgId: string, keyId: string, graceMs: number): Promise<CreatedKey | undefined> {
       const old = await recordById(deps.store, orgId, keyId)
-      if (old === undefined || endOf(old, now()) !== undefined) return undefined
+      if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
       const { mode, scopes, createdAtMs, expiresAtMs } = old
       const fresh = await createKey(deps, {
         orgId,
@@ -93,10 +93,10 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
 const recordCache = () =>
   new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
 
-/** What work on keys is done with. */
+/** The dependencies of key operations. */
 type KeyDeps = {
   readonly store: KeyStore
-  /** Keys as they were when last read. */
+  /** Cache of keys. */
   readonly records: ReturnType<typeof recordCache>
   readonly now: () => number
 }
@@ -113,7 +113,7 @@ async function recordById (store: KeyStore, orgId: string, keyId: string) {
   return (await store.list(orgId)).find(record => record.id === keyId)
 }
 
-async function createKey ({ store, now }: KeyDeps, key: NewKey): Promise<MadeKey> {
+async function createKey ({ store, now }: KeyDeps, key: NewKey): Promise<CreatedKey> {
   const secret = newSecret(key.mode)
   const id = await store.add({
     ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
@@ -131,23 +131,23 @@ async function revokeKey (
   return true
 }
 
-function noteUse (
-  { store, now }: KeyDeps, noted: LRUCache<string, number>, record: KeyRecord
+function recordUse (
+  { store, now }: KeyDeps, usedAt: LRUCache<string, number>, record: KeyRecord
 ): void {
-  const last = noted.get(record.hash) ?? record.lastUsedAtMs
+  const last = usedAt.get(record.hash) ?? record.lastUsedAtMs
   if (now() - last < LAST_USED_EVERY_MS) return
-  noted.set(record.hash, now())
-  // Nobody waits for this, and a lost note is made again a minute later.
-  store.noteUse(record.hash, now()).catch(() => noted.delete(record.hash))
+  usedAt.set(record.hash, now())
+  // Not awaited; a lost update is repeated a minute later.
+  store.recordUse(record.hash, now()).catch(() => usedAt.delete(record.hash))
 }
 
-/** Why a key works no more; undefined while it does. */
-function endOf (record: KeyRecord, nowMs: number): 'revoked' | 'expired' | undefined {
+/** Why a key is not valid; undefined if it is. */
+function inactiveReason (record: KeyRecord, nowMs: number): 'revoked' | 'expired' | undefined {
   if (record.revokedAtMs !== 0) return 'revoked'
   return record.expiresAtMs !== 0 && record.expiresAtMs <= nowMs ? 'expired' : undefined
 }
 
-/** A grace never lengthens the life of a key that was to expire earlier. */
+/** The grace period never extends the life of a key that expires earlier. */
 function graceEndMs (old: KeyRecord, endsAtMs: number): number {
   return old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
 }

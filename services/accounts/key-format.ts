@@ -7,7 +7,7 @@ const RANDOM_CHARACTERS = 30
 const CHECKSUM_CHARACTERS = 6
 const LAYOUT = /^(vj_(live|test)_[0-9A-Za-z]{30})([0-9A-Za-z]{6})$/
 
-/** A new secret of 178 random bits; `randomInt` draws without bias. */
+/** Creates a secret of 178 random bits; `randomInt` is unbiased. */
 export function newSecret (mode: Mode): string {
   const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)])
   const body = `vj_${mode}_${random.join('')}`
@@ -15,15 +15,15 @@ export function newSecret (mode: Mode): string {
 }
 
 /**
- * Whether a text can be a key at all: layout and checksum. Garbage is refused without asking the
- * store, and secret scanners know a real key from a look-alike.
+ * Checks the layout and checksum of a key. Rejects garbage without a read of the store, and lets
+ * secret scanners recognize keys.
  */
 export function isWellFormed (secret: string): boolean {
   const match = LAYOUT.exec(secret)
   return match !== null && checksum(match[1] ?? '') === match[3]
 }
 
-/** What is stored of a key. A fast hash is enough, since a key can't be guessed. */
+/** The stored hash of a key. A fast hash is enough, as a key cannot be guessed. */
 export function hashOf (secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { createAccountRecords, keysOfOrganization } from './records.ts'
 import { isMode, type Mode } from './tenant.ts'
 
-/** What a key may be allowed to do: create jobs, read jobs and results. */
+/** The permissions of keys: create jobs, read jobs and results. */
 export const SCOPES = ['jobs:write', 'jobs:read'] as const
 
 export type Scope = typeof SCOPES[number]
@@ -28,11 +28,11 @@ export type KeyStore = ReturnType<typeof createKeyStore>
 
 const keyOf = (hash: string) => `key:${hash}`
 
-/** Redis' side of the keys: a hash `key:<sha256>` each, listed by organization. */
+/** The keys in Redis: a hash `key:<sha256>` each, listed by organization. */
 export function createKeyStore (redis: Redis) {
   const records = createAccountRecords(redis)
   return {
-    /** @throws AccountsRecoveringError while a change of the key may be lost. */
+    /** @throws AccountsRecoveringError while a change of the key may be missing. */
     read: async (hash: string): Promise<KeyRecord | undefined> =>
       recordOf(hash, (await records.readCurrent(keyOf(hash)))?.fields ?? {}),
 
@@ -55,8 +55,8 @@ export function createKeyStore (redis: Redis) {
       await records.change({ name: keyOf(hash), fields })
     },
 
-    /** Notes when a key was used, which is no change of it. */
-    async noteUse (hash: string, nowMs: number): Promise<void> {
+    /** Records the last use of a key, which does not change its revision. */
+    async recordUse (hash: string, nowMs: number): Promise<void> {
       await redis.hset(keyOf(hash), { lastUsedAt: String(nowMs) })
     },
 

@@ -29,7 +29,7 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
   return {
     find: (orgId: string) => find(records, orgId),
 
-    /** Makes an organization with both its tenants, without keys and without money. */
+    /** Creates an organization with both its tenants, without keys and money. */
     async create (name: string): Promise<Organization> {
       const id = `org_${ulid(now()).toLowerCase()}`
       const createdAtMs = now()
@@ -38,7 +38,7 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
       return { id, name, createdAtMs, policy: DEFAULT_POLICY }
     },
 
-    /** Changes what it may. Throws RangeError for a value that no policy may have. */
+    /** Changes its policy. Throws RangeError for a value out of range. */
     async setPolicy (orgId: string, change: PolicyChange): Promise<void> {
       await records.change({ name: keyOf(orgId), fields: fieldsOfPolicy(change) })
       policies.forget(orgId)
@@ -48,18 +48,18 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
     policy: async (tenant: string): Promise<Policy> => await policies.read(partsOf(tenant).orgId),
 
     /**
-     * The same as far as it is known; it is read for the next time. What is no name of a tenant
-     * may what all may.
+     * The last known policy, without waiting; refreshes it in the background. A text that names no
+     * tenant gets the default.
      */
-    policyNow: (tenant: string): Policy =>
+    cachedPolicy: (tenant: string): Policy =>
       isTenant(tenant) ? policies.now(partsOf(tenant).orgId) : DEFAULT_POLICY,
 
-    /** The same of an organization. */
-    orgPolicyNow: policies.now,
+    /** The last known policy of an organization, likewise. */
+    cachedOrgPolicy: policies.now,
   }
 }
 
-/** Policies as they were when last read, by organization. */
+/** A cache of policies by organization. */
 function createPolicies (redis: Redis, now: () => number) {
   const known = new LRUCache<string, { readonly readAtMs: number, readonly policy: Policy }>({
     max: CACHED_POLICIES,
@@ -80,7 +80,7 @@ function createPolicies (redis: Redis, now: () => number) {
       const policy = known.get(orgId)?.policy ?? DEFAULT_POLICY
       if (fresh(orgId) === undefined) {
         known.set(orgId, { readAtMs: now(), policy })
-        // Until it can be read, what was known of it holds.
+        // After a failure the last known policy stays in force.
         load(orgId).catch(() => {})
       }
       return policy

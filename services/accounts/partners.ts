@@ -5,7 +5,7 @@ import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
-/** Who sends contacts in bulk through topics of its own. */
+/** A customer that sends contacts in bulk through its own topics. */
 export type Partner = {
   readonly name: string
   readonly orgId: string
@@ -15,15 +15,15 @@ export type Partner = {
   readonly pricesMicros: Readonly<Record<string, number>>
   readonly partitions: number
   readonly createdAtMs: number
-  /** 0 while its contacts are taken. */
+  /** 0 while it is active. */
   readonly revokedAtMs: number
-  /** The oldest first; the newest one does not expire. */
+  /** Oldest first; the newest one does not expire. */
   readonly keys: readonly PartnerKey[]
 }
 
-/** A partner's key without the key. */
+/** The metadata of a partner's key. */
 export type PartnerKey = {
-  /** 8 hexadecimal digits, which every seal of the key carries. */
+  /** 8 hexadecimal digits, part of every seal by the key. */
   readonly id: string
   readonly createdAtMs: number
   /** 0: never. */
@@ -32,7 +32,7 @@ export type PartnerKey = {
 
 export type NewPartner =
   Pick<Partner, 'name' | 'orgId' | 'mode' | 'pricesMicros' | 'partitions'> & {
-    /** True for a name that was made by chance. */
+    /** True for a random name. */
     readonly random?: boolean
   }
 
@@ -50,18 +50,18 @@ type Context = Options & { readonly now: () => number, readonly records: Account
 
 const KEY_BYTES = 32
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
-const placeOf = (name: string) => `partner:${name}`
+const keyOf = (name: string) => `partner:${name}`
 const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
 
 /**
- * The registered partners of bulk feeds, in Redis as `partner:<name>`, their keys sealed by the
- * ring. A name is never used twice: what its topics hold belongs to the first who had it.
+ * The registered partners of bulk feeds, in Redis as `partner:<name>`, their keys wrapped by the
+ * ring. A name is never reused, as its topics hold data of its first owner.
  */
 export function createPartners ({ redis, ring, now = Date.now }: Options) {
   const context = { redis, ring, now, records: createAccountRecords(redis) }
   const read = async (name: string) => (await readStored(context, name))?.stored
   return {
-    /** Registers a partner; its key is shown here and never again. Undefined: the name is taken. */
+    /** Registers a partner; its key is shown only here. Undefined if the name is taken. */
     async create (
       { random = false, ...partner }: NewPartner
     ): Promise<{ readonly key: string } | undefined> {
@@ -73,12 +73,12 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
     },
 
     /**
-     * Makes a new key, which is shown here and never again; the others expire after `graceMs` at
-     * the latest. Undefined: there is no such partner.
+     * Creates a new key, which is shown only here; the others expire after `graceMs` at the latest.
+     * Undefined if the partner does not exist.
      */
     rotate: (name: string, graceMs: number) => rotateKey(context, name, graceMs),
 
-    /** Takes no more contacts of a partner; results under way still reach it. */
+    /** Stops accepting contacts of a partner; pending results are still delivered. */
     async revoke (name: string): Promise<boolean> {
       const after = await change(context, name, stored =>
         ({ ...stored, revokedAtMs: stored.revokedAtMs || now() }))
@@ -89,20 +89,20 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
     async list (): Promise<Partner[]> {
       const names = await redis.smembers(PARTNERS_KEY)
       const found = await Promise.all(names.toSorted().map(read))
-      return found.flatMap(stored => stored === undefined ? [] : [shown(stored, now())])
+      return found.flatMap(stored => stored === undefined ? [] : [partnerOf(stored, now())])
     },
 
     async find (name: string): Promise<Partner | undefined> {
       const stored = await read(name)
-      return stored === undefined ? undefined : shown(stored, now())
+      return stored === undefined ? undefined : partnerOf(stored, now())
     },
 
-    /** The partners' keys as the ring wraps them. */
+    /** The wrapped keys of all partners. */
     wrapped: () => wrappedKeys(context),
 
     /**
-     * The keys that have not expired, the oldest first. Each opens contacts, and the oldest seals
-     * results: a program that knows no newer key can read them until its own one expires.
+     * The keys that have not expired, oldest first. Each opens contacts. The oldest seals results,
+     * so that clients without the newer keys can read them until their key expires.
      */
     async keysOf (name: string): Promise<PartnerKeys | undefined> {
       const stored = await read(name)
@@ -118,7 +118,7 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
 /** At least one. */
 export type PartnerKeys = readonly [oldest: Buffer, ...newer: Buffer[]]
 
-/** Throws RangeError for a name that can't be part of a topic's name. */
+/** Throws RangeError for a name that is not valid in the name of a topic. */
 export function checkName (name: string): void {
   if (NAME.test(name)) return
   throw new RangeError('A partner is named by 1 to 63 small letters, digits and dashes, and does ' +
@@ -151,11 +151,11 @@ function unexpired ({ keys }: Stored, nowMs: number): readonly StoredKey[] {
   return keys.filter(({ expiresAtMs }) => expiresAtMs === 0 || expiresAtMs > nowMs)
 }
 
-/** A key that expires earlier already keeps its end. */
+/** Keeps the expiry of a key that expires earlier. */
 const endingAt = (endsAtMs: number) => (key: StoredKey): StoredKey =>
   ({ ...key, expiresAtMs: Math.min(key.expiresAtMs || Infinity, endsAtMs) })
 
-/** Changes a registration, however many others change it at the same time; undefined: no such. */
+/** Changes a registration with optimistic locking; undefined if it does not exist. */
 async function change (
   context: Context, name: string, changed: (stored: Stored) => Stored
 ): Promise<Stored | undefined> {
@@ -167,13 +167,13 @@ async function change (
   }
 }
 
-/** Resolves to false when the registration has another revision meanwhile. */
+/** Resolves to false if the registration has another revision by now. */
 function write (
   { records }: Context, stored: Stored,
   how: { readonly from: number, readonly random?: boolean }
 ): Promise<boolean> {
   const fields = { registration: JSON.stringify(stored) }
-  return records.change({ ...how, name: placeOf(stored.name), fields })
+  return records.change({ ...how, name: keyOf(stored.name), fields })
 }
 
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {
@@ -189,7 +189,7 @@ async function wrappedKeys (context: Context): Promise<Wrapped[]> {
   return found.flat()
 }
 
-/** Resolves to false for a key that was changed or removed meanwhile. */
+/** Resolves to false if the key was changed or removed by now. */
 async function replaceKey (
   context: Context,
   { name, wrapped, fresh }:
@@ -206,7 +206,7 @@ async function replaceKey (
 async function readStored (
   { records }: Context, name: string
 ): Promise<{ readonly revision: number, readonly stored: Stored } | undefined> {
-  const { revision = 0, fields = {} } = await records.read(placeOf(name)) ?? {}
+  const { revision = 0, fields = {} } = await records.read(keyOf(name)) ?? {}
   const text = fields['registration']
   return text === undefined ? undefined : { revision, stored: JSON.parse(text) as Stored }
 }
@@ -215,7 +215,7 @@ function withoutKey ({ wrapped: _wrapped, ...key }: StoredKey): PartnerKey {
   return key
 }
 
-function shown (stored: Stored, nowMs: number): Partner {
+function partnerOf (stored: Stored, nowMs: number): Partner {
   if (!isMode(stored.mode)) throw new Error(`partner ${stored.name} has no mode`)
   const keys = unexpired(stored, nowMs).map(withoutKey)
   return { ...stored, tenant: tenantOf(stored.orgId, stored.mode), keys }

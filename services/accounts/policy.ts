@@ -1,8 +1,8 @@
-/** What an organization may; what is left out is as the service is configured. */
+/** The limits of an organization; the configuration applies where one is undefined. */
 export type Policy = {
-  /** How old a record may be, in days, and still answer for this organization; 0 is never. */
+  /** Maximum age of a cached record, in days; 0 disables the cache for this organization. */
   readonly freshnessDays: number
-  /** How much of a busy stage it gets, as a multiple of what others get. */
+  /** Share of a busy stage, as a multiple of the default share. */
   readonly weight: number
   /** Jobs with fresh rows at a time, of each of its tenants. */
   readonly activeJobs?: number
@@ -12,50 +12,50 @@ export type Policy = {
   readonly gets?: number
 }
 
-/** No policy makes a record usable for longer; the public interface promises it. */
+/** Maximum of every policy, as the public API promises. */
 export const MAX_FRESHNESS_DAYS = 90
 
 export const DEFAULT_POLICY: Policy = { freshnessDays: MAX_FRESHNESS_DAYS, weight: 1 }
 
-type Range = { readonly least: number, readonly most: number }
+type Range = { readonly min: number, readonly max: number }
 
 const MAX_REQUESTS = 1_000_000
 
-/** What a policy may be, by name. */
+/** The allowed range of each field. */
 export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
-  freshnessDays: { least: 0, most: MAX_FRESHNESS_DAYS },
-  weight: { least: 1, most: 100 },
-  activeJobs: { least: 1, most: 10_000 },
-  postBurst: { least: 1, most: MAX_REQUESTS },
-  postSustained: { least: 1, most: MAX_REQUESTS },
-  gets: { least: 1, most: MAX_REQUESTS },
+  freshnessDays: { min: 0, max: MAX_FRESHNESS_DAYS },
+  weight: { min: 1, max: 100 },
+  activeJobs: { min: 1, max: 10_000 },
+  postBurst: { min: 1, max: MAX_REQUESTS },
+  postSustained: { min: 1, max: MAX_REQUESTS },
+  gets: { min: 1, max: MAX_REQUESTS },
 }
 
-/** New values by name; `default` takes one back to what is configured. */
+/** New values by name; `default` resets one to the configuration. */
 export type PolicyChange = { readonly [Name in keyof Policy]?: number | 'default' }
 
 const NAMES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
 
 /**
  * The stored fields of a change.
- * @throws RangeError for a value that no policy may have.
+ * @throws RangeError for a value out of range.
  */
 export function fieldsOfPolicy (change: PolicyChange): Readonly<Record<string, string>> {
   return Object.fromEntries(NAMES.flatMap(name => {
     const value = change[name]
     if (value === undefined) return []
     if (value === 'default') return [[name, '']]
-    const { least, most } = POLICY_RANGES[name]
-    if (Number.isInteger(value) && value >= least && value <= most) return [[name, String(value)]]
-    throw new RangeError(`${name} is a whole number from ${least} to ${most}, or default.`)
+    const { min, max } = POLICY_RANGES[name]
+    if (Number.isInteger(value) && value >= min && value <= max) return [[name, String(value)]]
+    throw new RangeError(`${name} is a whole number from ${min} to ${max}, or default.`)
   }))
 }
 
-/** The policy that stored fields say, within what a policy may be. */
+/** The policy in stored fields, clamped to the allowed ranges. */
 export function policyOf (fields: Readonly<Record<string, string | undefined>>): Policy {
   const set = NAMES.flatMap(name => {
-    const { least, most } = POLICY_RANGES[name]
-    const value = Math.min(Math.max(Number(fields[name]), least), most)
+    const { min, max } = POLICY_RANGES[name]
+    const value = Math.min(Math.max(Number(fields[name]), min), max)
     return fields[name] === '' || Number.isNaN(value) ? [] : [[name, value] as const]
   })
   return { ...DEFAULT_POLICY, ...Object.fromEntries(set) }

@@ -5,8 +5,8 @@ import { sleep, retry } from '../platform/retry.ts'
 import { MODES, tenantOf } from './tenant.ts'
 
 /**
- * An organization, API key or partner as Redis has it: a hash, whose field `revision` grows with
- * every change. `org:<id>`, `key:<sha256>` and `partner:<name>` are the names.
+ * A stored organization, API key or partner: a Redis hash named `org:<id>`, `key:<sha256>` or
+ * `partner:<name>`. Its field `revision` grows with every change.
  */
 export type AccountRecord = {
   readonly revision: number
@@ -17,20 +17,20 @@ export type AccountRecords = ReturnType<typeof createAccountRecords>
 
 /** Set of the names of all account records. */
 export const ACCOUNTS_KEY = 'accounts'
-/** Set of the names whose last change is not known to be in the topic `accounts`. */
+/** Set of the names whose last change the topic `accounts` has not acknowledged. */
 export const ACCOUNTS_OUTBOX_KEY = 'accounts:outbox'
 /** String: the run of the server in which the records were compared with the topic. */
 export const ACCOUNTS_RUN_KEY = 'accounts:run'
 /** Set of the names of all partners. */
 export const PARTNERS_KEY = 'partners'
-/** Sorted set of the hashes of an organization's API keys, by the time they were made. */
+/** Sorted set of the hashes of an organization's API keys, by creation time. */
 export const keysOfOrganization = (orgId: string) => `org:${orgId}:keys`
 
-/** Redis has just started and may lack changes of accounts: wait and try again. */
+/** Redis has just started and may lack changes of accounts: retry later. */
 export class AccountsRecoveringError extends InfrastructureError {
   constructor (name: string, cause?: unknown) {
-    super(`${name} is not compared with the topic accounts in this run of Redis: ` +
-      'the leading ledger does that first; try again', { cause })
+    super(`${name} is not yet compared with the topic accounts in this run of Redis; ` +
+      'retry when the leading ledger has done that', { cause })
   }
 }
 
@@ -42,23 +42,23 @@ const MAX_PAUSE_MS = 2_000
 const RUN = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
 
 /**
- * A record counts once it was compared with the topic in this run of the server, or was made in it
- * under a name that nobody can have heard of before.
+ * A record is current if it was compared with the topic in this run of the server, or created in it
+ * under a random name, which cannot have an older record.
  */
 const READ = `
 local run = ${RUN}
 local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
 return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
 
-/** ARGV: the revision before or '', whether the name was made by chance, then the fields. */
+/** ARGV: the expected revision or '', 1 for a random name, then fields and values. */
 const CHANGE = `
 local run = ${RUN}
-local held = redis.call('HMGET', KEYS[1], 'revision', 'madeIn')
-local isNew = ARGV[2] == '1' and not held[1]
-if not isNew and held[2] ~= run and redis.call('GET', KEYS[4]) ~= run then
+local current = redis.call('HMGET', KEYS[1], 'revision', 'madeIn')
+local isNew = ARGV[2] == '1' and not current[1]
+if not isNew and current[2] ~= run and redis.call('GET', KEYS[4]) ~= run then
   return redis.error_reply('RECOVERING the accounts are compared with their topic')
 end
-if ARGV[1] ~= '' and ARGV[1] ~= (held[1] or '0') then
+if ARGV[1] ~= '' and ARGV[1] ~= (current[1] or '0') then
   return 0
 end
 if isNew then
@@ -73,36 +73,36 @@ return 1`
 type Change = {
   readonly name: string
   readonly fields: Readonly<Record<string, string>>
-  /** The change is made only of this revision; 0: there is no such record. */
+  /** The expected revision; 0 if the record must not exist. */
   readonly from?: number
-  /** True for a new record whose name was made by chance. */
+  /** True for a new record with a random name. */
   readonly random?: boolean
 }
 
 /**
- * Every change of an account goes through here: with it, in one script, the record's revision grows
- * and its name goes to the outbox, from which `ledger` ships it to the topic `accounts`.
+ * The store of account records. One script makes a change, increments the revision of the record
+ * and adds its name to the outbox, from which `ledger` ships it to the topic `accounts`.
  */
 export function createAccountRecords (redis: Redis) {
   const readCurrent = script(redis, { name: 'read-account', source: READ, numberOfKeys: 2 })
   const change = script(redis, { name: 'change-account', source: CHANGE, numberOfKeys: 4 })
   const write = async ({ name, fields, from, random = false }: Change): Promise<boolean> => {
     const keys = [name, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY]
-    const given = [String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
+    const args = [String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
     try {
-      return await change(keys, given) === 1
+      return await change(keys, args) === 1
     } catch (error) {
       const isRecovering = error instanceof Error && error.message.startsWith('RECOVERING')
       throw isRecovering ? new AccountsRecoveringError(name, error) : error
     }
   }
   return {
-    /** The record; undefined where there is none. */
+    /** The record; undefined if it does not exist. */
     read: async (name: string): Promise<AccountRecord | undefined> =>
       recordOf(await redis.hgetall(name)),
 
     /**
-     * The record, without any doubt that a change of it was lost.
+     * The record, if no change of it can be missing.
      * @throws AccountsRecoveringError until `ledger` has compared it with the topic.
      */
     readCurrent: async (name: string): Promise<AccountRecord | undefined> => {
@@ -114,11 +114,11 @@ export function createAccountRecords (redis: Redis) {
     },
 
     /**
-     * Changes fields of a record, or makes it; false when its revision is not the expected one.
-     * @throws AccountsRecoveringError when `ledger` has not compared it for some seconds.
+     * Changes fields of a record, or creates it; false if its revision is not the expected one.
+     * @throws AccountsRecoveringError if `ledger` does not compare it within some seconds.
      */
     change: async (one: Change): Promise<boolean> => {
-      // Listed first: a crash in between leaves no record that works and nobody sees.
+      // Listed first, so that a crash leaves no valid record that is not listed.
       if (one.from === 0) await listAccount(redis, one)
       return await retry(TRIES, () => write(one), {
         maxMs: MAX_PAUSE_MS, when: error => error instanceof AccountsRecoveringError,
@@ -141,7 +141,7 @@ function recordOf (fields: Readonly<Record<string, string>>): AccountRecord | un
   return { revision: Number(fields['revision'] ?? 0), fields }
 }
 
-/** Puts a record's name where those of its kind are found; again, it does nothing. */
+/** Adds a record to the list of its kind. Idempotent. */
 export async function listAccount (
   redis: Pick<Redis, 'sadd' | 'zadd'>, { name, fields }: Pick<Change, 'name' | 'fields'>
 ): Promise<void> {

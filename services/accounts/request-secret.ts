@@ -10,23 +10,23 @@ const KEY = 'secret:requests'
 const BINDING = ['request-secret']
 
 /**
- * The secret that requests with the same Idempotency-Key are told apart by. It is one for all who
- * take requests, whatever keys their ring has: it stands in Redis, wrapped like any other.
+ * The secret of the fingerprints of requests with an Idempotency-Key. All processes share it, so it
+ * is stored in Redis, wrapped by the key ring.
  */
 export function createRequestSecret ({ redis, ring }: Options) {
-  const swap = createCompareAndSet(redis)
+  const compareAndSet = createCompareAndSet(redis)
   return {
-    /** The secret; `first` becomes it when there is none yet. */
+    /** Returns the secret; stores `first` as the secret if there is none yet. */
     async obtain (first: Buffer): Promise<Buffer> {
       await redis.set(KEY, ring.wrap(first, BINDING).toString('base64'), 'NX')
       return ring.unwrap(Buffer.from(await redis.get(KEY) ?? '', 'base64'), BINDING)
     },
 
-    /** As the ring wraps it; nothing before it was first obtained. */
+    /** The wrapped secret; empty before the first `obtain`. */
     async wrapped (): Promise<Wrapped[]> {
       const text = await redis.get(KEY)
       if (text === null) return []
-      const replace = (fresh: Buffer) => swap(KEY, text, fresh.toString('base64'))
+      const replace = (fresh: Buffer) => compareAndSet(KEY, text, fresh.toString('base64'))
       return [{ bytes: Buffer.from(text, 'base64'), binding: BINDING, replace }]
     },
   }

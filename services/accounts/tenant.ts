@@ -1,19 +1,21 @@
-/** A key's mode; test traffic has data and a balance of its own. */
+/** The mode of a key; test traffic has its own data and balance. */
 export const MODES = ['live', 'test'] as const
 
 export type Mode = typeof MODES[number]
 
-/** What belongs together and apart from everything else: an organization in one mode. */
+/** A tenant, the unit of isolation: an organization in one mode. */
 export type TenantParts = { readonly orgId: string, readonly mode: Mode }
 
-/** The tenant's name, `<organization id>.<mode>`, as keys, topics and tables carry it. */
+/** The tenant's name, `<organization id>.<mode>`, used in keys, topics and tables. */
 export function tenantOf (orgId: string, mode: Mode): string {
   return `${orgId}.${mode}`
 }
 
-/** The organization and mode of a tenant's name; throws on a text that names none. */
+/** The organization and mode of a tenant's name; throws if the text names no tenant. */
 export function partsOf (tenant: string): TenantParts {
-  if (!isTenant(tenant)) throw new Error('A tenant is named <organization id>.<mode>.')
+  if (!isTenant(tenant)) {
+    throw new Error(`"${tenant}" names no tenant; use <organization id>.<mode>`)
+  }
   const dot = tenant.lastIndexOf('.')
   return { orgId: tenant.slice(0, dot), mode: tenant.slice(dot + 1) as Mode }
 }
@@ -24,7 +26,7 @@ export function siblingOf (tenant: string): string {
   return tenantOf(orgId, mode === 'live' ? 'test' : 'live')
 }
 
-/** Whether a text is the name of a tenant, as the headers of a message may hold anything. */
+/** Whether a text names a tenant. */
 export function isTenant (text: string): boolean {
   const dot = text.lastIndexOf('.')
   return dot > 0 && isMode(text.slice(dot + 1))

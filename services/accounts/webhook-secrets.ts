@@ -9,14 +9,14 @@ type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: (
 export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>
 
 const SECRET_BYTES = 32
-/** Receivers have a day to take up a new secret; until then deliveries carry both signatures. */
+/** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
 const ROTATION_MS = 86_400_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
 const aadOf = (orgId: string) => ['webhook-secret', orgId]
 const textOf = (secret: Buffer) => `whsec_${secret.toString('base64')}`
 
-/** The secrets webhooks are signed with, sealed by the key ring in the organization's hash. */
+/** The secrets that sign webhooks, wrapped by the key ring, in the hash of the organization. */
 export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) {
   const records = createAccountRecords(redis)
   function open (orgId: string, sealed: string): string {
@@ -34,7 +34,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
     return textOf(secret)
   }
 
-  /** The secrets to sign with, the current one first; empty before the first was made. */
+  /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
     const [current, before, until] = await redis.hmget(
       keyOf(orgId), 'webhookSecret', 'webhookSecretBefore', 'webhookSecretBeforeUntil')
@@ -45,18 +45,18 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
   return {
     active,
 
-    /** The current secret; makes the first one when there is none yet. */
+    /** The current secret; creates the first one if there is none yet. */
     async show (orgId: string): Promise<string> {
       return (await active(orgId))[0] ?? await write(orgId, '')
     },
 
-    /** What the ring wraps of an organization. */
+    /** The wrapped secrets of an organization. */
     wrapped: (orgId: string) => wrappedSecrets(redis, orgId),
 
     /**
-     * Makes a new secret and returns it; the one before stays active for a day, unless its bytes
-     * were damaged: nobody can sign with it, and it would keep every webhook back for that day.
-     * @throws FatalError when the ring lacks the key of the one before.
+     * Creates a new secret and returns it. The previous one stays active for a day, unless it is
+     * damaged: it cannot sign, and would block every webhook for that day.
+     * @throws FatalError when the ring lacks the key of the previous one.
      */
     async rotate (orgId: string): Promise<string> {
       const before = await redis.hget(keyOf(orgId), 'webhookSecret') ?? ''
@@ -66,7 +66,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
   }
 }
 
-/** A key that the ring lacks is thrown on: with it put back the secret can be opened again. */
+/** Rethrows if the ring lacks a key: the secret is readable again once the key is restored. */
 function isDamaged (open: () => string): boolean {
   try {
     open()

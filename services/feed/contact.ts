@@ -2,7 +2,7 @@ import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
-  MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults, type ResultsOf,
+  MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults, type ResultTarget,
 } from '../results/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
 import type { Stamp } from './replay-guard.ts'
@@ -137,7 +137,7 @@ type RejectedContact = {
   readonly reason: RejectReason
 }
 
-type Target = Omit<ResultsOf, 'service'>
+type Target = Omit<ResultTarget, 'service'>
 
 export type Rejections = {
   /** Sends the partner the reasons of invalid contacts; resolves when Kafka acknowledged them. */

@@ -10,18 +10,18 @@ local keys = {
 local FIRST_FIELD = 14
 local BEGINNING = '-1'
 
-local gate = gate_of(keys.wallet)
-if gate.shut then
-  return gate.shut
+local guard = guard_of(keys.wallet)
+if guard.locked then
+  return guard.locked
 end
 
 local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
-local accept_by = whole(ARGV[4], 'acceptBy')
+local accept_by = whole_number(ARGV[4], 'acceptBy')
 local taken = slots_of({ quotedFresh = ARGV[5] })
-local slots = whole(ARGV[6], 'the number of slots')
-local maximum = whole(ARGV[7], 'the maximum')
-local price = whole(ARGV[8], 'the unit price')
-local rows = whole(ARGV[9], 'the number of rows')
+local slots = whole_number(ARGV[6], 'the number of slots')
+local maximum = whole_number(ARGV[7], 'the maximum')
+local price = whole_number(ARGV[8], 'the unit price')
+local rows = whole_number(ARGV[9], 'the number of rows')
 local header = ARGV[10]
 local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
 
@@ -35,8 +35,8 @@ end
 local function refusal_of(now, claim)
   -- A restarted server may have lost an announced refusal of the claim, or that another claim has
   -- taken over its idempotency key. No refusal is final while the wallet is frozen: see refuse.lua.
-  if now >= accept_by or claim.claimedIn ~= gate.run then
-    return { code = gate.frozen and 'frozen' or 'expired' }
+  if now >= accept_by or claim.claimedIn ~= guard.run then
+    return { code = guard.frozen and 'frozen' or 'expired' }
   end
   if cursor ~= '' and (redis.call('HGET', keys.cursors, cursor) or BEGINNING) ~= from then
     return { code = 'cursor_moved' }
@@ -44,7 +44,7 @@ local function refusal_of(now, claim)
   if claim.quoteOnly == '1' then
     return { code = 'quoted' }
   end
-  if gate.frozen then
+  if guard.frozen then
     return { code = 'frozen' }
   end
   if taken > 0 and slots_in_use() >= slots then

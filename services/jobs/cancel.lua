@@ -1,7 +1,7 @@
 -- KEYS: wallet, job. Cancels a job: rows whose check has not started end unchecked.
-local gate = gate_of(KEYS[1])
-if gate.shut then
-  return gate.shut
+local guard = guard_of(KEYS[1])
+if guard.locked then
+  return guard.locked
 end
 local fields = record_of(KEYS[2])
 if not fields.status then

@@ -1,13 +1,13 @@
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
 -- quote (its claim never becomes a job) or 0, id of the claiming process or ''.
-local gate = gate_of(KEYS[1])
-if gate.shut then
-  return gate.shut
+local guard = guard_of(KEYS[1])
+if guard.locked then
+  return guard.locked
 end
 local job, has_key, fingerprint = ARGV[1], ARGV[2] ~= '', ARGV[3]
 local now = now_ms()
-local accept_by = text(now + whole(ARGV[4], 'the time to accept within, in ms'))
+local accept_by = text(now + whole_number(ARGV[4], 'the time to accept within, in ms'))
 local bound_until = text(now + IDEMPOTENCY_KEY_TTL_MS)
 local own = binding_of(job, fingerprint)
 
@@ -43,6 +43,6 @@ if has_key then
 end
 redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', ARGV[2], 'fingerprint', fingerprint, 'owner', ARGV[6],
-  'quoteOnly', ARGV[5], 'claimedIn', gate.run)
+  'quoteOnly', ARGV[5], 'claimedIn', guard.run)
 redis.call('PEXPIREAT', KEYS[2], text(tonumber(bound_until) + REFUSAL_TTL_MS))
 return { 'new', text(now), accept_by }

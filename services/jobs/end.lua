@@ -1,15 +1,15 @@
 -- KEYS: wallet, job. ARGV: tenant, job.
 -- Ends a job whose rows are all counted, but whose wallet was frozen when the last one was.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
-local gate = gate_of(keys.wallet)
-if gate.shut then
-  return gate.shut
+local guard = guard_of(keys.wallet)
+if guard.locked then
+  return guard.locked
 end
 local fields = record_of(keys.job)
 if not fields.status or fields.closed == '1' then
   return { 'skip' }
 end
-if fields.ended == '1' or gate.frozen or not is_complete(fields) then
+if fields.ended == '1' or guard.frozen or not is_complete(fields) then
   return tallied('known', keys, fields)
 end
 local maximum = tonumber(fields.maxQuoteMicros)

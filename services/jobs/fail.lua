@@ -6,12 +6,12 @@
 -- so the bitmap of rows that were open a moment ago is valid if it still completes the job exactly.
 -- Does nothing while the blocks of the job are recounted: rows with a verdict may seem open.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
-local stopped = stopped_by(keys.wallet)
-if stopped then
-  return stopped
+local blocked = guard_error(keys.wallet)
+if blocked then
+  return blocked
 end
 local tenant, job, digest, bitmap = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local rows = whole(ARGV[5], 'the number of rows')
+local rows = whole_number(ARGV[5], 'the number of rows')
 
 local fields = record_of(keys.job)
 if not fields.status or fields.closed == '1' then

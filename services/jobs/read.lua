@@ -1,7 +1,7 @@
 -- KEYS: wallet, job. Returns the record of a claim or job. It may be empty only behind the recovery
 -- guard: a Redis that has lost its data has no record of any job.
-local gate = gate_of(KEYS[1])
-if gate.shut then
-  return gate.shut
+local guard = guard_of(KEYS[1])
+if guard.locked then
+  return guard.locked
 end
 return reply('known', {}, record_of(KEYS[2]))

@@ -25,7 +25,7 @@ end
 -- blocks are counted once more and jobs closed once more. Other jobs need the guard.
 local function shut_for(fields, wallet_key)
   if not fields.status or fields.claimedIn ~= run_id() then
-    return gate_of(wallet_key).shut
+    return guard_of(wallet_key).locked
   end
 end
 
@@ -120,7 +120,7 @@ end
 -- already; money never moves twice. Returns seq, charge and the new entry or nil.
 local function end_money(keys, ending)
   if ending.fields.settledSeq then
-    note_progress(keys, ending.job, ending.at)
+    record_progress(keys, ending.job, ending.at)
     return ending.fields.settledSeq, tonumber(ending.fields.settledMicros)
   end
   local entry = {

@@ -1,8 +1,8 @@
 -- KEYS: wallet, job, idem. ARGV: job, code (expired or internal).
 -- Refuses a claim, unless it has become a job already.
-local gate = gate_of(KEYS[1])
-if gate.shut then
-  return gate.shut
+local guard = guard_of(KEYS[1])
+if guard.locked then
+  return guard.locked
 end
 local keys = { wallet = KEYS[1], job = KEYS[2], idem = KEYS[3] }
 local job, code = ARGV[1], ARGV[2]
@@ -18,5 +18,5 @@ if code == 'expired' and now_ms() < accept_by then
 end
 -- The missing journal entries of a frozen wallet may belong to an earlier attempt of this request,
 -- so no refusal is final: a client repeats the request with its idempotency key.
-local reported_code = gate.frozen and 'frozen' or code
+local reported_code = guard.frozen and 'frozen' or code
 return refuse_job(keys, claim, { job = job, code = reported_code, accept_by = accept_by })

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { siblingOf } from '../accounts/tenant.ts'
 import { count } from '../platform/bitmap.ts'
 import { guardedScript } from '../money/recovery-guard.ts'
-import { GATE_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
+import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { RECORD_FIELDS } from './job-record.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
@@ -20,7 +20,7 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = FIELDS_LUA + joinLua(GATE_LUA, WALLET_LUA, RETENTION_LUA, RECORD_LUA, file)
+  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, RETENTION_LUA, RECORD_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]

@@ -2,8 +2,8 @@
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, cached, live, invalid, unknown, cancelled, then the
 -- duplicates: pairs of big-endian 32-bit row and count, then 1 for a block that replaces lost
--- blocks (NO_BATCH.dead). Such a block ends all open rows of its chunk, so it is rejected while the
--- blocks of its job are recounted: rows that have a verdict may only seem open.
+-- blocks (NO_BATCH.unresolvable). Such a block ends all open rows of its chunk, so it is rejected
+-- while the blocks of its job are recounted: rows that have a verdict may only seem open.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local replay = KEYS[3]
@@ -26,10 +26,10 @@ for byte = 1, 255 do
 end
 
 local function check_block(fields, before)
-  if whole(chunk, 'the chunk') >= tonumber(fields.chunks) then
+  if whole_number(chunk, 'the chunk') >= tonumber(fields.chunks) then
     error('the job has no chunk ' .. chunk .. ': it has ' .. fields.chunks .. ' chunks, from 0')
   end
-  whole(ARGV[6], 'the first row')
+  whole_number(ARGV[6], 'the first row')
   for name, bitmap in pairs(bitmaps) do
     if #bitmap ~= #bitmaps.finished then
       error('the bitmap ' .. name .. ' has ' .. #bitmap .. ' bytes, the bitmap finished '
@@ -114,7 +114,7 @@ end
 
 local fields, found = record_of(keys.job, SEEN, INPUTS)
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
-local shut = replaces_lost and gate_of(keys.wallet).shut or shut_for(fields, keys.wallet)
+local shut = replaces_lost and guard_of(keys.wallet).locked or shut_for(fields, keys.wallet)
 if shut then
   return shut
 end
@@ -152,11 +152,11 @@ local maximum = tonumber(fields.maxQuoteMicros)
 local charge = (tonumber(fields.freshRecords) + won.live) * tonumber(fields.unitPriceMicros)
 local ends = finished == total and input_blocks == tonumber(fields.chunks)
 if ends then
-  local gate = gate_of(keys.wallet)
-  if gate.shut then
-    return gate.shut
+  local guard = guard_of(keys.wallet)
+  if guard.locked then
+    return guard.locked
   end
-  ends = not gate.frozen
+  ends = not guard.frozen
 end
 if ends and not fields.settledSeq then
   check_settle(keys, maximum, charge)
@@ -165,7 +165,7 @@ end
 local now = now_ms()
 buffer_won(fields, won, inputs, now)
 if not ends then
-  note_progress(keys, job, now)
+  record_progress(keys, job, now)
   write(keys.job)
   return tallied('counted', keys, fields)
 end

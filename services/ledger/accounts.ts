@@ -21,18 +21,18 @@ export type AccountsDeps = {
 }
 
 const TOPIC = topicName('accounts')
-const AT_ONCE = 200
-/** Fields that are no change of an account: the topic does not have them. */
-const OWN_FIELDS: ReadonlySet<string> = new Set(['revision', 'madeIn', 'lastUsedAt'])
+const BATCH_RECORDS = 200
+/** Fields that are in Redis only, not in the topic. */
+const LOCAL_FIELDS: ReadonlySet<string> = new Set(['revision', 'madeIn', 'lastUsedAt'])
 
-/** ARGV: the revision that the topic has, then the fields of it. */
+/** ARGV: the revision in the topic, then its fields. */
 const RESTORE = `
-local held = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
+local current = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
 local shipped = tonumber(ARGV[1])
-if held <= shipped then
+if current <= shipped then
   redis.call('SREM', KEYS[3], KEYS[1])
 end
-if held >= shipped then
+if current >= shipped then
   return 0
 end
 redis.call('DEL', KEYS[1])
@@ -40,17 +40,16 @@ redis.call('HSET', KEYS[1], 'revision', ARGV[1], unpack(ARGV, 2))
 redis.call('SADD', KEYS[2], KEYS[1])
 return 1`
 
-/** Forgets a name whose record has this revision still, or is gone. */
-const SETTLE = `
+/** Removes a name from the outbox if its record still has this revision, or is gone. */
+const REMOVE_SHIPPED = `
 if (redis.call('HGET', KEYS[1], 'revision') or '0') == ARGV[1] then
   redis.call('SREM', KEYS[2], KEYS[1])
 end`
 
 /**
- * Brings the accounts in Redis to what the topic has of them, and marks all that the topic lacks to
- * be shipped; then they count in this run of the server. Of each name the highest revision is
- * right, wherever it is: an old file of Redis brings no revoked key back, and neither does an old
- * message that somebody sends again. Each step may be repeated.
+ * Restores the accounts in Redis from their topic, puts those that the topic lacks into the outbox,
+ * and then makes the accounts valid for this run of the server. The highest revision of a name
+ * wins, so neither an old file of Redis nor a replayed message restores a revoked key. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreAccounts (
@@ -61,8 +60,8 @@ export async function restoreAccounts (
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
   await reader.read(TOPIC, async messages => {
-    for (let from = 0; from < messages.length; from += AT_ONCE) {
-      const values = messages.slice(from, from + AT_ONCE).flatMap(({ value }) => value ?? [])
+    for (let from = 0; from < messages.length; from += BATCH_RECORDS) {
+      const values = messages.slice(from, from + BATCH_RECORDS).flatMap(({ value }) => value ?? [])
       const written = await Promise.all(values.map(async bytes => {
         const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
         const texts = fields.map(({ name: field, value }) => [field, value] as const)
@@ -75,24 +74,26 @@ export async function restoreAccounts (
   }, { signal })
   await redis.set(ACCOUNTS_RUN_KEY, run)
   metrics.count('recovery_actions_total', { kind: 'account' }, restored)
-  if (restored > 0) log.warn({ records: restored }, 'accounts were restored from their topic')
+  if (restored > 0) log.warn({ records: restored }, 'accounts restored from topic')
 }
 
 /**
  * Ships changed accounts to their topic. A name leaves the outbox only with the revision that was
- * shipped, so a change that is made meanwhile, or a crash, has it shipped once more.
+ * shipped, so it is shipped again after a concurrent change or a crash.
  */
 export async function shipAccounts (
   { redis, codec, accountsProducer }: AccountsDeps, signal: AbortSignal
 ): Promise<void> {
-  const settle = script(redis, { name: 'settle-account', source: SETTLE, numberOfKeys: 2 })
+  const removeShipped = script(redis, {
+    name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
+  })
   for (;;) {
-    const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, AT_ONCE)
+    const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, BATCH_RECORDS)
     if (names.length === 0) return
     const accounts = await Promise.all(names.map(async name =>
       accountOf(name, await redis.hgetall(name))))
-    const there = accounts.filter(({ revision }) => revision > 0)
-    const messages = await Promise.all(there.map(async (value): Promise<OutgoingMessage> => ({
+    const existing = accounts.filter(({ revision }) => revision > 0)
+    const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
       topic: TOPIC,
       key: messageKey('accounts', value),
       value: await codec.encode('accounts-value', value),
@@ -100,13 +101,13 @@ export async function shipAccounts (
     })))
     if (messages.length > 0) await accountsProducer.send(messages, signal)
     for (const { name, revision } of accounts) {
-      await settle([name, ACCOUNTS_OUTBOX_KEY], [revision])
+      await removeShipped([name, ACCOUNTS_OUTBOX_KEY], [revision])
     }
   }
 }
 
 function accountOf (name: string, stored: Readonly<Record<string, string>>): Account {
-  const fields = Object.entries(stored).filter(([field]) => !OWN_FIELDS.has(field))
+  const fields = Object.entries(stored).filter(([field]) => !LOCAL_FIELDS.has(field))
     .map(([field, value]) => ({ name: field, value }))
   return { name, revision: Number(stored['revision'] ?? 0), fields }
 }

@@ -6,9 +6,11 @@ import { retry } from '../platform/retry.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
-/** Whether rows of a job may still be on their way. */
 export type Backlog = {
-  readonly waits: (job: { readonly lane: Lane, readonly service: ServiceSlug }) => Promise<boolean>
+  /** Whether a topic may still hold rows of the job. */
+  readonly mayContain: (
+    job: { readonly lane: Lane, readonly service: ServiceSlug }
+  ) => Promise<boolean>
 }
 
 type BacklogOptions = {
@@ -17,27 +19,28 @@ type BacklogOptions = {
   readonly clock: Clock
 }
 
-/** A coordinator that has just moved answers after a moment. */
+/** Attempts at a request, as a coordinator that has just moved answers late. */
 const TRIES = 10
 
-/** A message younger than this is on its way through a stage that works; it is no backlog. */
-const UNDER_WAY_MS = 60_000
+/** A younger message does not count, as a working stage may be processing it. */
+const MIN_AGE_MS = 60_000
 
 /**
- * Looks for messages that the job's consumer groups have not finished: of the last stages, those
- * older than a minute; of parts put off, any at all, as they come back for as long as providers are
- * down. Messages of other jobs count as well, so a job behind a backlog is never taken for stalled.
+ * Finds messages that the consumer groups of a job's lane and service have not committed: any
+ * message of a retry topic, as batches return to it while providers are down, and messages of the
+ * other topics that are older than a minute. Messages of other jobs count as well, so a job behind
+ * a backlog is never taken for stalled.
  */
 export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
   const isAnyBehind = async (admin: Admin, subscriptions: readonly Subscription[]) => {
     for (const subscription of subscriptions) {
-      const olderThanMs = clock.now() - UNDER_WAY_MS
-      const asking = () => isBehind(admin, subscription, olderThanMs)
-      if (await retry(TRIES, asking, { when: isInfrastructure, maxMs: 1_000 })) return true
+      const olderThanMs = clock.now() - MIN_AGE_MS
+      const check = () => isBehind(admin, subscription, olderThanMs)
+      if (await retry(TRIES, check, { when: isInfrastructure, maxMs: 1_000 })) return true
     }
     return false
   }
-  const waits: Backlog['waits'] = async ({ lane, service }) => {
+  const mayContain: Backlog['mayContain'] = async ({ lane, service }) => {
     const limits = { lanes: [lane], services: [service] }
     const kafka = new Kafka({
       ...kafkaOptionsOf(connection), clientId, logLevel: logLevel.NOTHING,
@@ -51,7 +54,7 @@ export function createBacklog ({ connection, clientId, clock }: BacklogOptions):
       await admin.disconnect()
     }
   }
-  return { waits }
+  return { mayContain }
 }
 
 async function isBehind (
@@ -70,11 +73,11 @@ async function isBehind (
   return false
 }
 
-/** Of each partition the lowest offset there is, and the one a group has to have reached. */
+/** The lowest offset of each partition, and the offset that a group must have reached. */
 async function targetsOf (admin: Admin, topic: string, olderThanMs: number) {
   const bounds = await admin.fetchTopicOffsets(topic)
-  const isPutOff = topic.startsWith('rows.retry.')
-  const targets = isPutOff ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
+  const isRetry = topic.startsWith('rows.retry.')
+  const targets = isRetry ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
   const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
   return new Map(bounds.map(({ partition, low, high }) => {
     const target = targetOf.get(partition) ?? BigInt(high)

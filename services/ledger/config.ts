@@ -15,7 +15,9 @@ export const ledgerConfig = defineConfig({
     description: 'Entries copied by one insert, at most.',
   }),
   SWEEP_EVERY_MS: Type.Integer({
-    default: 2_000, minimum: 10, description: 'Pause between two looks for what was left over.',
+    default: 2_000,
+    minimum: 10,
+    description: 'Pause between two sweeps for orphaned entries and jobs.',
   }),
   ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,
@@ -25,34 +27,34 @@ export const ledgerConfig = defineConfig({
   LEADER_POLL_MS: Type.Integer({
     default: 1_000,
     minimum: 10,
-    description: 'Pause between two looks whether Redis was started anew, and who leads.',
+    description: 'Pause between two checks for a restart of Redis and for the leader.',
   }),
   LEADER_LEASE_MS: Type.Integer({
     default: 5_000,
     minimum: 100,
-    description: 'A ledger that leads and is not heard of for so long is followed by another.',
+    description: 'Another ledger takes over from a leader that has been silent for this long.',
   }),
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
     minimum: 0,
-    description: 'After a restart of Redis the journal is read once more so much later.',
+    description: 'Delay before the journal is read a second time after a restart of Redis.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,
     minimum: 100,
-    description: 'Pause between two times that the sums of all wallets are checked.',
+    description: 'Pause between two checks of the sums of all wallets.',
   }),
   SNAPSHOT_EVERY_MS: Type.Integer({
     default: 30_000,
     minimum: 100,
-    description: 'Pause between two times that wallets whose money has moved are written down, ' +
-      'from where a recovery reads the journal on.',
+    description: 'Pause between two snapshots of the wallets whose money has moved. A recovery ' +
+      'reads the journal from there on.',
   }),
   SNAPSHOT_BEHIND_MS: Type.Integer({
     default: 60_000,
     minimum: 0,
-    description: 'Entries younger than this are not in such a snapshot. A Redis that loses more ' +
-      'than so much at once has the whole journal read.',
+    description: 'Snapshots leave out entries younger than this. If Redis loses more than this, ' +
+      'the whole journal is read.',
   }),
   JOURNAL_HEAD_TARGET: Type.Optional(Type.String({
     pattern: '^(/|https://|http://(127\\.0\\.0\\.1|localhost)[:/]).+',
@@ -67,6 +69,6 @@ export const ledgerConfig = defineConfig({
   STALLED_AFTER_MS: Type.Integer({
     default: 3_600_000,
     minimum: 100,
-    description: 'A job without progress for so long, and nothing waiting in a topic, has failed.',
+    description: 'A job without progress for this long, and without rows in a topic, fails.',
   }),
 })

@@ -14,7 +14,7 @@ import type { ExportDeps } from './head-export.ts'
 import { createHeadTarget } from './head-target.ts'
 import type { ReapDeps } from './reaper.ts'
 
-/** Settings of the ledger; those of brokers that have defaults may be left out. */
+/** Settings of the ledger; those of Kafka that have defaults may be left out. */
 export type LedgerSettings = KafkaSettings &
   Omit<Static<typeof ledgerConfig>, keyof KafkaSettings>
 type Config = Pick<LedgerSettings, keyof KafkaSettings |
@@ -23,7 +23,7 @@ type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'code
   'clock'> &
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly messageCodec: MessageCodec }
 
-/** What the sweep needs, on what the process is connected to. */
+/** The dependencies of the reaper, from the connections of the process. */
 export function reapDeps (
   config: Config, connected: Connected
 ): ReapDeps & ReturnType<typeof createRepositories> & Pick<ServiceContext, 'fatal'> &
@@ -32,7 +32,7 @@ export function reapDeps (
   const connection = kafkaConnectionOf(config)
   return {
     ...createRepositories(connected),
-    // Apart from the stage's producers, as both may send at the same time.
+    // Separate from the producers of the stage, as both may send at the same time.
     emitter: createEmitter({
       messageCodec, producerOf: name => bus.producer(`sweep.${name}`),
     }),
@@ -42,7 +42,7 @@ export function reapDeps (
     log,
     metrics,
     fatal,
-    leftOverAfterMs: config.ORPHAN_AGE_MS,
+    orphanAgeMs: config.ORPHAN_AGE_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
   }
 }
@@ -51,7 +51,7 @@ type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVER
   readonly target: string
 }
 
-/** What the export of the journal's heads needs. */
+/** The dependencies of the export of journal heads. */
 export function exportDeps (
   config: ExportConfig,
   { state, ...connected }: Pick<Deps, 'state'> & Omit<ExportDeps,

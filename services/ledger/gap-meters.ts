@@ -12,38 +12,38 @@ type GapDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
-  /** How far the ledgers are in each partition of the journal. */
+  /** The offsets and lags of the ledgers in each partition of the journal. */
   readonly lags: () => Promise<readonly Pick<GroupLag, 'partition' | 'offset' | 'lag'>[]>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn' | 'error'>
 }
 
-/** Movements that Kafka has acknowledged, and where it had them at the latest. */
+/** Movements that Kafka has acknowledged, and the end offsets after them. */
 type Shipped = {
-  /** Tenant -> number of the last one before any that may still be shipped. */
+  /** Tenant -> seq of the last movement before the first one in the outbox. */
   readonly last: ReadonlyMap<string, number>
-  /** Partition -> the offset behind them. */
+  /** Partition -> its end offset. */
   readonly ends: ReadonlyMap<number, number>
 }
 
-const TENANTS_A_ROUND = 200
+const TENANTS_PER_BATCH = 200
 
-/** Reports how many entries the copy of the journal lacks for good, when metrics are read. */
+/** Reports how many entries the copy of the journal has lost, when metrics are scraped. */
 export function watchGaps ({ metrics, log, ...deps }: GapDeps): void {
   const read = createCachedReading(createGapCount({ ...deps, log }), {
-    name: 'gaps of the journal', log,
+    name: 'the gaps of the journal', log,
   })
   metrics.watchAll('journal_entries_missing', async () =>
     (await read()).map(value => ({ labels: {}, value })))
 }
 
 /**
- * Counts the movements that are not in the copy and cannot come any more. A movement that Redis
- * has made and that is not in the outbox was acknowledged by Kafka, so it is before the end that
- * its partition has then; once the ledgers have read up to that end, it is copied or lost. No
- * message is believed, so a forged one makes no gap, and no clock tells when to stop waiting.
- * Returns nothing before the first end is reached, and the last count while the ledgers are behind.
- * Tenants are chosen as for the sums of money, and those with a gap are kept.
+ * Counts the movements that the copy has lost. A movement that is in the wallet and not in the
+ * outbox was acknowledged by Kafka, so it is before the end offset read afterwards. Once the
+ * ledgers have committed up to that offset, it is copied or lost. The count trusts no message, so a
+ * forged one makes no gap, and needs no timeout.
+ * Returns nothing before the first end offset is reached, and the last count while the ledgers lag.
+ * Reads all tenants at first and from time to time, and otherwise active ones and those with a gap.
  */
 export function createGapCount (
   deps: Omit<GapDeps, 'metrics'>, now = () => performance.now()
@@ -81,21 +81,21 @@ function isReached ({ ends }: Shipped, lags: Awaited<ReturnType<GapDeps['lags']>
 }
 
 function logGap ({ log }: Pick<GapDeps, 'log'>, tenant: string, entries: number): void {
-  log.error({ tenant, entries }, 'the copy of the journal lacks entries: they were removed from ' +
-    'Kafka before they were copied, or from ClickHouse; the audit names them')
+  log.error({ tenant, entries }, 'journal copy lost entries: they were deleted from Kafka before ' +
+    'they were copied, or from ClickHouse; run the audit to list them')
 }
 
-/** The ends are asked for when Redis was read, so that they are behind all that it had shipped. */
+/** Reads the end offsets after Redis, so that they are behind every movement shipped before. */
 async function readShipped (
   { redis, lags }: Pick<GapDeps, 'redis' | 'lags'>, tenants: readonly string[]
 ): Promise<Shipped> {
   const last = new Map<string, number>()
-  for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
-    const round = tenants.slice(from, from + TENANTS_A_ROUND)
+  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
+    const batch = tenants.slice(from, from + TENANTS_PER_BATCH)
     const pipeline = redis.pipeline()
-    for (const tenant of round) {
+    for (const tenant of batch) {
       const { wallet } = moneyKeys(tenant)
-      // In this order: a movement that is made in between is not counted.
+      // In this order, so that a movement made in between is not counted.
       pipeline.hget(wallet, 'seq')
       pipeline.hkeys(wallet)
     }
@@ -103,7 +103,7 @@ async function readShipped (
       if (error !== null) throw error
       return answer
     })
-    for (const [index, tenant] of round.entries()) {
+    for (const [index, tenant] of batch.entries()) {
       const pending = (answers[2 * index + 1] as readonly string[]).map(pendingSeq)
         .filter(seq => seq !== undefined)
       last.set(tenant, Math.min(Number(answers[2 * index]), ...pending.map(seq => seq - 1)))
@@ -119,10 +119,10 @@ async function missingOf (
 ): Promise<ReadonlyMap<string, number>> {
   const missing = new Map<string, number>()
   const all = [...last]
-  for (let from = 0; from < all.length; from += TENANTS_A_ROUND) {
-    const round = all.slice(from, from + TENANTS_A_ROUND)
-    const counts = await journal.counts(new Map(round))
-    for (const [tenant, seq] of round) missing.set(tenant, seq - (counts.get(tenant) ?? 0))
+  for (let from = 0; from < all.length; from += TENANTS_PER_BATCH) {
+    const batch = all.slice(from, from + TENANTS_PER_BATCH)
+    const counts = await journal.counts(new Map(batch))
+    for (const [tenant, seq] of batch) missing.set(tenant, seq - (counts.get(tenant) ?? 0))
   }
   return missing
 }

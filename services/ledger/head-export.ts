@@ -5,7 +5,7 @@ import type { Metrics } from '../platform/metrics.ts'
 import { sleep } from '../platform/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import { START, type ChainHead } from '../money/journal-chain.ts'
+import { CHAIN_START, type ChainHead } from '../money/journal-chain.ts'
 import type { HeadsCodec, JournalHeads } from '../money/journal-heads.ts'
 import type { HeadTarget } from './head-target.ts'
 import { EXPORTED_KEY } from './redis-keys.ts'
@@ -14,8 +14,8 @@ export type ExportDeps = {
   readonly journal: Pick<JournalCopy, 'heads'>
   readonly tenants: Pick<Tenants, 'all'>
   readonly redis: Pick<Redis, 'get' | 'set'>
-  /** Whether this ledger leads: of several, one exports. */
-  readonly leads: () => boolean
+  /** Only the leading ledger exports. */
+  readonly isLeader: () => boolean
   readonly codec: HeadsCodec
   readonly target: HeadTarget
   /** Redis time. */
@@ -26,39 +26,38 @@ export type ExportDeps = {
   readonly everyMs: number
 }
 
-/** Longest pause until it is looked again whether an export is due. */
+/** Maximum pause between two checks whether an export is due. */
 const MAX_PAUSE_MS = 60_000
-const TENANTS_A_QUERY = 200
+const TENANTS_PER_BATCH = 200
 
 /**
- * Exports the heads of all tenants' chains when the last export is `everyMs` ago, so that a
- * deleted end of the journal is noticed by comparing it with an export. Redis keeps the last one,
- * from which the next one continues, so no entry is read twice. A chain that lacked entries is read
- * from its beginning, as they may have come since then.
- * An export that fails is logged and tried again within a minute.
+ * Exports the heads of all tenants' chains every `everyMs`. Comparing the journal with an export
+ * detects a deleted tail. Each export continues from the last one, which Redis keeps, so no entry
+ * is read twice. A chain that lacked entries is read from its beginning, as they may have arrived
+ * since. An export that fails is logged and retried within a minute.
  */
-export function startExporting (deps: ExportDeps): { readonly stop: () => Promise<void> } {
+export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promise<void> } {
   const stopping = new AbortController()
   const { signal } = stopping
   let last: JournalHeads | undefined
   deps.metrics.watchAll('journal_head_age_intervals', async () =>
-    !deps.leads() || last === undefined
+    !deps.isLeader() || last === undefined
       ? []
       : [{ labels: {}, value: (deps.clock.now() - last.at) / deps.everyMs }])
-  const go = async () => {
+  const run = async () => {
     while (!signal.aborted) {
       try {
-        if (deps.leads()) last = await readLast(deps)
-        if (deps.leads()) last = await exportIfDue(deps, last ?? NONE, signal)
+        if (deps.isLeader()) last = await readLast(deps)
+        if (deps.isLeader()) last = await exportIfDue(deps, last ?? NONE, signal)
       } catch (error) {
         if (signal.aborted) return
-        deps.log.error({ err: error }, 'the journal head was not exported: see that what ' +
-          'JOURNAL_HEAD_TARGET names can be written to; it is tried again within a minute')
+        deps.log.error({ err: error }, 'journal head not exported: check that ' +
+          'JOURNAL_HEAD_TARGET can be written to; it is retried within a minute')
       }
       await sleep(Math.min(deps.everyMs, MAX_PAUSE_MS), signal).catch(() => {})
     }
   }
-  const ended = go()
+  const ended = run()
   return {
     stop: async () => {
       stopping.abort()
@@ -69,12 +68,12 @@ export function startExporting (deps: ExportDeps): { readonly stop: () => Promis
 
 const NONE: JournalHeads = { at: 0, tenants: [] }
 
-/** What is not authentic is as if it was lost: the next export begins with the first entries. */
+/** If the last export is not authentic, the next one starts with the first entries. */
 async function readLast ({ redis, codec }: ExportDeps): Promise<JournalHeads> {
   return codec.decode(await redis.get(EXPORTED_KEY) ?? '') ?? NONE
 }
 
-/** Returns the last export. A crash after it makes it come twice. */
+/** Returns the last export. A crash may repeat it. */
 async function exportIfDue (
   deps: ExportDeps, last: JournalHeads, signal: AbortSignal
 ): Promise<JournalHeads> {
@@ -89,17 +88,18 @@ async function exportIfDue (
   return heads
 }
 
-/** All heads are in memory at once: some 200 bytes a tenant, so 4 MB for 20,000 of them. */
+/** Holds all heads in memory: about 200 bytes per tenant, so 4 MB for 20,000 tenants. */
 async function continueHeads (
   { journal, tenants }: ExportDeps, last: JournalHeads
 ): Promise<JournalHeads['tenants']> {
-  const whole = last.tenants.filter(({ missing }) => missing.length === 0)
-  const lastOf = new Map<string, ChainHead>(whole.map(head => [head.tenant, head]))
+  const complete = last.tenants.filter(({ missing }) => missing.length === 0)
+  const lastOf = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
   const known = (await tenants.all()).toSorted()
   const exported: JournalHeads['tenants'][number][] = []
-  for (let from = 0; from < known.length; from += TENANTS_A_QUERY) {
-    const some = known.slice(from, from + TENANTS_A_QUERY)
-    const heads = await journal.heads(new Map(some.map(one => [one, lastOf.get(one) ?? START])))
+  for (let at = 0; at < known.length; at += TENANTS_PER_BATCH) {
+    const some = known.slice(at, at + TENANTS_PER_BATCH)
+    const from = some.map(tenant => [tenant, lastOf.get(tenant) ?? CHAIN_START] as const)
+    const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })
   }
   return exported

@@ -2,55 +2,56 @@ import type { Journal } from '../../schemas/types.ts'
 import type { Limits, Positions, TopicReader } from '../kafka/topic-reader.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { topicName } from '../platform/topics.ts'
-import { take, type Fold, type Interest } from './journal-fold.ts'
+import { applyEntry, type JournalState, type Retention } from './journal-state.ts'
 
 export type JournalDeps = {
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode'>
 }
 
-/** A tenant's fold, and what is to be remembered for it. */
-export type Followed = { readonly fold: Fold, readonly interest: Interest }
+/** The state of a tenant's journal, and what it must retain. */
+export type TrackedJournal = { readonly journal: JournalState, readonly retention: Retention }
 
 export type JournalReading = Limits & {
-  /** Hears of tenants before their entries are taken. */
-  readonly meet: (tenants: ReadonlySet<string>) => Promise<void>
-  /** Entries of a tenant without a fold are left out. */
-  readonly followedOf: (tenant: string) => Followed | undefined
-  /** Hears whose entries were taken; what it takes out of their folds leaves the memory. */
-  readonly onTaken?: (tenants: ReadonlySet<string>) => Promise<void>
+  /** Called before entries of these tenants are applied. */
+  readonly onTenants: (tenants: ReadonlySet<string>) => Promise<void>
+  /** Entries of a tenant that is not tracked are skipped. */
+  readonly trackedOf: (tenant: string) => TrackedJournal | undefined
+  /** Called after entries of these tenants were applied; may remove ended jobs from memory. */
+  readonly onApplied?: (tenants: ReadonlySet<string>) => Promise<void>
   readonly signal: AbortSignal
 }
 
-type Place = { readonly partition: number, readonly offset: bigint }
+type Position = { readonly partition: number, readonly offset: bigint }
 
 /**
- * Reads the journal, or a part of it, to the end it has now, and folds it by tenant. Its length
- * costs time and no memory. Returns from where to read on, so that no entry behind a gap is missed.
+ * Reads the journal, or a part of it, to its current end, and applies the entries to the state of
+ * their tenants. Memory does not grow with its length. Returns the positions to continue from: the
+ * first entry after a gap, or else the end.
  * @throws InfrastructureError when it cannot be read to its end.
  */
 export async function readJournal (
   { reader, codec }: JournalDeps,
-  { meet, followedOf, onTaken, signal, ...limits }: JournalReading
+  { onTenants, trackedOf, onApplied, signal, ...limits }: JournalReading
 ): Promise<Positions> {
-  const gaps = new Map<string, Place>()
+  const gaps = new Map<string, Position>()
   const ends = await reader.read(topicName('wallet.journal'), async messages => {
-    const entries: (Place & { readonly entry: Journal })[] = []
+    const entries: (Position & { readonly entry: Journal })[] = []
     for (const { value, partition, offset } of messages) {
       if (value === null) continue
       const entry = await codec.decode('wallet.journal', value) as Journal
       entries.push({ entry, partition, offset })
     }
     const tenants = new Set(entries.map(({ entry: { tenant } }) => tenant))
-    await meet(tenants)
-    for (const { entry, ...place } of entries) {
-      const followed = followedOf(entry.tenant)
-      if (followed === undefined) continue
-      take(followed.fold, entry, followed.interest)
-      if (followed.fold.held.size === 0) gaps.delete(entry.tenant)
-      else if (!gaps.has(entry.tenant)) gaps.set(entry.tenant, place)
+    await onTenants(tenants)
+    for (const { entry, ...position } of entries) {
+      const tracked = trackedOf(entry.tenant)
+      if (tracked === undefined) continue
+      applyEntry(tracked.journal, entry, tracked.retention)
+      if (tracked.journal.afterGap.size === 0) gaps.delete(entry.tenant)
+      else if (!gaps.has(entry.tenant)) gaps.set(entry.tenant, position)
     }
-    await onTaken?.(tenants)
+    await onApplied?.(tenants)
   }, { ...limits, signal })
   const positions = new Map(ends)
   for (const { partition, offset } of gaps.values()) {

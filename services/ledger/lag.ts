@@ -5,22 +5,22 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
 
-/** A connection to the brokers for what they are asked now and then. */
-export type Administrator = ReturnType<typeof createAdministrator>
+/** A lazily opened admin connection to Kafka. */
+export type AdminClient = ReturnType<typeof createAdminClient>
 
 type LagDeps = {
-  readonly administrator: Pick<Administrator, 'use'>
+  readonly adminClient: Pick<AdminClient, 'use'>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
 }
 
 /**
- * Tells metrics how far each group is, by asking the brokers when metrics are read: a stage of
- * which no process lives could not tell it. Every ledger tells the same. The groups of partners'
- * topics are left out, as names of partners belong into no metric.
+ * Reports lag and offset of each consumer group, read from the brokers when metrics are scraped: a
+ * stage without a live process could not report its own. Every ledger reports the same values. The
+ * groups of partners' topics are left out, as metrics must not contain names of partners.
  */
-export function watchLag ({ administrator, metrics, log }: LagDeps): void {
-  const lags = () => administrator.use(admin => lagsOf(admin))
+export function watchLag ({ adminClient, metrics, log }: LagDeps): void {
+  const lags = () => adminClient.use(admin => lagsOf(admin))
   const read = createCachedReading(lags, { name: 'the lag of groups', log })
   const watch = (name: 'consumer_lag_messages' | 'consumer_offset', of: 'lag' | 'offset') =>
     metrics.watchAll(name, async () => (await read()).map(groupLag => ({
@@ -36,8 +36,8 @@ export function watchLag ({ administrator, metrics, log }: LagDeps): void {
   watch('consumer_offset', 'offset')
 }
 
-/** Made when it is first needed and kept, as a new one costs more than all it is asked. */
-export function createAdministrator (connection: KafkaConnection, clientId: string) {
+/** Connects on first use and keeps the connection, as connecting costs more than the requests. */
+export function createAdminClient (connection: KafkaConnection, clientId: string) {
   let open: Promise<Admin> | undefined
   const connect = async () => {
     const kafka = new Kafka({

@@ -10,7 +10,7 @@ import type { ServiceContext } from '../platform/run.ts'
 import type { MessageCodec } from '../engine/message-codec.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
 import { createRecoveryStore } from './recovery-store.ts'
-import type { LeadingDeps } from './leader-election.ts'
+import type { LeaderDeps } from './leader-election.ts'
 import type { LedgerSettings, reapDeps } from './deps.ts'
 
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
@@ -19,12 +19,12 @@ type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySetting
 type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'> & { readonly messageCodec: MessageCodec }
 
-/** What the leading ledger needs beside what the sweep does. */
-export function leadingDeps (
+/** The dependencies of the leading ledger, beside those of the reaper. */
+export function leaderDeps (
   config: Config,
   connected: Connected,
   { archive, blocks, store, emitter, tenants }: ReturnType<typeof reapDeps>
-): Omit<LeadingDeps, 'subscriber'> {
+): Omit<LeaderDeps, 'subscriber'> {
   const {
     bus, state: redis, clickhouse, recordMac, codec, messageCodec, clock, log, metrics,
   } = connected
@@ -51,11 +51,11 @@ export function leadingDeps (
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
     journal: createJournalCopy(clickhouse, recordMac),
-    // Two processes may have been given the same name; only one of them may lead.
+    // Unique per process, as two processes may be configured with the same name.
     name: `${name}.${randomUUID()}`,
     graceMs: config.LEADER_GRACE_MS,
     leaseMs: config.LEADER_LEASE_MS,
-    lookEveryMs: config.LEADER_POLL_MS,
+    pollMs: config.LEADER_POLL_MS,
     checkEveryMs: config.CHECK_EVERY_MS,
     snapshotEveryMs: config.SNAPSHOT_EVERY_MS,
     snapshotBehindMs: config.SNAPSHOT_BEHIND_MS,

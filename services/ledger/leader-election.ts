@@ -12,7 +12,7 @@ import { recover, type RecoveryDeps } from './recovery.ts'
 import { replay, type ReplayDeps } from './replay.ts'
 import { readSnapshots, takeSnapshots, type Base, type SnapshotDeps } from './snapshots.ts'
 
-export type LeadingDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps & {
+export type LeaderDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'lead' | 'check' | 'countWaiting'>
   readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */
@@ -22,59 +22,59 @@ export type LeadingDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDep
   readonly metrics: Pick<Metrics, 'count' | 'watch'>
   readonly name: string
   readonly leaseMs: number
-  readonly lookEveryMs: number
-  /** Pause between two times that all active tenants are added up. */
+  readonly pollMs: number
+  /** Pause between two checks of the sums of all active wallets. */
   readonly checkEveryMs: number
   readonly snapshotEveryMs: number
 }
 
-export type Leading = {
-  /** False while this ledger leads and has not compared all there is. */
+export type Leader = {
+  /** False while this ledger leads and has not compared all wallets. */
   readonly ready: () => boolean
-  /** True while this ledger is the one that compares and mends. */
-  readonly leads: () => boolean
+  /** True while this ledger is the leader. */
+  readonly isLeader: () => boolean
   readonly stop: () => Promise<void>
 }
 
-/** What is known of one term: a run of the server, and this ledger at its head. */
+/** The run of the server and the leader term in which all wallets were compared. */
 type LeaderState = { readonly run: string, readonly fence: string, readonly known: Set<string> }
 
 /**
- * One ledger at a time compares and mends. Every second it makes sure of its lead and of the run of
- * the server: with another one of either it compares all tenants with the journal. In between it
- * lets in those that ask for it, counts jobs again whose tally was lost, and adds tenants up. A
- * look that fails is logged and tried again by the next one.
+ * Elects one ledger as leader. Every `pollMs` it renews its lease and reads the run id of the
+ * server; if either has changed, the leader compares all wallets with the journal. In between it
+ * unlocks tenants on request, recounts jobs whose tally was lost, and checks sums. A round that
+ * fails is logged and retried.
  */
-export function startLeading (deps: LeadingDeps): Leading {
+export function startLeader (deps: LeaderDeps): Leader {
   const stopping = new AbortController()
   const { signal } = stopping
-  const asking = listen(deps)
+  const requests = listen(deps)
   const state: State = {
     current: undefined, healthy: false, frozen: 0, waiting: 0, checkedAt: -Infinity,
   }
   deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
   deps.metrics.watch('tenants_waiting', {}, () => state.waiting)
   const repeat = createRepeat(signal, error => fail(deps, state, error))
-  const renewing = repeat(deps.lookEveryMs, async () => {
+  const renewing = repeat(deps.pollMs, async () => {
     await renew(deps, state)
-    asking.wake()
+    requests.wake()
   })
   const working = repeat(0, async () => {
-    await asking.next(signal)
-    await look(deps, state, { asking, signal })
+    await requests.next(signal)
+    await runOnce(deps, state, { requests, signal })
   })
   const repeatSnapshot = createRepeat(signal, error => deps.log.warn({ err: error },
-    'snapshots of wallets could not be written: the next recovery reads more of the journal'))
+    'failed to write wallet snapshots: the next recovery reads more of the journal'))
   const snapshotting = repeatSnapshot(
     deps.snapshotEveryMs, () => snapshot(deps, state, signal))
   const repeatShipping = createRepeat(signal, error => deps.log.warn({ err: error },
-    'changes of accounts could not be shipped to their topic: they are in Redis alone'))
-  const shipping = repeatShipping(deps.lookEveryMs, async () => {
+    'failed to ship account changes to their topic: they are in Redis only'))
+  const shipping = repeatShipping(deps.pollMs, async () => {
     if (state.current !== undefined) await shipAccounts(deps, signal)
   })
   return {
     ready: () => state.healthy,
-    leads: () => state.term !== undefined,
+    isLeader: () => state.term !== undefined,
     stop: async () => {
       stopping.abort()
       await Promise.all([renewing, working, snapshotting, shipping])
@@ -89,43 +89,45 @@ type State = {
   frozen: number
   waiting: number
   checkedAt: number
-  /** What the last snapshots of this leader say, and those before them. */
+  /** The latest snapshots. */
   base?: Base | undefined
 }
 
-function fail ({ log }: LeadingDeps, state: State, error: unknown): void {
+function fail ({ log }: LeaderDeps, state: State, error: unknown): void {
   state.healthy = false
-  log.warn({ err: error }, 'money could not be compared with the journal')
+  log.warn({ err: error }, 'failed to compare wallets with the journal')
 }
 
-/** Leads, or goes on leading, unless another ledger does. */
-async function renew ({ recoveryStore, name, leaseMs }: LeadingDeps, state: State): Promise<void> {
+/** Acquires or renews the leadership, unless another ledger has it. */
+async function renew ({ recoveryStore, name, leaseMs }: LeaderDeps, state: State): Promise<void> {
   const { run, fence } = await recoveryStore.lead(name, leaseMs)
   state.term = fence === undefined ? undefined : { run, fence }
   if (fence !== undefined) return
   Object.assign(state, { current: undefined, healthy: true, frozen: 0, waiting: 0 })
 }
 
-async function look (
-  deps: LeadingDeps, state: State,
-  { asking, signal }: { readonly asking: Asking, readonly signal: AbortSignal }
+async function runOnce (
+  deps: LeaderDeps, state: State,
+  { requests, signal }: { readonly requests: UnlockRequests, readonly signal: AbortSignal }
 ): Promise<void> {
   if (state.term === undefined) return
-  const asked = asking.take()
-  // Whoever asks may do so because everything is gone, the lead as well.
-  if (asked.length > 0) await renew(deps, state)
+  const requested = requests.take()
+  // A request may mean that Redis has lost everything, the lease included.
+  if (requested.length > 0) await renew(deps, state)
   const { term } = state
   if (term === undefined) return
   const isNew = term.run !== state.current?.run || term.fence !== state.current.fence
-  const strangers = isNew ? asked : await welcome(deps, state.current as LeaderState, asked)
+  const toRecover = isNew
+    ? requested
+    : await unlockNew(deps, state.current as LeaderState, requested)
   if (isNew) {
-    // Of a Redis that has lost everything, a leader that was one before knows the tenants.
+    // If Redis has lost everything, a previous term of this leader still knows the tenants.
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
     state.waiting = await deps.recoveryStore.countWaiting([...known], term.run)
     await restoreAccounts(deps, term.run, signal)
   }
-  if (isNew || strangers.length > 0) {
-    if (strangers.length > 0) await deps.tenants.activate(strangers)
+  if (isNew || toRecover.length > 0) {
+    if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     const onWaiting = (tenants: number) => { state.waiting = tenants }
     state.base = undefined
     const known = await recover(deps, term.fence, { signal, onWaiting })
@@ -140,41 +142,41 @@ async function look (
   state.healthy = true
 }
 
-async function snapshot (deps: LeadingDeps, state: State, signal: AbortSignal): Promise<void> {
+async function snapshot (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<void> {
   if (state.term === undefined) state.base = undefined
-  // A recovery is not to wait for it, nor to read what it writes.
+  // A recovery must neither wait for snapshots nor read those of this loop.
   if (state.term === undefined || !state.healthy) return
   state.base = await takeSnapshots(deps, state.base ?? await readSnapshots(deps, signal), signal)
 }
 
-/** Lets in whoever has no past; returns those that have one and are to be compared first. */
-async function welcome (
-  deps: LeadingDeps, { known, fence }: LeaderState, asked: readonly string[]
+/** Unlocks new tenants; returns those with a history, which must be compared first. */
+async function unlockNew (
+  deps: LeaderDeps, { known, fence }: LeaderState, requested: readonly string[]
 ): Promise<readonly string[]> {
-  const strangers: string[] = []
-  for (const tenant of asked) {
-    const standing = await deps.recoveryStore.snapshotWallet(tenant, fence)
-    if (standing === undefined || standing === 'fenced') continue
-    const { run, seq, outbox, openJobs } = standing
+  const toRecover: string[] = []
+  for (const tenant of requested) {
+    const wallet = await deps.recoveryStore.snapshotWallet(tenant, fence)
+    if (wallet === undefined || wallet === 'fenced') continue
+    const { run, seq, outbox, openJobs } = wallet
     const isNew = !known.has(tenant) && seq === 0 && outbox.length + openJobs.length === 0
     if (!isNew) {
-      strangers.push(tenant)
+      toRecover.push(tenant)
       continue
     }
-    // Whatever it does from now on is in the journal that this term has not read.
+    // From now on it has entries that this term has not read, so it is no longer new.
     known.add(tenant)
     await deps.tenants.activate([tenant])
     await deps.recoveryStore.unlock(tenant, { run, fence }, { seq })
   }
-  return strangers
+  return toRecover
 }
 
 /**
- * Adds every active tenant up, and takes the mark from those that have been idle for a while;
- * returns how many are frozen. A frozen tenant stays active.
+ * Checks the sums of every active wallet, and removes the mark of those that have been idle for a
+ * while. Returns how many are frozen; a frozen tenant stays active.
  */
 async function checkAll (
-  { tenants, recoveryStore, clock, log, metrics }: LeadingDeps, signal: AbortSignal
+  { tenants, recoveryStore, clock, log, metrics }: LeaderDeps, signal: AbortSignal
 ): Promise<number> {
   let frozen = 0
   for (const one of await tenants.active()) {
@@ -182,33 +184,33 @@ async function checkAll (
     const { tenant, sinceMs } = one
     const { kind, reason } = await recoveryStore.check(tenant)
     if (kind === 'idle' && clock.now() - sinceMs >= IDLE_AFTER_MS) await tenants.deactivate(one)
-    if (kind === 'frozen' || kind === 'broken') frozen += 1
-    if (kind !== 'broken') continue
+    if (kind === 'frozen' || kind === 'inconsistent') frozen += 1
+    if (kind !== 'inconsistent') continue
     metrics.count('recovery_actions_total', { kind: 'frozen' })
-    log.error({ tenant, reason }, 'the wallet of a tenant is frozen')
+    log.error({ tenant, reason }, 'wallet frozen')
   }
   return frozen
 }
 
-type Asking = {
+type UnlockRequests = {
   readonly wake: () => void
-  /** Resolves when there is something to look at. */
+  /** Resolves on the next wake-up or request. */
   readonly next: (signal: AbortSignal) => Promise<void>
-  /** The tenants that have asked since the last time. */
+  /** The tenants requested since the last call. */
   readonly take: () => readonly string[]
 }
 
-/** Tenants that ask to be let in, heard at once. */
-function listen ({ subscriber, log }: LeadingDeps): Asking {
-  let asked = new Set<string>()
+/** Subscribes to tenants that wait to be unlocked. */
+function listen ({ subscriber, log }: LeaderDeps): UnlockRequests {
+  let requested = new Set<string>()
   let waiting = Promise.withResolvers<void>()
   const wake = () => waiting.resolve()
   subscriber.on('message', (_channel: string, tenant: string) => {
-    asked.add(tenant)
+    requested.add(tenant)
     wake()
   })
   subscriber.subscribe(LOCKED_TENANTS_CHANNEL).catch((error: unknown) =>
-    log.warn({ err: error }, 'tenants that ask to be let in are not heard yet'))
+    log.warn({ err: error }, 'failed to subscribe to locked tenants'))
   return {
     wake,
     next: async signal => {
@@ -218,14 +220,14 @@ function listen ({ subscriber, log }: LeadingDeps): Asking {
       waiting = Promise.withResolvers<void>()
     },
     take: () => {
-      const taken = [...asked]
-      asked = new Set()
+      const taken = [...requested]
+      requested = new Set()
       return taken
     },
   }
 }
 
-/** Does something over and over, with a pause in between, until the signal is aborted. */
+/** Repeats an action with a pause in between, until the signal is aborted. */
 function createRepeat (signal: AbortSignal, onError: (error: unknown) => void) {
   return async (everyMs: number, action: () => Promise<void>): Promise<void> => {
     while (!signal.aborted) {

@@ -5,15 +5,15 @@ import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
 import { createJobMessageCodec } from '../jobs/job-message-codec.ts'
 import { ledgerConfig } from './config.ts'
-import { startExporting } from './head-export.ts'
-import { startLeading } from './leader-election.ts'
-import { leadingDeps } from './leader-deps.ts'
+import { startHeadExport } from './head-export.ts'
+import { startLeader } from './leader-election.ts'
+import { leaderDeps } from './leader-deps.ts'
 import { meteredJournal, watchSystem } from './meters.ts'
 import { exportDeps, reapDeps } from './deps.ts'
 import { createLedgerStage } from './stage.ts'
-import { startReaper } from './reaping.ts'
+import { startReaper } from './reaper.ts'
 
-/** Nobody waits for the copy, and each insert has its price. */
+/** No client waits for the copy, and each insert has a fixed cost. */
 const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, context) => {
@@ -27,12 +27,12 @@ await run('ledger', ledgerConfig, async (config, context) => {
   const subscriber = deps.state.duplicate({ autoResubscribe: true })
   subscriber.on('error', () => {})
   context.onStop(() => subscriber.disconnect())
-  const leading = startLeading({ ...leadingDeps(config, deps, reaperDeps), subscriber })
-  context.onStop(() => leading.stop())
+  const leader = startLeader({ ...leaderDeps(config, deps, reaperDeps), subscriber })
+  context.onStop(() => leader.stop())
   const { JOURNAL_HEAD_TARGET: target } = config
   if (target !== undefined) {
-    const exported = { ...deps, journal, leads: leading.leads }
-    const exporting = startExporting(exportDeps({ ...config, target }, exported))
+    const exported = { ...deps, journal, isLeader: leader.isLeader }
+    const exporting = startHeadExport(exportDeps({ ...config, target }, exported))
     context.onStop(exporting.stop)
   }
   const keys = createJobKeyCopy(deps.clickhouse, deps.recordMac)
@@ -42,5 +42,5 @@ await run('ledger', ledgerConfig, async (config, context) => {
     ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,
   })
   const { ready, stop } = startReaper(running, reaperDeps, config.SWEEP_EVERY_MS)
-  return { ready: () => ready() && leading.ready(), stop }
+  return { ready: () => ready() && leader.ready(), stop }
 })

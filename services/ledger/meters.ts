@@ -9,7 +9,7 @@ import { createOutbox } from '../money/outbox.ts'
 import { createTenants } from '../money/tenants.ts'
 import { createJournalCopy, type JournalCopy } from '../money/journal-copy.ts'
 import { watchGaps } from './gap-meters.ts'
-import { createAdministrator, watchLag } from './lag.ts'
+import { createAdminClient, watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutboxes } from './outbox-meters.ts'
 import { watchStores } from './store-meters.ts'
@@ -22,27 +22,27 @@ type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> & Pick<Deps,
   readonly journal: Pick<JournalCopy, 'counts'>
 }
 
-/** Where the ledgers are in the journal; the keys that they copy as well move no money. */
+/** The ledger's groups, limited to the journal topic. */
 const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
   .map(group => ({ ...group, topics: [topicName('wallet.journal')] }))
 
-/** What a ledger reports of the whole system: lag of groups, sums of wallets, outboxes, stores. */
+/** Reports metrics of the whole system: lag of groups, sums of wallets, outboxes, stores. */
 export function watchSystem (
   config: Config, { state, clickhouse, clock, journal, metrics, log, onStop }: Connected
 ): void {
   watchOutboxes({ outbox: createOutbox(state), redis: state, clock, metrics, log })
   const tenants = createTenants(state)
   watchMoney({ redis: state, tenants, metrics, log })
-  const administrator =
-    createAdministrator(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
-  onStop(administrator.close)
-  watchLag({ administrator, metrics, log })
-  watchStores({ administrator, clickhouse, state, metrics, log })
-  const lags = () => administrator.use(admin => lagsOf(admin, LEDGERS))
+  const adminClient =
+    createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
+  onStop(adminClient.close)
+  watchLag({ adminClient, metrics, log })
+  watchStores({ adminClient, clickhouse, state, metrics, log })
+  const lags = () => adminClient.use(admin => lagsOf(admin, LEDGERS))
   watchGaps({ redis: state, tenants, journal, lags, metrics, log })
 }
 
-/** The copy of the journal, whose entries tell how much money was moved, and jobs. */
+/** The copy of the journal, with metrics of the money and jobs of stored entries. */
 export function meteredJournal (
   { clickhouse, recordMac, metrics }: Pick<Deps, 'clickhouse' | 'recordMac'> &
     Pick<ServiceContext, 'metrics'>

@@ -11,7 +11,7 @@ import { createCachedReading } from '../platform/cached-reading.ts'
 
 type Counting = Pick<Metrics, 'count'>
 
-/** The copy of the journal, but that what entries moved is counted when they are stored. */
+/** The copy of the journal, which counts the movements of entries when it first stores them. */
 export function countMovements (
   { append, ...rest }: JournalCopy, metrics: Counting
 ): JournalCopy {
@@ -46,8 +46,8 @@ function countEntry (entry: Journal, metrics: Counting): void {
 
 const STATES = ['available', 'reserved', 'charged', 'funded'] as const
 
-type Standing = { readonly mode: Mode, readonly state: typeof STATES[number] | 'jobs' }
-type Standings = readonly (Standing & { readonly value: number })[]
+type WalletSum = { readonly mode: Mode, readonly state: typeof STATES[number] | 'jobs' }
+type WalletSums = readonly (WalletSum & { readonly value: number })[]
 
 type MoneyDeps = {
   readonly redis: Pick<Redis, 'pipeline'>
@@ -56,17 +56,17 @@ type MoneyDeps = {
   readonly log: Pick<Log, 'warn'>
 }
 
-/** Many tenants are asked for in so many rounds that none holds Redis up. */
-const TENANTS_A_ROUND = 500
+/** Tenants per pipeline, so that none blocks Redis for long. */
+const TENANTS_PER_BATCH = 500
 
 /**
- * Tells metrics the sums over all wallets and the number of open jobs, by asking Redis when metrics
- * are read. Each tenant is read in a moment of its own, so the sums may be off by what moves just
- * then; `audit` and the checks of every wallet are exact.
+ * Reports the sums over all wallets and the number of open jobs, read from Redis when metrics are
+ * scraped. Tenants are read one after another, so the sums may be off by concurrent movements;
+ * `audit` and the check of each wallet are exact.
  */
 export function watchMoney ({ redis, tenants, metrics, log }: MoneyDeps): void {
   const sums = createWalletSums({ redis, tenants })
-  const read = createCachedReading(sums, { name: 'the sums of money', log })
+  const read = createCachedReading(sums, { name: 'the sums of wallets', log })
   metrics.watchAll('money_micros', async () => (await read())
     .flatMap(({ state, mode, value }) => state === 'jobs'
       ? []
@@ -76,13 +76,13 @@ export function watchMoney ({ redis, tenants, metrics, log }: MoneyDeps): void {
 }
 
 /**
- * Reads the sums of all tenants, for each mode. The first reading asks for every tenant; later ones
- * ask for those that are active now or were at the reading before, as no other wallet has moved.
- * Every tenant is read again once in a while, as a recovery changes wallets that stay idle.
+ * Reads the sums of all tenants, for each mode. The first read covers every tenant. Later reads
+ * cover tenants that are active or were at the previous read, as no other wallet has changed. Every
+ * `IDLE_AFTER_MS` all tenants are read again, as a recovery changes idle wallets.
  */
 export function createWalletSums (
   { redis, tenants }: Pick<MoneyDeps, 'redis' | 'tenants'>, now = () => performance.now()
-): () => Promise<Standings> {
+): () => Promise<WalletSums> {
   const known = new Map<string, readonly number[]>()
   let activeBefore = new Set<string>()
   let allReadAtMs = -Infinity
@@ -91,19 +91,19 @@ export function createWalletSums (
     const active = new Set((await tenants.active()).map(({ tenant }) => tenant))
     const isRecent = startMs - allReadAtMs < IDLE_AFTER_MS
     const changed = isRecent ? [...new Set([...active, ...activeBefore])] : await tenants.all()
-    for (let from = 0; from < changed.length; from += TENANTS_A_ROUND) {
-      const round = changed.slice(from, from + TENANTS_A_ROUND)
-      for (const [tenant, values] of await readRound(redis, round)) known.set(tenant, values)
+    for (let from = 0; from < changed.length; from += TENANTS_PER_BATCH) {
+      const batch = changed.slice(from, from + TENANTS_PER_BATCH)
+      for (const [tenant, values] of await readWallets(redis, batch)) known.set(tenant, values)
     }
     activeBefore = active
     if (!isRecent) allReadAtMs = startMs
-    return addUp(known)
+    return sumByMode(known)
   }
 }
 
 const FIELDS = [...STATES, 'jobs'] as const
 
-function addUp (known: ReadonlyMap<string, readonly number[]>): Standings {
+function sumByMode (known: ReadonlyMap<string, readonly number[]>): WalletSums {
   const sums = { live: FIELDS.map(() => 0), test: FIELDS.map(() => 0) }
   for (const [tenant, values] of known) {
     const sum = sums[modeOf(tenant)]
@@ -113,8 +113,8 @@ function addUp (known: ReadonlyMap<string, readonly number[]>): Standings {
     FIELDS.map((state, at) => ({ mode, state, value: sums[mode][at] ?? 0 })))
 }
 
-/** Of each tenant the amounts in the order of `STATES`, and the number of its open jobs. */
-async function readRound (
+/** The amounts of each tenant in the order of `STATES`, then the number of its open jobs. */
+async function readWallets (
   redis: MoneyDeps['redis'], tenants: readonly string[]
 ): Promise<readonly (readonly [tenant: string, values: readonly number[]])[]> {
   const pipeline = redis.pipeline()

@@ -16,11 +16,11 @@ type OutboxDeps = {
 }
 
 /**
- * Reports what is left in the outboxes of wallets and of accounts, by asking Redis when metrics are
- * read: the process that ships waits for the brokers, and cannot tell how long.
+ * Reports the entries in the outboxes of wallets and of accounts, read from Redis when metrics are
+ * scraped: the process that ships them may be blocked on the brokers.
  */
 export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxDeps): void {
-  const look = async () => {
+  const readWallets = async () => {
     let [entries, oldestMs] = [0, 0]
     for (const tenant of await outbox.tenantsWithPending()) {
       const pending = await outbox.pending(tenant)
@@ -29,7 +29,7 @@ export function watchOutboxes ({ outbox, redis, clock, metrics, log }: OutboxDep
     }
     return [{ entries, oldestMs }]
   }
-  const read = createCachedReading(look, { name: 'the outboxes', log })
+  const read = createCachedReading(readWallets, { name: 'the outboxes', log })
   metrics.watchAll('outbox_entries', async () =>
     (await read()).map(({ entries }) => ({ labels: {}, value: entries })))
   metrics.watchAll('outbox_oldest_seconds', async () =>

@@ -17,13 +17,13 @@ export type ReEraseDeps = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-/** A job that was erased on demand, and when: ms of the brokers' clock. */
+/** A job that was erased on demand, and the time of its erasure (clock of the brokers, ms). */
 type Erased = { readonly tenant: string, readonly job: string, readonly atMs: number }
 
 /**
- * Erases the jobs once more of which the topic of keys says that they were erased: a Redis
- * that came back from an old file has their keys again, and one that lost everything does not know
- * that they were erased. It is done once for every run of the server; if it is cut short, again.
+ * Repeats the erasures that the topic of keys records: an old file of Redis restores the erased
+ * keys, and an empty Redis does not know of the erasures. Runs to its end once per run of the
+ * server.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function reErase (
@@ -36,7 +36,7 @@ export async function reErase (
     signal.throwIfAborted()
     const { dataKey, erased } = jobKeys(tenant, job)
     const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
-    // Marked first, as whoever puts keys back looks for the mark behind that.
+    // Marked first: a restore of keys checks the mark after its write.
     if (leftMs > 0) await redis.set(erased, '1', 'PX', leftMs, 'NX')
     deleted += await redis.del(dataKey)
   }
@@ -44,12 +44,12 @@ export async function reErase (
   await recordErased(deps)
   if (deleted === 0) return
   metrics.count('recovery_actions_total', { kind: 'erasure' }, deleted)
-  log.warn({ jobs: deleted }, 'the keys of erased jobs had come back, and are erased again')
+  log.warn({ jobs: deleted }, 'restored keys of erased jobs erased again')
 }
 
 /**
- * Notes that Redis has all erasures up to now: to be called once in a while by whoever has erased
- * again in this run, so that the next one looks through little.
+ * Records that Redis has all erasures up to now, which shortens the next `reErase`. Called
+ * periodically by a leader that has completed it in this run of the server.
  */
 export async function recordErased (
   { redis, clock }: Pick<ReEraseDeps, 'redis' | 'clock'>
@@ -57,7 +57,7 @@ export async function recordErased (
   await redis.set(ERASED_UNTIL_KEY, String(clock.now()))
 }
 
-/** The jobs whose key was taken out of the topic and may be in Redis: nobody puts one back. */
+/** The jobs whose key was erased in the topic since Redis last had all erasures. */
 async function erasedJobs (
   { redis, reader }: Pick<ReEraseDeps, 'redis' | 'reader'>, signal: AbortSignal
 ): Promise<Iterable<Erased>> {

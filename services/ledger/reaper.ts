@@ -2,10 +2,12 @@ import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Emitter } from '../engine/emit.ts'
+import type { RunningStage } from '../engine/engine.ts'
 import { FatalError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
+import { sleep } from '../platform/retry.ts'
 import type { Outbox } from '../money/outbox.ts'
 import type { Tenants } from '../money/tenants.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
@@ -20,50 +22,45 @@ export type ReapDeps = FinishDeps & StalledDeps & {
   readonly clock: Clock
   readonly log: Pick<Log, 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count' | 'watch'>
-  /** Entries and ended jobs younger than this are left to whoever made them. */
-  readonly leftOverAfterMs: number
+  /** Younger entries and ended jobs are left to the process that made them. */
+  readonly orphanAgeMs: number
   readonly stalledAfterMs: number
 }
 
-/**
- * Brings to its end what a crash left behind. Every step may be taken by several ledgers at once,
- * or again: entries are told apart by seq, and jobs are closed once. What fails is tried again by
- * the next sweep, and one job's fault keeps no other from being swept. Returns the entries left.
- * @throws FatalError when going on cannot heal it.
- */
-export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<number> {
-  return (await reapAll(deps, signal)).entries
-}
-
-/** What a sweep has seen. */
+/** The entries left in the outboxes, and the stalled jobs found. */
 export type Reaped = { readonly entries: number, readonly stalledJobs: number }
 
-/** A sweep that tells more of what it has seen. */
-export async function reapAll (deps: ReapDeps, signal?: AbortSignal): Promise<Reaped> {
+/**
+ * Completes what crashed processes have left: ships old outbox entries, closes ended jobs and fails
+ * stalled ones. Several ledgers may run it at once, as every step is idempotent. A failure of one
+ * tenant or job is logged and retried by the next sweep.
+ * @throws FatalError when a retry cannot help.
+ */
+export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<Reaped> {
   let [entries, stalledJobs] = [0, 0]
   const isOver = () => signal?.aborted === true
   for (const tenant of await deps.outbox.tenantsWithPending()) {
     if (isOver()) return { entries, stalledJobs }
-    entries += await guarded(deps, { tenant }, () => shipLeftOvers(deps, tenant)) ?? 0
+    entries += await guarded(deps, { tenant }, () => shipOrphans(deps, tenant)) ?? 0
   }
   for (const { tenant } of await deps.tenants.active()) {
     const jobs = await deps.store.openJobs(tenant)
     const idleMs = (progressAtMs: number) => deps.clock.now() - progressAtMs
-    const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= deps.leftOverAfterMs)
+    const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= deps.orphanAgeMs)
     for (const { job, progressAtMs } of idle) {
       if (isOver()) return { entries, stalledJobs }
       const stalled = idleMs(progressAtMs) >= deps.stalledAfterMs
       if (stalled) stalledJobs += 1
-      await guarded(deps, { tenant, job }, () => bringToEnd(deps, { tenant, job, stalled }))
+      await guarded(deps, { tenant, job }, () => completeJob(deps, { tenant, job, stalled }))
     }
   }
   return { entries, stalledJobs }
 }
 
-/** Ships what the outbox of a tenant has kept for too long; returns what is left. */
-async function shipLeftOvers (deps: ReapDeps, tenant: string): Promise<number> {
+/** Ships old entries of a tenant's outbox; returns the number of entries left. */
+async function shipOrphans (deps: ReapDeps, tenant: string): Promise<number> {
   const pending = await deps.outbox.pending(tenant)
-  const old = pending.filter(({ at }) => deps.clock.now() - at >= deps.leftOverAfterMs)
+  const old = pending.filter(({ at }) => deps.clock.now() - at >= deps.orphanAgeMs)
   const left = pending.length - old.length
   if (old.length === 0) return left
   failpoint('sweep.shipping')
@@ -75,12 +72,12 @@ async function shipLeftOvers (deps: ReapDeps, tenant: string): Promise<number> {
   return left
 }
 
-async function bringToEnd (
+async function completeJob (
   deps: ReapDeps, { tenant, job, stalled }: { tenant: string, job: string, stalled: boolean }
 ): Promise<void> {
   const found = await deps.store.read(tenant, job)
   if (found === undefined || found.closed) return
-  // Its entry needs no care here: left-over entries are shipped by themselves.
+  // Its entry is shipped with the other orphans.
   if (found.ended) return await finish(deps, { job: found, entry: undefined }, 'ended_job')
   const ended = isComplete(found) ? await endComplete(deps, found) : undefined
   if (ended !== undefined) return await finish(deps, ended, 'ended_job')
@@ -91,20 +88,20 @@ async function bringToEnd (
 const isComplete = ({ counts, preflight, chunks }: Job) =>
   counts.finishedRows === preflight.totalRows && counts.inputBlocks === chunks
 
-/** All its rows were counted while its tenant was frozen, and its money could not move. */
+/** Ends a job whose rows were all counted while its wallet was frozen. */
 async function endComplete ({ store }: ReapDeps, job: Job): Promise<EndedJob | undefined> {
   const ended = await store.end(job.tenant, job.id)
   if (ended.kind === 'skip' || !ended.ended) return undefined
   return { job: ended.job, entry: ended.entry }
 }
 
-async function finish (deps: ReapDeps, ended: EndedJob, what: string): Promise<void> {
+async function finish (deps: ReapDeps, ended: EndedJob, kind: string): Promise<void> {
   const { emits, close } = await finishJob(deps, ended)
   if (emits.length === 0) return
   await deps.emitter.emit(emits)
   await close()
-  deps.metrics.count('recovery_actions_total', { kind: what })
-  deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, what }, 'a job was closed late')
+  deps.metrics.count('recovery_actions_total', { kind })
+  deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, 'orphaned job closed')
 }
 
 async function guarded<T> (
@@ -114,7 +111,41 @@ async function guarded<T> (
     return await action()
   } catch (error) {
     if (error instanceof FatalError) throw error
-    log.error({ ...about, err: error }, 'left over until the next sweep')
+    log.error({ ...about, err: error }, 'sweep of one tenant or job failed; retrying')
     return undefined
   }
+}
+
+/**
+ * Sweeps in a loop beside the running stage, with a pause of `everyMs`. A failed sweep is logged
+ * and makes the service not ready until one succeeds; a FatalError is passed to `fatal` and ends
+ * the loop. `stop` resolves when the current sweep has reached its next step.
+ */
+export function startReaper (
+  stage: RunningStage, deps: ReapDeps & { readonly fatal: (error: unknown) => void },
+  everyMs: number
+): RunningStage {
+  const stopping = new AbortController()
+  let healthy = true
+  let last: Reaped = { entries: 0, stalledJobs: 0 }
+  deps.metrics.watch('jobs_stalled', {}, () => last.stalledJobs)
+  const sweep = async () => {
+    while (!stopping.signal.aborted) {
+      try {
+        last = await reap(deps, stopping.signal)
+        healthy = true
+      } catch (error) {
+        healthy = false
+        if (error instanceof FatalError) return deps.fatal(error)
+        deps.log.warn({ err: error }, 'sweep failed')
+      }
+      await sleep(everyMs, stopping.signal).catch(() => {})
+    }
+  }
+  const ended = sweep()
+  const stop = async () => {
+    stopping.abort()
+    await Promise.all([ended, stage.stop()])
+  }
+  return { ready: () => healthy && stage.ready(), stop }
 }

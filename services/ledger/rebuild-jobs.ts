@@ -4,9 +4,9 @@ import type { Metrics } from '../platform/metrics.ts'
 import type { Archive } from '../results/archive.ts'
 import { republish, type RepublishDeps } from './republish.ts'
 import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
-import type { EndedEntries, Fold } from './journal-fold.ts'
+import type { EndedEntries, JournalState } from './journal-state.ts'
 import type { OpenJob } from './reconcile.ts'
-import { closedJobOf, hasTerms, openJobOf, type Rebuilt } from './rebuilt.ts'
+import { closedJobOf, hasTerms, openJobOf, type RebuiltJob } from './rebuilt-job.ts'
 
 export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
@@ -15,16 +15,16 @@ export type RebuildDeps = RepublishDeps & {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-/** A job of a tenant that its journal knows to have ended and Redis does not. */
+/** A job that ended in the journal and not in Redis. */
 export type Ended = EndedEntries & {
   readonly term: LeaderTerm
-  /** Whether Redis has the job, and takes it for open. */
+  /** Whether the job is open in Redis. */
   readonly isOpen: boolean
 }
 
-/** Ended jobs of one tenant; `openJobs` are those that Redis takes for open. */
+/** Ended jobs of one tenant; `openJobs` are those that are open in Redis. */
 export function endedOf (
-  entries: Fold['ended'],
+  entries: JournalState['ended'],
   { term, openJobs }: {
     readonly term: LeaderTerm, readonly openJobs: { readonly has: (job: string) => boolean },
   }
@@ -33,50 +33,49 @@ export function endedOf (
     { ...one, term, isOpen: openJobs.has(one.end.job) }))
 }
 
-/** Jobs that were written, how many of them anew, and those that are to be counted again. */
+/** The number of jobs rebuilt, and entries of jobs whose blocks must be recounted. */
 export type RebuiltJobs = {
   readonly made: number
   readonly uncounted: readonly Journal[]
-  /** True when somebody else acts now, or the server ended. */
-  readonly moved: boolean
+  /** True when another leader has taken over, or the server was restarted. */
+  readonly superseded: boolean
 }
 
 /**
- * Makes sure that Redis has the open jobs of a journal. Those that it takes for open and the entry
- * of which was not read stay as they are. Faults: jobs that it lacks and nothing says what they
- * were.
+ * Rebuilds the open jobs of a journal that Redis lacks. Open jobs in Redis whose entry was not read
+ * stay as they are. Faults: jobs that Redis lacks and no entry describes.
  */
 export async function rebuildOpen (
   deps: RebuildDeps, term: LeaderTerm,
-  { open, known }: Pick<Fold, 'open'> & { readonly known: ReadonlyMap<string, OpenJob> }
+  { open, known }: Pick<JournalState, 'open'> & { readonly known: ReadonlyMap<string, OpenJob> }
 ): Promise<RebuiltJobs & { readonly faults: readonly string[] }> {
   const nowMs = deps.clock.now()
   const faults: string[] = []
-  const jobs: Rebuilt[] = []
+  const jobs: RebuiltJob[] = []
   const uncounted: Journal[] = []
   for (const { job, entry } of open.values()) {
     if (entry !== undefined && hasTerms(entry)) {
       jobs.push(openJobOf(entry, nowMs))
       uncounted.push(entry)
     } else if ((known.get(job)?.state ?? 'gone') === 'gone') {
-      faults.push(`nothing says what the open job ${job} was`)
+      faults.push(`no entry describes the open job ${job}`)
     }
   }
   return { ...await write(deps, jobs.map(job => ({ job, term }))), uncounted, faults }
 }
 
 /**
- * Tells Redis that jobs have ended: one that is archived is closed, any other one is counted to its
- * end once more. One that Redis lacks and whose entries say too little is left out.
+ * Ends jobs in Redis: closes an archived job, and has any other one recounted to its end. A job
+ * that Redis lacks and no entry describes is left out.
  */
 export async function rebuildEnded (
   deps: RebuildDeps, ended: readonly Ended[]
 ): Promise<RebuiltJobs> {
   const nowMs = deps.clock.now()
-  const jobs: { readonly job: Rebuilt, readonly term: LeaderTerm }[] = []
+  const jobs: { readonly job: RebuiltJob, readonly term: LeaderTerm }[] = []
   const uncounted: Journal[] = []
-  for (let from = 0; from < ended.length; from += JOBS_A_QUERY) {
-    const some = ended.slice(from, from + JOBS_A_QUERY)
+  for (let from = 0; from < ended.length; from += JOBS_PER_QUERY) {
+    const some = ended.slice(from, from + JOBS_PER_QUERY)
     const tenants = [...new Set(some.map(({ end }) => end.tenant))]
     const archived = await deps.archive.findAll(tenants, some.map(({ end }) => end.job))
     await republish(deps, [...archived.values()])
@@ -94,21 +93,21 @@ export async function rebuildEnded (
   return { ...await write(deps, jobs), uncounted }
 }
 
-/** Each question has its price; so many jobs share one. */
-const JOBS_A_QUERY = 1_000
-const WRITTEN_AT_ONCE = 100
+/** Jobs per query, as each query has a fixed cost. */
+const JOBS_PER_QUERY = 1_000
+const MAX_CONCURRENT_WRITES = 100
 
 async function write (
   { recoveryStore, metrics }: RebuildDeps,
-  jobs: readonly { readonly job: Rebuilt, readonly term: LeaderTerm }[]
-): Promise<Pick<RebuiltJobs, 'made' | 'moved'>> {
-  let [made, moved] = [0, false]
-  for (let from = 0; from < jobs.length && !moved; from += WRITTEN_AT_ONCE) {
-    const steps = await Promise.all(jobs.slice(from, from + WRITTEN_AT_ONCE)
+  jobs: readonly { readonly job: RebuiltJob, readonly term: LeaderTerm }[]
+): Promise<Pick<RebuiltJobs, 'made' | 'superseded'>> {
+  let [made, superseded] = [0, false]
+  for (let from = 0; from < jobs.length && !superseded; from += MAX_CONCURRENT_WRITES) {
+    const steps = await Promise.all(jobs.slice(from, from + MAX_CONCURRENT_WRITES)
       .map(({ job, term }) => recoveryStore.rebuild(term, job)))
     made += steps.filter(step => step === 'made').length
-    moved = steps.includes('moved')
+    superseded = steps.includes('superseded')
   }
   if (made > 0) metrics.count('recovery_actions_total', { kind: 'job' }, made)
-  return { made, moved }
+  return { made, superseded }
 }

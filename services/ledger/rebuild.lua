@@ -2,8 +2,8 @@
 -- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, cursor or
 -- '', where the cursor was moved to, number of the entry that ended the job or '', what it charged,
 -- 1 for a job that is closed, then fields and values of its record.
--- Makes a job anew of which Redis has nothing, and tells one that it has what the journal knows.
--- Anything it did before it leaves as it is.
+-- Rebuilds a job that Redis lacks, or updates an existing one with its end in the journal.
+-- Idempotent.
 local keys = {
   wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
 }
@@ -14,11 +14,11 @@ local settled_seq, settled_micros, is_closed = ARGV[10], ARGV[11], ARGV[12] == '
 local FIRST_FIELD = 13
 
 if run_id() ~= run or redis.call('HGET', keys.wallet, 'fence') ~= fence then
-  return 'moved'
+  return 'superseded'
 end
 
 local function write_record()
-  -- A claim or a refusal that an old file has of it.
+  -- An old file of Redis may have its claim or refusal.
   redis.call('DEL', keys.job)
   local fields = {}
   for at = FIRST_FIELD, #ARGV do

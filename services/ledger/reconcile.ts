@@ -1,24 +1,24 @@
 import type { Journal } from '../../schemas/types.ts'
-import { AMOUNTS, areEqual, textOf, type Amounts } from '../money/arithmetic.ts'
-import { take, type Fold, type Interest } from './journal-fold.ts'
-import { missingEntry } from './missing.ts'
+import { AMOUNTS, areEqual, formatAmounts, type Amounts } from '../money/arithmetic.ts'
+import { applyEntry, type JournalState, type Retention } from './journal-state.ts'
+import { missingEntry } from './missing-entry.ts'
 
-/** A tenant as Redis has it, while nothing can move. */
+/** The locked wallet of a tenant in Redis. */
 export type WalletSnapshot = {
   readonly tenant: string
-  /** The run of the server that answered. */
+  /** The run id of the server that replied. */
   readonly run: string
   readonly seq: number
   readonly amounts: Amounts
   readonly outbox: readonly Journal[]
   readonly openJobs: readonly OpenJob[]
-  /** True when people have decided that the journal is right, whatever Redis says. */
+  /** True when an operator has decided that the journal replaces the state of Redis. */
   readonly trustsJournal: boolean
 }
 
 /**
- * A job that Redis takes for open. `settled`: its last movement was made; `ended`: all its rows
- * were counted as well. `gone`: there is no record of it.
+ * A job that is open in Redis. `settled`: its last movement was made; `ended`: all its rows were
+ * counted as well; `gone`: its record is lost.
  */
 export type OpenJob = {
   readonly job: string
@@ -27,8 +27,9 @@ export type OpenJob = {
 }
 
 /**
- * `behind`: Redis lacks movements that the journal has. `faults`: what cannot be explained; the
- * tenant is to be frozen as it is. `missing`: entries that the journal lacks and has to be given.
+ * `behind`: Redis lacks movements of the journal.
+ * `faults`: contradictions, which freeze the wallet.
+ * `missing`: reconstructed entries that must be appended to the journal.
  */
 export type Verdict = {
   readonly behind: boolean
@@ -36,76 +37,81 @@ export type Verdict = {
   readonly missing: readonly Journal[]
 }
 
-/** What a journal has to be remembered for, so that it can be compared with a tenant. */
-export function interestOf (
+/** What the journal state must retain to be compared with this wallet. */
+export function retentionOf (
   { seq, openJobs, trustsJournal }: WalletSnapshot, sinceMs: number
-): Interest {
+): Retention {
   const jobs = new Set(openJobs.map(({ job }) => job))
   return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
 }
 
 /**
- * Compares a tenant with its journal, which goes on in the outbox: afterwards the fold has both.
- * The journal decides; where Redis says something else than an earlier state of it, people do.
+ * Compares a wallet with its journal, and applies the outbox to the journal state. The journal
+ * wins if Redis is behind it; any contradiction is a fault, which an operator must resolve.
  */
-export function reconcile (standing: WalletSnapshot, fold: Fold, interest: Interest): Verdict {
-  for (const entry of standing.outbox) take(fold, entry, interest)
-  // Beyond a gap nothing moves even then: the next entries would get numbers that are taken.
-  if (standing.trustsJournal) {
-    const missing = fillGaps(fold, interest)
-    return { behind: true, faults: gapOf(fold), missing }
+export function reconcile (
+  wallet: WalletSnapshot, journal: JournalState, retention: Retention
+): Verdict {
+  for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
+  // A gap blocks even then: the next entries would get numbers that are taken.
+  if (wallet.trustsJournal) {
+    const missing = fillGaps(journal, retention)
+    return { behind: true, faults: gapOf(journal), missing }
   }
-  const behind = standing.seq < fold.seq
+  const behind = wallet.seq < journal.seq
   const faults = [
-    ...fold.faults, ...gapOf(fold), ...walletFaults(standing, fold), ...sumFaults(fold),
-    ...strangers(standing, fold),
+    ...journal.faults, ...gapOf(journal), ...walletFaults(wallet, journal), ...sumFaults(journal),
+    ...unknownJobFaults(wallet, journal),
   ]
   return { behind, faults, missing: [] }
 }
 
-/** Takes what is missing for the entries behind it to follow; returns it. */
-function fillGaps (fold: Fold, interest: Interest): readonly Journal[] {
+/** Applies reconstructed entries until no gap can be filled; returns them. */
+function fillGaps (journal: JournalState, retention: Retention): readonly Journal[] {
   const missing: Journal[] = []
-  for (let entry = missingEntry(fold); entry !== undefined; entry = missingEntry(fold)) {
+  for (let entry = missingEntry(journal); entry !== undefined; entry = missingEntry(journal)) {
     missing.push(entry)
-    take(fold, entry, interest)
+    applyEntry(journal, entry, retention)
   }
   return missing
 }
 
-function gapOf ({ held, seq }: Fold): readonly string[] {
-  if (held.size === 0) return []
-  const first = Math.min(...held.keys())
-  return [`the entries ${seq + 1} to ${first - 1} are nowhere, and ${first} is there`]
+function gapOf ({ afterGap, seq }: JournalState): readonly string[] {
+  if (afterGap.size === 0) return []
+  const first = Math.min(...afterGap.keys())
+  return [`entries ${seq + 1} to ${first - 1} are missing before entry ${first}`]
 }
 
-function walletFaults ({ seq, amounts }: WalletSnapshot, fold: Fold): readonly string[] {
-  if (seq > fold.seq) {
-    return [`Redis has ${seq} movements, the journal and the outbox have ${fold.seq}`]
+function walletFaults ({ seq, amounts }: WalletSnapshot, journal: JournalState): readonly string[] {
+  if (seq > journal.seq) {
+    return [`Redis has ${seq} movements, journal and outbox have ${journal.seq}`]
   }
-  const expected = fold.atInterest
+  const expected = journal.amountsAtWalletSeq
   if (expected === undefined || areEqual(expected, amounts)) return []
-  return [`after movement ${seq} Redis has ${textOf(amounts)}, the journal ${textOf(expected)}`]
+  return [`after movement ${seq} Redis has ${formatAmounts(amounts)}, ` +
+    `the journal ${formatAmounts(expected)}`]
 }
 
-function sumFaults ({ amounts, open }: Fold): readonly string[] {
+function sumFaults ({ amounts, open }: JournalState): readonly string[] {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
   const maxima = [...open.values()].reduce((sum, { amountMicros }) => sum + amountMicros, 0)
   return [
     ...AMOUNTS.filter(name => amounts[name] < 0).map(name => `${name} is ${amounts[name]}`),
     ...availableMicros + reservedMicros + chargedMicros === fundedMicros
       ? []
-      : [`the amounts do not add up: ${textOf(amounts)}`],
+      : [`the amounts do not add up: ${formatAmounts(amounts)}`],
     ...maxima === reservedMicros
       ? []
       : [`${reservedMicros} are reserved, open jobs reserved ${maxima}`],
   ]
 }
 
-/** The money of a job that Redis knows to be settled does not move, whatever becomes of the job. */
-function strangers ({ openJobs }: WalletSnapshot, { open, endedOpen }: Fold): readonly string[] {
+/** Running jobs without a reservation; no money of a settled job can move any more. */
+function unknownJobFaults (
+  { openJobs }: WalletSnapshot, { open, endedOpen }: JournalState
+): readonly string[] {
   return openJobs
     .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
       !open.has(job) && !endedOpen.has(job))
-    .map(({ job }) => `the job ${job} runs and has reserved nothing`)
+    .map(({ job }) => `job ${job} runs without a reservation`)
 }

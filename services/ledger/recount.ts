@@ -8,7 +8,7 @@ import type { MessageCodec } from '../engine/message-codec.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import { tallyBlockOf } from '../results/tally-block.ts'
 
-export type CountDeps = {
+export type RecountDeps = {
   readonly messageCodec: Pick<MessageCodec, 'decode'>
   readonly blocks: Pick<ResultBlocks, 'insert'>
   readonly store: Pick<JobStore, 'tally'>
@@ -16,33 +16,33 @@ export type CountDeps = {
 }
 
 /**
- * Stores and counts the blocks of these messages, as `settle` did: what was counted before counts
- * once. A block whose seal does not open, or that cannot be counted, is logged, and the others go
- * on.
+ * Stores and tallies the blocks of these messages, as `settle` does; a block that was tallied
+ * before counts once. Logs a block that cannot be decoded or tallied, and continues with the
+ * others.
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
  */
 export async function recount (
-  { messageCodec, blocks, store, log }: CountDeps, messages: readonly RawMessage[]
+  { messageCodec, blocks, store, log }: RecountDeps, messages: readonly RawMessage[]
 ): Promise<void> {
   const found: Completed[] = []
   for (const raw of messages) {
     const opened = await messageCodec.decode(raw)
     if (opened.kind === 'message') found.push(opened.message.value as Completed)
     if (opened.kind !== 'dead') continue
-    // It was a dead letter the first time as well.
+    // `settle` has dead-lettered it before.
     const { topic, partition, offset } = raw
-    const place = { topic, partition, offset: String(offset) }
-    const details = { ...idsOf([raw]), ...place, reason: opened.reason }
-    log.error(details, 'a block is unreadable')
+    const coordinates = { topic, partition, offset: String(offset) }
+    const details = { ...idsOf([raw]), ...coordinates, reason: opened.reason }
+    log.error(details, 'block skipped: unreadable')
   }
-  // What is counted has to be readable, here as in `settle`.
+  // Stored before it is tallied, as in `settle`: a tallied block must be readable.
   await blocks.insert(found)
   for (const block of found) {
     try {
       await store.tally(block.tenant, tallyBlockOf(block), { recount: true })
     } catch (error) {
       if (isInfrastructure(error)) throw error
-      log.error({ tenant: block.tenant, job: block.job, err: error }, 'a block is not countable')
+      log.error({ tenant: block.tenant, job: block.job, err: error }, 'block skipped: tally failed')
     }
   }
 }

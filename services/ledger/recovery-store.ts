@@ -3,64 +3,64 @@ import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from '../jobs/redis-keys.ts'
 import { RETENTION_LUA } from '../jobs/scripts.ts'
 import { script } from '../platform/redis.ts'
 import type { Amounts } from '../money/arithmetic.ts'
-import { GATE_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
+import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import type { OpenJob, WalletSnapshot } from './reconcile.ts'
-import type { Rebuilt } from './rebuilt.ts'
+import type { RebuiltJob } from './rebuilt-job.ts'
 import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
 
-/** Which ledger acts, for which run of the server: with another one of either nothing is done. */
+/** The fencing token of the leader, for one run of the server; a script checks both. */
 export type LeaderTerm = { readonly run: string, readonly fence: string }
 
-/** What came of a step of a recovery; `moved`: somebody else acts now, or the server ended. */
-export type Step = 'done' | 'moved'
+/** Result of a recovery step; `superseded`: another leader or another run of the server. */
+export type Step = 'done' | 'superseded'
 
 /**
- * `idle`: sound, without a pending entry or an open job. `broken`: it was frozen by this look.
- * `waiting`: it is to be compared first.
+ * `idle`: ok, without pending entries and open jobs. `inconsistent`: this check froze the wallet.
+ * `waiting`: the wallet is locked.
  */
 export type CheckResult = {
-  readonly kind: 'sound' | 'idle' | 'frozen' | 'broken' | 'waiting'
+  readonly kind: 'ok' | 'idle' | 'frozen' | 'inconsistent' | 'waiting'
   readonly reason: string
 }
 
-const TENANTS_A_ROUND = 500
+const TENANTS_PER_BATCH = 500
 
 export type RecoveryStore = ReturnType<typeof createRecoveryStore>
 
-/** What a ledger does to Redis behind the gates, each step in one script and harmless again. */
+/** The Redis steps of a recovery; each is one idempotent script. */
 export function createRecoveryStore (redis: Redis) {
   const scripts = loadScripts(redis)
   return {
-    /** Leads, or goes on leading, for the time of the lease; undefined while another does. */
+    /** Acquires or renews the leadership; `fence` is undefined while another ledger leads. */
     lead: async (name: string, leaseMs: number) => {
       const [fence = '0', run = ''] =
         await scripts.lead([LEADER_KEY, FENCE_KEY], [name, leaseMs]) as string[]
       return { run, fence: fence === '0' ? undefined : fence }
     },
 
-    /** How many of these tenants are not let in by this run of the server. */
+    /** Counts the tenants that are not unlocked for this run of the server. */
     countWaiting: async (tenants: readonly string[], run: string): Promise<number> => {
       let waiting = 0
-      for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
-        const runs = await Promise.all(tenants.slice(from, from + TENANTS_A_ROUND)
+      for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
+        const runs = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH)
           .map(tenant => redis.hget(moneyKeys(tenant).wallet, 'run')))
-        waiting += runs.filter(letInBy => letInBy !== run).length
+        waiting += runs.filter(unlockedFor => unlockedFor !== run).length
       }
       return waiting
     },
 
-    /** A tenant that waits to be let in; undefined for one that is in. */
-    snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotAnswer> => {
+    /** The wallet of a locked tenant; undefined if it is unlocked. */
+    snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotResult> => {
       const answer = await scripts.snapshotWallet(
         [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job])
-      return snapshotOf(tenant, answer as Surveyed)
+      return walletSnapshotOf(tenant, answer as SnapshotReply)
     },
 
     /**
-     * Lets a tenant in whose last movement is still `seq`; with `restored` its wallet is brought to
-     * the journal's end first, with `frozen` it stays closed to new movements.
+     * Unlocks a wallet if its last movement is still `seq`. `restored` replaces its seq and amounts
+     * by those of the journal, `frozen` freezes it.
      */
     unlock: async (tenant: string, term: LeaderTerm, unlock: Unlock): Promise<Step> => {
       const { seq, frozen = '', restored } = unlock
@@ -68,17 +68,17 @@ export function createRecoveryStore (redis: Redis) {
       const answer = await scripts.unlock(
         [moneyKeys(tenant).wallet],
         [term.run, term.fence, String(seq), frozen, jobKeys(tenant, '').job, ...more])
-      return answer === 'unlocked' ? 'done' : 'moved'
+      return answer === 'unlocked' ? 'done' : 'superseded'
     },
 
-    /** Makes a job anew, or tells the one that is there what the journal knows of its end. */
-    rebuild: async (term: LeaderTerm, job: Rebuilt): Promise<Step | 'made'> => {
+    /** Rebuilds a job, or updates an existing one with its end from the journal. */
+    rebuild: async (term: LeaderTerm, job: RebuiltJob): Promise<Step | 'made'> => {
       const answer = await scripts.rebuild(rebuildKeys(job), rebuildArguments(term, job))
-      if (answer === 'moved') return 'moved'
+      if (answer === 'superseded') return 'superseded'
       return answer === 'made' ? 'made' : 'done'
     },
 
-    /** Adds a tenant up, and freezes it if the sums are wrong. */
+    /** Checks the sums of a wallet, and freezes it if they are wrong. */
     check: async (tenant: string): Promise<CheckResult> => {
       const [kind, reason = ''] = await scripts.check(
         [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]) as string[]
@@ -91,7 +91,8 @@ function loadScripts (redis: Redis) {
   const load = (name: string, numberOfKeys: number) => script(redis, {
     name,
     numberOfKeys,
-    source: joinLua(GATE_LUA, WALLET_LUA, RETENTION_LUA, new URL(`./${name}.lua`, import.meta.url)),
+    source: joinLua(
+      GUARD_LUA, WALLET_LUA, RETENTION_LUA, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),
@@ -103,20 +104,20 @@ function loadScripts (redis: Redis) {
 }
 
 export type Unlock = {
-  /** Number of the last movement that was compared. */
+  /** Seq of the last movement that was compared. */
   readonly seq: number
-  /** Why nothing may move. */
+  /** Why the wallet is frozen. */
   readonly frozen?: string
   readonly restored?: { readonly seq: number, readonly amounts: Amounts } | undefined
 }
 
-type Surveyed =
+type SnapshotReply =
   | readonly ['unlocked' | 'fenced']
   | readonly ['waiting', string, string, readonly string[], readonly string[], readonly string[]]
 
-type SnapshotAnswer = WalletSnapshot | 'fenced' | undefined
+type SnapshotResult = WalletSnapshot | 'fenced' | undefined
 
-function snapshotOf (tenant: string, answer: Surveyed): SnapshotAnswer {
+function walletSnapshotOf (tenant: string, answer: SnapshotReply): SnapshotResult {
   if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined
   const [, run, trust, [seq, available, reserved, charged, funded], outbox, jobs] = answer
   return {
@@ -135,7 +136,7 @@ function snapshotOf (tenant: string, answer: Surveyed): SnapshotAnswer {
   }
 }
 
-/** Job, time and state, one after another. */
+/** Parses a flat list of job, time and state. */
 function openJobsOf (flat: readonly string[]): readonly OpenJob[] {
   return Array.from({ length: flat.length / 3 }, (_, index) => {
     const [job = '', sinceMs, state] = flat.slice(3 * index)
@@ -148,7 +149,7 @@ function walletArguments ({ seq, amounts }: NonNullable<Unlock['restored']>): st
   return [seq, availableMicros, reservedMicros, chargedMicros, fundedMicros].map(String)
 }
 
-function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] {
+function rebuildKeys ({ tenant, job, idempotencyKey, feed }: RebuiltJob): string[] {
   const keys = jobKeys(tenant, job)
   return [
     moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey),
@@ -156,7 +157,7 @@ function rebuildKeys ({ tenant, job, idempotencyKey, feed }: Rebuilt): string[] 
   ]
 }
 
-function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: Rebuilt): string[] {
+function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: RebuiltJob): string[] {
   const { job, nowMs, idempotencyKey, fingerprint, claimedAt, feed, settled } = rebuilt
   return [
     run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt,

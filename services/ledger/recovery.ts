@@ -7,9 +7,9 @@ import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { compare, type CompareDeps, type Compared, type Comparison } from './compare.ts'
 import type { LeaderTerm, Step } from './recovery-store.ts'
-import { withHeld } from './journal-fold.ts'
+import { withEntriesAfterGap } from './journal-state.ts'
 import { endedOf, rebuildEnded, rebuildOpen } from './rebuild-jobs.ts'
-import { repairKeys, type Lacking, type RepairKeysDeps } from './restore-keys.ts'
+import { repairKeys, type MissingKey, type RepairKeysDeps } from './restore-keys.ts'
 import { NO_BASE, readSnapshots } from './snapshots.ts'
 
 export type RecoveryDeps = CompareDeps & RepairKeysDeps & {
@@ -22,36 +22,35 @@ export type RecoveryDeps = CompareDeps & RepairKeysDeps & {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-/** Tenants that are let in at the same time. */
+/** Tenants that are unlocked concurrently. */
 const AT_ONCE = 32
 const PROGRESS_EVERY_MS = 5_000
 
 /**
- * Compares every tenant that is not let in with the journal, brings what Redis lacks, and lets it
- * in, the busiest first: the one way in for a tenant with a past. Snapshots are believed as far as
- * nothing contradicts them; whoever is left is compared with the whole journal behind the others.
- * Each step may be repeated, and letting in is the last one, so a crash anywhere leaves a tenant
- * that waits for the next recovery. Returns every tenant that the journal has entries of or that
- * was compared. `onWaiting` hears how many still wait.
+ * Compares every locked wallet with the journal, restores what Redis lacks, and unlocks it, the
+ * busiest first. Wallets that contradict their snapshots are compared with the whole journal
+ * afterwards. Each step is idempotent and the unlock is the last one, so a crash leaves a wallet
+ * locked for the next recovery. Returns every tenant with entries in the journal or a wallet that
+ * was compared. `onWaiting` is called with the number of wallets that are still locked.
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function recover (
   deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
 ): Promise<ReadonlySet<string>> {
-  const admit = async ({ compared, doubtful }: Comparison) => {
-    const progress = createProgress(deps, compared.length + doubtful.size, onWaiting)
-    await admitAll(deps, fence, { compared, progress, signal })
+  const unlock = async ({ compared, suspect }: Comparison) => {
+    const progress = createProgress(deps, compared.length + suspect.size, onWaiting)
+    await unlockAll(deps, fence, { compared, progress, signal })
   }
   const base = await readSnapshots(deps, signal)
   const first = await compare(deps, { fence, base, signal, onWaiting })
-  await admit(first)
-  const { doubtful } = first
-  if (doubtful.size > 0) {
-    const some = [...doubtful].slice(0, 10)
-    deps.log.warn({ tenants: doubtful.size, some }, 'tenants whose state does not continue ' +
-      'their last snapshot are compared with the whole journal')
-    const options = { fence, base: NO_BASE, signal, onWaiting, only: doubtful }
-    await admit(await compare(deps, options))
+  await unlock(first)
+  const { suspect } = first
+  if (suspect.size > 0) {
+    const some = [...suspect].slice(0, 10)
+    deps.log.warn({ tenants: suspect.size, some }, 'tenants contradict their snapshots: ' +
+      'comparing them with the whole journal')
+    const options = { fence, base: NO_BASE, signal, onWaiting, only: suspect }
+    await unlock(await compare(deps, options))
   }
   return first.known
 }
@@ -61,88 +60,89 @@ type RecoverOptions = {
   readonly onWaiting?: (tenants: number) => void
 }
 
-/** Tells how many tenants are left, and logs it once in a while. */
+/** Reports how many tenants are still locked, and logs it every few seconds. */
 function createProgress (
   { clock, log }: Pick<RecoveryDeps, 'clock' | 'log'>, all: number,
   onWaiting: (tenants: number) => void
 ) {
   let left = all
   let loggedAtMs = clock.now()
-  return (letIn: number) => {
-    left -= letIn
+  return (unlocked: number) => {
+    left -= unlocked
     onWaiting(left)
     if (clock.now() - loggedAtMs < PROGRESS_EVERY_MS) return
     loggedAtMs = clock.now()
-    log.info({ waiting: left, of: all }, 'tenants are let in')
+    log.info({ waiting: left, of: all }, 'unlocking tenants')
   }
 }
 
-async function admitAll (
+async function unlockAll (
   deps: RecoveryDeps, fence: string,
   { compared, progress, signal }: Pick<Comparison, 'compared'> & {
-    readonly progress: (letIn: number) => void, readonly signal: AbortSignal,
+    readonly progress: (unlocked: number) => void, readonly signal: AbortSignal,
   }
 ): Promise<void> {
-  const run = compared[0]?.standing.run
-  await repairKeys(deps, { run, lacking: lackingOf(compared) }, signal)
+  const run = compared[0]?.wallet.run
+  await repairKeys(deps, { run, missing: missingKeysOf(compared) }, signal)
   const waiting = compared.toSorted(byWork)
   for (let from = 0; from < waiting.length; from += AT_ONCE) {
     signal.throwIfAborted()
     const some = waiting.slice(from, from + AT_ONCE)
-    await Promise.all(some.map(one => letIn(deps, { run: one.standing.run, fence }, one)))
+    await Promise.all(some.map(one => unlockTenant(deps, { run: one.wallet.run, fence }, one)))
     progress(some.length)
   }
 }
 
-/** Those with most open jobs, then those whose money moved last. */
-const byWork = ({ fold: one }: Compared, { fold: other }: Compared) =>
+/** Most open jobs first, then the latest movement. */
+const byWork = ({ journal: one }: Compared, { journal: other }: Compared) =>
   other.open.size - one.open.size || other.at - one.at
 
-/** Jobs that reserved after what Redis knows, so that it may lack their data keys. */
-function lackingOf (compared: readonly Compared[]): ReadonlyMap<string, Lacking> {
-  return new Map(compared.flatMap(({ standing: { tenant, seq }, fold, uncounted }) => {
-    const ended = [...fold.ended.values()].map(({ reserve, end }) => reserve ?? end)
-    return [...fold.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
+/** Jobs whose reservations Redis has lost, so that it may lack their data keys. */
+function missingKeysOf (compared: readonly Compared[]): ReadonlyMap<string, MissingKey> {
+  return new Map(compared.flatMap(({ wallet: { tenant, seq }, journal, uncounted }) => {
+    const ended = [...journal.ended.values()].map(({ reserve, end }) => reserve ?? end)
+    return [...journal.open.values(), ...uncounted, ...ended].filter(entry => entry.seq > seq)
       .map(({ job, at }) => [job, { tenant, atMs: at }] as const)
   }))
 }
 
-async function letIn (deps: RecoveryDeps, term: LeaderTerm, one: Compared): Promise<void> {
-  const { tenant } = one.standing
+async function unlockTenant (deps: RecoveryDeps, term: LeaderTerm, one: Compared): Promise<void> {
+  const { tenant } = one.wallet
   const { faults, missing } = one.verdict
   if (missing.length > 0) await writeMissing(deps, one)
-  // Of a frozen tenant no money moves, and the rows of its jobs are finished all the same: whoever
-  // finds no job drops them.
-  const { open, ended } = withHeld(one.fold)
-  const known = new Map(one.standing.openJobs.map(job => [job.job, job]))
-  const begun = await rebuildOpen(deps, term, { open, known })
-  const over = await rebuildEnded(deps, endedOf(ended, { term, openJobs: known }))
-  if (begun.moved || over.moved) return
-  const uncounted = [...one.uncounted, ...begun.uncounted, ...over.uncounted]
-  const verdict = { ...one.verdict, faults: [...faults, ...begun.faults] }
+  // Jobs of a frozen wallet are rebuilt as well: their rows are finished, and a stage that finds no
+  // job would drop them.
+  const { open, ended } = withEntriesAfterGap(one.journal)
+  const known = new Map(one.wallet.openJobs.map(job => [job.job, job]))
+  const rebuiltOpen = await rebuildOpen(deps, term, { open, known })
+  const rebuiltEnded = await rebuildEnded(deps, endedOf(ended, { term, openJobs: known }))
+  if (rebuiltOpen.superseded || rebuiltEnded.superseded) return
+  const uncounted = [...one.uncounted, ...rebuiltOpen.uncounted, ...rebuiltEnded.uncounted]
+  const verdict = { ...one.verdict, faults: [...faults, ...rebuiltOpen.faults] }
   const found = { ...one, verdict, uncounted }
-  // What comes back from a backup may have work and no mark.
+  // A restored backup may contain work without a mark.
   if (isActive(found, deps.clock.now())) await deps.tenants.activate([tenant])
   if (verdict.faults.length > 0) return await freeze(deps, term, found)
-  if (await restore(deps, term, found) === 'moved') return
+  if (await restore(deps, term, found) === 'superseded') return
   deps.metrics.count('recovery_actions_total', { kind: 'tenant' })
-  const { seq } = one.standing
-  const details = { tenant, seq, journal: one.fold.seq, jobsMade: begun.made + over.made }
-  if (one.verdict.behind) deps.log.warn(details, 'a wallet was brought to the end of the journal')
-  else deps.log.info(details, 'a tenant was let in')
+  const { seq } = one.wallet
+  const jobsMade = rebuiltOpen.made + rebuiltEnded.made
+  const details = { tenant, seq, journal: one.journal.seq, jobsMade }
+  if (one.verdict.behind) deps.log.warn(details, 'wallet restored from journal')
+  else deps.log.info(details, 'tenant unlocked')
 }
 
-/** Whether sweeps have to visit the tenant: one that is idle would only cost them time. */
-const isActive = ({ standing, fold, verdict, uncounted }: Compared, nowMs: number) =>
-  nowMs - fold.at < IDLE_AFTER_MS || [
-    standing.outbox, standing.openJobs, uncounted, verdict.faults,
+/** Whether sweeps must visit the tenant. */
+const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: number) =>
+  nowMs - journal.at < IDLE_AFTER_MS || [
+    wallet.outbox, wallet.openJobs, uncounted, verdict.faults,
   ].some(({ length }) => length > 0)
 
-/** Without them every later comparison would find the gap once more. */
+/** Appends reconstructed entries to the journal, or every later comparison would find the gap. */
 async function writeMissing (
-  { emitter, log }: RecoveryDeps, { standing: { tenant }, verdict: { missing } }: Compared
+  { emitter, log }: RecoveryDeps, { wallet: { tenant }, verdict: { missing } }: Compared
 ): Promise<void> {
-  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'entries the journal lacked are told')
+  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries reconstructed')
   await emitter.emit(missing.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
 }
@@ -150,28 +150,28 @@ async function writeMissing (
 async function restore (
   { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, one: Compared
 ): Promise<Step> {
-  const { standing: { tenant, seq }, fold, verdict } = one
+  const { wallet: { tenant, seq }, journal, verdict } = one
   const { posted, replay } = moneyKeys(tenant)
   if (verdict.behind) {
-    await Promise.all([...fold.posted.values()].map(one =>
+    await Promise.all([...journal.posted.values()].map(one =>
       redis.hsetnx(posted, one.id, `${one.seq}:${one.amountMicros}`)))
   }
-  // Whatever was counted of a running job may be lost as well: its blocks are counted again.
+  // The tally of a running job may be lost as well, so its blocks are recounted.
   const since = sinceOf(one)
   if (since.size > 0) {
     await redis.sadd(REPLAYING_KEY, tenant)
     await redis.hset(replay, Object.fromEntries(since))
   }
-  const restored = verdict.behind ? { seq: fold.seq, amounts: fold.amounts } : undefined
+  const restored = verdict.behind ? { seq: journal.seq, amounts: journal.amounts } : undefined
   return await recoveryStore.unlock(tenant, term, { seq, restored })
 }
 
-/** Jobs whose blocks are to be counted again, and from when on. */
+/** Jobs whose blocks must be recounted, and from which time on. */
 function sinceOf (
-  { standing: { openJobs }, fold, uncounted }: Compared
+  { wallet: { openJobs }, journal, uncounted }: Compared
 ): ReadonlyMap<string, number> {
   const running = openJobs.filter(({ job, state }) =>
-    (state === 'running' || state === 'settled') && !fold.endedOpen.has(job))
+    (state === 'running' || state === 'settled') && !journal.endedOpen.has(job))
   return new Map([
     ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
     ...uncounted.map(({ job, at }) => [job, at] as const),
@@ -179,11 +179,11 @@ function sinceOf (
 }
 
 async function freeze (
-  { recoveryStore, log, metrics }: RecoveryDeps, term: LeaderTerm, { standing, verdict }: Compared
+  { recoveryStore, log, metrics }: RecoveryDeps, term: LeaderTerm, { wallet, verdict }: Compared
 ): Promise<void> {
-  const { tenant, seq } = standing
+  const { tenant, seq } = wallet
   const frozen = verdict.faults.join('; ').slice(0, 1_000)
-  if (await recoveryStore.unlock(tenant, term, { seq, frozen }) === 'moved') return
+  if (await recoveryStore.unlock(tenant, term, { seq, frozen }) === 'superseded') return
   metrics.count('recovery_actions_total', { kind: 'frozen' })
-  log.error({ tenant, faults: verdict.faults }, 'the wallet of a tenant is frozen')
+  log.error({ tenant, faults: verdict.faults }, 'wallet frozen')
 }

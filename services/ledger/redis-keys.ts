@@ -1,12 +1,12 @@
-/** The ledgers agree by these on which of them compares and mends; both are in one slot. */
+/** The lease and the fencing token of the leading ledger; both are in one slot. */
 export const LEADER_KEY = '{ledger}:leader'
 export const FENCE_KEY = '{ledger}:fence'
 
-/** String: the last export of the journal's heads, as it was exported. */
+/** String: the last export of journal heads, as it was sent. */
 export const EXPORTED_KEY = '{ledger}:head-exported'
 
-/** String: the run of the server in which jobs that were erased have been erased once more. */
+/** String: the run of the server in which erased jobs were erased again. */
 export const ERASED_IN_KEY = '{ledger}:erased-in'
 
-/** String: the moment, in ms, up to which Redis has all erasures: whatever it lost came later. */
+/** String: the time, in ms, up to which Redis has all erasures. */
 export const ERASED_UNTIL_KEY = '{ledger}:erased-until'

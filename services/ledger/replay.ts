@@ -6,24 +6,24 @@ import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
 import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
 import { LANES } from '../topology.ts'
-import { recount, type CountDeps } from './recount.ts'
+import { recount, type RecountDeps } from './recount.ts'
 
-export type ReplayDeps = CountDeps & {
+export type ReplayDeps = RecountDeps & {
   readonly redis: Pick<Redis, 'smembers' | 'srem' | 'hgetall' | 'hdel' | 'hlen'>
   readonly reader: TopicReader
   readonly log: Pick<Log, 'warn' | 'error'>
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-/** Jobs by tenant and id, with the moment from which their blocks are read. */
+/** Jobs by tenant and id, with the time from which their blocks are read. */
 type Marked = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-const BLOCKS_AT_ONCE = 64
+const BLOCKS_PER_BATCH = 64
 
 /**
- * Counts the blocks of jobs again whose tally may have been lost, from the topic they came by, as
- * `settle` did: what was counted before counts once. The marks of these jobs are taken away only at
- * the end, so that whatever interrupts it has it done again. Returns how many jobs there were.
+ * Recounts the jobs whose tally may have been lost, from the topic of blocks, as `settle` does.
+ * Marks of jobs are removed only at the end, so an interrupted replay is repeated. Returns the
+ * number of jobs.
  */
 export async function replay (deps: ReplayDeps, signal: AbortSignal): Promise<number> {
   const marked = await marksOf(deps)
@@ -33,14 +33,14 @@ export async function replay (deps: ReplayDeps, signal: AbortSignal): Promise<nu
   for (const lane of LANES) {
     await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
       const wanted = messages.filter(message => isMarked(marked, message))
-      for (let from = 0; from < wanted.length; from += BLOCKS_AT_ONCE) {
-        await recount(deps, wanted.slice(from, from + BLOCKS_AT_ONCE))
+      for (let from = 0; from < wanted.length; from += BLOCKS_PER_BATCH) {
+        await recount(deps, wanted.slice(from, from + BLOCKS_PER_BATCH))
       }
     }, { sinceMs, signal })
   }
   for (const [tenant, jobs] of marked) await unmark(deps, tenant, [...jobs.keys()])
   deps.metrics.count('recovery_actions_total', { kind: 'replayed_job' }, since.length)
-  deps.log.warn({ jobs: since.length }, 'running jobs were counted again from their topic')
+  deps.log.warn({ jobs: since.length }, 'jobs recounted from topic')
   return since.length
 }
 
@@ -53,7 +53,7 @@ async function marksOf ({ redis }: ReplayDeps): Promise<Marked> {
   return marked
 }
 
-/** Only the leader marks and unmarks, and not at the same time. */
+/** Only the leader marks and unmarks, never concurrently. */
 async function unmark (
   { redis }: ReplayDeps, tenant: string, jobs: readonly string[]
 ): Promise<void> {

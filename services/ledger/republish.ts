@@ -10,10 +10,9 @@ export type RepublishDeps = {
 }
 
 /**
- * Announces jobs once more that ended before Redis was lost, but for those without a receiver and
- * those whose event came to its end. Whether an event was ever produced nobody knows, and a
- * delivery that was due is lost with Redis. One that came to its end is in the history; its id
- * tells every other repetition.
+ * Republishes the events of jobs that ended before Redis was lost, except jobs without a receiver
+ * and events whose delivery is completed. Redis lost pending deliveries, and whether an event was
+ * produced is unknown. Completed deliveries are in the history; consumers know repeats by event id.
  */
 export async function republish (
   { history, emitter }: RepublishDeps, jobs: readonly Job[]

@@ -19,64 +19,64 @@ export type RestoreKeysDeps = {
 
 export type RepairKeysDeps = RestoreKeysDeps & ReEraseDeps
 
-/** Keys of jobs after a loss: `run` is that of the server, if it has tenants that wait. */
+/** Keys of jobs to repair; `run` is undefined if no wallet is locked. */
 export type Loss = {
   readonly run: string | undefined
-  readonly lacking: ReadonlyMap<string, Lacking>
+  readonly missing: ReadonlyMap<string, MissingKey>
 }
 
-/** An accepted job whose data key Redis may lack, and when it reserved. */
-export type Lacking = { readonly tenant: string, readonly atMs: number }
+/** An accepted job whose data key Redis may lack, and the time of its reservation. */
+export type MissingKey = { readonly tenant: string, readonly atMs: number }
 
 /**
- * Brings the data keys of jobs to what the topic says of them. Those that were erased go first: an
- * old file has them again, and whoever comes to ask must not find them.
+ * Restores the data keys of jobs from their topic. Erases erased jobs first, so that nobody reads
+ * keys that an old file of Redis has restored.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function repairKeys (
-  deps: RepairKeysDeps, { run, lacking }: Loss, signal: AbortSignal
+  deps: RepairKeysDeps, { run, missing }: Loss, signal: AbortSignal
 ): Promise<void> {
   if (run !== undefined) await reErase(deps, run, signal)
-  await restoreKeys(deps, lacking, signal)
+  await restoreKeys(deps, missing, signal)
 }
 
 /**
- * Puts the wrapped data keys of jobs back, by which their results can be read, as the topic has
- * them: a job whose key was erased there stays erased, and a key that Redis has stays as it is, for
- * as long as that of any accepted job.
+ * Restores the wrapped data keys that open the results of jobs, for as long as the key of any
+ * accepted job is kept. A job that was erased in the topic stays erased, and an existing key stays
+ * as it is.
  */
 export async function restoreKeys (
   { redis, reader, codec, clock, metrics }: RestoreKeysDeps,
-  lacking: ReadonlyMap<string, Lacking>, signal: AbortSignal
+  missing: ReadonlyMap<string, MissingKey>, signal: AbortSignal
 ): Promise<void> {
-  if (lacking.size === 0) return
+  if (missing.size === 0) return
   let sinceMs = Infinity
-  for (const { atMs } of lacking.values()) sinceMs = Math.min(sinceMs, atMs)
+  for (const { atMs } of missing.values()) sinceMs = Math.min(sinceMs, atMs)
   const newest = new Map<string, Buffer>()
-  // Nobody puts an erased key back: one that comes behind its erasure is an old message again.
+  // An erasure is final: a key after it is a replayed message.
   const erasedJobs = new Set<string>()
   await reader.read(topicName('job.keys'), async messages => {
     for (const { key, value } of messages) {
       const job = key.toString()
-      if (!lacking.has(job)) continue
+      if (!missing.has(job)) continue
       if (value === null) {
         erasedJobs.add(job)
         continue
       }
       const { tenant, wrapped } = await codec.decode('job.keys', value) as Keys
-      if (tenant === lacking.get(job)?.tenant) newest.set(job, wrapped)
+      if (tenant === missing.get(job)?.tenant) newest.set(job, wrapped)
     }
   }, { sinceMs, signal })
   let restored = 0
-  for (const [job, { tenant, atMs }] of lacking) {
+  for (const [job, { tenant, atMs }] of missing) {
     const wrapped = erasedJobs.has(job) ? undefined : newest.get(job)
     const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
     if (wrapped === undefined || leftMs <= 0) continue
     const { dataKey, erased } = jobKeys(tenant, job)
     await redis.set(dataKey, wrapped, 'PX', leftMs, 'NX')
-    // An old file has it as it was before the job was accepted, for an hour.
+    // An old file may have it with the short expiry from before the job was accepted.
     await redis.pexpire(dataKey, leftMs, 'GT')
-    // Whoever erases a job while the topic is read marks it before the key is deleted.
+    // An erasure during the read marks the job before it deletes the key.
     if (await redis.exists(erased) === 1) await redis.del(dataKey)
     else restored += 1
   }

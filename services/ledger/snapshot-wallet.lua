@@ -1,6 +1,6 @@
--- KEYS: wallet. ARGV: fence, what the keys of its jobs begin with.
--- A tenant as it stands, if nothing of it can move. From here on no earlier ledger touches it. The
--- keys of jobs are of the same slot, and which they are only the wallet knows.
+-- KEYS: wallet. ARGV: fence, prefix of the keys of its jobs.
+-- Returns the state of a locked wallet, and fences off earlier leaders. The keys of jobs are in the
+-- same slot; only the wallet knows their ids.
 local wallet, run = wallet_of(KEYS[1]), run_id()
 if wallet.run == run then
   return { 'unlocked' }
@@ -12,12 +12,12 @@ end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 local money = { wallet.seq, wallet.available, wallet.reserved, wallet.charged, wallet.funded }
 local jobs, all = {}, redis.call('HGETALL', KEYS[1])
-for _, job in ipairs((fields_from(all, OPEN))) do
+for _, job in ipairs((fields_with_prefix(all, OPEN))) do
   local found = redis.call('HMGET', ARGV[2] .. job, 'status', 'createdAtMs', 'ended', 'settledSeq')
   local state = found[3] == '1' and 'ended' or found[4] and 'settled' or 'running'
   jobs[#jobs + 1] = job
   jobs[#jobs + 1] = found[2] or '0'
   jobs[#jobs + 1] = found[1] and state or 'gone'
 end
-local _, entries = fields_from(all, ENTRY)
+local _, entries = fields_with_prefix(all, ENTRY)
 return { 'waiting', run, trust or '', money, entries, jobs }

@@ -6,32 +6,34 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
 import { readJournal, type JournalDeps } from './journal.ts'
-import { beginFold, snapshotOf, type Fold, type Interest, type Recent } from './journal-fold.ts'
+import {
+  createJournalState, snapshotOf, type JournalState, type Recent, type Retention,
+} from './journal-state.ts'
 
-export type WritingDeps = {
+export type SnapshotWriteDeps = {
   readonly emitter: Pick<Emitter, 'emit'>
   readonly log: Pick<Log, 'error'>
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type SnapshotDeps = JournalDeps & WritingDeps & {
+export type SnapshotDeps = JournalDeps & SnapshotWriteDeps & {
   readonly clock: Clock
-  /** Entries younger than this are not included, as a Redis that has just lost some lacks them. */
+  /** Snapshots leave out younger entries, as a Redis that has just lost some lacks them. */
   readonly snapshotBehindMs: number
 }
 
-/** The newest snapshot of each tenant, and where the entries begin that none of them includes. */
+/** The latest snapshot of each tenant, and the positions of the first entries after them. */
 export type Base = {
   readonly byTenant: ReadonlyMap<string, Snapshot>
   readonly from: Positions
 }
 
-/** What there is to begin with where no snapshot is, or none is believed: all entries. */
+/** No snapshots: the journal is read from its beginning. */
 export const NO_BASE: Base = { byTenant: new Map(), from: new Map() }
 
 /**
- * The snapshots that the topic has. Each names the positions up to which all those before it go, so
- * a ledger that dies while it writes some leaves the earlier positions in force.
+ * Reads the snapshots from their topic. Each names the positions that all snapshots before it
+ * cover, so a ledger that crashes while it writes some leaves the earlier positions valid.
  * @throws InfrastructureError when the topic cannot be read.
  */
 export async function readSnapshots (
@@ -54,40 +56,39 @@ export async function readSnapshots (
   return { byTenant, from }
 }
 
-const WRITTEN_AT_ONCE = 200
-/** A message to the brokers has at most a megabyte. */
-const MAX_PARTS = 8_000
-const NO_INTEREST: Interest = {
+const SNAPSHOTS_PER_BATCH = 200
+/** Open jobs and ids in a snapshot, as a message has at most a megabyte. */
+const MAX_ITEMS = 8_000
+const RETAIN_NOTHING: Retention = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
 
 /**
- * Reads what came to the journal since the base, and writes a snapshot of every tenant that has
- * entries in it, and one of them once more at the end: that all are there is told by the positions
- * it names. Returns the base of the next time. A journal that cannot be right gets none, so that
- * whoever recovers its tenant reads all of it.
+ * Reads the journal since the base and writes a snapshot of every tenant with new entries. Repeats
+ * the last snapshot with the new positions, which commits all of them. Returns the next base. A
+ * journal that contradicts itself gets no snapshot, so that a recovery reads all of it.
  */
 export async function takeSnapshots (
   deps: SnapshotDeps, base: Base, signal: AbortSignal
 ): Promise<Base> {
-  const folds = new Map<string, Fold>()
+  const journals = new Map<string, JournalState>()
   const recent: Recent = new Map()
   const from = await readJournal(deps, {
     from: base.from,
     untilMs: deps.clock.now() - deps.snapshotBehindMs,
     signal,
-    meet: async tenants => {
+    onTenants: async tenants => {
       for (const tenant of tenants) {
-        if (folds.has(tenant)) continue
-        folds.set(tenant, beginFold(NO_INTEREST, base.byTenant.get(tenant), recent))
+        if (journals.has(tenant)) continue
+        journals.set(tenant, createJournalState(RETAIN_NOTHING, base.byTenant.get(tenant), recent))
       }
     },
-    followedOf: tenant => {
-      const fold = folds.get(tenant)
-      return fold && { fold, interest: NO_INTEREST }
+    trackedOf: tenant => {
+      const journal = journals.get(tenant)
+      return journal && { journal, retention: RETAIN_NOTHING }
     },
   })
-  const snapshots = await writeSnapshots(deps, folds, base.from)
+  const snapshots = await writeSnapshots(deps, journals, base.from)
   const last = snapshots.at(-1)
   if (last === undefined) return { byTenant: base.byTenant, from }
   await emitAll(deps, [{ ...last, from: offsetsOf(from) }])
@@ -95,39 +96,42 @@ export async function takeSnapshots (
   return { byTenant: new Map([...base.byTenant, ...written]), from }
 }
 
-/** Writes a snapshot of each fold that has got further than the one it began with. */
+/** Writes a snapshot of each state that has advanced since it was created. */
 export async function writeSnapshots (
-  deps: WritingDeps, folds: Iterable<readonly [tenant: string, fold: Fold]>, from: Positions
+  deps: SnapshotWriteDeps,
+  journals: Iterable<readonly [tenant: string, journal: JournalState]>,
+  from: Positions
 ): Promise<readonly Snapshot[]> {
-  const snapshots = [...folds].filter(one => isWorthy(deps, one))
-    .map(([tenant, fold]) => snapshotOf(fold, { tenant, from: offsetsOf(from) }))
-  for (let at = 0; at < snapshots.length; at += WRITTEN_AT_ONCE) {
-    await emitAll(deps, snapshots.slice(at, at + WRITTEN_AT_ONCE))
+  const snapshots = [...journals].filter(one => isSnapshotDue(deps, one))
+    .map(([tenant, journal]) => snapshotOf(journal, { tenant, from: offsetsOf(from) }))
+  for (let at = 0; at < snapshots.length; at += SNAPSHOTS_PER_BATCH) {
+    await emitAll(deps, snapshots.slice(at, at + SNAPSHOTS_PER_BATCH))
   }
   deps.metrics.count('snapshots_total', {}, snapshots.length)
   return snapshots
 }
 
 async function emitAll (
-  { emitter }: WritingDeps, snapshots: readonly Snapshot[]
+  { emitter }: SnapshotWriteDeps, snapshots: readonly Snapshot[]
 ): Promise<void> {
   await emitter.emit(snapshots.map(value =>
     ({ topic: 'wallet.snapshots', lane: 'small', value, rows: undefined })))
 }
 
-function isWorthy (
-  { log }: WritingDeps, [tenant, { base, seq, faults, open, posted }]: readonly [string, Fold]
+function isSnapshotDue (
+  { log }: SnapshotWriteDeps,
+  [tenant, { base, seq, faults, open, posted }]: readonly [string, JournalState]
 ): boolean {
   if (faults.length > 0) {
     log.error({ tenant, faults: faults.slice(0, 10) },
-      'a journal contradicts itself: its tenant will be frozen at the next restart of Redis; ' +
+      'journal contradicts itself: its wallet will be frozen at the next restart of Redis; ' +
       'see the runbook on TenantsFrozen')
     return false
   }
-  return seq > base && open.size + posted.size <= MAX_PARTS
+  return seq > base && open.size + posted.size <= MAX_ITEMS
 }
 
-/** An array by partition. */
+/** Offsets as an array by partition. */
 function offsetsOf (positions: Positions): readonly number[] {
   const partitions = Math.max(-1, ...positions.keys()) + 1
   return Array.from({ length: partitions }, (_, index) => Number(positions.get(index) ?? 0n))

@@ -9,15 +9,14 @@ import type { ReadsOf } from '../topology.ts'
 export type LedgerDeps = {
   readonly journal: Pick<JournalCopy, 'append'>
   readonly keys: Pick<JobKeyCopy, 'append'>
-  /** Messages handed to one call of `decide`. */
+  /** Messages per call of `decide`. */
   readonly batch: number
 }
 
 /**
- * Copies the journal and the wrapped data keys of jobs to ClickHouse. Entries come more than once
- * and not always in order, and one may never come: each is signed with its number, so that readers
- * order them and find what is missing, and no entry waits for another. So are keys: each row of a
- * job opens it.
+ * Copies the journal and the wrapped data keys of jobs to ClickHouse. Entries arrive more than once
+ * and out of order. Each is signed with its seq, so that readers can order them and detect missing
+ * ones, and no entry waits for another. The same holds for keys.
  */
 export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<'ledger'> {
   return {
@@ -29,16 +28,16 @@ export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<
         await keys.append(messages.filter(isOf('job.keys')).map(({ value, raw }) =>
           ({ ...value, createdMs: raw.timestampMs })))
       } catch (cause) {
-        // Whatever it is: an entry that is given up would be missing in the copy for ever.
-        throw new InfrastructureError('the copies of journal and keys cannot be written', { cause })
+        // Retried without end, as a dropped entry would be missing in the copy for ever.
+        throw new InfrastructureError('failed to copy journal or keys to ClickHouse', { cause })
       }
       failpoint('ledger.appended')
       return [{ completes: messages, emits: [] }]
     },
     whenDead: async (_headers, topic) => {
-      // A key that is not copied is still found in its topic.
+      // Readers find a key that is not copied in its topic.
       if (topic === topicName('job.keys')) return []
-      throw new FatalError('an entry of the journal cannot be read, and none may be left out')
+      throw new FatalError('an entry of wallet.journal is unreadable, and none may be skipped')
     },
     forget: () => {},
   }

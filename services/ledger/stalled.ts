@@ -6,7 +6,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { SealError } from '../crypto/seal.ts'
 import type { Emission } from '../engine/stage.ts'
-import { deadBlock } from '../results/block.ts'
+import { unresolvableBlock } from '../results/block.ts'
 import type { EndedJob } from '../results/finish-job.ts'
 import { blockDigest } from '../results/result-blocks.ts'
 import type { Backlog } from './backlog.ts'
@@ -14,23 +14,23 @@ import type { Backlog } from './backlog.ts'
 export type StalledDeps = {
   readonly store: Pick<JobStore, 'openRows' | 'fail'>
   readonly backlog: Backlog
-  /** Seals a block and stores it. */
+  /** Seals and stores a block. */
   readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
   readonly clock: Clock
   readonly log: Pick<Log, 'error'>
 }
 
 /**
- * Ends a job whose rows are lost: one block, of no chunk but of the whole job, gives all open rows
- * `unknown`, reason `internal`. Where nothing can be sealed any more, because the job's key is
- * nowhere, the job ends without that block: its money is let go, and its results are lost.
- * Undefined when the job is only waiting, or has moved meanwhile.
+ * Fails a job whose rows are lost: one block of the whole job ends all open rows as `unknown`,
+ * reason `internal`. If the job's key is lost, so that no block can be sealed, the job ends without
+ * it: its reservation is released, and its results are lost.
+ * Returns undefined when rows of the job may still be in a topic, or it made progress meanwhile.
  */
 export async function failStalled (
   deps: StalledDeps, job: Job
 ): Promise<EndedJob | undefined> {
   const { store, backlog } = deps
-  if (await backlog.waits(job)) return undefined
+  if (await backlog.mayContain(job)) return undefined
   const rows = await store.openRows(job.tenant, job.id)
   if (rows === undefined) return undefined
   const digest = await digestOfStored(deps, job, rows)
@@ -39,23 +39,24 @@ export async function failStalled (
   return { job: failed.job, entry: failed.entry }
 }
 
-/** The digest of the block that ends these rows; empty when there can be none. */
+/** The digest of the stored block that ends these rows; empty if it cannot be sealed. */
 async function digestOfStored (
   { storeBlock, clock, log }: StalledDeps, job: Job, rows: Buffer
 ): Promise<string> {
-  const emission = deadBlock({ coordinates: wholeJob(job), lane: job.lane, rows }, {
+  const emission = unresolvableBlock({ coordinates: wholeJob(job), lane: job.lane, rows }, {
     atMs: clock.now(), inputs: false,
   })
   try {
     return blockDigest(await storeBlock(emission))
   } catch (error) {
     if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
-    log.error({ tenant: job.tenant, job: job.id, err: error }, 'the results of a job are lost')
+    const details = { tenant: job.tenant, job: job.id, err: error }
+    log.error(details, 'job ended without results: its data key is lost')
     return ''
   }
 }
 
-/** The place behind the last chunk, where no block of a chunk can stand. */
+/** The coordinates after the last chunk, which no block of a chunk has. */
 function wholeJob ({ tenant, id, service, chunks, preflight }: Job) {
   const { totalRows } = preflight
   return {

@@ -4,7 +4,7 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
-import type { Administrator } from './lag.ts'
+import type { AdminClient } from './lag.ts'
 
 type Watching = {
   readonly metrics: Pick<Metrics, 'watchAll'>
@@ -13,26 +13,26 @@ type Watching = {
 
 type Stores = Watching & {
   readonly state: Redis
-  readonly administrator: Pick<Administrator, 'use'>
+  readonly adminClient: Pick<AdminClient, 'use'>
   readonly clickhouse: Pick<ClickHouseClient, 'query'>
 }
 
-/** Reports on the stores that a ledger is connected to, when metrics are read. */
-export function watchStores ({ state, administrator, clickhouse, ...watching }: Stores): void {
+/** Reports metrics of Redis, Kafka and ClickHouse, read when metrics are scraped. */
+export function watchStores ({ state, adminClient, clickhouse, ...watching }: Stores): void {
   watchRedis({ store: 'state', redis: state, ...watching })
-  watchReplication({ administrator, ...watching })
+  watchReplication({ adminClient, ...watching })
   watchClickhouse({ clickhouse, ...watching })
 }
 
-/** Of all topics that this user may describe. A partition without a leader lacks copies as well. */
+/** Covers all topics that this user may describe. A partition without a leader counts as well. */
 function watchReplication (
-  { administrator, metrics, log }: Watching & Pick<Stores, 'administrator'>
+  { adminClient, metrics, log }: Watching & Pick<Stores, 'adminClient'>
 ): void {
   const read = createCachedReading(async () => {
-    const { topics } = await administrator.use(admin => admin.fetchTopicMetadata())
+    const { topics } = await adminClient.use(admin => admin.fetchTopicMetadata())
     const partitions = topics.flatMap(topic => topic.partitions)
     return [partitions.filter(({ isr, replicas }) => isr.length < replicas.length).length]
-  }, { name: 'replication of the topics', log })
+  }, { name: 'the replication of topics', log })
   metrics.watchAll('kafka_partitions_under_replicated', async () =>
     (await read()).map(value => ({ labels: {}, value })))
 }

@@ -1,20 +1,20 @@
--- KEYS: wallet. ARGV: run, fence, the number of the last movement that was compared, why the
--- tenant is frozen or '', what the keys of its jobs begin with, then, where the wallet has to be
--- brought to the journal's end: seq, available, reserved, charged, funded.
--- Lets a tenant in, as the last step of its recovery. The keys of jobs are of the same slot, and
--- which they are only the wallet knows.
+-- KEYS: wallet. ARGV: run, fence, seq of the last movement that was compared, why the wallet is
+-- frozen or '', prefix of the keys of its jobs, then, to restore the wallet from the journal: seq,
+-- available, reserved, charged, funded.
+-- Unlocks a wallet, as the last step of its recovery. The keys of jobs are in the same slot; only
+-- the wallet knows their ids.
 if run_id() ~= ARGV[1] or redis.call('HGET', KEYS[1], 'fence') ~= ARGV[2] then
-  return 'moved'
+  return 'superseded'
 end
 if wallet_of(KEYS[1]).seq ~= ARGV[3] then
-  return 'moved'
+  return 'superseded'
 end
 
--- Its jobs are those of the journal by now.
+-- The open jobs equal those of the journal by now.
 local function slots_held()
   local held = 0
   local all = redis.call('HGETALL', KEYS[1])
-  for _, job in ipairs((fields_from(all, OPEN))) do
+  for _, job in ipairs((fields_with_prefix(all, OPEN))) do
     local fields = { 'quotedFresh', 'ended', 'settledSeq' }
     local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
     if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then

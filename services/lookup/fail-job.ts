@@ -58,7 +58,7 @@ function blockOf (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(message.value)
-  const block = createBlock({ coordinates, batch: NO_BATCH.dead, ...inputsOf(message) })
+  const block = createBlock({ coordinates, batch: NO_BATCH.unresolvable, ...inputsOf(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(coordinates.totalRows))

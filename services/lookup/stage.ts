@@ -1,7 +1,7 @@
 import { fullBitmap } from '../platform/bitmap.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Decision, Stage } from '../engine/stage.ts'
-import { deadBlock } from '../results/block.ts'
+import { unresolvableBlock } from '../results/block.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { decideOrFailJob, failJob, type FailJobDeps } from './fail-job.ts'
@@ -141,5 +141,5 @@ async function whenDead (
   const { announced, rebuilt, closed } = outcome.job
   if (announced || rebuilt || closed) return []
   const whole = { ...known, rows: fullBitmap(rows) }
-  return [deadBlock(whole, { atMs: clock.now(), inputs: true })]
+  return [unresolvableBlock(whole, { atMs: clock.now(), inputs: true })]
 }

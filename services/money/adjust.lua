@@ -1,13 +1,13 @@
 -- KEYS: wallet, posted. ARGV: tenant, id, signed amount, reason.
--- What is frozen it does not move either: an entry made of balances that nobody can explain would
--- have the journal say what they say.
+-- A frozen wallet takes no adjustment either: the entry would write unexplained balances to the
+-- journal.
 local keys = { wallet = KEYS[1] }
-local stopped = stopped_by(keys.wallet)
-if stopped then
-  return stopped
+local blocked = guard_error(keys.wallet)
+if blocked then
+  return blocked
 end
 local sign, digits = string.match(ARGV[3], '^(%-?)([0-9]+)$')
-local size = whole(digits or '', 'the amount of an adjustment')
+local size = whole_number(digits or '', 'the amount of an adjustment')
 local amount = sign == '-' and -size or size
 local name = 'adjust:' .. ARGV[2]
 
@@ -21,14 +21,14 @@ if posted then
 end
 
 if amount == 0 then
-  error('an adjustment of nothing')
+  error('the amount of an adjustment must not be 0')
 end
 local balances = wallet_of(keys.wallet)
 if tonumber(balances.available) + amount < 0 then
   return { 'insufficient', balances.available }
 end
-if tonumber(balances.funded) + amount > HIGHEST_AMOUNT then
-  error('a wallet holds at most ' .. text(HIGHEST_AMOUNT) .. ' micros in all')
+if tonumber(balances.funded) + amount > MAX_AMOUNT then
+  error('the amount exceeds the maximum of a wallet, ' .. text(MAX_AMOUNT) .. ' micros')
 end
 
 local seq, entry = fund(keys, {

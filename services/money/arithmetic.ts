@@ -12,8 +12,8 @@ export const AMOUNTS = [
   'availableMicros', 'reservedMicros', 'chargedMicros', 'fundedMicros',
 ] as const satisfies readonly (keyof Amounts)[]
 
-/** What every wallet begins with. */
-export const NOTHING: Amounts = {
+/** The amounts of a new wallet. */
+export const ZERO_AMOUNTS: Amounts = {
   availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0,
 }
 
@@ -47,12 +47,12 @@ export function post (
   }
 }
 
-/** Whether all four amounts are the same. */
+/** Whether all four amounts are equal. */
 export function areEqual (one: Amounts, other: Amounts): boolean {
   return AMOUNTS.every(name => one[name] === other[name])
 }
 
-/** The amounts as people read them, for reasons and logs. */
-export function textOf (amounts: Amounts): string {
+/** The amounts as text, for reasons and logs. */
+export function formatAmounts (amounts: Amounts): string {
   return AMOUNTS.map(name => `${name} ${amounts[name]}`).join(', ')
 }

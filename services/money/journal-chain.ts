@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
 
-/** Numbers from the first to the last, both included. */
+/** Sequence numbers, both ends inclusive. */
 export type Range = readonly [first: number, last: number]
 
 /**
- * How far a tenant's journal is: the number of its last entry, a hex SHA-256 over the chain of all
- * its entries, and the numbers below that were not there, in order.
+ * The head of a tenant's hash chain: the number of its last entry, the hex SHA-256 over all its
+ * entries, and the numbers below that are missing, in ascending order.
  */
 export type ChainHead = {
   readonly seq: number
@@ -14,12 +14,12 @@ export type ChainHead = {
   readonly missing: readonly Range[]
 }
 
-/** Where every tenant's chain begins. */
-export const START: ChainHead = { seq: 0, hash: '0'.repeat(64), missing: [] }
+/** The head of an empty journal. */
+export const CHAIN_START: ChainHead = { seq: 0, hash: '0'.repeat(64), missing: [] }
 
 /**
- * The text of an entry that is signed and chained: a JSON array, so that no two entries share a
- * text, of a version and all fields in a fixed order; the sealed header stands as its SHA-256.
+ * The text of an entry that is signed and chained: a JSON array of a version and all fields in a
+ * fixed order, so that no two entries share a text. The sealed header is included as its SHA-256.
  */
 export function canonicalText (entry: Journal): string {
   return JSON.stringify([
@@ -36,8 +36,8 @@ export function hashAfter (prev: string, text: string): string {
   return hexDigest(`${prev}\n${text}`)
 }
 
-/** The head after one more entry; entries come in order, and a repeated number is skipped. */
-export function follow (head: ChainHead, entry: Journal): ChainHead {
+/** The head after one more entry. Entries come in ascending order; a repeated number is skipped. */
+export function extendChain (head: ChainHead, entry: Journal): ChainHead {
   if (entry.seq <= head.seq) return head
   const gap: Range = [head.seq + 1, entry.seq - 1]
   return {

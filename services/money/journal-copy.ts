@@ -3,57 +3,57 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
-import { canonicalText, follow, START, type ChainHead } from './journal-chain.ts'
+import { canonicalText, extendChain, CHAIN_START, type ChainHead } from './journal-chain.ts'
 
-/** What is stored of a tenant. */
+/** The stored entries of a tenant. */
 export type StoredJournal = {
-  /** By seq, each entry once, however often it is stored. */
+  /** In order of seq, each entry once, however often it is stored. */
   readonly entries: readonly Journal[]
-  /** Rows that no service stored, by the seq they claim. */
+  /** The seqs of rows without a valid MAC. */
   readonly forged: readonly number[]
 }
 
 /**
- * The audit copy of the money journal in ClickHouse: a set of signed entries, in whatever order
- * they come. Rows that no service has signed are reported and left out wherever it is read.
+ * The audit copy of the money journal in ClickHouse: a set of signed entries, inserted in any
+ * order. Every read leaves out rows without a valid MAC.
  */
 export type JournalCopy = {
-  /** Stores the entries that are not there yet, each once; returns those. */
+  /** Stores the entries that are not stored yet, each once, and returns them. */
   readonly append: (entries: readonly Journal[]) => Promise<readonly Journal[]>
   readonly read: (tenant: string) => Promise<StoredJournal>
   /**
-   * The same a page at a time, of entries from a number on or from a moment (Unix ms) on. The
-   * entries of one number are on one page.
+   * Reads in pages, from a seq or from a time (Unix ms) on. All entries of one seq are on the same
+   * page.
    */
   readonly pages: (
     tenant: string, from: { readonly seq: number, readonly atMs: number }
   ) => AsyncIterable<StoredJournal>
-  /** The last entries of a tenant, or the last ones before a seq, newest first. */
+  /** The last `limit` entries of a tenant, or those before a seq, newest first. */
   readonly readNewest: (
     tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
   ) => Promise<readonly Journal[]>
-  /** The heads of tenants, continued by all that is stored beyond them; none without an entry. */
+  /** Extends the heads by all entries stored after them; a tenant without entries has none. */
   readonly heads: (from: ReadonlyMap<string, ChainHead>) => Promise<ReadonlyMap<string, ChainHead>>
   /**
-   * Of each tenant, how many of the numbers from 1 to the given one have a row. Forged rows count
-   * as well: a count that is too small is true, and `audit` judges each row.
+   * Counts, for each tenant, the seqs from 1 to the given one that have a row. Forged rows count as
+   * well, so a count that is too small proves a loss; `audit` verifies each row.
    */
   readonly counts: (last: ReadonlyMap<string, number>) => Promise<ReadonlyMap<string, number>>
   /**
-   * The highest number of each tenant, forged rows included: a number that is too small means that
-   * rows were deleted or have not come yet.
+   * The highest seq of each tenant, forged rows included. A seq that is too small means that rows
+   * were deleted or are not copied yet.
    */
   readonly lengths: () => Promise<ReadonlyMap<string, number>>
 }
 
-/** MACs are part of the address of the query, which has room for so many. */
-const ENTRIES_A_QUERY = 100
+/** MACs are part of the URL of the query, whose length is limited. */
+const ENTRIES_PER_QUERY = 100
 
-const ROWS_A_PAGE = 2_000
-/** How many times more rows are read when those of one number filled a page. */
+const ROWS_PER_PAGE = 2_000
+/** Growth of a page that the rows of one seq have filled. */
 const PAGE_GROWTH = 16
 
-/** Entries are written many an insert; of the same entries again, one is read. */
+/** Stores many entries per insert; an entry that is stored twice is read once. */
 export function createJournalCopy (
   clickhouse: Pick<ClickHouseClient, 'query' | 'insert'>, mac: RecordMac
 ): JournalCopy {
@@ -68,15 +68,16 @@ export function createJournalCopy (
     const missing = [...byMac.values()].filter(({ row }) => !stored.has(row.mac))
     if (missing.length === 0) return []
     const values = missing.map(({ row }) => row)
-    // Of MACs: an attacker who can predict the token can make ClickHouse drop the insert.
+    // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
     const token = createHash('sha256').update(values.map(row => row.mac).join()).digest('hex')
     await insertRows(clickhouse, { table: 'journal', columns: COLUMNS, values, token })
     return missing.map(({ entry }) => entry)
   }
   const read = (tenant: string) =>
-    judged(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
+    verified(streamRows<StoredEntry>(clickhouse, SELECT_ALL, { tenant }), isSigned)
   const pages: JournalCopy['pages'] = async function * (tenant, from) {
-    for await (const rows of pagesFrom(clickhouse, tenant, from)) yield await judged(rows, isSigned)
+    const found = pagesFrom(clickhouse, tenant, from)
+    for await (const rows of found) yield await verified(rows, isSigned)
   }
   const readNewest: JournalCopy['readNewest'] = async (
     tenant, { limit, before = Number.MAX_SAFE_INTEGER }
@@ -99,7 +100,7 @@ export function createJournalCopy (
     for await (const row of rows) {
       const entry = entryOf(row)
       if (!isSigned(row, entry)) continue
-      ends.set(row.tenant, follow(ends.get(row.tenant) ?? START, entry))
+      ends.set(row.tenant, extendChain(ends.get(row.tenant) ?? CHAIN_START, entry))
     }
     return ends
   }
@@ -115,7 +116,7 @@ function numbersOf (clickhouse: Reading): Pick<JournalCopy, 'counts' | 'lengths'
 
 type Reading = Pick<ClickHouseClient, 'query'>
 
-async function judged (
+async function verified (
   rows: AsyncIterable<StoredEntry> | readonly StoredEntry[],
   isSigned: (row: StoredEntry, entry: Journal) => boolean
 ): Promise<StoredJournal> {
@@ -129,22 +130,22 @@ async function judged (
   return { entries: [...entries.values()], forged }
 }
 
-/** A query a page: what is done between two of them may take hours. */
+/** One query per page, as the caller may take hours between two pages. */
 async function * pagesFrom (
   clickhouse: Reading, tenant: string, from: { readonly seq: number, readonly atMs: number }
 ): AsyncGenerator<readonly StoredEntry[]> {
   type First = { readonly first: string }
   const [found] = await rowsOf<First>(clickhouse, SELECT_FIRST, { tenant, ...from })
   let seq = found?.first ?? '0'
-  for (let most = ROWS_A_PAGE; ;) {
-    const rows = await rowsOf<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, most })
-    const isLast = rows.length < most
+  for (let limit = ROWS_PER_PAGE; ;) {
+    const rows = await rowsOf<StoredEntry>(clickhouse, SELECT_PAGE, { tenant, seq, limit })
+    const isLast = rows.length < limit
     const last = rows.at(-1)?.seq ?? seq
-    // The rows of its last number may go on behind it.
-    const whole = isLast ? rows : rows.filter(row => row.seq !== last)
-    if (whole.length > 0) yield whole
+    // The rows of the last seq may continue on the next page.
+    const complete = isLast ? rows : rows.filter(row => row.seq !== last)
+    if (complete.length > 0) yield complete
     if (isLast) return
-    most = whole.length > 0 ? ROWS_A_PAGE : most * PAGE_GROWTH
+    limit = complete.length > 0 ? ROWS_PER_PAGE : limit * PAGE_GROWTH
     seq = last
   }
 }
@@ -157,11 +158,11 @@ async function rowsOf<T> (
   return rows
 }
 
-/** Those MACs of rows that are stored. */
+/** The MACs of these rows that are stored. */
 async function readMacs (clickhouse: Reading, rows: readonly Row[]): Promise<Set<string>> {
   const stored = new Set<string>()
-  for (let from = 0; from < rows.length; from += ENTRIES_A_QUERY) {
-    const some = rows.slice(from, from + ENTRIES_A_QUERY)
+  for (let from = 0; from < rows.length; from += ENTRIES_PER_QUERY) {
+    const some = rows.slice(from, from + ENTRIES_PER_QUERY)
     const found = streamRows<{ readonly mac: string }>(clickhouse, SELECT_MACS, {
       tenants: [...new Set(some.map(row => row.tenant))],
       seqs: [...new Set(some.map(row => row.seq))],
@@ -207,7 +208,7 @@ const SELECT_FIRST = `
     AND (seq >= {seq:UInt64} OR at >= fromUnixTimestamp64Milli({atMs:Int64}))`
 const SELECT_PAGE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq >= {seq:UInt64}
-  ORDER BY seq, mac LIMIT {most:UInt64}`
+  ORDER BY seq, mac LIMIT {limit:UInt64}`
 const SELECT_BEFORE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64} ORDER BY seq DESC`
 const SELECT_AFTER = `

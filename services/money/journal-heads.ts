@@ -1,23 +1,23 @@
 import { createMac, type MessageKeySettings } from '../crypto/mac.ts'
 import type { ChainHead } from './journal-chain.ts'
 
-/** The ends of all tenants' chains at a moment, as they are kept outside of the system. */
+/** The heads of all tenants' chains at one time, as they are exported from the system. */
 export type JournalHeads = {
   /** Unix ms. */
   readonly at: number
   readonly tenants: readonly (ChainHead & { readonly tenant: string })[]
 }
 
-/** Writes heads as signed JSON in one line, and reads what is authentic of that. */
+/** Encodes heads as one line of signed JSON, and decodes authentic lines only. */
 export type HeadsCodec = {
   readonly encode: (heads: JournalHeads) => string
-  /** Undefined for a text that no ledger has written, or that was changed. */
+  /** Undefined for a text without a valid MAC. */
   readonly decode: (text: string) => JournalHeads | undefined
 }
 
 /**
- * `purpose` keeps heads apart that say different things: those that were exported are no heads that
- * an audit has proven.
+ * Creates a codec of heads. `purpose` is part of the MAC: an exported head is not accepted as a
+ * head that an audit has proven.
  * @throws TypeError when the active key is not among the keys.
  */
 export function createHeadsCodec (
@@ -39,7 +39,7 @@ export function createHeadsCodec (
 
 type Document = JournalHeads & { readonly version: unknown, readonly mac: unknown }
 
-/** The order of the fields does not matter: a receiver may store the document as JSON. */
+/** Independent of the order of fields, as a receiver may store the document as parsed JSON. */
 function contentOf ({ at, tenants }: JournalHeads): readonly string[] {
   return [JSON.stringify([1, at, tenants.map(head =>
     [head?.tenant, head?.seq, head?.hash, head?.missing])])]

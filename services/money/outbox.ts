@@ -4,14 +4,14 @@ import { moneyKeys } from './redis-keys.ts'
 import { createTenants } from './tenants.ts'
 
 export type Outbox = {
-  /** Entries not yet known to be in the journal topic, in order of seq. */
+  /** Entries that the journal topic has not acknowledged yet, in order of seq. */
   readonly pending: (tenant: string) => Promise<readonly Journal[]>
-  /** Forgets entries the journal topic has acknowledged. Forgetting one twice does nothing. */
+  /** Removes entries that the journal topic has acknowledged. Idempotent. */
   readonly remove: (tenant: string, seqs: readonly number[]) => Promise<void>
   readonly tenantsWithPending: () => Promise<readonly string[]>
 }
 
-/** The wallet's outbox: what scripts wrote, until a caller has produced it to `wallet.journal`. */
+/** The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`. */
 export function createOutbox (redis: Redis): Outbox {
   const { active } = createTenants(redis)
   return {
@@ -36,16 +36,16 @@ export function createOutbox (redis: Redis): Outbox {
 
 const fieldOf = (seq: number) => `entry:${seq}`
 
-/** The number of the entry that a field of a wallet holds; undefined for any other field. */
+/** The seq of the entry in a field of a wallet; undefined for any other field. */
 export function pendingSeq (field: string): number | undefined {
   const [, seq] = /^entry:(\d+)$/.exec(field) ?? []
   return seq === undefined ? undefined : Number(seq)
 }
 
 /**
- * An entry as a script wrote it: JSON whose values are all strings, since the JSON of Lua breaks
- * integers from 10^14.
- * @throws RangeError when an amount is no safe integer.
+ * Parses an entry as a script wrote it: JSON whose values are all strings, because cjson writes
+ * integers from 10^14 on as floats.
+ * @throws RangeError when an amount is not a safe integer.
  */
 export function entryOf (json: string): Journal {
   const fields = JSON.parse(json) as Record<keyof Journal, string>
@@ -68,8 +68,8 @@ export function entryOf (json: string): Journal {
 }
 
 /**
- * The whole number a text names.
- * @throws RangeError when it is none or beyond what a number holds exactly.
+ * Parses a decimal integer.
+ * @throws RangeError when the text is not a safe integer.
  */
 export function integer (text: string | undefined): number {
   const value = Number(text)

@@ -3,7 +3,7 @@ import type { ServiceSlug } from '../topology.ts'
 
 export type Prices = Readonly<Record<ServiceSlug, number>>
 
-/** What one live check costs unless configuration says otherwise, in USD micros. */
+/** Default prices of one live check, in USD micros. */
 export const DEFAULT_PRICES_MICROS: Prices = {
   'phone-validation': 2_000,
   whatsapp: 4_000,
@@ -13,7 +13,9 @@ export const DEFAULT_PRICES_MICROS: Prices = {
   'email-validation': 2_000,
 }
 
-/** A thousand dollars a row is a typing error; it also keeps 100,000 rows far below 2^53 micros. */
+/**
+ * 1,000 USD a row. Above it is a typing error; below it 100,000 rows stay far below 2^53 micros.
+ */
 const MAX_PRICE_MICROS = 1_000_000_000
 
 const isSlug = (name: string): name is ServiceSlug =>
@@ -23,17 +25,18 @@ const checkPrice = (service: string, price: unknown): number => {
   if (!isSlug(service)) {
     throw new RangeError(`PRICES: unknown service "${service}"; use ${SERVICE_SLUGS.join(', ')}`)
   }
-  const whole = typeof price === 'number' && Number.isSafeInteger(price)
-  if (!whole || price < 0 || price > MAX_PRICE_MICROS) {
+  const isInteger = typeof price === 'number' && Number.isSafeInteger(price)
+  if (!isInteger || price < 0 || price > MAX_PRICE_MICROS) {
     throw new RangeError(
-      `PRICES: ${service} must be a whole number of micros from 0 to ${MAX_PRICE_MICROS}`)
+      `PRICES: ${service} is ${JSON.stringify(price)}; use a whole number of micros from ` +
+        `0 to ${MAX_PRICE_MICROS}`)
   }
   return price
 }
 
 /**
- * Unit prices in micros: the defaults, with those of `override` (the JSON text of the configuration
- * key PRICES, for example `{"whatsapp": 3500}`) in their place.
+ * Unit prices in micros: the defaults, overridden by `override`, the JSON text of the setting
+ * PRICES, for example `{"whatsapp": 3500}`.
  * @throws RangeError or SyntaxError, with what to write instead.
  */
 export function readPrices (override = ''): Prices {
@@ -47,7 +50,7 @@ export function readPrices (override = ''): Prices {
   return { ...DEFAULT_PRICES_MICROS, ...Object.fromEntries(checked) }
 }
 
-/** Micros for one live check; test keys never pay. */
+/** Price of one live check in micros; 0 in test mode. */
 export function unitPriceMicros (
   prices: Prices, service: ServiceSlug, mode: 'live' | 'test'
 ): number {

@@ -1,10 +1,9 @@
--- The gate before every script that moves money, or on whose answer a message is given up. A Redis
--- that was started anew may lack its last movements, or all of them: until ledger has compared a
--- tenant with the journal, and written the id of this very run of the server to its wallet, nothing
--- moves.
+-- The guard before every script that moves money, or on whose reply a message is dropped. Redis may
+-- have lost movements by a restart. A wallet is locked until ledger has compared it with the
+-- journal and written the run id of the server to it.
 
--- The id of this run of the server and its time, which is the only clock of money: only the server
--- itself can tell both, as a proxy may keep connections over a restart.
+-- The run id and the time of the server, which is the only clock of money. Only the server knows
+-- both: a proxy may keep connections open over a restart.
 local server
 
 local function this_server()
@@ -24,7 +23,7 @@ local function now_ms()
   return this_server().ms
 end
 
--- The one wallet of a script is read once: nobody else changes it meanwhile.
+-- A script reads its wallet once, as scripts run one at a time.
 local wallet
 
 local function wallet_of(key)
@@ -45,18 +44,17 @@ local function wallet_of(key)
   return wallet
 end
 
--- What keeps the gate shut, as a reply, or nothing; why the wallet is frozen, if it is; and this
--- run of the server.
-local function gate_of(key)
+-- The error reply of a locked wallet, or nil; why the wallet is frozen, or nil; and the run id.
+local function guard_of(key)
   local found, run = wallet_of(key), run_id()
   if found.run ~= run then
-    return { shut = redis.error_reply('RECOVERING the wallet is compared with the journal') }
+    return { locked = redis.error_reply('RECOVERING the wallet is compared with the journal') }
   end
   return { frozen = found.frozen, run = run }
 end
 
--- The reply of a movement that the gate does not let through, or nothing.
-local function stopped_by(key)
-  local gate = gate_of(key)
-  return gate.shut or gate.frozen and redis.error_reply('FROZEN ' .. gate.frozen)
+-- The error reply to a movement of a locked or frozen wallet, or nil.
+local function guard_error(key)
+  local guard = guard_of(key)
+  return guard.locked or guard.frozen and redis.error_reply('FROZEN ' .. guard.frozen)
 end

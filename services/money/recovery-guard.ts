@@ -2,63 +2,63 @@ import type { Redis } from 'ioredis'
 import { InfrastructureError } from '../platform/errors.ts'
 import { script } from '../platform/redis.ts'
 import { sleep } from '../platform/retry.ts'
-import { GATE_LUA, joinLua } from './lua.ts'
+import { GUARD_LUA, joinLua } from './lua.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 
-/** Nothing moves until `ledger` has compared the tenant with the journal: wait and try again. */
+/** The wallet is locked until `ledger` has compared it with the journal: retry later. */
 export class RecoveringError extends InfrastructureError {
   constructor (tenant: string, cause: unknown) {
     super(`the money of ${tenant} is being compared with the journal`, { cause })
   }
 }
 
-/** The blocks of a job are being counted again after a loss of Redis: wait and try again. */
+/** The blocks of a job are being recounted after a loss of Redis: retry later. */
 export class ReplayingError extends InfrastructureError {
   constructor (tenant: string, cause: unknown) {
-    super(`blocks of jobs of ${tenant} are being counted again`, { cause })
+    super(`blocks of jobs of ${tenant} are being recounted`, { cause })
   }
 }
 
-/** Something about the tenant's money cannot be explained: nothing moves until people thaw it. */
+/** The wallet contradicts the journal: no money moves until an operator thaws it. */
 export class FrozenError extends Error {
   override readonly name = 'FrozenError'
 }
 
-/** Calls a script behind the gate of a tenant. */
+/** Calls a script of a tenant that begins with the recovery guard. */
 export type GuardedScript = (
   tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[],
 ) => Promise<unknown>
 
-type GatedOptions = {
+type GuardedOptions = {
   readonly name: string
   readonly source: string
   readonly numberOfKeys: number
-  /** How long a call waits at the gate; `ledger` lets a tenant without a past in at once. */
-  readonly patienceMs?: number
+  /** How long a call waits for the unlock; `ledger` unlocks a new tenant at once. */
+  readonly timeoutMs?: number
 }
 
-const PATIENCE_MS = 300
+const UNLOCK_TIMEOUT_MS = 300
 const FIRST_PAUSE_MS = 5
 const MAX_PAUSE_MS = 200
 
 /**
- * A script that begins with the gate. Its calls ask `ledger` for a tenant that is not let in, wait
- * for a moment, and then fail.
- * Calls throw RecoveringError while the gate is shut, FrozenError when the wallet is frozen.
+ * A script that begins with the recovery guard. A call on a locked wallet asks `ledger` to unlock
+ * it, waits for up to `timeoutMs`, and then fails.
+ * Calls throw RecoveringError while the wallet is locked, FrozenError when it is frozen.
  */
-export function guardedScript (redis: Redis, options: GatedOptions): GuardedScript {
-  const { patienceMs = PATIENCE_MS } = options
+export function guardedScript (redis: Redis, options: GuardedOptions): GuardedScript {
+  const { timeoutMs = UNLOCK_TIMEOUT_MS } = options
   const call = script(redis, options)
   return async (tenant, keys, args) => {
     for (let waitedMs = 0, pauseMs = FIRST_PAUSE_MS; ; pauseMs = longer(pauseMs)) {
       try {
         return await call(keys, args)
       } catch (error) {
-        const shut = shutBy(tenant, error)
-        if (!(shut instanceof RecoveringError) || waitedMs >= patienceMs) throw shut
+        const guardError = toGuardError(tenant, error)
+        if (!(guardError instanceof RecoveringError) || waitedMs >= timeoutMs) throw guardError
       }
-      const isHeard = waitedMs > 0 && pauseMs < MAX_PAUSE_MS
-      if (!isHeard) await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
+      const isRequested = waitedMs > 0 && pauseMs < MAX_PAUSE_MS
+      if (!isRequested) await redis.publish(LOCKED_TENANTS_CHANNEL, tenant)
       await sleep(pauseMs)
       waitedMs += pauseMs
     }
@@ -67,45 +67,50 @@ export function guardedScript (redis: Redis, options: GatedOptions): GuardedScri
 
 const longer = (pauseMs: number) => Math.min(pauseMs * 2, MAX_PAUSE_MS)
 
-/** The first word of a reply says what it is, as with errors of Redis itself. */
-function shutBy (tenant: string, error: unknown): unknown {
-  const [word, ...rest] = error instanceof Error ? error.message.split(' ') : []
-  if (word === 'RECOVERING') return new RecoveringError(tenant, error)
-  if (word === 'REPLAYING') return new ReplayingError(tenant, error)
-  if (word !== 'FROZEN') return error
+/** The first word of an error reply is its code, as in errors of Redis itself. */
+function toGuardError (tenant: string, error: unknown): unknown {
+  const [code, ...rest] = error instanceof Error ? error.message.split(' ') : []
+  if (code === 'RECOVERING') return new RecoveringError(tenant, error)
+  if (code === 'REPLAYING') return new ReplayingError(tenant, error)
+  if (code !== 'FROZEN') return error
   return new FrozenError(`the wallet of ${tenant} is frozen: ${rest.join(' ')}`, { cause: error })
 }
 
+const UNLOCK_NEW = `
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'run', run_id())
+end`
+
 /**
- * Lets in a tenant whose name was made a moment ago out of chance: there can be nothing of it in
- * the journal. Whoever has a wallet already is left as it is.
+ * Unlocks a tenant whose random id was just generated, so the journal has no entries of it. An
+ * existing wallet stays as it is.
  */
-export function createAdmission (redis: Redis): (tenant: string) => Promise<void> {
-  const source = joinLua(GATE_LUA, new URL('./admit.lua', import.meta.url))
-  const admit = script(redis, { name: 'admit', source, numberOfKeys: 1 })
+export function createUnlocker (redis: Redis): (tenant: string) => Promise<void> {
+  const source = joinLua(GUARD_LUA) + UNLOCK_NEW
+  const unlockNew = script(redis, { name: 'unlock-new', source, numberOfKeys: 1 })
   return async tenant => {
-    await admit([moneyKeys(tenant).wallet], [])
+    await unlockNew([moneyKeys(tenant).wallet], [])
   }
 }
 
 export type GuardState = {
   /** False until `ledger` has compared the tenant with the journal. */
-  readonly isOpen: boolean
-  /** Why nothing moves; empty when it does. */
+  readonly isUnlocked: boolean
+  /** Why no money moves; empty when the wallet is not frozen. */
   readonly frozen: string
 }
 
-/** What people do to the gate of a tenant, and what they see of it. */
+/** The recovery guards of tenants, for operators. */
 export function createRecoveryGuards (redis: Redis) {
   return {
-    standing: async (tenant: string): Promise<GuardState> => {
+    read: async (tenant: string): Promise<GuardState> => {
       const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')
-      return { isOpen: run !== null && run !== undefined, frozen: frozen ?? '' }
+      return { isUnlocked: run !== null && run !== undefined, frozen: frozen ?? '' }
     },
 
     /**
-     * Has `ledger` compare a frozen tenant once more; what cannot be explained freezes it again.
-     * With `trustJournal` the journal is taken for right, whatever Redis says.
+     * Has `ledger` compare a frozen wallet again; a contradiction freezes it again. With
+     * `trustJournal` the journal replaces the state of Redis.
      */
     thaw: async (tenant: string, trustJournal: boolean): Promise<void> => {
       const { wallet } = moneyKeys(tenant)

@@ -8,32 +8,26 @@ export function taggedTenant (tenant: string): string {
 export const moneyKeys = (tenant: string) => ({
   /**
    * Hash: available, reserved, charged, funded, seq; `entry:<seq>`: an entry as JSON, until it is
-   * in the journal topic; slots: how many jobs hold one; `open:<job>`: when a job that is not
-   * closed made progress last (Redis, ms); and the recovery guard: run of the server that the
-   * tenant was let in for, fence of the ledger that did, frozen and why, trust: what a thaw goes
-   * by.
+   * in the journal topic; slots: number of jobs that hold one; `open:<job>`: last progress of a job
+   * that is not closed (Redis time, ms). Recovery guard: `run`: id of the server run for which the
+   * wallet was unlocked; `fence`: of the ledger that did; `frozen`: why, if it is; `trust`: what a
+   * thaw trusts.
    */
   wallet: `w:${taggedTenant(tenant)}`,
-  /** Hash: id of a top-up or adjustment -> what was posted, so that none is posted twice. */
+  /** Hash: id of a top-up or adjustment -> its seq and amount, for idempotency. */
   posted: `posted:${taggedTenant(tenant)}`,
-  /** Hash: job whose blocks are to be counted again -> since when, in ms. */
+  /** Hash: job whose blocks must be recounted -> from which time on, in ms. */
   replay: `replay:${taggedTenant(tenant)}`,
 })
 
-/**
- * Set of all tenants that ever moved money or had a job; global, hence never touched inside a
- * script.
- */
+/** Set of all tenants that ever moved money or had a job; global, so no script touches it. */
 export const TENANTS_KEY = 'tenants'
 
-/**
- * Sorted set of the tenants that may have something under way, by the time they were marked;
- * global as well.
- */
+/** Sorted set of the tenants with recent activity, by the time of the mark; global as well. */
 export const ACTIVE_KEY = 'active-tenants'
 
-/** Set of the tenants with jobs whose blocks are to be counted again; global as well. */
+/** Set of the tenants with jobs whose blocks must be recounted; global as well. */
 export const REPLAYING_KEY = 'replaying'
 
-/** Pub/sub channel: tenants that want to be let in. */
-export const LOCKED_TENANTS_CHANNEL = 'unblessed'
+/** Pub/sub channel: tenants that wait to be unlocked. */
+export const LOCKED_TENANTS_CHANNEL = 'locked-tenants'

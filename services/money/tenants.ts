@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis'
 import { script } from '../platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 
-/** A tenant and the Redis time, in ms, at which it was marked as active last. */
+/** A tenant and the time of its last mark as active (Redis time, ms). */
 export type ActiveTenant = { readonly tenant: string, readonly sinceMs: number }
 
 export type Tenants = {
@@ -11,18 +11,18 @@ export type Tenants = {
   readonly add: (tenants: readonly string[]) => Promise<void>
   /** Marks tenants as active, and adds them to the list of all. */
   readonly activate: (tenants: readonly string[]) => Promise<void>
-  /** Tenants that may have pending entries or open jobs, and all whose money moved lately. */
+  /** Tenants that may have pending entries or open jobs, or whose money moved recently. */
   readonly active: () => Promise<readonly ActiveTenant[]>
-  /** Takes the mark away, unless the tenant was marked again since. */
+  /** Removes the mark, unless the tenant was marked again since. */
   readonly deactivate: (tenant: ActiveTenant) => Promise<void>
   readonly all: () => Promise<readonly string[]>
 }
 
-/** Idle tenants keep their mark for so long: longer than any script runs behind its mark. */
+/** An idle tenant keeps its mark for this long, which exceeds the time of any script after it. */
 export const IDLE_AFTER_MS = 600_000
 
 const MARK_EVERY_MS = 60_000
-const TENANTS_A_ROUND = 500
+const TENANTS_PER_BATCH = 500
 
 const ACTIVATE = `
   local time = redis.call('TIME')
@@ -36,19 +36,19 @@ const DEACTIVATE = `
   end`
 
 /**
- * All tenants, and the few of them that periodic work has to visit: its cost depends on what is
- * under way and not on how many tenants there are.
+ * All tenants, and the active ones. Periodic work visits only these, so its cost depends on the
+ * activity and not on the number of tenants.
  */
 export function createTenants (redis: Redis): Tenants {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
   const add = (tenants: readonly string[]) =>
-    inRounds(tenants, round => redis.sadd(TENANTS_KEY, ...round))
+    inBatches(tenants, batch => redis.sadd(TENANTS_KEY, ...batch))
   return {
     add,
     activate: async tenants => {
       await add(tenants)
-      await inRounds(tenants, round => mark([ACTIVE_KEY], round))
+      await inBatches(tenants, batch => mark([ACTIVE_KEY], batch))
     },
     active: async () => {
       const found = await redis.zrange(ACTIVE_KEY, '0', '-1', 'WITHSCORES')
@@ -62,18 +62,18 @@ export function createTenants (redis: Redis): Tenants {
   }
 }
 
-async function inRounds (
-  tenants: readonly string[], work: (round: readonly string[]) => Promise<unknown>
+async function inBatches (
+  tenants: readonly string[], work: (batch: readonly string[]) => Promise<unknown>
 ): Promise<void> {
-  for (let from = 0; from < tenants.length; from += TENANTS_A_ROUND) {
-    await work(tenants.slice(from, from + TENANTS_A_ROUND))
+  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
+    await work(tenants.slice(from, from + TENANTS_PER_BATCH))
   }
 }
 
 /**
- * Marks a tenant before a script that leaves work: an entry in the outbox or an open job. Each
- * process marks a tenant once a minute at most. When Redis loses the mark meanwhile, `ledger` makes
- * it again before it lets the tenant in, if its money moved lately.
+ * Marks a tenant as active before a script that adds an outbox entry or an open job. Each process
+ * marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it before it
+ * unlocks a tenant whose money moved recently.
  */
 export function createActivation (redis: Redis): (tenant: string) => Promise<void> {
   const tenants = createTenants(redis)

@@ -1,10 +1,10 @@
 -- KEYS: wallet, posted. ARGV: tenant, id, amount, reason.
 local keys = { wallet = KEYS[1] }
-local stopped = stopped_by(keys.wallet)
-if stopped then
-  return stopped
+local blocked = guard_error(keys.wallet)
+if blocked then
+  return blocked
 end
-local amount = whole(ARGV[3], 'the amount of a top-up')
+local amount = whole_number(ARGV[3], 'the amount of a top-up')
 local name = 'topup:' .. ARGV[2]
 
 local posted = redis.call('HGET', KEYS[2], name)
@@ -17,10 +17,10 @@ if posted then
 end
 
 if amount == 0 then
-  error('a top-up of nothing')
+  error('the amount of a top-up must not be 0')
 end
-if tonumber(wallet_of(keys.wallet).funded) + amount > HIGHEST_AMOUNT then
-  error('a wallet holds at most ' .. text(HIGHEST_AMOUNT) .. ' micros in all')
+if tonumber(wallet_of(keys.wallet).funded) + amount > MAX_AMOUNT then
+  error('the amount exceeds the maximum of a wallet, ' .. text(MAX_AMOUNT) .. ' micros')
 end
 
 local seq, entry = fund(keys, {

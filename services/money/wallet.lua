@@ -1,19 +1,19 @@
--- The movements of money. Every script that moves any begins with this file, and obeys its order:
--- all checks first, since what a script wrote before an error stays written.
+-- The movements of money, part of every script that makes any. A script makes all checks before its
+-- first write, because Redis does not roll a script back after an error.
 -- Amounts have at most 15 digits: below 2^53, so that doubles compare and add them exactly. They
--- become text by '%.0f' only, because tostring and cjson write 1e+14 from there on.
+-- are formatted by '%.0f' only, because tostring and cjson write 10^14 as 1e+14.
 
-local HIGHEST_AMOUNT = 999999999999999
--- The fields of a wallet with an entry of its outbox, whose number follows, and of a job that is
--- not closed, whose id follows: when it made progress last.
+local MAX_AMOUNT = 999999999999999
+-- Prefixes of wallet fields: `entry:<seq>`, an entry of the outbox, and `open:<job>`, the time of
+-- the last progress of a job that is not closed.
 local ENTRY, OPEN = 'entry:', 'open:'
 
 local function text(number)
   return string.format('%.0f', number)
 end
 
--- The whole number that an argument names, without leading zeros.
-local function whole(argument, what)
+-- Parses an argument as a whole number without leading zeros.
+local function whole_number(argument, what)
   local form = argument == '0' or string.match(argument, '^[1-9][0-9]*$')
   if not form or #argument > 15 then
     error(what .. ' must be a whole number of at most 15 digits')
@@ -21,8 +21,8 @@ local function whole(argument, what)
   return tonumber(argument)
 end
 
--- Makes a movement, amounts by account, and appends its entry with the balances after it; for the
--- job of the movement it is progress. Returns the entry's seq and JSON.
+-- Applies a movement (amount by account) and appends its entry with the balances after it. Records
+-- progress of the entry's job. Returns the entry's seq and JSON.
 local function append(keys, entry, movement)
   local after = wallet_of(keys.wallet)
   local changes = entry.job and { OPEN .. entry.job, text(entry.at) } or {}
@@ -55,7 +55,7 @@ local function append(keys, entry, movement)
   return seq, json
 end
 
-local function note_progress(keys, job, at)
+local function record_progress(keys, job, at)
   redis.call('HSET', keys.wallet, OPEN .. job, text(at))
 end
 
@@ -63,26 +63,26 @@ local function entry_at(wallet_key, seq)
   return seq and redis.call('HGET', wallet_key, ENTRY .. seq) or ''
 end
 
--- Of all fields of a wallet, in turn with their values: what follows this in their names, and the
--- values of these, in no order.
-local function fields_from(fields, start)
+-- Selects the fields of HGETALL whose names have the prefix. Returns the names without the prefix,
+-- and the values, in no order.
+local function fields_with_prefix(fields, prefix)
   local names, values = {}, {}
   for at = 1, #fields, 2 do
-    if string.sub(fields[at], 1, #start) == start then
-      names[#names + 1] = string.sub(fields[at], #start + 1)
+    if string.sub(fields[at], 1, #prefix) == prefix then
+      names[#names + 1] = string.sub(fields[at], #prefix + 1)
       values[#values + 1] = fields[at + 1]
     end
   end
   return names, values
 end
 
--- Adds to (or, when negative, takes from) what can be reserved; the caller has checked the bounds.
+-- Adds to the available amount, or takes from it if negative; the caller has checked the bounds.
 local function fund(keys, entry)
   return append(keys, entry, { available = entry.amount, funded = entry.amount })
 end
 
--- Puts a job's maximum aside, and takes the slot it needs, if it needs one; the caller has checked
--- that so much is available.
+-- Reserves a job's maximum, and takes its slots; the caller has checked that the amount is
+-- available.
 local function reserve(keys, entry)
   entry.type = 'reserve'
   entry.id = entry.job .. ':reserve'
@@ -91,17 +91,17 @@ local function reserve(keys, entry)
   })
 end
 
--- To be called before the first write of a script that settles.
+-- Must be called before the first write of a script that settles.
 local function check_settle(keys, amount, charge)
   if charge > amount then
-    error('a charge of ' .. text(charge) .. ' is above its maximum ' .. text(amount))
+    error('the charge ' .. text(charge) .. ' exceeds the reserved amount ' .. text(amount))
   end
   if tonumber(wallet_of(keys.wallet).reserved) < amount then
-    error('less than ' .. text(amount) .. ' is reserved')
+    error('the wallet has reserved less than ' .. text(amount))
   end
 end
 
--- Charges a part of a reservation and returns the rest and the slot, in one entry.
+-- Charges a part of a reservation and releases the rest and the slots, in one entry.
 local function settle(keys, entry)
   entry.type = entry.type or 'settle'
   entry.id = entry.job .. ':' .. entry.type
@@ -111,7 +111,7 @@ local function settle(keys, entry)
   })
 end
 
--- Returns a whole reservation.
+-- Releases a whole reservation.
 local function void(keys, entry)
   entry.charge = 0
   entry.type = 'void'

@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { createAdmission, guardedScript } from './recovery-guard.ts'
-import { GATE_LUA, WALLET_LUA, joinLua } from './lua.ts'
+import { createUnlocker, guardedScript } from './recovery-guard.ts'
+import { GUARD_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
 
 export type Movement = {
-  /** Names the movement for ever: the same id again posts nothing. */
+  /** Idempotency key, valid for ever: the same id posts nothing again. */
   readonly id: string
   readonly amountMicros: number
   readonly reason: string
@@ -18,14 +18,14 @@ export type Balance = {
   readonly reservedMicros: number
   readonly chargedMicros: number
   readonly fundedMicros: number
-  /** Number of the last entry, 0 before the first. */
+  /** Seq of the last entry, 0 before the first. */
   readonly seq: number
 }
 
 /**
  * `known`: this id was posted before with the same amount; its entry, while it is in the outbox.
- * `conflict`: this id was posted before with another amount, nothing moved.
- * `insufficient`: taking that much away would leave less than nothing, nothing moved.
+ * `conflict`: this id was posted before with another amount; no money moved.
+ * `insufficient`: the balance would become negative; no money moved.
  */
 export type Posting =
   | { readonly kind: 'posted', readonly entry: Journal }
@@ -39,23 +39,23 @@ export type Wallet = {
   /** Corrects a balance by a signed amount, never 0. */
   readonly adjust: (tenant: string, movement: Movement) => Promise<Posting>
   readonly balance: (tenant: string) => Promise<Balance>
-  /** Lets in a tenant that was made a moment ago, and of which there can be nothing anywhere. */
-  readonly admit: (tenant: string) => Promise<void>
+  /** Unlocks the wallet of a tenant that was just created and has no entries anywhere. */
+  readonly unlockNew: (tenant: string) => Promise<void>
 }
 
-/** A movement by hand waits for so long for `ledger` to let its tenant in. */
-const PATIENCE_MS = 10_000
+/** A manual movement waits this long for `ledger` to unlock its wallet. */
+const UNLOCK_TIMEOUT_MS = 10_000
 
 /**
- * A tenant's money: `available + reserved + charged = funded`, always, and every movement has an
- * entry in the outbox, written by the same script. Amounts are whole micros below 10^15; scripts
- * reject anything else, and any sum beyond it, before their first write.
- * Movements throw RecoveringError or FrozenError while the tenant's gate is shut.
+ * The wallets of tenants. `available + reserved + charged = funded` always holds, and the script of
+ * a movement writes its entry to the outbox. Amounts are integers of micros below 10^15; scripts
+ * reject other amounts and larger sums before their first write.
+ * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
 export function createWallet (redis: Redis): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
-    const source = joinLua(GATE_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
-    return guardedScript(redis, { name, source, numberOfKeys: 2, patienceMs: PATIENCE_MS })
+    const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
+    return guardedScript(redis, { name, source, numberOfKeys: 2, timeoutMs: UNLOCK_TIMEOUT_MS })
   }
   const scripts = { topup: movement('topup'), adjust: movement('adjust') }
   const activate = createActivation(redis)
@@ -71,17 +71,18 @@ export function createWallet (redis: Redis): Wallet {
     topUp: (tenant, movement) => post('topup', tenant, movement),
     adjust: (tenant, movement) => post('adjust', tenant, movement),
     balance: async (tenant) => balanceOf(await redis.hmget(moneyKeys(tenant).wallet, ...BALANCE)),
-    admit: createAdmission(redis),
+    unlockNew: createUnlocker(redis),
   }
 }
 
 function checkMovement (type: 'topup' | 'adjust', { id, amountMicros }: Movement): void {
-  if (id === '') throw new RangeError('a movement of money needs an id')
+  if (id === '') throw new RangeError('the id of a movement must not be empty')
   if (!Number.isSafeInteger(amountMicros) || amountMicros === 0) {
-    throw new RangeError('an amount is a whole number of micros and not 0')
+    throw new RangeError(`the amount is ${amountMicros}; use an integer of micros other than 0`)
   }
   if (type === 'topup' && amountMicros < 0) {
-    throw new RangeError('a top-up is positive; take money away with an adjustment')
+    throw new RangeError(
+      `the amount of a top-up is ${amountMicros}; use an adjustment to take money`)
   }
 }
 
@@ -92,7 +93,7 @@ function postingOf (reply: unknown): Posting {
     case 'known': return { kind, entry: detail === '' ? undefined : entryOf(detail) }
     case 'conflict': return { kind }
     case 'insufficient': return { kind, availableMicros: integer(detail) }
-    default: throw new Error(`the wallet answered ${kind}`)
+    default: throw new Error(`unexpected reply of the wallet script: ${kind}`)
   }
 }
 

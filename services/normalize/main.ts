@@ -20,7 +20,7 @@ await run('normalize', normalizeConfig, async (config, context) => {
   })
   const messageCodec = createJobMessageCodec(deps, config)
   const subscriptions = subscriptionsOf('normalize', { lanes: config.LANES })
-  const { policyNow } = createOrganizations(deps.state)
-  const weightOf = (tenant: string) => policyNow(tenant).weight
+  const { cachedPolicy } = createOrganizations(deps.state)
+  const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
 })

@@ -2,8 +2,8 @@ import type { Admin } from 'kafkajs'
 import type { Journal } from '../../schemas/types.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { subscriptionsOf, topicName } from '../platform/topics.ts'
-import { areEqual, NOTHING, post, textOf, type Amounts } from '../money/arithmetic.ts'
-import { follow, START, type ChainHead } from '../money/journal-chain.ts'
+import { areEqual, ZERO_AMOUNTS, post, formatAmounts, type Amounts } from '../money/arithmetic.ts'
+import { extendChain, CHAIN_START, type ChainHead } from '../money/journal-chain.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import { STAGES, topology, type WritesOf } from '../topology.ts'
 
@@ -80,8 +80,8 @@ async function readChain (
   onPage: (entries: readonly Journal[]) => Promise<void>
 ): Promise<Chain> {
   const problems: string[] = []
-  let head = START
-  let amounts: Amounts = NOTHING
+  let head = CHAIN_START
+  let amounts: Amounts = ZERO_AMOUNTS
   let forged = 0
   for await (const page of copy.pages(tenant, { seq: 0, atMs: 0 })) {
     forged += page.forged.length
@@ -91,9 +91,10 @@ async function readChain (
       const expected = post(amounts, entry)
       if (isNext && !areEqual(expected, entry)) {
         problems.push(
-          `entry ${entry.seq} must have ${textOf(expected)}, but it has ${textOf(entry)}`)
+          `entry ${entry.seq} must have ${formatAmounts(expected)}, ` +
+          `but it has ${formatAmounts(entry)}`)
       }
-      head = follow(head, entry)
+      head = extendChain(head, entry)
       amounts = entry
     }
     await onPage(page.entries)

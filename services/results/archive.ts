@@ -6,109 +6,110 @@ import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
 
-/** A job that came to its end, with the blocks its results are made of. */
+/** A job that has ended, with the manifest of its result blocks. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 export type ListOptions = {
   readonly limit: number
-  /** Only jobs whose id sorts before this one, which means older ones. */
+  /** Only jobs with a smaller id, which are older ones. */
   readonly before?: string
   readonly status?: string
   readonly service?: string
 }
 
 export type Archive = {
-  /** Stores final records in one insert; of several of a job, that of the latest end is read. */
+  /** Stores final records in one insert. Of several of a job, reads return the latest end. */
   readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
-  /** @throws InfrastructureError when all that is stored of the job is forged. */
+  /** @throws InfrastructureError when the job has rows, and all of them are forged. */
   readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
-  /** Those of several jobs of these tenants that are stored, by id. */
+  /** The stored ones of several jobs of these tenants, by id. */
   readonly findAll: (
     tenants: readonly string[], jobs: readonly string[]
   ) => Promise<ReadonlyMap<string, Job>>
-  /** The same with the manifests, each job once. */
-  readonly findAllWhole: (
+  /** The stored ones of several jobs of a tenant, with manifests, each job once. */
+  readonly findAllWithManifest: (
     tenant: string, jobs: readonly string[]
   ) => Promise<readonly ArchivedJob[]>
   /** Newest first: ids sort by the time of the request. */
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
-  /** The same with the manifests, for whoever reads the results of every job. */
-  readonly listWhole: (
+  /** The same with the manifests. */
+  readonly listWithManifest: (
     tenant: string, options: ListOptions
   ) => Promise<readonly ArchivedJob[]>
 }
 
-/** How many times more rows are read when forged ones or copies filled a page. */
+/** Growth of a page that forged rows or duplicates have filled. */
 const PAGE_GROWTH = 16
 
 /**
- * Jobs that ended, in ClickHouse: read there once Redis holds no more than their header. Nothing is
- * believed that no service has signed. Rows of another hand take time to skip, and nobody's place.
+ * The archive of ended jobs in ClickHouse, read once Redis keeps no more than their header. Skips
+ * rows without a valid MAC; forged rows cost time and never hide authentic ones.
  */
 export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
     const values = jobs.map(job => rowOf(mac, job))
-    // Of MACs: whoever can predict the token can make ClickHouse drop the insert.
+    // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
     const token = digestOf(values.map(row => row.mac).join())
     await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values, token })
   }
-  const isOwn = (row: StoredJob) => mac.isAuthentic(row.mac, signedOf(row)) && isWhole(row)
+  const isAuthentic = (row: StoredJob) =>
+    mac.isAuthentic(row.mac, signedOf(row)) && hasSignedManifest(row)
   const select = (query: string, parameters: Record<string, unknown>, onRow = () => {}) =>
     latestOf(streamRows<StoredJob>(clickhouse, query, parameters), row => {
       onRow()
-      return isOwn(row)
+      return isAuthentic(row)
     })
   const find = async (tenant: string, job: string) => {
     let rows = 0
-    const { value: own } = await select(FIND, { tenant, job }, () => { rows++ }).next()
-    if (own === undefined && rows > 0) {
+    const { value: authentic } = await select(FIND, { tenant, job }, () => { rows++ }).next()
+    if (authentic === undefined && rows > 0) {
       throw new InfrastructureError(`the record of ${job} in ClickHouse is forged`)
     }
-    return own
+    return authentic
   }
   const findAll = async (tenants: readonly string[], jobs: readonly string[]) => {
     const found = new Map<string, Job>()
     for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
     return found
   }
-  const findAllWhole = async (tenant: string, jobs: readonly string[]) => {
+  const findAllWithManifest = async (tenant: string, jobs: readonly string[]) => {
     const found: ArchivedJob[] = []
     const parameters = { tenants: [tenant], jobs }
-    for await (const archived of select(FIND_ALL_WHOLE, parameters)) found.push(archived)
+    for await (const archived of select(FIND_ALL_WITH_MANIFEST, parameters)) found.push(archived)
     return found
   }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '' } = options
     const query = listOf(columns)
-    // The rows of a job are only complete once another job or the end comes behind them.
-    for (let most = limit + 1; ; most *= PAGE_GROWTH) {
+    // The rows of a job are complete once another job or the end follows them.
+    for (let maxRows = limit + 1; ; maxRows *= PAGE_GROWTH) {
       const found: ArchivedJob[] = []
       let rows = 0
-      const parameters = { tenant, before, status, service, most }
+      const parameters = { tenant, before, status, service, maxRows }
       for await (const archived of select(query, parameters, () => { rows++ })) {
         if (isListed(archived.job, options)) found.push(archived)
         if (found.length > limit) break
       }
-      if (found.length > limit || rows < most) return found.slice(0, limit)
+      if (found.length > limit || rows < maxRows) return found.slice(0, limit)
     }
   }
   return {
     save,
     find,
     findAll,
-    findAllWhole,
+    findAllWithManifest,
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
-    listWhole: (...of) => page(WHOLE, ...of),
+    listWithManifest: (...of) => page(WITH_MANIFEST, ...of),
   }
 }
 
-/** Each job once, in the order of the rows, which keep those of a job together. */
+/** Returns each job once, in the order of the rows, which are grouped by job. */
 async function * latestOf (
-  rows: AsyncIterable<StoredJob>, isOwn: (row: StoredJob) => boolean
+  rows: AsyncIterable<StoredJob>, isAuthentic: (row: StoredJob) => boolean
 ): AsyncGenerator<ArchivedJob, undefined> {
   let last: ArchivedJob | undefined
   for await (const row of rows) {
-    if (!isOwn(row)) continue
+    if (!isAuthentic(row)) continue
     const next = archivedOf(row)
     if (last !== undefined && last.job.id !== next.job.id) {
       yield last
@@ -120,25 +121,25 @@ async function * latestOf (
   return undefined
 }
 
-/** The columns that the query goes by are not signed; the record is. */
+/** Checks the signed record, as the columns that the query filters by are not signed. */
 const isListed = (job: Job, { status = '', service = '' }: ListOptions): boolean =>
   (status === '' || job.status === status) && (service === '' || job.service === service)
 
-/** A manifest as it is stored: zstd of JSON, one array an entry. */
+/** Packs a manifest for storage: zstd of JSON, one array per entry. */
 export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
   const entries = manifest.map(({ chunk, digest, won, firstRow, inputs }) =>
     [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0] satisfies PackedEntry)
   return zstdCompressSync(JSON.stringify(entries))
 }
 
-/** The manifest that was packed. */
+/** Unpacks a stored manifest. */
 export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
   const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
   return entries.map(([chunk, digest, won, firstRow, inputs]) =>
     ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
 }
 
-/** Hex SHA-256, by which a record names its packed manifest. */
+/** Hex SHA-256, by which a record references its packed manifest. */
 export function digestOf (content: string | Buffer): string {
   return createHash('sha256').update(content).digest('hex')
 }
@@ -152,7 +153,7 @@ type StoredJob = {
   readonly record: string
   readonly header: string
   readonly mac: string
-  /** Not there where it was not selected. */
+  /** Undefined if not selected. */
   readonly manifest?: string
 }
 
@@ -162,15 +163,16 @@ const COLUMNS = [
 ]
 
 const RECORD = 'tenant, job, record, base64Encode(header) AS header, mac'
-const WHOLE = `${RECORD}, base64Encode(manifest) AS manifest`
+const WITH_MANIFEST = `${RECORD}, base64Encode(manifest) AS manifest`
 
-const FIND = `SELECT ${WHOLE} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
+const FIND = `
+  SELECT ${WITH_MANIFEST} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
 
 const findAllOf = (columns: string) => `
   SELECT ${columns} FROM jobs
   WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)} ORDER BY job`
 const FIND_ALL = findAllOf(RECORD)
-const FIND_ALL_WHOLE = findAllOf(WHOLE)
+const FIND_ALL_WITH_MANIFEST = findAllOf(WITH_MANIFEST)
 
 const listOf = (columns: string) => `
   SELECT ${columns} FROM jobs
@@ -178,7 +180,7 @@ const listOf = (columns: string) => `
     AND ({before:String} = '' OR job < {before:String})
     AND ({status:String} = '' OR status = {status:String})
     AND ({service:String} = '' OR service = {service:String})
-  ORDER BY job DESC LIMIT {most:UInt64}`
+  ORDER BY job DESC LIMIT {maxRows:UInt64}`
 
 function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job
@@ -202,13 +204,13 @@ function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
   }
 }
 
-/** Whose the record is and everything it says. */
+/** The signed content: the tenant, the job and the record. */
 export const signedOf = (
   { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
 ): SignedRecord =>
   ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
 
-/** A job is only read here once it is closed, although it was stored a moment before that. */
+/** Sets `closed`, as the record is stored just before the job is closed. */
 function jobOf ({ record, header }: StoredJob): Job {
   const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
   return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
@@ -216,8 +218,8 @@ function jobOf ({ record, header }: StoredJob): Job {
 
 type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
 
-/** Whether the manifest is that of the record, which is signed. */
-const isWhole = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
+/** Whether the manifest matches its digest in the signed record. */
+const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
   digestOf(Buffer.from(manifest, 'base64')) === (JSON.parse(record) as SignedFields).manifestDigest
 
 function archivedOf (row: StoredJob): ArchivedJob {

@@ -8,8 +8,8 @@ import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import type { HeaderCoordinates, ChunkCoordinates } from './chunk-coordinates.ts'
 
 /**
- * A row that repeats another one and has no result of its own; `duplicateOf` counts from 1, `email`
- * is its own spelling of an address.
+ * The outcome of a duplicate row, which has no result of its own. `duplicateOf` counts from 1;
+ * `email` is its own spelling of the address.
  */
 export type DuplicateOutcome = {
   readonly source: 'duplicate'
@@ -23,12 +23,12 @@ export type BlockOptions = {
   readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
-  /** Which contacts of a feed those are. */
+  /** The contacts of a feed in these rows. */
   readonly contacts?: CompletedRows['contacts']
 }
 
 export type Block = {
-  /** Takes one finished row (index within the chunk); rows come in ascending order, each once. */
+  /** Adds a finished row (index within the chunk); in ascending order, each once. */
   readonly add: (row: number, outcome: RowOutcome | DuplicateOutcome) => void
   readonly size: () => number
   readonly emission: (lane: Lane) => Emission<'rows.completed'>
@@ -39,26 +39,28 @@ export type Block = {
  * in place of blocks that may exist (dead letters, failed jobs). The tally rejects the latter while
  * blocks of the job are recounted: until then rows that have a verdict may only seem open.
  */
-export const NO_BATCH = { lookup: -1, dead: -2 } as const
+export const NO_BATCH = { lookup: -1, unresolvable: -2 } as const
 
 /**
- * Gathers finished rows of one chunk and derives everything the tally counts, so that the bitmaps
- * agree by construction: an original is in exactly one of them by its source, one without a verdict
- * as cancelled or unknown; a duplicate is in none. Live rows are charged. The CSV's columns are
+ * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
+ * are consistent by construction: an original is in exactly one of them by its source, one without
+ * a verdict as cancelled or unknown; a duplicate is in none. Live rows are charged. Columns are
  * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
- * out. Throws RangeError when a row is outside the chunk, repeated or out of order.
+ * out.
+ * Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
   const bitmaps = emptyBitmaps(coordinates.rows)
   const cells = createDictionaryColumns(resultColumns(coordinates))
-  const sharedOf = createEndings()
+  const sharedOf = createSharedCells()
   const rows: number[] = []
   const originals: number[] = []
   const duplicates: { row: number, count: number }[] = []
 
   const add = (row: number, outcome: RowOutcome | DuplicateOutcome) => {
-    if (row >= coordinates.rows || row <= (rows.at(-1) ?? -1)) {
-      throw new RangeError('a block takes each row of its chunk once, in ascending order')
+    const first = (rows.at(-1) ?? -1) + 1
+    if (row < first || row >= coordinates.rows) {
+      throw new RangeError(`the next row is ${row}, expected ${first} to ${coordinates.rows - 1}`)
     }
     mark(bitmaps, row, outcome)
     rows.push(row)
@@ -92,16 +94,16 @@ export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOpti
 }
 
 /**
- * The block for rows whose message can never be decided, known by its headers alone: all of them
- * `unknown`, reason `internal`, free. With `inputs` it stands in for the chunk's input block, which
- * nothing else will ever bring and without which the job would not end; the inputs are blank then.
+ * A block for rows of an unprocessable message, known by its headers only: all of them `unknown`,
+ * reason `internal`, not charged. With `inputs` it replaces the input block of the chunk, without
+ * which the job would not end; its inputs are blank.
  */
-export function deadBlock (
+export function unresolvableBlock (
   { coordinates, lane, rows }: HeaderCoordinates,
   options: { readonly atMs: number, readonly inputs: boolean }
 ): Emission<'rows.completed'> {
   const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
-  const block = createBlock({ coordinates, batch: NO_BATCH.dead, ...inputs })
+  const block = createBlock({ coordinates, batch: NO_BATCH.unresolvable, ...inputs })
   for (const row of indexes(rows)) {
     if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
   }
@@ -138,28 +140,28 @@ function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finishe
   }
 }
 
-const APART = new Set(['row', 'input', 'duplicate_of'])
+const NOT_STORED = new Set(['row', 'input', 'duplicate_of'])
 
 function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
-  return columnsOf(coordinates.service).filter((name) => !APART.has(name))
+  return columnsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))
 }
 
 const DUPLICATE: SharedCells = { source: 'duplicate' }
 
 /**
- * The cells of an outcome that do not follow from its contact. Rows of one record ended alike, so
- * they get the very same object, which is made once.
+ * Returns the cells of an outcome that do not derive from its contact: the same object for all rows
+ * of one record with the same end.
  */
-function createEndings (): (outcome: RowOutcome) => SharedCells {
+function createSharedCells (): (outcome: RowOutcome) => SharedCells {
   const known = new Map<RowOutcome['fields'], { outcome: RowOutcome, cells: SharedCells }[]>()
   const times = { checked: createIsoTimes(), expires: createIsoTimes() }
   return (outcome) => {
     const { fields } = outcome
-    const alike = known.get(fields) ?? []
-    for (const one of alike) if (endedAlike(one.outcome, outcome)) return one.cells
+    const candidates = known.get(fields) ?? []
+    for (const one of candidates) if (haveSameEnd(one.outcome, outcome)) return one.cells
     const cells = {
       ...fields,
-      // Behind the fields, which must not say how the row ended.
+      // After the fields, which must not override the end of the row.
       source: outcome.source,
       status: outcome.status,
       confidence: String(outcome.confidence),
@@ -167,12 +169,12 @@ function createEndings (): (outcome: RowOutcome) => SharedCells {
       checked_at: times.checked(outcome.checkedAtMs),
       expires_at: times.expires(outcome.expiresAtMs),
     }
-    known.set(fields, [...alike, { outcome, cells }])
+    known.set(fields, [...candidates, { outcome, cells }])
     return cells
   }
 }
 
-function endedAlike (one: RowOutcome, other: RowOutcome): boolean {
+function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
   return one.source === other.source && one.status === other.status &&
     one.confidence === other.confidence && one.reason === other.reason &&
     one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs

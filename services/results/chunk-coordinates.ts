@@ -9,14 +9,14 @@ export type ChunkCoordinates =
 
 type Envelope = Omit<ChunkCoordinates, 'service'> & { readonly service: string }
 
-/** The place named by the readable value of any message that carries rows. */
+/** The coordinates in the value of a message with rows. */
 export function coordinatesOf (value: Envelope): ChunkCoordinates {
   const { tenant, job, chunk, chunks, firstRow, rows, totalRows } = value
   const service = value.service as ServiceSlug
   return { tenant, job, service, chunk, chunks, firstRow, rows, totalRows }
 }
 
-/** What the Kafka headers of a message that carries rows say, which even undecodable bytes have. */
+/** The Kafka headers of a message with rows, which are readable even if its value is not. */
 export type HeaderCoordinates = {
   readonly coordinates: ChunkCoordinates
   readonly lane: Lane
@@ -26,8 +26,8 @@ export type HeaderCoordinates = {
 
 /**
  * Reads the headers `tenant, job, service, lane, chunk, chunks, firstRow, chunkRows, totalRows,
- * rows` (base64 bitmap). Returns undefined when any is missing or no whole number: then the message
- * was not made by this pipeline, and nobody can know its rows.
+ * rows` (base64 bitmap). Returns undefined when one is missing or not a whole number: this pipeline
+ * did not produce such a message, so its rows are unknown.
  */
 export function coordinatesOfHeaders (
   headers: Readonly<Record<string, string>>

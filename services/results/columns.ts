@@ -2,7 +2,7 @@ import type { ServiceSlug } from '../topology.ts'
 
 export type { ServiceSlug } from '../topology.ts'
 
-/** What an input of a service is. */
+/** The kind of input of a service. */
 export type ContactKind = 'phone' | 'email'
 
 /** The first columns of every result file; names and order are part of the public interface. */
@@ -16,7 +16,7 @@ export const COMMON_COLUMNS = ['reason', 'checked_at', 'expires_at', 'duplicate_
 
 const CARRIER_COLUMNS = ['timezone', 'mcc', 'mnc', 'ported'] as const
 
-/** The last columns, which only results of that service have. */
+/** The last columns, specific to the service. */
 export const SERVICE_COLUMNS = {
   'phone-validation': ['timezone', 'national_format'],
   whatsapp: ['whatsapp'],
@@ -28,7 +28,7 @@ export const SERVICE_COLUMNS = {
   ],
 } as const satisfies Record<ServiceSlug, readonly string[]>
 
-/** Every verification service: what its inputs are and which columns it adds. */
+/** Every verification service: its kind of input and the columns it adds. */
 export const SERVICES = {
   'phone-validation': { kind: 'phone', columns: SERVICE_COLUMNS['phone-validation'] },
   whatsapp: { kind: 'phone', columns: SERVICE_COLUMNS.whatsapp },

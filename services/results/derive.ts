@@ -13,10 +13,10 @@ export type PhoneColumns = Fields & {
 export type EmailColumns = Fields & { readonly email: string, readonly domain: string }
 
 /**
- * The result columns that follow from an E.164 number alone, so they are never cached.
+ * Derives the result columns of an E.164 number, which are never cached.
  * `country` is blank when the number's range belongs to no single country (an unassigned range of
  * a shared calling code, or a global service such as +800).
- * Throws if `e164` is not a canonical form, which only a defect can cause.
+ * @throws Error when `e164` is not canonical, which is a bug of the caller.
  */
 export function derivePhone (e164: string): PhoneColumns {
   const written = formatPhone(e164)
@@ -29,15 +29,14 @@ export function derivePhone (e164: string): PhoneColumns {
   }
 }
 
-/** The result columns that follow from a canonical e-mail address alone. */
+/** Derives the result columns of a canonical e-mail address. */
 export function deriveEmail (canonical: string): EmailColumns {
   return { email: canonical, domain: canonical.slice(canonical.lastIndexOf('@') + 1) }
 }
 
 /**
- * All columns that follow from a contact's canonical form, to be laid over the record's fields.
- * With a suggested mail domain among `fields` the answer holds `suggestion` as the full address a
- * person can use; only the domain is cached.
+ * Derives all columns of a contact's canonical form, which override the fields of the record. Turns
+ * a suggested mail domain in `fields` into a full address, as only the domain is cached.
  */
 export function derive (
   kind: ContactKind, canonical: string, fields: Fields = {}

@@ -3,18 +3,18 @@ import type { CompletedRows } from '../../schemas/types.ts'
 /** A result column as blocks store it. */
 export type StoredColumn = CompletedRows['columns'][number]
 
-/** Cells by column, gathered row by row. */
+/** Builds columns row by row. */
 export type DictionaryColumns = {
-  /** Sets a cell of the row at hand; a name that is none of the columns is dropped. */
+  /** Sets a cell of the current row; ignores a name that is not a column. */
   readonly put: (name: string, value: string) => void
   /**
-   * Sets the cells of the row at hand that were not put, or put blank. Rows of the very same
-   * object cost the least: of them nothing but its number is written down.
+   * Sets the cells of the current row that are not put, or put blank. Cheap if rows share the same
+   * object, as only its number is stored per row.
    */
   readonly share: (cells: SharedCells) => void
-  /** The row at hand is complete. */
+  /** Completes the current row. */
   readonly endRow: () => void
-  /** Every column that is not blank in all rows, in the order of the names. */
+  /** The columns that are not blank in all rows, in the order of the names. */
   readonly filled: () => readonly StoredColumn[]
 }
 
@@ -22,12 +22,12 @@ export type SharedCells = Readonly<Record<string, string>>
 
 type Stored = Omit<StoredColumn, 'name'>
 
-/** A column of more different values than this is stored value by value. */
-const FEW = 64
+/** A column with more distinct values is stored as one value per row. */
+const MAX_DICTIONARY_VALUES = 64
 
 /**
- * Builds columns at once, as an object a row would cost more than all the rest of a block. Cells
- * mostly repeat: a column of few values stores each of them once, and a number a row.
+ * Builds columns directly, as one object per row would cost more than the rest of a block. Cells
+ * mostly repeat, so a column of few distinct values stores each once, and an index per row.
  */
 export function createDictionaryColumns (names: readonly string[]): DictionaryColumns {
   const columns = new Map(names.map((name) => [name, createColumn()]))
@@ -36,16 +36,16 @@ export function createDictionaryColumns (names: readonly string[]): DictionaryCo
   return {
     put: (name, value) => columns.get(name)?.put(row, value),
     share: shared.add,
-    endRow: () => { shared.reach(++row) },
+    endRow: () => { shared.padTo(++row) },
     filled: () => [...columns].flatMap(([name, column]) => {
-      const stored = laidOver(column.stored(row), shared.stored(name))
+      const stored = overlay(column.stored(row), shared.stored(name))
       return stored === undefined ? [] : [{ name, ...stored }]
     }),
   }
 }
 
-/** What was put into a column, over what its rows share. */
-function laidOver (own: Stored | undefined, shared: Stored | undefined): Stored | undefined {
+/** Overlays the cells put into a column on its shared cells. */
+function overlay (own: Stored | undefined, shared: Stored | undefined): Stored | undefined {
   if (own === undefined || shared === undefined) return own ?? shared
   const values = cellsOf(own)
   const column = createColumn()
@@ -54,14 +54,14 @@ function laidOver (own: Stored | undefined, shared: Stored | undefined): Stored 
   return column.stored(cells.length)
 }
 
-/** One value a row, whichever way the column stores them. */
+/** The values of a stored column, one per row. */
 export function cellsOf ({ values, at }: Stored): readonly string[] {
   return at.length === 0 ? values : at.map((index) => values[index] ?? '')
 }
 
-const NOTHING: SharedCells = {}
+const NO_CELLS: SharedCells = {}
 
-/** Which cells each row shares with others. */
+/** Collects the shared cells of each row. */
 function createShared () {
   const numbers = new Map<SharedCells, number>()
   const rows: number[] = []
@@ -70,9 +70,9 @@ function createShared () {
     numbers.set(cells, number)
     rows.push(number)
   }
-  /** The rows so far that share nothing are told by then. */
-  const reach = (row: number): void => { if (rows.length < row) add(NOTHING) }
-  /** Where the value of a column stands that has only one: the same list for all such columns. */
+  /** Adds empty cells for a row that shares none. */
+  const padTo = (row: number): void => { if (rows.length < row) add(NO_CELLS) }
+  /** The indexes of a column with a single value: one list for all such columns. */
   let zeros: readonly number[] = []
   const zerosOf = (length: number): readonly number[] => {
     if (zeros.length !== length) zeros = new Array<number>(length).fill(0)
@@ -82,16 +82,18 @@ function createShared () {
     const texts = [...numbers.keys()].map((cells) => cells[name] ?? '')
     const values = [...new Set(texts)]
     if (values.every((value) => value === '')) return undefined
-    if (values.length > FEW) return { values: rows.map((number) => texts[number] ?? ''), at: [] }
+    if (values.length > MAX_DICTIONARY_VALUES) {
+      return { values: rows.map((number) => texts[number] ?? ''), at: [] }
+    }
     if (values.length === 1) return { values, at: zerosOf(rows.length) }
     const indexOf = new Map(values.map((value, index) => [value, index]))
     const indexes = texts.map((text) => indexOf.get(text) ?? 0)
     return { values, at: rows.map((number) => indexes[number] ?? 0) }
   }
-  return { add, reach, stored }
+  return { add, padTo, stored }
 }
 
-/** Rows come in ascending order; those left out are blank. */
+/** Creates a column; rows come in ascending order, and skipped ones are blank. */
 function createColumn () {
   let values: string[] = []
   let indexes: Map<string, number> | undefined = new Map()
@@ -104,24 +106,24 @@ function createColumn () {
     known.set(value, values.length)
     return values.push(value) - 1
   }
-  /** Makes room for the rows before this one. */
-  const reach = (row: number) => {
+  /** Adds blank cells for skipped rows. */
+  const padTo = (row: number) => {
     if (indexes === undefined) while (values.length < row) values.push('')
     else if (at.length < row) at = padded(at, row, indexOf('', indexes))
   }
   const put = (row: number, value: string) => {
     if (value === '' && values.length === 0) return
-    reach(row)
+    padTo(row)
     if (indexes === undefined) values[row] = value
     else at[row] = indexOf(value, indexes)
-    if (indexes === undefined || values.length <= FEW) return
+    if (indexes === undefined || values.length <= MAX_DICTIONARY_VALUES) return
     values = at.map((index) => values[index] ?? '')
     indexes = undefined
     at = []
   }
   const stored = (rows: number): Stored | undefined => {
     if (values.length === 0) return undefined
-    reach(rows)
+    padTo(rows)
     return { values, at }
   }
   return { put, stored }
@@ -132,7 +134,7 @@ function padded (numbers: number[], length: number, filler: number): number[] {
   return numbers
 }
 
-/** ISO 8601 in UTC with milliseconds; the rows of a block mostly share one time, written once. */
+/** Formats ISO 8601 in UTC with milliseconds; reuses the last text, as rows mostly share a time. */
 export function createIsoTimes (): (unixMs: number) => string {
   let lastMs = NaN
   let lastText = ''

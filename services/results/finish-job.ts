@@ -13,24 +13,23 @@ export type FinishDeps = {
 /** A job that has ended and is not closed, and its last entry while the outbox holds it. */
 export type EndedJob = { readonly job: Job, readonly entry: Journal | undefined }
 
-/** What is left to do once the record is stored: announce, then close. */
+/** The remaining steps once the record is archived: emit, then close. */
 export type Finishing = {
   readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
-  /** To be called when all that is emitted was acknowledged. */
+  /** Must be called after everything emitted was acknowledged. */
   readonly close: () => Promise<void>
 }
 
 /**
- * The way from ended to closed, which may be walked by several at once and any number of times: the
- * final record is stored first, as Redis forgets the job when it is closed; the event and the entry
- * follow; and only what was acknowledged is removed. Nothing is left to do for a job that somebody
- * else has closed meanwhile.
+ * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
+ * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
+ * what was acknowledged is removed. Does nothing for a job that is closed already.
  */
 export async function finishJob (
   { archive, store }: FinishDeps, { job, entry }: EndedJob
 ): Promise<Finishing> {
   const found = await store.readWithManifest(job.tenant, job.id)
-  // A record that was made anew since is on its way to another end, and so is its manifest.
+  // A job that was rebuilt since will end again, with another manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
   if (found === undefined || found.job.closed || !isThisEnd) {
     return { emits: [], close: async () => {} }
@@ -46,7 +45,7 @@ export async function finishJob (
   return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
 }
 
-/** The event that a job came to its end; times are Redis times. */
+/** The event of an ended job; times are Redis times. */
 export function settledOf (job: Job): Settled {
   const { preflight, counts } = job
   return {

@@ -2,9 +2,9 @@ import type { CompletedRows } from '../../schemas/types.ts'
 import type { ManifestEntry } from '../jobs/job.ts'
 import { has } from '../platform/bitmap.ts'
 
-/** Rows that are read together, with the blocks of their chunk that count. */
+/** A range of rows, with the manifest entries of its blocks. */
 export type ChunkPlan = {
-  /** -1 for rows of which only a block of the whole job is left. */
+  /** -1 for rows that only a block of the whole job has. */
   readonly chunk: number
   /** Index, from 0, of its first row within the job. */
   readonly firstRow: number
@@ -15,40 +15,40 @@ export type ChunkPlan = {
 export type JobPlan = {
   /** In order, without gaps. */
   readonly chunks: readonly ChunkPlan[]
-  /** Blocks that gave the open rows of a stalled job, whatever chunk they are of. */
+  /** Blocks of the whole job, which ended the open rows of a stalled job. */
   readonly jobWide: readonly ManifestEntry[]
 }
 
-/** A block that counts, opened. */
+/** A manifest entry with its decrypted block. */
 export type OpenBlock = { readonly entry: ManifestEntry, readonly rows: CompletedRows }
 
-/** The rows of a chunk, before duplicates repeat their originals; rows by their index in it. */
+/** The rows of a chunk, by index in it, before duplicates are filled in. */
 export type MergedChunk = {
   readonly firstRow: number
   readonly rows: number
-  /** One a row, or none at all. */
+  /** One per row, or empty. */
   readonly inputs: readonly string[]
   readonly blocks: readonly CompletedRows[]
-  /** Which of the blocks won each row, and where in that block the row is. */
+  /** The block that won each row, and the position of the row in it. */
   readonly blockOf: Int32Array
   readonly positionOf: Int32Array
-  /** Row number, from 1, of each row's original; 0 for a row that is none. */
+  /** Row number, from 1, of the original of each duplicate; 0 for other rows. */
   readonly duplicateOf: Int32Array
-  /** Which contacts of a feed the rows are; undefined when no block of the chunk says. */
+  /** The contacts of a feed in these rows; undefined if no block of the chunk has them. */
   readonly contacts: Contacts | undefined
 }
 
-/** One entry a row. */
+/** One entry per row. */
 export type Contacts = NonNullable<CompletedRows['contacts']>
 
-/** What is stored does not make up the job's results: an operator has to look. */
+/** The stored blocks do not form the results of the job: an operator must investigate. */
 export class ResultsError extends Error {
   override readonly name: string = 'ResultsError'
 }
 
 /**
- * Which blocks are read for which rows. A chunk ends where the next one begins, so the whole
- * manifest has to be given. Blocks that won nothing and hold no inputs are left out.
+ * Plans which blocks are read for which rows. Needs the whole manifest, as a chunk ends where the
+ * next one begins. Leaves out blocks that won no rows and hold no inputs.
  */
 export function planJob (
   manifest: readonly ManifestEntry[], job: { readonly chunks: number, readonly totalRows: number }
@@ -59,26 +59,29 @@ export function planJob (
   const byChunk = Map.groupBy(counting, ({ chunk }) => chunk)
   const chunks = starts.map(({ chunk, firstRow }, index) => {
     const rows = (starts[index + 1]?.firstRow ?? job.totalRows) - firstRow
-    if (rows <= 0) throw new ResultsError(`chunk ${chunk} begins at or behind the next one`)
+    if (rows <= 0) {
+      throw new ResultsError(
+        `chunk ${chunk} (row ${firstRow + 1}) does not begin before the next one`)
+    }
     return { chunk, firstRow, rows, entries: byChunk.get(chunk) ?? [] }
   })
   return { chunks, jobWide }
 }
 
 /**
- * Puts the rows of a chunk together: each from the block that won it, whatever else the blocks
- * hold. Says only where the cells are, as most readers want them in another form.
+ * Merges the blocks of a chunk: takes each row from the block that won it. Returns the positions of
+ * cells only, as readers need them in different forms.
  * Throws ResultsError unless every row of the chunk comes exactly once.
  */
 export function mergeChunk (plan: ChunkPlan, blocks: readonly OpenBlock[]): MergedChunk {
   const { firstRow, rows } = plan
   const won = {
-    blockOf: new Int32Array(rows).fill(NOBODY),
+    blockOf: new Int32Array(rows).fill(NO_BLOCK),
     positionOf: new Int32Array(rows),
     duplicateOf: new Int32Array(rows),
   }
   for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, number })
-  const open = won.blockOf.indexOf(NOBODY)
+  const open = won.blockOf.indexOf(NO_BLOCK)
   if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} has no result`)
   return {
     firstRow,
@@ -90,14 +93,14 @@ export function mergeChunk (plan: ChunkPlan, blocks: readonly OpenBlock[]): Merg
   }
 }
 
-const NOBODY = -1
+const NO_BLOCK = -1
 
 type Won = Pick<MergedChunk, 'blockOf' | 'positionOf' | 'duplicateOf'> & {
-  /** Of the block, within `blocks`. */
+  /** Index in `blocks`. */
   readonly number: number
 }
 
-/** Rows a block won in this chunk; a block of the whole job reaches beyond it on both sides. */
+/** Adds the rows that a block won in this chunk; a block of the whole job exceeds the chunk. */
 function addWon (
   plan: ChunkPlan, { entry, rows }: OpenBlock, { blockOf, positionOf, duplicateOf, number }: Won
 ): void {
@@ -106,7 +109,7 @@ function addWon (
     const inBlock = rows.rows[position] as number
     const index = inBlock + shift
     if (index < 0 || index >= plan.rows || !has(entry.won, inBlock)) continue
-    if (blockOf[index] !== NOBODY) {
+    if (blockOf[index] !== NO_BLOCK) {
       throw new ResultsError(`row ${plan.firstRow + index + 1} came twice`)
     }
     blockOf[index] = number
@@ -124,7 +127,7 @@ function startsOf (
   return starts[0]?.firstRow === 0 ? starts : [{ chunk: -1, firstRow: 0 }, ...starts]
 }
 
-/** A block that only stood in for a lost one holds blank inputs; any other block knows better. */
+/** Prefers inputs that are not blank: a block that replaced a lost one has blank inputs. */
 function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
   const lists = blocks.filter(({ entry }) => entry.inputs).map(({ rows }) => rows.inputs ?? [])
   const [only = []] = lists

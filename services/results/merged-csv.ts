@@ -5,18 +5,24 @@ import { CsvWriter } from './csv-writer.ts'
 import type { MergedChunk } from './merge.ts'
 import { columnsIn, oncePerBlock } from './merged-cells.ts'
 
-/** A column of one value a row. */
+/** A column with one value per row. */
 type Values = { readonly kind: 'values', readonly values: readonly string[] }
 
-/** Neighbouring columns: what they can hold together, as it is written, and what each row has. */
-type Texts = { readonly kind: 'texts', readonly texts: readonly Buffer[], readonly at: Int32Array }
+/** Adjacent dictionary columns: their distinct joined texts, and the index of each row's text. */
+type JoinedColumns = {
+  readonly kind: 'joined'
+  readonly texts: readonly Buffer[]
+  readonly at: Int32Array
+}
 
-/** A column of few values: its cells as they are written, and which of them each row has. */
-type Few = { readonly cells: readonly string[], readonly at: readonly number[] }
+type Segment = Values | JoinedColumns
 
-type Form = (text: string) => string
+/** A column of few distinct values: its encoded cells, and the index of each row's cell. */
+type DictionaryColumn = { readonly cells: readonly string[], readonly at: readonly number[] }
 
-/** Makes the lines of a chunk; `repeated` has the cells of the rows that are duplicates. */
+type Encode = (text: string) => string
+
+/** Encodes the rows of a chunk as CSV lines; `repeated` has the cells of duplicates. */
 export type ChunkCsv =
   (chunk: MergedChunk, repeated: ReadonlyMap<number, readonly string[]>) => Buffer
 
@@ -24,17 +30,17 @@ const FIRST_SIZE_BYTES = 65_536
 const SPARE_BYTES = 16_384
 
 /**
- * Writes the rows of a chunk as CSV, the same as `csvLine` of the cells of each. Cells mostly
- * repeat, so neighbouring columns of few values are put together once for all rows that agree in
- * them: a row is then a handful of texts instead of one a column. `columns` begin with row and
- * input, as those of every result file do; `safe` guards cells that a spreadsheet would run.
+ * Creates an encoder of chunks, equal to `csvLine` of the cells of each row. Cells mostly repeat,
+ * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
+ * is then a handful of texts instead of one per column. `columns` begin with row and input; `safe`
+ * guards cells that a spreadsheet would run.
  */
 export function createChunkCsv (
   columns: readonly string[], { safe }: { readonly safe: boolean }
 ): ChunkCsv {
   const names = columns.slice(2)
-  const form = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
-  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, form))
+  const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
+  const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
   let sizeBytes = FIRST_SIZE_BYTES
   return (chunk, repeated) => {
     const writer = new CsvWriter({ safe, sizeBytes })
@@ -46,8 +52,8 @@ export function createChunkCsv (
       } else writeCells(writer, cells)
       writer.endLine()
     }
-    const piece = writer.piece()
-    // Chunks of a job are much the same, so the next one hardly ever has to grow.
+    const piece = writer.bytes()
+    // Chunks of a job have similar sizes, so the next buffer rarely has to grow.
     sizeBytes = Math.max(sizeBytes, piece.length + SPARE_BYTES)
     return piece
   }
@@ -55,7 +61,7 @@ export function createChunkCsv (
 
 function writeRow (
   writer: CsvWriter, { firstRow, inputs, positionOf }: MergedChunk,
-  { index, segments }: { readonly index: number, readonly segments: readonly (Values | Texts)[] }
+  { index, segments }: { readonly index: number, readonly segments: readonly Segment[] }
 ): void {
   writer.cell(String(firstRow + index + 1))
   writer.comma()
@@ -76,37 +82,39 @@ function writeCells (writer: CsvWriter, cells: readonly string[]): void {
 }
 
 function segmentsIn (
-  rows: CompletedRows, names: readonly string[], form: Form
-): readonly (Values | Texts)[] {
-  const segments: (Values | Texts)[] = []
-  let few: Few[] = []
-  const endFew = () => {
-    if (few.length > 0) segments.push(joined(few, rows.rows.length))
-    few = []
+  rows: CompletedRows, names: readonly string[], encode: Encode
+): readonly Segment[] {
+  const segments: Segment[] = []
+  let dictionaries: DictionaryColumn[] = []
+  const flush = () => {
+    if (dictionaries.length > 0) segments.push(joinColumns(dictionaries, rows.rows.length))
+    dictionaries = []
   }
   for (const column of columnsIn(rows, names)) {
-    const next = fewOf(column, form)
-    if (next !== undefined) few.push(next)
+    const next = dictionaryOf(column, encode)
+    if (next !== undefined) dictionaries.push(next)
     else {
-      endFew()
+      flush()
       segments.push({ kind: 'values', values: column?.values ?? [] })
     }
   }
-  endFew()
+  flush()
   return segments
 }
 
-/** Undefined for a column of one value a row; one that the block does not have is all blank. */
-function fewOf (column: StoredColumn | undefined, form: Form): Few | undefined {
+/** Undefined for a column with one value per row; a missing column is blank. */
+function dictionaryOf (
+  column: StoredColumn | undefined, encode: Encode
+): DictionaryColumn | undefined {
   if (column === undefined) return { cells: [''], at: [] }
-  return column.at.length === 0 ? undefined : { cells: column.values.map(form), at: column.at }
+  return column.at.length === 0 ? undefined : { cells: column.values.map(encode), at: column.at }
 }
 
-/** Numbers the rows column by column, so that those of one number agree in all columns so far. */
-function joined (few: readonly Few[], rows: number): Texts {
+/** Numbers rows column by column: rows with one number agree in all columns so far. */
+function joinColumns (dictionaries: readonly DictionaryColumn[], rows: number): JoinedColumns {
   const numbers = new Int32Array(rows)
   let firstRows = [0]
-  for (const { cells, at } of few) {
+  for (const { cells, at } of dictionaries) {
     if (cells.length === 1) continue
     const found: number[] = []
     const known = new Int32Array(firstRows.length * cells.length)
@@ -120,6 +128,6 @@ function joined (few: readonly Few[], rows: number): Texts {
     firstRows = found
   }
   const texts = firstRows.map(row =>
-    Buffer.from(few.map(({ cells, at }) => cells[at[row] ?? 0]).join(',')))
-  return { kind: 'texts', texts, at: numbers }
+    Buffer.from(dictionaries.map(({ cells, at }) => cells[at[row] ?? 0]).join(',')))
+  return { kind: 'joined', texts, at: numbers }
 }

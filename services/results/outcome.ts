@@ -4,7 +4,7 @@ import { derive } from './derive.ts'
 import { expiresAtMs } from '../cache/freshness.ts'
 import type { CheckedRecord, Reason, Verdict } from '../cache/record.ts'
 
-/** How an original, or a row that failed preflight, ended. */
+/** The outcome of an original, or of a row that failed preflight. */
 export type RowOutcome = {
   readonly status: Verdict
   readonly reason: Reason
@@ -14,9 +14,9 @@ export type RowOutcome = {
   readonly confidence: number
   readonly checkedAtMs: number
   readonly expiresAtMs: number
-  /** What the record tells, by result column; the very same object for all rows of one record. */
+  /** The fields of the record, by result column; one object for all rows of a record. */
   readonly fields: Readonly<Record<string, string>>
-  /** What follows from the contact alone, by result column; it goes before `fields`. */
+  /** The columns derived from the contact; they override `fields`. */
   readonly contact: Readonly<Record<string, string>>
   /** Rows of the job that repeat this one. */
   readonly copies: number
@@ -35,9 +35,9 @@ export type RecordTerms = {
 }
 
 /**
- * The result that a record gives a contact. What derives from the canonical form is computed again,
- * as the cache holds nothing that identifies it. A record that is no verdict ends when it was made,
- * and is the source of none.
+ * The outcome of a contact with this record. Derives the columns of the canonical form again, as
+ * the cache must not identify contacts. A record without a verdict expires at once and has no
+ * source.
  */
 export function outcomeOf (
   record: CheckedRecord, subject: Subject, { source, freshnessMs }: RecordTerms
@@ -57,8 +57,8 @@ export function outcomeOf (
 }
 
 /**
- * A row that needed a live check and got no verdict, decided at `atMs`: free, and counted as failed
- * with its copies. Without a subject nothing is known of the row but its place.
+ * The outcome of a row without a verdict, decided at `atMs`: not charged, and counted as failed
+ * with its duplicates. Without a subject the contact of the row is unknown.
  */
 export function withoutVerdict (
   reason: Reason, { atMs, subject }: { readonly atMs: number, readonly subject?: Subject }
@@ -76,7 +76,7 @@ export function withoutVerdict (
   }
 }
 
-/** Of rows without a record, all of them. */
+/** The fields of all rows without a record. */
 export const NO_FIELDS: CheckedRecord['fields'] = {}
 
 function contactOf ({ service, canonical }: Subject, fields: CheckedRecord['fields']) {

@@ -1,30 +1,30 @@
 import type { Producer } from '../kafka/bus.ts'
 
-type Held = { readonly producer: Producer, sends: number }
+type Used = { readonly producer: Producer, sends: number }
 
-const HELD_PRODUCERS = 100
+const MAX_PRODUCERS = 100
 
 /**
- * A producer for each partner: one sends a single request at a time and repeats it until it is
- * acknowledged, so a partner whose topic is not to be had would keep all others waiting. Beyond
- * the limit those that were not used for longest are closed, unless they are sending.
+ * Keeps one producer per partner. A producer sends one request at a time and retries it until it is
+ * acknowledged, so a shared one would block on an unavailable topic. Beyond the limit the least
+ * recently used idle producers are closed.
  */
 export function createPartnerProducers (
-  open: (partner: string) => Producer, limit = HELD_PRODUCERS
+  open: (partner: string) => Producer, limit = MAX_PRODUCERS
 ): (partner: string) => Pick<Producer, 'send'> {
-  // In the order of their last uses.
-  const held = new Map<string, Held>()
-  const use = (partner: string): Held => {
-    const found = held.get(partner) ?? { producer: open(partner), sends: 0 }
-    held.delete(partner)
-    held.set(partner, found)
+  // Least recently used first.
+  const producers = new Map<string, Used>()
+  const use = (partner: string): Used => {
+    const found = producers.get(partner) ?? { producer: open(partner), sends: 0 }
+    producers.delete(partner)
+    producers.set(partner, found)
     return found
   }
-  const makeRoom = () => {
-    const idle = [...held].filter(([, { sends }]) => sends === 0)
-    for (const [partner, { producer }] of idle.slice(0, Math.max(0, held.size - limit))) {
-      held.delete(partner)
-      // There is nothing left to send; a connection that can't be closed is gone.
+  const closeIdle = () => {
+    const idle = [...producers].filter(([, { sends }]) => sends === 0)
+    for (const [partner, { producer }] of idle.slice(0, Math.max(0, producers.size - limit))) {
+      producers.delete(partner)
+      // An idle producer has nothing left to send, so a failure to close it is harmless.
       producer.close().catch(() => {})
     }
   }
@@ -32,7 +32,7 @@ export function createPartnerProducers (
     send: async (messages, signal) => {
       const used = use(partner)
       used.sends++
-      makeRoom()
+      closeIdle()
       try {
         await used.producer.send(messages, signal)
       } finally {

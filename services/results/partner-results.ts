@@ -7,15 +7,15 @@ import { topicName } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { createPartnerProducers } from './partner-producers.ts'
 
-/** The result of one contact, which is named by its place in its partner's topic. */
+/** The result of one contact, identified by its offset in the partner's topic. */
 export type ContactResult = {
   readonly offset: number
   readonly reference: string
   readonly cells: FeedCells
 }
 
-/** Contacts of one partition of a partner's topic, all of one service. */
-export type ResultsOf = {
+/** The partner, partition and service that results are for. */
+export type ResultTarget = {
   readonly partner: string
   /** The partner's oldest key that has not expired. */
   readonly key: Buffer
@@ -25,38 +25,38 @@ export type ResultsOf = {
 
 export type PartnerResults = {
   /**
-   * Seals and sends results; resolves when all are acknowledged. What is sent again has the same
-   * ids, so a partner knows repeats.
+   * Seals and sends results; resolves when all are acknowledged. Repeats have the same ids, so
+   * partners can deduplicate them.
    */
   readonly send: (
-    of: ResultsOf, results: readonly ContactResult[], signal?: AbortSignal,
+    of: ResultTarget, results: readonly ContactResult[], signal?: AbortSignal,
   ) => Promise<void>
 }
 
 type Deps = {
   readonly codec: Pick<Codec, 'encode'>
-  /** A producer that no other partner waits for. */
+  /** A producer of this partner only. */
   readonly producerOf: (partner: string) => Pick<Producer, 'send'>
 }
 
-/** As contacts are asked for; longer names are those of contacts that are told so. */
+/** Maximum length of a reference; longer ones are truncated in results. */
 export const MAX_REFERENCE_CHARACTERS = 200
 
-/** Sealing is work: after so many results heartbeats and others get their turn. */
-const SEALED_AT_ONCE = 500
+/** Results sealed before the event loop gets a turn, as sealing is CPU-bound. */
+const SEALED_PER_TURN = 500
 
-/** Hands results to partners. */
+/** Creates the sender of results to partners. */
 export function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
-  const messageOf = async (of: ResultsOf, result: ContactResult): Promise<OutgoingMessage> => {
+  const messageOf = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
     const { partner, key, partition } = of
     const { offset, cells } = result
-    const reference = shortName(result.reference)
-    const service = shortName(of.service)
+    const reference = truncate(result.reference)
+    const service = truncate(of.service)
     const resultId = resultIdOf(partner, partition, offset)
     const sealed = sealResult(key, { partner, reference, resultId }, cells)
     return {
       topic: topicName('feeds.finished', { partner }),
-      // A name that was cut may be that of many.
+      // A truncated reference may not be unique.
       key: reference === '' || reference !== result.reference ? resultId : reference,
       value: await codec.encode('feeds.finished-value', { resultId, reference, service, sealed }),
       headers: {},
@@ -66,11 +66,11 @@ export function createPartnerResults ({ codec, producerOf }: Deps): PartnerResul
     send: async (of, results, signal) => {
       const producer = producerOf(of.partner)
       const sending: Promise<void>[] = []
-      for (let from = 0; from < results.length; from += SEALED_AT_ONCE) {
-        const some = results.slice(from, from + SEALED_AT_ONCE)
+      for (let from = 0; from < results.length; from += SEALED_PER_TURN) {
+        const some = results.slice(from, from + SEALED_PER_TURN)
         const messages = await Promise.all(some.map(result => messageOf(of, result)))
         const sent = producer.send(messages, signal)
-        // Judged below, all together.
+        // Awaited below, all together.
         sent.catch(() => {})
         sending.push(sent)
         await yieldToEventLoop('bulk', of.partner)
@@ -80,7 +80,7 @@ export function createPartnerResults ({ codec, producerOf }: Deps): PartnerResul
   }
 }
 
-/** Results by producers of one service, one a partner. */
+/** Connects the sender with one producer per partner of a service. */
 export function connectPartnerResults (
   { bus, codec }: Pick<Deps, 'codec'> & { readonly bus: Pick<Bus, 'producer'> }, service: string
 ): PartnerResults {
@@ -89,20 +89,19 @@ export function connectPartnerResults (
 }
 
 /**
- * Names that partners gave as far as they may be long: a message with two of a megabyte could not
- * be sent, today or after any restart.
+ * Truncates a name that a partner chose: a message with two names of a megabyte could not be sent.
  */
-function shortName (name: string): string {
+function truncate (name: string): string {
   return name.length <= MAX_REFERENCE_CHARACTERS
     ? name
     : name.slice(0, MAX_REFERENCE_CHARACTERS).toWellFormed()
 }
 
-const LEFT_OUT: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
+const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
 
 /**
- * What a partner is told of a row: the columns of the result file that are not blank, without those
- * that only mean something within a job, and the job.
+ * The cells of a row for a partner: the columns that are not blank, except those that have a
+ * meaning only within a job, and the id of the job.
  */
 export function feedCells (
   columns: readonly string[], row: readonly string[], job: string
@@ -110,7 +109,7 @@ export function feedCells (
   const cells: Record<string, string> = {}
   for (const [index, name] of columns.entries()) {
     const cell = row[index]
-    if (cell !== undefined && cell !== '' && !LEFT_OUT.has(name)) cells[name] = cell
+    if (cell !== undefined && cell !== '' && !OMITTED_COLUMNS.has(name)) cells[name] = cell
   }
   cells['job'] = job
   return cells

@@ -11,15 +11,15 @@ import {
   type ChunkPlan, type JobPlan, type MergedChunk, type OpenBlock,
 } from './merge.ts'
 import { createCellReader, createRepeater, type CellReader } from './merged-cells.ts'
-import { stepsOver, type Step, type Steps } from './read-ahead.ts'
+import { readAhead, type ChunkBatch, type ReadAheadOptions } from './read-ahead.ts'
 import type { ResultBlocks, StoredBlock } from './result-blocks.ts'
 
-/** Blocks that the manifest names are not stored, or nothing opens them any more. */
+/** Blocks of the manifest are not stored, or cannot be decrypted any more. */
 export class MissingResultsError extends ResultsError {
   override readonly name: string = 'MissingResultsError'
 }
 
-/** The key that opens the results is nowhere, or their job ended without it: nobody reads them. */
+/** The key of the results is lost, or their job ended without it: they are unreadable for ever. */
 export class LostResultsError extends MissingResultsError {
   override readonly name: string = 'LostResultsError'
 }
@@ -30,16 +30,16 @@ export type ReadingDeps = {
   readonly keys: Pick<JobKeys, 'get'>
 }
 
-/** The rows of a chunk; those of duplicates, by index, with the verdicts of their originals. */
+/** The rows of a chunk; `repeated` has the cells of duplicates, by index. */
 export type ReadChunk = {
   readonly merged: MergedChunk
   readonly repeated: ReadonlyMap<number, readonly string[]>
 }
 
-/** Where reading begins: at the chunk of the row behind so many; how many chunks it asks for. */
-export type Extent = Steps & { readonly from: number }
+/** Rows after the first `from` ones, and how they are read ahead. */
+export type ReadRange = ReadAheadOptions & { readonly from: number }
 
-/** One reader of one job: originals that have duplicates are remembered as they pass. */
+/** The state of one read of a job; retains originals that have duplicates. */
 type Reading = {
   readonly job: Job
   readonly plan: JobPlan
@@ -53,25 +53,25 @@ type Reading = {
 type StoredBlocks = ReadonlyMap<StoredBlock['digest'], StoredBlock>
 
 /**
- * Makes ready to read the chunks of a job, in order. Throws MissingResultsError when a block is
- * not there, its kind LostResultsError when nothing can be opened any more.
+ * Opens the chunks of a job for reading in order. Throws MissingResultsError when a block is not
+ * stored, its subclass LostResultsError when the results cannot be decrypted any more.
  */
 export async function openChunks (
-  deps: ReadingDeps, { job, manifest, extent }: {
-    readonly job: Job, readonly manifest: readonly ManifestEntry[], readonly extent: Extent
+  deps: ReadingDeps, { job, manifest, range }: {
+    readonly job: Job, readonly manifest: readonly ManifestEntry[], readonly range: ReadRange
   }
 ): Promise<AsyncIterable<ReadChunk>> {
-  // A job that had to end without its key has rows that no block ever brought.
+  // A job that ended without its key has rows without a block.
   if (openRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
-    throw new LostResultsError(`${job.id} ended without the key of its results`)
+    throw new LostResultsError(`job ${job.id} ended without the key of its results`)
   }
   const plan = planJob(manifest, { chunks: job.chunks, totalRows: job.preflight.totalRows })
-  const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > extent.from)
-  // The first blocks are asked for along with the digests, and looked at only after these.
-  const steps = stepsOver(wanted, extent, plans => readBlocks(deps, job, plans))
+  const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > range.from)
+  // The first blocks are read concurrently with the digests, and used only after these.
+  const batches = readAhead(wanted, range, plans => readBlocks(deps, job, plans))
   await checkBlocks(deps, job, plan)
   const key = await deps.keys.get(job.tenant, job.id)
-  if (key === undefined) throw new LostResultsError(`the data key of ${job.id} is gone`)
+  if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
   const columns = columnsOf(job.service)
   const reading = {
     job,
@@ -83,7 +83,7 @@ export async function openChunks (
     originals: new Map(),
   }
   const jobWide = await openJobWide(deps, reading)
-  return chunksOf(deps, { ...reading, jobWide }, steps)
+  return chunksOf(deps, { ...reading, jobWide }, batches)
 }
 
 async function checkBlocks (
@@ -93,7 +93,8 @@ async function checkBlocks (
   const stored = await blocks.digests(job.tenant, job.id, needed)
   const missing = needed.filter(digest => !stored.has(digest)).length
   if (missing === 0) return
-  throw new MissingResultsError(`${missing} of ${needed.length} blocks of ${job.id} are missing`)
+  throw new MissingResultsError(
+    `${missing} of ${needed.length} blocks of job ${job.id} are missing`)
 }
 
 async function openJobWide (
@@ -112,9 +113,9 @@ async function openJobWide (
 }
 
 async function * chunksOf (
-  deps: ReadingDeps, reading: Reading, steps: AsyncIterable<Step>
+  deps: ReadingDeps, reading: Reading, batches: AsyncIterable<ChunkBatch>
 ): AsyncIterable<ReadChunk> {
-  for await (const [plans, blocks] of steps) {
+  for await (const [plans, blocks] of batches) {
     const stored = byDigest(blocks)
     for (const plan of plans) {
       const merged = await openChunk(deps, reading, { plan, stored })
@@ -164,9 +165,11 @@ async function openEntries (
 ): Promise<readonly OpenBlock[]> {
   return await Promise.all(entries.map(async entry => {
     const block = stored.get(entry.digest)
-    if (block === undefined) throw new MissingResultsError(`a block of ${job.id} has vanished`)
+    if (block === undefined) {
+      throw new MissingResultsError(`block ${entry.digest} of job ${job.id} is missing`)
+    }
     const { chunk, batch, chunks, rowsSchema } = block
-    const place = {
+    const binding = {
       tenant: job.tenant,
       job: job.id,
       topic: 'rows.completed',
@@ -176,7 +179,7 @@ async function openEntries (
       rowsSchema,
       bound: Buffer.from(block.bound, 'hex'),
     } as const
-    const packed = openRows(key, place, block.sealed)
+    const packed = openRows(key, binding, block.sealed)
     const decode = await codec.prepare('rows.completed-rows', rowsSchema)
     const rows = unpackWith(packed, decode) as CompletedRows
     return { entry, rows }
@@ -184,8 +187,8 @@ async function openEntries (
 }
 
 /**
- * Originals come before their duplicates, so most have passed already. One that was not marked, or
- * stands before the first row of a page, is read for its own sake.
+ * Fills in the duplicates of a chunk. Originals come before their duplicates, so most were read
+ * already. One that was not marked, or is before the first row of a page, is read separately.
  */
 async function repeatOriginals (
   deps: ReadingDeps, reading: Reading, merged: MergedChunk

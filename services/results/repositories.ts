@@ -14,7 +14,7 @@ import { storeBlock } from './stored-block.ts'
 type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
   { readonly messageCodec: MessageCodec }
 
-/** Where jobs stand while they run and once they have ended, for the stages that end them. */
+/** The stores of running and ended jobs, for the stages that end jobs. */
 export function createRepositories (connected: Connected) {
   const { state, clickhouse, recordMac, codec, messageCodec } = connected
   const stored = createResultBlocks(clickhouse)
@@ -34,8 +34,8 @@ export function createRepositories (connected: Connected) {
 }
 
 /**
- * Inserts of small jobs are many and tiny, and each costs the same whatever it holds, so they share
- * one; they do not wait for those of big jobs, which hold many blocks as they are.
+ * Batches the inserts of small jobs, which are many and tiny, as every insert has a fixed cost.
+ * Inserts of large jobs are big enough and run separately, so that small jobs do not wait for them.
  */
 function inLanes<T> (
   insert: (items: readonly T[]) => Promise<void>, laneOfItem: (item: T) => Lane

@@ -5,21 +5,21 @@ import { boundOf } from '../jobs/rows-seal.ts'
 import { count } from '../platform/bitmap.ts'
 import { insertRows } from '../platform/clickhouse.ts'
 
-/** A stored block with everything its seal is bound to, but tenant and job. */
+/** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {
   readonly chunk: number
   readonly digest: string
   readonly batch: number
   readonly chunks: number
   readonly rowsSchema: number
-  /** Hex digest of what is counted of the block. */
+  /** Hex digest of the tallied fields of the block. */
   readonly bound: string
   /** Indexes, within the chunk, of originals that have duplicates. */
   readonly originals: readonly number[]
   readonly sealed: Buffer
 }
 
-/** Which blocks of which job are read, and the chunks they are of, both ends included. */
+/** The blocks of a job to read, and the range of their chunks, both ends inclusive. */
 export type WantedBlocks = {
   readonly tenant: string
   readonly job: string
@@ -29,25 +29,25 @@ export type WantedBlocks = {
 }
 
 export type ResultBlocks = {
-  /** Stores all blocks in one insert; the same insert tried again leaves what is there as it is. */
+  /** Stores all blocks in one insert. Idempotent. */
   readonly insert: (blocks: readonly Completed[]) => Promise<void>
-  /** Those of the digests under which something is stored of the job. */
+  /** The wanted digests that have a row. */
   readonly digests: (
     tenant: string, job: string, wanted: readonly string[]
   ) => Promise<ReadonlySet<string>>
-  /** Each wanted block that is stored, once; rows that only claim its digest are left out. */
+  /** The stored wanted blocks, each once; skips rows whose content does not match the digest. */
   readonly read: (wanted: WantedBlocks) => Promise<readonly StoredBlock[]>
 }
 
 /**
- * Hex SHA-256 of all that is stored of a block but tenant and job, by which manifests name it: so
- * ClickHouse can tell the row of a block from any other without the key of the job.
+ * The hex SHA-256 of a stored block without tenant and job, by which manifests reference it.
+ * ClickHouse can verify it without the key of the job.
  */
 export function blockDigest (block: Completed): string {
   return digestOfStored(block, boundOf(block).toString('hex'))
 }
 
-/** Both texts are what `toString` of ClickHouse makes of such a tuple. */
+/** The text equals `toString` of the same tuple in ClickHouse. */
 function digestOfStored (block: Completed, bound: string): string {
   const { chunk, batch, chunks, rowsSchema, duplicates, sealed } = block
   const originals = duplicates.map(({ row }) => row)
@@ -67,7 +67,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>) => {
     const answer = await clickhouse.query({
-      // A job may have more digests than fit into an address.
+      // A job may have more digests than fit into a URL.
       query, query_params: parameters, use_multipart_params: true, format: 'JSONEachRow',
     })
     return await answer.json<T>()
@@ -82,7 +82,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   return { insert, digests, read }
 }
 
-/** Whoever can predict a token can make ClickHouse drop the insert. */
+/** With a predictable token an attacker could make ClickHouse drop the insert. */
 const TOKEN_KEY = randomBytes(32)
 
 const COLUMNS = [
@@ -95,8 +95,8 @@ const SELECT_DIGESTS = `
   WHERE tenant = {tenant:String} AND job = {job:String} AND digest IN {wanted:Array(String)}`
 
 /**
- * Whatever was inserted, no more comes than what is wanted: see `blockDigest`. Bytes are read, and
- * digests made, only of rows that claim to be wanted.
+ * Returns only blocks that match their digest, see `blockDigest`. Reads bytes and computes digests
+ * only for rows with a wanted digest.
  */
 const SELECT_BLOCKS = `
   SELECT chunk, digest, batch, chunks, rows_schema AS rowsSchema, bound, originals,

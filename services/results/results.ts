@@ -11,45 +11,45 @@ export { LostResultsError, MissingResultsError } from './read-chunks.ts'
 /** Cells of some rows, in order, by the columns of the job's service. */
 export type Rows = readonly (readonly string[])[]
 
-/** Rows behind `afterRow` (0 for the first page), at most `limit` of those that are kept. */
+/** Rows after `afterRow` (0 for the first page), at most `limit` of those that `keep` accepts. */
 export type PageOptions = {
   readonly afterRow: number
   readonly limit: number
   readonly keep?: (cells: readonly string[]) => boolean
 }
 
-/** `nextAfterRow` is undefined once no row is left to look at. */
+/** `nextAfterRow` is undefined on the last page. */
 export type Page = { readonly rows: Rows, readonly nextAfterRow: number | undefined }
 
 export type Results = {
-  /** All rows, a chunk at a time. Nothing comes before every block was seen to exist. */
+  /** All rows, by chunk; the first one comes after all blocks were found to exist. */
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
-  /** The result file in pieces of whole lines; `safe` guards cells that a spreadsheet would run. */
+  /** The result file in buffers of whole lines; `safe` guards cells against formulas. */
   readonly csvStream: (tenant: string, ...of: CsvRequest) => AsyncIterable<Uint8Array>
-  /** All rows of a feed job, with the contacts they are. */
+  /** All rows of a feed job, with their contacts. */
   readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
   readonly page: (
     job: Job, manifest: readonly ManifestEntry[], options: PageOptions
   ) => Promise<Page>
 }
 
-/** Rows of one chunk; `contacts` is undefined when what named them is lost. */
+/** Rows of one chunk; `contacts` is undefined if the block with them is lost. */
 export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
 
 export type CsvRequest = readonly [
   job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
 ]
 
-/** Opening so many takes about as long as the next answer of the store does. */
+/** Decrypting this many takes about as long as the next query. */
 const FIRST_CHUNKS = 8
 const FILTERED_CHUNKS = 5
 const WHOLE = { from: 0, firstChunks: FIRST_CHUNKS, ahead: true }
 
 /**
- * Reads results as they were stored: exactly the blocks of the manifest, of each exactly the rows
- * it won. Throws MissingResultsError before the first row when a block is not there, its kind
- * LostResultsError when nothing can be opened any more, ResultsError when blocks do not make up the
- * job, SealError when one was changed.
+ * Reads the results of jobs: exactly the blocks of the manifest, and of each the rows it won.
+ * Throws MissingResultsError before the first row when a block is not stored, its subclass
+ * LostResultsError when the results cannot be decrypted any more, ResultsError when the blocks do
+ * not form the job, SealError when one was changed.
  */
 export function createResults (deps: ReadingDeps): Results {
   async function * rows (job: Job, manifest: readonly ManifestEntry[]): AsyncIterable<Rows> {
@@ -57,7 +57,7 @@ export function createResults (deps: ReadingDeps): Results {
   }
   async function * feedRows (job: Job, manifest: readonly ManifestEntry[]) {
     const rowsOf = createRowReader(job)
-    for await (const chunk of await openChunks(deps, { job, manifest, extent: WHOLE })) {
+    for await (const chunk of await openChunks(deps, { job, manifest, range: WHOLE })) {
       yield { rows: rowsOf(chunk), contacts: chunk.merged.contacts }
     }
   }
@@ -67,19 +67,19 @@ export function createResults (deps: ReadingDeps): Results {
     csvStream: async function * (_tenant, ...[job, manifest, { safe = false } = {}]) {
       const columns = columnsOf(job.service)
       const csvOf = createChunkCsv(columns, { safe })
-      const chunks = await openChunks(deps, { job, manifest, extent: WHOLE })
+      const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
       yield Buffer.from(csvLine(columns))
       for await (const { merged, repeated } of chunks) yield csvOf(merged, repeated)
     },
     page: async (job, manifest, options) => {
       const { afterRow: from, keep } = options
-      const extent = { from, firstChunks: keep === undefined ? 1 : FILTERED_CHUNKS, ahead: false }
-      return await pageOf(await openChunks(deps, { job, manifest, extent }), job, options)
+      const range = { from, firstChunks: keep === undefined ? 1 : FILTERED_CHUNKS, ahead: false }
+      return await pageOf(await openChunks(deps, { job, manifest, range }), job, options)
     },
   }
 }
 
-/** Cells of the rows of a chunk behind so many rows of the job. */
+/** Reads the cells of a chunk, without the first `from` rows of the job. */
 function createRowReader (job: Job): (chunk: ReadChunk, from?: number) => Rows {
   const cellsAt = createCellReader(columnsOf(job.service))
   return ({ merged, repeated }, from = 0) => {

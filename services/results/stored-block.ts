@@ -11,14 +11,14 @@ type Deps = {
 }
 
 /**
- * Seals a block as if it were sent, and stores it at once: for those that finish rows themselves
- * instead of sending them on. Returns the block as it would have arrived.
+ * Seals and stores a block directly, for stages that finish rows without sending them. Returns the
+ * block as a consumer of `rows.completed` would read it.
  */
 export async function storeBlock (
   { messageCodec, codec, blocks }: Deps, emission: Emission<'rows.completed'>
 ): Promise<Completed> {
   const { value } = await messageCodec.encode(emission)
-  if (value === null) throw new TypeError('a block never is a tombstone')
+  if (value === null) throw new TypeError('the encoded block is a tombstone')
   const block = await codec.decode('rows.completed', value) as Completed
   await blocks.insert([block])
   return block

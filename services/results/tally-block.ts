@@ -3,10 +3,10 @@ import type { TallyBlock } from '../jobs/store.ts'
 import { NO_BATCH } from './block.ts'
 import { blockDigest } from './result-blocks.ts'
 
-/** What the tally has to know of a block. */
+/** The fields of a block that the tally needs. */
 export function tallyBlockOf (block: Completed): TallyBlock {
   const { job, chunk, batch, inputs, firstRow, duplicates } = block
-  const standsIn = batch === NO_BATCH.dead
+  const standsIn = batch === NO_BATCH.unresolvable
   const { finished, cached, live, invalid, unknown, cancelled } = block
   const digest = blockDigest(block)
   const bitmaps = { finished, cached, live, invalid, unknown, cancelled }

@@ -7,7 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { rowCountOf } from '../engine/row-headers.ts'
 import type { Stage } from '../engine/stage.ts'
-import { deadBlock } from '../results/block.ts'
+import { unresolvableBlock } from '../results/block.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
@@ -90,7 +90,7 @@ async function finishUnresolvableRows (
   const job = await deps.store.read(known.coordinates.tenant, known.coordinates.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
-  const block = await deps.storeBlock(deadBlock(known, { atMs: deps.clock.now(), inputs }))
+  const block = await deps.storeBlock(unresolvableBlock(known, { atMs: deps.clock.now(), inputs }))
   await tally(deps, block)
 }
 

@@ -77,8 +77,8 @@ if (import.meta.main) {
     const domains = mailDomainsOf(config)
     logDns(domains, context.log).catch(context.fatal)
     const stage = createVerifyStage(verifyDeps(config, connected, domains))
-    const { policyNow } = createOrganizations(connected.state)
-    const weightOf = (tenant: string) => policyNow(tenant).weight
+    const { cachedPolicy } = createOrganizations(connected.state)
+    const weightOf = (tenant: string) => cachedPolicy(tenant).weight
     return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
   })
 }

@@ -6,7 +6,7 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { deadBlock } from '../results/block.ts'
+import { unresolvableBlock } from '../results/block.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { allWithout, batchEmissions, type EmitDeps } from './batch.ts'
@@ -133,5 +133,5 @@ async function unresolvableRows (
   if (known === undefined) return []
   const outcome = await store.outcome(known.coordinates.tenant, known.coordinates.job)
   if (outcome.kind !== 'accepted' || outcome.job.closed) return []
-  return [deadBlock(known, { atMs: clock.now(), inputs: false })]
+  return [unresolvableBlock(known, { atMs: clock.now(), inputs: false })]
 }

@@ -31,7 +31,7 @@ async function createDemoOrganization (
   { organizations, wallet }: WorkspaceDeps
 ): Promise<string> {
   const { id } = await organizations.create('Demonstration')
-  await Promise.all(MODES.map(mode => wallet.admit(tenantOf(id, mode))))
+  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
   await wallet.topUp(tenantOf(id, 'live'), {
     id: `demo:${id}`, amountMicros: CREDIT_MICROS, reason: 'demonstration credit',
   })

@@ -16,7 +16,7 @@ const POLL_MS = 100
 export const createOrganization: Task = async ({ organizations, wallet }, { name = '' }) => {
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
   const organization = await organizations.create(name.trim())
-  await Promise.all(MODES.map(mode => wallet.admit(tenantOf(organization.id, mode))))
+  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(organization.id, mode))))
   const { id, createdAtMs } = organization
   return { id, name: organization.name, createdAtMs }
 }
@@ -108,8 +108,8 @@ export const thaw: Task = async (deps, options) => {
     throw new UsageError(`--trust must be "journal", not "${trust}".`)
   }
   await deps.gates.thaw(tenant, trust === 'journal')
-  const { isOpen, frozen } = await waitForComparison(deps, tenant)
-  if (!isOpen) {
+  const { isUnlocked, frozen } = await waitForComparison(deps, tenant)
+  if (!isUnlocked) {
     return {
       tenant,
       state: 'waiting',
@@ -124,8 +124,8 @@ export const thaw: Task = async (deps, options) => {
 async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
   const deadlineMs = Date.now() + COMPARE_TIMEOUT_MS
   for (;;) {
-    const gate = await gates.standing(tenant)
-    if (gate.isOpen || Date.now() >= deadlineMs) return gate
+    const gate = await gates.read(tenant)
+    if (gate.isUnlocked || Date.now() >= deadlineMs) return gate
     await pause(POLL_MS)
   }
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { connectClickhouse } from '../../services/platform/clickhouse.ts'
-import { follow, START } from '../../services/money/journal-chain.ts'
+import { extendChain, CHAIN_START } from '../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../services/money/journal-copy.ts'
 import { createHeadsCodec } from '../../services/money/journal-heads.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
@@ -194,7 +194,7 @@ describe('an attacker who can write to ClickHouse', () => {
     const { entries } =
       await createJournalCopy(clickhouse, recordMacOf(environment.env)).read(tenant)
     await eventually(() => expect(exportedOf(tenant))
-      .toEqual({ tenant, ...entries.reduce(follow, START) }))
+      .toEqual({ tenant, ...entries.reduce(extendChain, CHAIN_START) }))
     expect(await forged('journal')).toBeGreaterThan(0)
   })
 

@@ -327,7 +327,7 @@ describe('a block that can not be true', () => {
   it('charges no more than the quote', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 7, duplicateRows: 3 }))
-    await expect(store.tally(tenant, whole('job_1'))).rejects.toThrow('above its maximum')
+    await expect(store.tally(tenant, whole('job_1'))).rejects.toThrow('exceeds the reserved amount')
   })
 })
 

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
-import { startExporting } from '../../services/ledger/head-export.ts'
+import { startHeadExport } from '../../services/ledger/head-export.ts'
 import { exportDeps } from '../../services/ledger/deps.ts'
 import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
-import { follow, START } from '../../services/money/journal-chain.ts'
+import { extendChain, CHAIN_START } from '../../services/money/journal-chain.ts'
 import { createHeadsCodec } from '../../services/money/journal-heads.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
@@ -90,11 +90,11 @@ describe('the head of the journal at an address', () => {
       JOURNAL_HEAD_EVERY_MS: 500,
       target: `http://127.0.0.1:${port}/`,
     }
-    const { stop } = startExporting(exportDeps(config, {
+    const { stop } = startHeadExport(exportDeps(config, {
       state,
       journal,
       clock,
-      leads: () => true,
+      isLeader: () => true,
       log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,
       metrics: createMetrics(),
     }))
@@ -105,7 +105,7 @@ describe('the head of the journal at an address', () => {
     for (const { body } of received) {
       const heads = codec.decode(body)
       expect(heads?.tenants).toContainEqual({
-        tenant, ...(await journal.read(tenant)).entries.reduce(follow, START),
+        tenant, ...(await journal.read(tenant)).entries.reduce(extendChain, CHAIN_START),
       })
     }
   })

@@ -80,9 +80,9 @@ describe('a wallet', () => {
   it.each(['07', '1e3', '-5', '', '0x10', '1.0', '1000000000000000'])(
     'takes no amount written %s, even from elsewhere than this code', async amount => {
       const tenant = newTenant()
-      const { GATE_LUA, joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
+      const { GUARD_LUA, joinLua, WALLET_LUA } = await import('../../services/money/lua.ts')
       const topUp = new URL('../../services/money/topup.lua', import.meta.url)
-      const source = joinLua(GATE_LUA, WALLET_LUA, topUp)
+      const source = joinLua(GUARD_LUA, WALLET_LUA, topUp)
       const { wallet: key, posted } = moneyKeys(tenant)
       await openGates(redis, [tenant])
       await expect(redis.eval(source, 2, key, posted, tenant, 'a', amount, ''))

@@ -211,6 +211,6 @@ describe('a job from its blocks to its end', () => {
     })
     const { breaches } = await auditOf(tenant)
     expect(breaches.map(breach => [breach.job, breach.rule, breach.detail]))
-      .toEqual([[job, 'results are readable', `2 of 4 blocks of ${job} are missing`]])
+      .toEqual([[job, 'results are readable', `2 of 4 blocks of job ${job} are missing`]])
   })
 })

@@ -1,5 +1,5 @@
 import { afterAll, expect, it, vi } from 'vitest'
-import { createAdministrator } from '../../services/ledger/lag.ts'
+import { createAdminClient } from '../../services/ledger/lag.ts'
 import { watchStores } from '../../services/ledger/store-meters.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { watchRedis } from '../../services/platform/redis-meters.ts'
@@ -23,10 +23,10 @@ async function valuesOf (metrics: ReturnType<typeof createMetrics>): Promise<Map
 /** What the first reading of a ledger finds. */
 async function storesOf (): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics()
-  const administrator = createAdministrator({ brokers }, 'test')
-  watchStores({ state, administrator, clickhouse, metrics, log })
+  const adminClient = createAdminClient({ brokers }, 'test')
+  watchStores({ state, adminClient, clickhouse, metrics, log })
   const found = await valuesOf(metrics)
-  await administrator.close()
+  await adminClient.close()
   return found
 }
 

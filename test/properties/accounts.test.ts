@@ -90,7 +90,7 @@ describe('accounts in a Redis that lost everything', () => {
     const before = [await organizations.find(orgId), await partners.list()]
     const partnerKeys = await partners.keysOf('acme')
     await redis.flushall()
-    await expect(kindOf(good.secret)).rejects.toThrow('try again')
+    await expect(kindOf(good.secret)).rejects.toThrow('retry when')
     await restore()
     expect([await kindOf(good.secret), await kindOf(revoked.secret)]).toEqual(['ok', 'revoked'])
     const after = accounts()
@@ -122,7 +122,7 @@ describe('accounts in a Redis that comes back with an old file', () => {
     await accounts().apiKeys.revoke(orgId, good.id)
     await ship()
     await putBack(old)
-    await expect(kindOf(good.secret)).rejects.toThrow('try again')
+    await expect(kindOf(good.secret)).rejects.toThrow('retry when')
     await restore()
     expect(await kindOf(good.secret)).toBe('revoked')
   })
@@ -205,7 +205,7 @@ describe('a change of an account', () => {
   it('does not include when a key was used', async () => {
     const { orgId, good } = await createAll()
     await ship()
-    await createKeyStore(redis).noteUse(hashOf(good.secret), 5)
+    await createKeyStore(redis).recordUse(hashOf(good.secret), 5)
     expect(await unshipped()).toEqual([])
     await accounts().apiKeys.revoke(orgId, good.id)
     await ship()

@@ -4,9 +4,9 @@ import type { Journal } from '../../schemas/types.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { NOTHING, post } from '../../services/money/arithmetic.ts'
+import { ZERO_AMOUNTS, post } from '../../services/money/arithmetic.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { follow, START } from '../../services/money/journal-chain.ts'
+import { extendChain, CHAIN_START } from '../../services/money/journal-chain.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { type ProofDeps, prove, type ProvenHead } from '../../services/workspace/audit/proof.ts'
 import { startRedis } from '../support/redis.ts'
@@ -34,7 +34,7 @@ function historyOf (
   tenant: string, { jobs, hours, unitPriceMicros }: Omit<Scenario, 'place' | 'broken' | 'proven'>
 ): Stored {
   const stored: Omit<Stored, 'wallet'> = { entries: [], jobs: [], forged: [], late: [] }
-  let amounts = NOTHING
+  let amounts = ZERO_AMOUNTS
   const add = (entry: Pick<Journal, 'type' | 'amountMicros'> & Partial<Journal>) => {
     const seq = stored.entries.length + 1
     const whole = { ...entryOf(tenant, endedJob()), seq, chargeMicros: 0, job: '', ...entry }
@@ -106,9 +106,9 @@ function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {
       counts: async last => new Map([...last.keys()].map(tenant => [tenant, Infinity])),
     },
     archive: {
-      listWhole: async (_tenant, { before }) => before === '' ? archived : [],
+      listWithManifest: async (_tenant, { before }) => before === '' ? archived : [],
       findAll: async (_tenant, ids) => new Map(among(ids).map(({ job }) => [job.id, job])),
-      findAllWhole: async (_tenant, ids) => among(ids),
+      findAllWithManifest: async (_tenant, ids) => among(ids),
     },
     history: {
       listAll: async (_tenant, ids) => ids.filter(id => late.includes(id)).map(failedLongAgo),
@@ -126,7 +126,9 @@ function partsOf ({ entries, jobs, forged, late }: Stored): ProofDeps {
 }
 
 const provenOf = (entries: readonly Journal[], at: number): ProvenHead => ({
-  ...entries.reduce(follow, START), before: entries.slice(0, -1).reduce(follow, START), at,
+  ...entries.reduce(extendChain, CHAIN_START),
+  before: entries.slice(0, -1).reduce(extendChain, CHAIN_START),
+  at,
 })
 
 const jobAt = ({ entries, jobs }: Stored, at: number) =>
@@ -258,7 +260,7 @@ describe('the proof of a tenant', () => {
     expect((await proofFrom({}))?.report.rows).toBe(0)
     expect(await proofFrom({ seq: proven.seq + 1 })).toBeUndefined()
     expect(await proofFrom({ seq: proven.seq - 1 })).toBeUndefined()
-    expect(await proofFrom({ hash: START.hash })).toBeUndefined()
-    expect(await proofFrom({ before: START })).toBeUndefined()
+    expect(await proofFrom({ hash: CHAIN_START.hash })).toBeUndefined()
+    expect(await proofFrom({ before: CHAIN_START })).toBeUndefined()
   })
 })

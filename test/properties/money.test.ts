@@ -188,7 +188,7 @@ describe('amounts near the limits of doubles', () => {
     const tenant = newTenant()
     await wallet.topUp(tenant, { id: 'a', amountMicros: 999_999_999_999_999, reason: '' })
     const topUp = wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
-    await expect(topUp).rejects.toThrow('a wallet holds at most 999999999999999 micros')
+    await expect(topUp).rejects.toThrow('exceeds the maximum of a wallet, 999999999999999 micros')
     expect(await wallet.balance(tenant))
       .toMatchObject({ fundedMicros: 999_999_999_999_999, seq: 1 })
   })

@@ -66,16 +66,16 @@ const contradictions: readonly (readonly [string, () => Promise<unknown>, string
   ['a balance somebody has changed', () => redis.hincrby(wallet, 'available', 5),
     `after movement 6 Redis has ${text(7_405)}, the journal ${text(7_400)}`],
   ['movements that are nowhere', () => redis.hincrby(wallet, 'seq', 2),
-    'Redis has 8 movements, the journal and the outbox have 6'],
+    'Redis has 8 movements, journal and outbox have 6'],
   ['a job that has reserved nothing', () => redis.hset(wallet, 'open:job_x', 1),
-    'the job job_x runs and has reserved nothing'],
+    'job job_x runs without a reservation'],
   ['an entry behind a gap', () => writeEntry(({ seq }) => ({ seq: seq + 2 })),
-    'the entries 7 to 7 are nowhere, and 8 is there'],
+    'entries 7 to 7 are missing before entry 8'],
   ['two entries with one number', () => writeEntry(() => ({ reason: 'another' })),
     'there are two entries with the number 6'],
   ['balances that do not follow',
     () => writeEntry(({ seq }) => ({ seq: seq + 1, type: 'adjust', job: '', amountMicros: 9 })),
-    `entry 7 leads to ${text(7_400)}, not to availableMicros 7409, reservedMicros 2000, ` +
+    `entry 7 has balances ${text(7_400)}, expected availableMicros 7409, reservedMicros 2000, ` +
       'chargedMicros 600, fundedMicros 10009'],
 ]
 
@@ -151,8 +151,8 @@ describe('a contradiction', () => {
       what: 'is not known to be whole, as the copy is away',
       deps: () =>
         ({ ...environment.deps, journal: { ...environment.deps.journal, readNewest: away } }),
-      why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so nothing proves ` +
-        'that the journal is whole: thaw again when ClickHouse answers',
+      why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so the journal ` +
+        'cannot be proven complete: thaw again when ClickHouse answers',
     },
   ])('does not end by trust in a journal that $what', async given => {
     const { deps, harmed: field = 'available', why } = given
@@ -195,7 +195,7 @@ describe('a contradiction', () => {
       await lost()
       await topUp(3, 1)
     })
-    expect(await isFrozen(HARMED)).toBe('the entries 7 to 7 are nowhere, and 8 is there')
+    expect(await isFrozen(HARMED)).toBe('entries 7 to 7 are missing before entry 8')
     await trust()
     expect(await isFrozen(HARMED)).toBe(null)
     expect(await harmed.wallet.balance(HARMED)).toEqual(balance)
@@ -220,7 +220,7 @@ describe('a contradiction', () => {
     })
     const before = await harmed.wallet.balance(HARMED)
     await trust()
-    expect(await isFrozen(HARMED)).toContain(`the entries ${seqs} are nowhere`)
+    expect(await isFrozen(HARMED)).toContain(`entries ${seqs} are missing`)
     expect(await harmed.wallet.balance(HARMED)).toEqual(before)
   })
 
@@ -228,7 +228,7 @@ describe('a contradiction', () => {
     await loseAllButLast(async () => {
       for (const id of ['job_7', 'job_8']) await harmed.accept(id, 5)
     })
-    expect(await isFrozen(HARMED)).toBe('the entries 7 to 7 are nowhere, and 8 is there')
+    expect(await isFrozen(HARMED)).toBe('entries 7 to 7 are missing before entry 8')
     expect(await harmed.store.beginBatch(HARMED, 'job_1')).toBe('run')
     expect(await harmed.store.beginBatch(HARMED, 'job_8')).toBe('run')
     expect(await harmed.store.beginBatch(HARMED, 'job_7')).toBe('skip')
@@ -250,9 +250,9 @@ describe('a contradiction', () => {
     const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +
       'funded 10000, quotes of open jobs 2000'
     const { check } = createRecoveryStore(redis)
-    expect(await check(HARMED)).toEqual({ kind: 'broken', reason })
+    expect(await check(HARMED)).toEqual({ kind: 'inconsistent', reason })
     expect(await check(HARMED)).toEqual({ kind: 'frozen', reason })
-    expect(await check(OTHER)).toEqual({ kind: 'sound', reason: '' })
+    expect(await check(OTHER)).toEqual({ kind: 'ok', reason: '' })
     await endRun(redis)
     expect(await check(OTHER)).toEqual({ kind: 'waiting', reason: '' })
   })

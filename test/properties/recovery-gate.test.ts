@@ -50,7 +50,7 @@ describe('after a restart of the server', () => {
   it('no script does anything until the tenant was compared', async () => {
     const scenario = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
-    await scenario.wallet.admit(TENANT)
+    await scenario.wallet.unlockNew(TENANT)
     await scenario.act({ do: 'topUp', id: 1, micros: 5_000 })
     await scenario.accept('job_1', 100)
     await scenario.ship(false)
@@ -71,7 +71,7 @@ describe('after a restart of the server', () => {
       await expect(scenario.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
     }
     // Whoever is let in while no file was lost must have been let in by a ledger.
-    await scenario.wallet.admit(TENANT)
+    await scenario.wallet.unlockNew(TENANT)
     expect(await contentOf(redis)).toEqual(before)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(run)
     expect((await scenario.store.read(TENANT, 'job_1'))?.status).toBe('queued')
@@ -86,7 +86,7 @@ describe('after a restart of the server', () => {
   it('no job comes of a claim made before it, as that it was refused may be lost', async () => {
     const { store, wallet, act } = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
-    await wallet.admit(TENANT)
+    await wallet.unlockNew(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     const claim = { idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000 }
     const request = (id: string) => acceptRequest(id, { unitPriceMicros: 0 })
@@ -103,7 +103,7 @@ describe('after a restart of the server', () => {
   it('a master that leads again moves no money, and gives up no message', async () => {
     const { store, wallet, act, accept } = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
-    await wallet.admit(TENANT)
+    await wallet.unlockNew(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     await accept('job_1', 100)
     await store.claim(TENANT, {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { startLeading, type Leading } from '../../services/ledger/leader-election.ts'
+import { startLeader, type Leader } from '../../services/ledger/leader-election.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -23,15 +23,15 @@ beforeEach(async () => {
 })
 
 describe('the ledger that leads', () => {
-  const running: Leading[] = []
+  const running: Leader[] = []
   afterEach(async () => { await Promise.all(running.splice(0).map(one => one.stop())) })
   const watched = new Map<string, () => number>()
-  function lead (name: string, more: object = {}): Leading {
+  function lead (name: string, more: object = {}): Leader {
     const metrics = {
       ...environment.deps.metrics,
       watch: (gauge: string, _: object, read: () => number) => { watched.set(gauge, read) },
     }
-    const leading = startLeading({
+    const leading = startLeader({
       ...environment.deps,
       recoveryStore: createRecoveryStore(redis),
       metrics: metrics as never,
@@ -39,7 +39,7 @@ describe('the ledger that leads', () => {
       subscriber: connect(),
       name,
       leaseMs: SOME_MINUTES_MS,
-      lookEveryMs: 10,
+      pollMs: 10,
       checkEveryMs: 20,
       snapshotEveryMs: 20,
       ...more,
@@ -66,7 +66,7 @@ describe('the ledger that leads', () => {
     })
     await scenario.ship(false)
     // An organization made a moment ago is let in without being compared; then it has a past.
-    await createWallet(redis).admit(NEW)
+    await createWallet(redis).unlockNew(NEW)
     await createWallet(redis).topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
     await createScenario(redis, environment, NEW).ship(false)
     await redis.flushall()
@@ -88,13 +88,13 @@ describe('the ledger that leads', () => {
     const second = lead('two')
     await eventually(() => expect(second.ready()).toBe(true))
     expect(await redis.get('{ledger}:leader')).toBe(`one ${fence}`)
-    expect([first.leads(), second.leads()]).toEqual([true, false])
+    expect([first.isLeader(), second.isLeader()]).toEqual([true, false])
     await first.stop()
     expect(await redis.pttl('{ledger}:leader')).toBeLessThanOrEqual(SOME_MINUTES_MS)
     // Its lease ends.
     await redis.del('{ledger}:leader')
     await eventually(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^two \d+$/))
-    await eventually(() => expect(second.leads()).toBe(true))
+    await eventually(() => expect(second.isLeader()).toBe(true))
     expect(Number(await redis.get('{ledger}:fence'))).toBeGreaterThan(fence)
     expect((await topUp('a')).kind).toBe('posted')
   })
@@ -142,15 +142,15 @@ describe('the ledger that leads', () => {
     await topUp('a')
     await redis.hincrby(moneyKeys(TENANT).wallet, 'charged', 3)
     const gates = createRecoveryGuards(redis)
-    await eventually(async () => expect(await gates.standing(TENANT)).toEqual({
-      isOpen: true,
+    await eventually(async () => expect(await gates.read(TENANT)).toEqual({
+      isUnlocked: true,
       frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +
         'quotes of open jobs 0',
     }))
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(1))
     await gates.thaw(TENANT, true)
     await eventually(async () =>
-      expect(await gates.standing(TENANT)).toEqual({ isOpen: true, frozen: '' }))
+      expect(await gates.read(TENANT)).toEqual({ isUnlocked: true, frozen: '' }))
     expect((await topUp('b')).kind).toBe('posted')
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(0))
     expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
@@ -166,7 +166,7 @@ describe('the ledger that leads', () => {
     }
     const leading = lead('one', { reader })
     await eventually(() => expect(environment.logged).toContainEqual(
-      ['warn', 'money could not be compared with the journal']))
+      ['warn', 'failed to compare wallets with the journal']))
     expect(leading.ready()).toBe(false)
     const moving = topUp('a')
     broken = false

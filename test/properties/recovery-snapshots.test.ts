@@ -190,8 +190,7 @@ describe('a snapshot that somebody else puts back', () => {
     expect(await balances()).toEqual(before)
     expect(await redis.hget(moneyKeys(IDLE).wallet, 'frozen')).toBe(null)
     expect(environment.logged.map(([, message]) => message)).toContain(
-      'tenants whose state does not continue their last snapshot ' +
-      'are compared with the whole journal')
+      'tenants contradict their snapshots: comparing them with the whole journal')
   })
 
   it('unlocks no tenant while the copy of the journal is unavailable', async () => {
@@ -276,6 +275,6 @@ it('a journal that contradicts itself gets no snapshot', async () => {
   ])
   const { byTenant } = await takeSnapshots(deps, NO_BASE, signal)
   expect([...byTenant.keys()]).toEqual([BUSY])
-  expect(environment.logged.at(-1)).toEqual(['error', 'a journal contradicts itself: ' +
-    'its tenant will be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
+  expect(environment.logged.at(-1)).toEqual(['error', 'journal contradicts itself: its wallet ' +
+    'will be frozen at the next restart of Redis; see the runbook on TenantsFrozen'])
 })

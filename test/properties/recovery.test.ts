@@ -76,7 +76,7 @@ async function checkRecovered (
   })
   expect(await redis.hget(moneyKeys(TENANT).wallet, 'slots')).toBe('0')
   const { kind } = await createRecoveryStore(redis).check(TENANT)
-  expect(['sound', 'idle']).toContain(kind)
+  expect(['ok', 'idle']).toContain(kind)
 }
 
 /** Jobs whose money is reserved. */

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { createAdmission } from '../../services/money/recovery-guard.ts'
+import { createUnlocker } from '../../services/money/recovery-guard.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { Chaos } from './chaos.ts'
 
@@ -11,7 +11,7 @@ export async function fund (
   redis: Redis, tenants: readonly string[], chaos: Chaos
 ): Promise<readonly Funded[]> {
   const wallet = createWallet(redis)
-  await Promise.all(tenants.map(createAdmission(redis)))
+  await Promise.all(tenants.map(createUnlocker(redis)))
   const funded = tenants.map(tenant => ({ tenant, amountMicros: 50_000 + chaos.below(400_000) }))
   for (const one of funded) await payIn(wallet, one)
   return funded

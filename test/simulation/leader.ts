@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import { startLeading } from '../../services/ledger/leader-election.ts'
+import * as election from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
-import { startReaper } from '../../services/ledger/reaping.ts'
+import { startReaper } from '../../services/ledger/reaper.ts'
 import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
 import { crashingRedis } from './crashing-redis.ts'
 
@@ -57,7 +57,7 @@ export function startLeader (options: LeaderOptions): Leader {
 function startProcess (options: LeaderOptions, redis: Redis, name: string): LeaderProcess {
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
-  const leading = startLeading(deps)
+  const leading = election.startLeader(deps)
   const sweeping = startReaper(noStage, deps, SWEEP_EVERY_MS)
   return { stop: async () => { await Promise.all([leading.stop(), sweeping.stop()]) } }
 }

@@ -31,7 +31,7 @@ export type OperatorsOptions = {
 /** The numbers of the first and the last entry that are missing. */
 type Gap = { readonly first: number, readonly last: number }
 
-const GAP = /^the entries (\d+) to (\d+) are nowhere, and \d+ is there(?=$|; )/
+const GAP = /^entries (\d+) to (\d+) are missing before entry \d+(?=$|; )/
 
 /** At times the operators trust the journal; otherwise they restore the missing entries. */
 export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOptions): Operators {
@@ -62,7 +62,7 @@ export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOp
   }
   return {
     check: async tenant => {
-      const { frozen } = await gates.standing(tenant)
+      const { frozen } = await gates.read(tenant)
       if (frozen !== '' && unexplained === undefined) await repair(tenant, frozen)
     },
     throwUnexplained: () => { if (unexplained !== undefined) throw unexplained },

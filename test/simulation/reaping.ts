@@ -14,10 +14,10 @@ export async function reapAll (output: ScenarioOutput, redis: Redis): Promise<vo
   const lost = lostJobs(output)
   await reap({
     ...reapDeps(pipeline, redis),
-    backlog: { waits: async job => !lost.has((job as Job).id) },
+    backlog: { mayContain: async job => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,
-    leftOverAfterMs: 0,
+    orphanAgeMs: 0,
     stalledAfterMs: 0,
   })
   await pipeline.idle()

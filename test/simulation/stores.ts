@@ -60,10 +60,10 @@ function archiveStore (): Archive {
     find: async (tenant, job) => jobs.get(`${tenant}:${job}`),
     findAll: async (tenants, ids) => new Map(tenants.flatMap(ofTenant)
       .filter(({ job }) => ids.includes(job.id)).map(({ job }) => [job.id, job])),
-    findAllWhole: async (tenant, ids) =>
+    findAllWithManifest: async (tenant, ids) =>
       ofTenant(tenant).filter(({ job }) => ids.includes(job.id)),
     list: async tenant => ofTenant(tenant).map(({ job }) => job),
-    listWhole: async tenant => ofTenant(tenant),
+    listWithManifest: async tenant => ofTenant(tenant),
   }
 }
 

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import type { LeadingDeps } from '../../services/ledger/leader-election.ts'
+import type { LeaderDeps } from '../../services/ledger/leader-election.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { topicName } from '../../services/platform/topics.ts'
@@ -13,7 +13,7 @@ const SNAPSHOTS_HARMED = 0.2
 /** Reads topics of the bus; at times Kafka is away, or somebody has harmed the snapshots. */
 export function topicReader (
   bus: Pick<MemoryBus, 'messages'>, chaos: Chaos
-): LeadingDeps['reader'] {
+): LeaderDeps['reader'] {
   const { read } = createMemoryReader(bus, async topic => {
     await turn()
     if (chaos.happens(KAFKA_AWAY)) throw new InfrastructureError(`${topic} is not to be had`)

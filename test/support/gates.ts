@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
-import { GATE_LUA, joinLua } from '../../services/money/lua.ts'
+import { GUARD_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 
-const OPEN = `${joinLua(GATE_LUA)}
+const OPEN = `${joinLua(GUARD_LUA)}
 redis.call('HSET', KEYS[1], 'run', run_id())`
-const COMPARED = `${joinLua(GATE_LUA)}
+const COMPARED = `${joinLua(GUARD_LUA)}
 redis.call('SET', KEYS[1], run_id())`
 
 /** Lets tenants in as a ledger would that has found nothing of them in the journal. */

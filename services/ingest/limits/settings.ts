@@ -43,10 +43,10 @@ export function limiterOf (
   Pick<Deps, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
   settings: Settings
 ): Limiter {
-  const { orgPolicyNow } = createOrganizations(state)
+  const { cachedOrgPolicy } = createOrganizations(state)
   const defaults = limitsOf(settings)
   const limits = (org: string) => {
-    const { postBurst, postSustained, gets } = orgPolicyNow(org)
+    const { postBurst, postSustained, gets } = cachedOrgPolicy(org)
     if ((postBurst ?? postSustained ?? gets) === undefined) return defaults
     return limitsOf({
       ...settings,

@@ -18,7 +18,7 @@ import {
 import { takeSnapshot, type SnapshotDeps } from './snapshot.ts'
 
 export type AuditDeps = SnapshotDeps & {
-  readonly archive: Pick<Archive, 'listWhole' | 'findAll' | 'findAllWhole'>
+  readonly archive: Pick<Archive, 'listWithManifest' | 'findAll' | 'findAllWithManifest'>
   readonly results: Pick<Results, 'csvStream'>
   /** Deliveries are not checked without it. */
   readonly history?: Pick<DeliveryHistory, 'listAll'>
@@ -126,7 +126,7 @@ async function * closedJobsOf (
 ): AsyncIterable<readonly ArchivedJob[]> {
   for (let before: string | undefined = ''; before !== undefined;) {
     const page: readonly ArchivedJob[] =
-      await archive.listWhole(tenant, { limit: JOBS_PER_PAGE, before })
+      await archive.listWithManifest(tenant, { limit: JOBS_PER_PAGE, before })
     if (page.length > 0) yield page
     before = page.at(-1)?.job.id
   }

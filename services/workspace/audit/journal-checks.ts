@@ -1,6 +1,6 @@
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
-import { AMOUNTS, type Amounts, NOTHING, post } from '../../money/arithmetic.ts'
+import { AMOUNTS, type Amounts, ZERO_AMOUNTS, post } from '../../money/arithmetic.ts'
 import type { Balance } from '../../money/wallet.ts'
 import { canonicalText, type Range } from '../../money/journal-chain.ts'
 import { breachUnless, type Found } from './report.ts'
@@ -118,7 +118,7 @@ export function checkBalances (
   copy: readonly Journal[], outbox: readonly Journal[], balance: Balance
 ): Found {
   const entries = new Map([...outbox, ...copy].map(entry => [entry.seq, entry]))
-  let amounts: Amounts = NOTHING
+  let amounts: Amounts = ZERO_AMOUNTS
   let last = 0
   const wrong = [...entries.values()].toSorted((a, b) => a.seq - b.seq).flatMap(entry => {
     amounts = entry.seq === last + 1 ? post(amounts, entry) : entry

@@ -8,7 +8,7 @@ import { createMessageMac } from '../../kafka/message-mac.ts'
 import type { Codec } from '../../kafka/registry.ts'
 import { topicName } from '../../platform/topics.ts'
 import {
-  canonicalText, follow, hashAfter, START, type ChainHead,
+  canonicalText, extendChain, hashAfter, CHAIN_START, type ChainHead,
 } from '../../money/journal-chain.ts'
 import { createHeadsCodec } from '../../money/journal-heads.ts'
 import type { JournalTexts } from './journal-checks.ts'
@@ -79,7 +79,7 @@ function createSpanWalk ({ from, head }: Span) {
     if (isWanted && early.size < MAX_EARLY_ENTRIES) early.set(entry.seq, entry)
     for (let next = early.get(at.seq + 1); next !== undefined; next = early.get(at.seq + 1)) {
       early.delete(next.seq)
-      at = follow(at, next)
+      at = extendChain(at, next)
     }
   }
   return { add, isComplete: () => at.hash === head.hash }
@@ -155,7 +155,7 @@ export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals
 function chainUpTo (
   { seq: last, missing }: ChainHead, texts: JournalTexts
 ): { readonly hash?: string, readonly lacks?: number } {
-  let { seq, hash } = START
+  let { seq, hash } = CHAIN_START
   while (seq < last) {
     seq += 1
     if (missing.some(([from, to]) => seq >= from && seq <= to)) continue

@@ -1,7 +1,7 @@
 import type { Journal } from '../../../schemas/types.ts'
-import { areEqual, NOTHING, post, type Amounts } from '../../money/arithmetic.ts'
+import { areEqual, ZERO_AMOUNTS, post, type Amounts } from '../../money/arithmetic.ts'
 import { createWallet } from '../../money/wallet.ts'
-import { follow, START, type ChainHead } from '../../money/journal-chain.ts'
+import { extendChain, CHAIN_START, type ChainHead } from '../../money/journal-chain.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
 import { auditPage, JOBS_PER_PAGE, type AuditDeps } from './audit.ts'
 import { checkAges, checkDeliveries, checkEntries, checkSlots } from './job-checks.ts'
@@ -90,7 +90,7 @@ export async function prove (
   if (await deps.counts.jobsWithoutEnd(tenant, Date.now() - MAX_COPY_MS) > 0) return undefined
   const counts = { openJobs: openJobs.length, closedJobs: read.jobs, rows: read.rows, breaches: 0 }
   const report = { tenant, ...amounts, entries: seq, ...counts }
-  return { report, from: from ?? START, head, before, firstAtMs }
+  return { report, from: from ?? CHAIN_START, head, before, firstAtMs }
 }
 
 function isSound ({ balance, openJobs, slots }: TenantState): boolean {
@@ -113,11 +113,11 @@ type Ends = { readonly before: readonly Journal[], readonly beyond: readonly Jou
  * progress there. Entries after `lastSeq` are left to the next audit.
  */
 function createJournalWalk (
-  from: Omit<ProvenHead, 'at'> = { ...START, before: START }, lastSeq: number
+  from: Omit<ProvenHead, 'at'> = { ...CHAIN_START, before: CHAIN_START }, lastSeq: number
 ) {
   let head: ChainHead = from
   let { before } = from
-  let amounts: Amounts | undefined = from.seq === 0 ? NOTHING : undefined
+  let amounts: Amounts | undefined = from.seq === 0 ? ZERO_AMOUNTS : undefined
   let [firstAtMs, laterSeq] = [Infinity, 0]
   const reserves = new Map<string, Journal>()
   const keys = createIdempotencyKeys()
@@ -126,14 +126,14 @@ function createJournalWalk (
     if (entry.seq <= from.seq) {
       if (entry.seq < from.seq) return true
       const isNext = amounts === undefined && entry.seq === before.seq + 1
-      if (!isNext || follow(before, entry).hash !== from.hash) return false
+      if (!isNext || extendChain(before, entry).hash !== from.hash) return false
       amounts = entry
       return true
     }
     amounts = amounts && post(amounts, entry)
     if (entry.seq !== head.seq + 1 || amounts === undefined) return false
     before = head
-    head = follow(head, entry)
+    head = extendChain(head, entry)
     firstAtMs = Math.min(firstAtMs, entry.at)
     return areEqual(amounts, entry)
   }
@@ -161,7 +161,7 @@ function createJournalWalk (
   const state = () => ({
     head,
     before,
-    amounts: amounts ?? NOTHING,
+    amounts: amounts ?? ZERO_AMOUNTS,
     reserves: [...reserves.values()],
     firstAtMs,
     laterSeq,
@@ -205,7 +205,7 @@ async function proveEnds (
   for (let at = 0; at < beyond.length; at += JOBS_PER_PAGE) {
     const entries = beyond.slice(at, at + JOBS_PER_PAGE).flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
-    const archived = await deps.archive.findAllWhole(tenant, ids)
+    const archived = await deps.archive.findAllWithManifest(tenant, ids)
     if (checkEntries(archived.map(({ job }) => job), entries).length > 0) return undefined
     const audited = await auditPage(deps, tenant, archived)
     if (audited.some(({ found }) => found.length > 0)) return undefined

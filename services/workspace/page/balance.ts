@@ -2,7 +2,7 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import type { Journal } from '../../../schemas/types.ts'
 import { tenantOf } from '../../accounts/tenant.ts'
 import type { Client, JobStatusResource } from '../../client/client.ts'
-import { NOTHING, post } from '../../money/arithmetic.ts'
+import { ZERO_AMOUNTS, post } from '../../money/arithmetic.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, money, signedMoney, time, type Html } from './html.ts'
 import { jobTable } from './job-components.ts'
@@ -130,7 +130,7 @@ function movementTable (visit: Visit, { movements }: MovementPage): Html {
     <td>${time(movement.at, visit.zone)}</td>
     <td>${movementLabel(movement)}${movement.job !== '' && html`
       <br><a class="id" href="/${visit.tenant.mode}/jobs/${movement.job}">${movement.job}</a>`}</td>
-    <td class="number">${signedMoney(post(NOTHING, movement).availableMicros)}</td>
+    <td class="number">${signedMoney(post(ZERO_AMOUNTS, movement).availableMicros)}</td>
     <td class="number">${movement.chargeMicros === 0 ? '–' : money(movement.chargeMicros)}</td>
     <td class="number">${money(movement.availableMicros)}</td>
   </tr>`))

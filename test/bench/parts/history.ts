@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Journal } from '../../../schemas/types.ts'
 import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { messageMacOf } from '../../support/signed.ts'
 
@@ -63,7 +63,7 @@ export function createHistory (
   const producer = bus.producer('history')
   const at = Date.now() - AGE_MS
   const wallets = Array.from({ length: count }, (_, index): Wallet =>
-    ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: NOTHING }))
+    ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: ZERO_AMOUNTS }))
   const messageOf = async (value: Journal) => ({
     topic: 'wallet.journal',
     key: value.tenant,

@@ -3,7 +3,7 @@ import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { connectClickhouse } from '../../../services/platform/clickhouse.ts'
 import { createRecordMac } from '../../../services/crypto/record-mac.ts'
-import { START } from '../../../services/money/journal-chain.ts'
+import { CHAIN_START } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { createDemo, createDemoPartner } from '../../../services/workspace/demo.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
@@ -89,7 +89,7 @@ async function copyOf (env: Readonly<Record<string, string>>, tenant: string): P
   const clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
   try {
     const copy = createJournalCopy(clickhouse, createRecordMac(messageKeysOf(env)))
-    return (await copy.heads(new Map([[tenant, START]]))).get(tenant)
+    return (await copy.heads(new Map([[tenant, CHAIN_START]]))).get(tenant)
   } finally {
     await clickhouse.close()
   }

@@ -18,7 +18,7 @@ const newKey = (more: object = {}) => keys.create({
 const kindOf = async (secret: string) => (await keys.findKey(secret)).kind
 
 describe('finding a key', () => {
-  it('tells whose it is and what it may do', async () => {
+  it('returns its owner and its scopes', async () => {
     const { secret } = await newKey({ mode: 'test', scopes: ['jobs:read'] })
     expect(await keys.findKey(secret)).toEqual({
       kind: 'ok',
@@ -51,7 +51,7 @@ describe('finding a key', () => {
     expect(memory.calls.read).toBe(2)
   })
 
-  it('ends at its expiry, also for a key just looked up', async () => {
+  it('fails after its expiry, also for a cached key', async () => {
     const { secret } = await newKey({ expiresAtMs: nowMs + 500 })
     nowMs += 499
     expect(await kindOf(secret)).toBe('ok')
@@ -59,7 +59,7 @@ describe('finding a key', () => {
     expect(await kindOf(secret)).toBe('expired')
   })
 
-  it('sees within a second what another process revoked', async () => {
+  it('sees a revocation by another process within a second', async () => {
     const { id, secret } = await newKey()
     expect(await kindOf(secret)).toBe('ok')
     expect(await createApiKeys(memory.redis, () => nowMs).revoke('org_1', id)).toBe(true)
@@ -67,7 +67,7 @@ describe('finding a key', () => {
     expect(await kindOf(secret)).toBe('revoked')
   })
 
-  it('notes the last use at most once a minute, and is not held up by it', async () => {
+  it('records the last use at most once a minute, without waiting for it', async () => {
     const { secret } = await newKey()
     const writes = memory.calls.hset ?? 0
     await kindOf(secret)

@@ -36,14 +36,14 @@ describe('the stored keys', () => {
 
   it('are read with every time that was never set as 0', async () => {
     const id = await store.add({ ...record, expiresAtMs: 2_000 })
-    await store.noteUse(HASH, 1_500)
+    await store.recordUse(HASH, 1_500)
     expect(await store.read(HASH)).toEqual({
       ...record, id, expiresAtMs: 2_000, revokedAtMs: 0, lastUsedAtMs: 1_500,
     })
   })
 
   it('are none without an organization, or of a mode there is not', async () => {
-    await store.noteUse(HASH, 1_500)
+    await store.recordUse(HASH, 1_500)
     expect(await store.read(HASH)).toBeUndefined()
     await store.change(HASH, { org: 'org_1', mode: 'prod' })
     expect(await store.read(HASH)).toBeUndefined()

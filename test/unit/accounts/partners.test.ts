@@ -38,7 +38,7 @@ describe('a partner', () => {
     expect(stored).not.toContain(key.toString('base64url'))
   })
 
-  it('keeps its name for ever, also when it is revoked', async () => {
+  it('keeps its name for ever, even when revoked', async () => {
     const { partners } = opened()
     await partners.create(acme)
     expect(await partners.revoke('acme')).toBe(true)
@@ -96,7 +96,7 @@ describe('a rotated key of a partner', () => {
     expect(await partners.rotate('nobody', 0)).toBeUndefined()
   })
 
-  it('is wrapped anew with the ring, like its successor', async () => {
+  it('is rewrapped with the ring, like its successor', async () => {
     const { partners, redis, old, fresh } = await rotated(500)
     const next = createKeyRing({
       KEY_RING: {

@@ -78,7 +78,7 @@ describe('a closed job', () => {
     const { reader } = readerOf([{ digest: MANIFEST[0]?.digest }])
     const pieces = reader.csvStream(closedJob(), MANIFEST, { safe: false })
     const first = pieces[Symbol.asyncIterator]().next()
-    await expect(first).rejects.toThrow(`the data key of ${JOB_ID} is gone`)
+    await expect(first).rejects.toThrow(`the data key of job ${JOB_ID} is lost`)
   })
 })
 

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
 import { compare, type CompareDeps } from '../../../services/ledger/compare.ts'
 import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
-import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
+import type { RebuiltJob } from '../../../services/ledger/rebuilt-job.ts'
 import { NO_BASE } from '../../../services/ledger/snapshots.ts'
 import type { Limits } from '../../../services/kafka/topic-reader.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
 
@@ -17,7 +17,7 @@ type Movement = Pick<Journal, 'type' | 'job' | 'amountMicros'>
 
 /** A top-up, and so many jobs that reserved and were charged all of it. */
 function journalOf (jobs: number): readonly Journal[] {
-  let amounts: Amounts = NOTHING
+  let amounts: Amounts = ZERO_AMOUNTS
   const entry = (seq: number, movement: Movement): Journal => {
     const chargeMicros = movement.type === 'settle' ? movement.amountMicros : 0
     amounts = post(amounts, { ...movement, chargeMicros })
@@ -33,19 +33,19 @@ function journalOf (jobs: number): readonly Journal[] {
   }).flat()]
 }
 
-function world (journal: readonly Journal[], standing: Partial<WalletSnapshot> = {}) {
-  const rebuilt: Rebuilt[] = []
+function setUp (journal: readonly Journal[], wallet: Partial<WalletSnapshot> = {}) {
+  const rebuilt: RebuiltJob[] = []
   const read: Limits[] = []
-  const held: number[] = []
-  const whole: WalletSnapshot = {
+  const rebuiltPerBatch: number[] = []
+  const walletSnapshot: WalletSnapshot = {
     tenant: TENANT,
     run: 'r',
     seq: 0,
-    amounts: NOTHING,
+    amounts: ZERO_AMOUNTS,
     outbox: [],
     openJobs: [],
     trustsJournal: false,
-    ...standing,
+    ...wallet,
   }
   const deps: CompareDeps = {
     codec,
@@ -56,14 +56,14 @@ function world (journal: readonly Journal[], standing: Partial<WalletSnapshot> =
           await onMessages(await Promise.all(journal.slice(at, at + 100).map(async entry => ({
             value: await codec.encode('wallet.journal-value', entry), partition: 0, offset: 0n,
           }))) as never)
-          held.push(rebuilt.length)
+          rebuiltPerBatch.push(rebuilt.length)
         }
         return new Map([[0, BigInt(journal.length)]])
       },
     },
     tenants: { all: async () => [TENANT], add: async () => {} },
     recoveryStore: {
-      snapshotWallet: async () => whole,
+      snapshotWallet: async () => walletSnapshot,
       unlock: async () => 'done',
       rebuild: async (_term, job) => {
         rebuilt.push(job)
@@ -86,27 +86,26 @@ function world (journal: readonly Journal[], standing: Partial<WalletSnapshot> =
     sleep: async () => {},
     graceMs: 1,
   }
-  return { parts: deps, rebuilt, read, held }
+  return { parts: deps, rebuilt, read, rebuiltPerBatch }
 }
 
-describe('a tenant whose Redis has lost everything', () => {
-  it('has its ended jobs told while the journal is read, and then forgotten', async () => {
-    const { parts, rebuilt, held } = world(journalOf(2_500))
+describe('compare, after Redis has lost a wallet', () => {
+  it('writes ended jobs to Redis in batches while the journal is read', async () => {
+    const { parts, rebuilt, rebuiltPerBatch } = setUp(journalOf(2_500))
     const { compared } = await compare(parts, { fence: '1', base: NO_BASE, signal })
-    const [{ fold } = { fold: undefined }] = compared
-    expect([fold?.seq, fold?.past.size, fold?.faults]).toEqual([5_001, 0, []])
-    expect(rebuilt.length + (fold?.ended.size ?? 0)).toBe(2_500)
-    expect(fold?.ended.size).toBeLessThan(1_000)
-    // So many at a time, and not each alone.
-    expect(new Set(held).size).toBe(3)
+    const [{ journal } = { journal: undefined }] = compared
+    expect([journal?.seq, journal?.beforeSnapshot.size, journal?.faults]).toEqual([5_001, 0, []])
+    expect(rebuilt.length + (journal?.ended.size ?? 0)).toBe(2_500)
+    expect(journal?.ended.size).toBeLessThan(1_000)
+    expect(new Set(rebuiltPerBatch).size).toBe(3)
   })
 
-  it('is read from the day before on, or from its oldest open job', async () => {
+  it('reads the journal from a day ago, or from the oldest open job', async () => {
     const snapshot: Snapshot = {
       tenant: TENANT,
       seq: 1,
       at: 5,
-      ...post(NOTHING, { type: 'topup', amountMicros: 9_000, chargeMicros: 0 }),
+      ...post(ZERO_AMOUNTS, { type: 'topup', amountMicros: 9_000, chargeMicros: 0 }),
       open: [],
       posted: [],
       from: [],
@@ -114,17 +113,17 @@ describe('a tenant whose Redis has lost everything', () => {
     const baseOf = (open: Snapshot['open']) =>
       ({ byTenant: new Map([[TENANT, { ...snapshot, open }]]), from: new Map([[0, 7n]]) })
     const journal = journalOf(1)
-    const { parts, read } = world(journal)
+    const { parts, read } = setUp(journal)
     await compare(parts, { fence: '1', base: baseOf([]), signal })
     expect(read).toEqual([
       { sinceMs: NOW_MS - 25 * 3_600_000, from: new Map([[0, 7n]]) },
       { sinceMs: undefined, from: new Map([[0, 3n]]) },
     ])
-    const other = world(journal)
+    const other = setUp(journal)
     const open = [{ job: 'job_9', seq: 1, at: 4 * DAY_MS, amountMicros: 1 }]
     await compare(other.parts, { fence: '1', base: baseOf(open), signal })
     expect(other.read[0]?.sinceMs).toBe(4 * DAY_MS)
-    const known = world(journal, { seq: 3 })
+    const known = setUp(journal, { seq: 3 })
     await compare(known.parts, { fence: '1', base: baseOf([]), signal })
     expect(known.read[0]?.sinceMs).toBe(undefined)
   })

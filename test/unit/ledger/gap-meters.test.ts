@@ -43,7 +43,7 @@ function createWorld () {
 }
 
 describe('the count of missing entries', () => {
-  it('begins when the ledgers have read what Kafka had at the first look', async () => {
+  it('starts when the ledgers have committed the end offsets of the first read', async () => {
     const { copied, state, asked, count } = createWorld()
     copied['a.live'] = [1, 5]
     state.lags = [{ partition: 0, offset: 7, lag: 2 }, { partition: 1, offset: 1, lag: 1 }]
@@ -56,19 +56,19 @@ describe('the count of missing entries', () => {
     expect(asked).toEqual([['a.live', 'b.live', 'new.live']])
   })
 
-  it('ends with what comes after all', async () => {
+  it('drops when a late entry arrives', async () => {
     const { copied, log, count } = createWorld()
     copied['b.live'] = [2]
     await count()
     expect([await count(), await count()]).toEqual([[1], [1]])
     expect(log.error.mock.calls).toEqual([
-      [{ tenant: 'b.live', entries: 1 }, expect.stringContaining('the audit names them')],
+      [{ tenant: 'b.live', entries: 1 }, expect.stringContaining('run the audit to list them')],
     ])
     copied['b.live'] = [1, 2]
     expect(await count()).toEqual([0])
   })
 
-  it('leaves out what is still to be shipped, and all behind it', async () => {
+  it('ignores movements in the outbox and those after them', async () => {
     const { wallets, copied, count } = createWorld()
     wallets['a.live'] = { seq: '9', outbox: ['9', '7'] }
     copied['a.live'] = [1, 2, 3, 4, 5, 8]
@@ -76,14 +76,14 @@ describe('the count of missing entries', () => {
     expect(await count()).toEqual([1])
   })
 
-  it('is of movements that Redis has made: no number of a message adds to it', async () => {
+  it('counts movements in Redis only, whatever seq a message claims', async () => {
     const { copied, count } = createWorld()
     copied['a.live'] = [0, 1, 2, 3, 4, 5, 900, 1_000]
     await count()
     expect(await count()).toEqual([0])
   })
 
-  it('asks for active tenants and those with a gap, and for all after a pause', async () => {
+  it('reads active tenants and those with a gap, and all of them after a pause', async () => {
     const { copied, state, asked, count } = createWorld()
     copied['b.live'] = []
     const all = ['a.live', 'b.live', 'new.live']

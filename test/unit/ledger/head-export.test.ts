@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { startExporting } from '../../../services/ledger/head-export.ts'
+import { startHeadExport } from '../../../services/ledger/head-export.ts'
 import { EXPORTED_KEY } from '../../../services/ledger/redis-keys.ts'
-import { START, type ChainHead } from '../../../services/money/journal-chain.ts'
+import { CHAIN_START, type ChainHead } from '../../../services/money/journal-chain.ts'
 import { createHeadsCodec, type JournalHeads } from '../../../services/money/journal-heads.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
@@ -21,7 +21,7 @@ const exportAt = (at: number) =>
   })
 
 /** An export that does not run in the background: what a round does is awaited. */
-function exporting ({ leads = true, everyMs = DAY_MS, last = '', tenants = 2 } = {}) {
+function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 } = {}) {
   const kept = new Map(last === '' ? [] : [[EXPORTED_KEY, last]])
   const names = Array.from({ length: tenants }, (_, index) => `org_${index}.live`)
   const exported: (JournalHeads | undefined)[] = []
@@ -31,7 +31,7 @@ function exporting ({ leads = true, everyMs = DAY_MS, last = '', tenants = 2 } =
   }), vi.fn()]
   const metrics = createMetrics()
   const parts = {
-    leads: vi.fn(() => leads),
+    isLeader: vi.fn(() => isLeader),
     everyMs,
     codec,
     target,
@@ -51,14 +51,14 @@ function exporting ({ leads = true, everyMs = DAY_MS, last = '', tenants = 2 } =
       },
     },
   }
-  const { stop } = startExporting(parts as never)
+  const { stop } = startHeadExport(parts as never)
   const age = async () =>
     /^journal_head_age_intervals (.+)$/m.exec(await metrics.text())?.[1]
   return { parts, kept, exported, asked, target, error, age, stop }
 }
 
-describe('the export of the heads of the journal', () => {
-  it('has the heads of all tenants of whom there are entries, and notes its time', async () => {
+describe('the export of journal heads', () => {
+  it('contains the heads of all tenants with entries, and its time', async () => {
     const { kept, exported, stop, age } = exporting()
     await eventually(() => expect(kept.size).toBe(1))
     await stop()
@@ -72,13 +72,15 @@ describe('the export of the heads of the journal', () => {
     expect(await age()).toBe('0')
   })
 
-  it('continues the chains of the last export that were whole, if that is authentic', async () => {
+  it('continues the complete chains of the last export if it is authentic', async () => {
     const { asked, exported, stop } = exporting({ last: exportAt(1), tenants: 3 })
     await eventually(() => expect(exported).toHaveLength(1))
     await stop()
     expect(asked).toEqual([
       new Map([
-        ['org_0.live', expect.objectContaining(head)], ['org_1.live', START], ['org_2.live', START],
+        ['org_0.live', expect.objectContaining(head)],
+        ['org_1.live', CHAIN_START],
+        ['org_2.live', CHAIN_START],
       ]),
     ])
     expect(exported[0]?.tenants)
@@ -86,10 +88,12 @@ describe('the export of the heads of the journal', () => {
     const changed = exporting({ last: exportAt(1).replace('"seq":7', '"seq":8') })
     await eventually(() => expect(changed.exported).toHaveLength(1))
     await changed.stop()
-    expect(changed.asked).toEqual([new Map([['org_0.live', START], ['org_1.live', START]])])
+    expect(changed.asked).toEqual([
+      new Map([['org_0.live', CHAIN_START], ['org_1.live', CHAIN_START]]),
+    ])
   })
 
-  it('asks for a bounded number of tenants at once', async () => {
+  it('reads a bounded number of tenants at once', async () => {
     const { exported, asked, kept, stop } = exporting({ tenants: 1_201 })
     await eventually(() => expect(kept.size).toBe(1))
     await stop()
@@ -97,7 +101,7 @@ describe('the export of the heads of the journal', () => {
     expect(exported[0]?.tenants).toHaveLength(1_200)
   })
 
-  it('is not made before its time, also by a process that has just started', async () => {
+  it('waits until it is due, also in a process that has just started', async () => {
     const { target, age, stop } = exporting({ last: exportAt(NOW_MS - DAY_MS + 1) })
     await eventually(async () => expect(Number(await age())).toBeCloseTo(1))
     await stop()
@@ -107,15 +111,15 @@ describe('the export of the heads of the journal', () => {
     await due.stop()
   })
 
-  it('is made by the ledger that leads alone, and so is what is told of it', async () => {
-    const { parts, target, age, stop } = exporting({ leads: false, everyMs: 1 })
-    await eventually(() => expect(parts.leads.mock.calls.length).toBeGreaterThan(10))
+  it('and its metric come from the leading ledger only', async () => {
+    const { parts, target, age, stop } = exporting({ isLeader: false, everyMs: 1 })
+    await eventually(() => expect(parts.isLeader.mock.calls.length).toBeGreaterThan(10))
     await stop()
     expect(target).not.toHaveBeenCalled()
     expect(await age()).toBeUndefined()
   })
 
-  it('is tried again when it fails; how long there is none is told', async () => {
+  it('is retried after a failure, and the metric shows the age of the last one', async () => {
     let failures = 2
     const { parts, target, error, kept, stop } = exporting({ everyMs: 1 })
     const works = target.getMockImplementation()!
@@ -136,7 +140,7 @@ describe('the export of the heads of the journal', () => {
     await never.stop()
   })
 
-  it('that is under way when the process ends is ended, and nothing is logged of it', async () => {
+  it('is aborted without a log entry when the process stops', async () => {
     const { target, error, stop } = exporting()
     target.mockImplementation((_line, signal?: AbortSignal) => new Promise((_resolve, reject) =>
       signal?.addEventListener('abort', () => reject(signal.reason))) as never)

@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { readJournal } from '../../../services/ledger/journal.ts'
-import { beginFold, type Interest } from '../../../services/ledger/journal-fold.ts'
-import type { Followed } from '../../../services/ledger/journal.ts'
+import { createJournalState, type Retention } from '../../../services/ledger/journal-state.ts'
+import type { TrackedJournal } from '../../../services/ledger/journal.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { entryOf } from '../../support/stage-doubles.ts'
 
-const NONE: Interest = { seq: 0, openJobs: new Set(), sinceMs: 0 }
+const NONE: Retention = { seq: 0, openJobs: new Set(), sinceMs: 0 }
 const topUp = (tenant: string, seq: number): Journal => ({
   ...entryOf(tenant, endedJob()),
   seq,
@@ -38,53 +38,53 @@ const readerOf = (batches: readonly (readonly (Journal | null)[])[]) => ({
 
 const { signal } = new AbortController()
 
-/** What is followed of tenants, from when they are met on; nobody follows `nobody`. */
-function follow (interests: Readonly<Record<string, Interest>> = {}) {
-  const followed = new Map<string, Followed>()
-  const taken: string[][] = []
+/** Tracks every tenant but `untracked`. */
+function createTracker (retentions: Readonly<Record<string, Retention>> = {}) {
+  const tracked = new Map<string, TrackedJournal>()
+  const applied: string[][] = []
   return {
-    followed,
-    taken,
-    meet: async (tenants: ReadonlySet<string>) => {
+    tracked,
+    applied,
+    onTenants: async (tenants: ReadonlySet<string>) => {
       for (const tenant of tenants) {
-        if (followed.has(tenant) || tenant === 'nobody') continue
-        const interest = interests[tenant] ?? NONE
-        followed.set(tenant, { interest, fold: beginFold(interest) })
+        if (tracked.has(tenant) || tenant === 'untracked') continue
+        const retention = retentions[tenant] ?? NONE
+        tracked.set(tenant, { retention, journal: createJournalState(retention) })
       }
     },
-    followedOf: (tenant: string) => followed.get(tenant),
-    onTaken: async (tenants: ReadonlySet<string>) => { taken.push([...tenants]) },
+    trackedOf: (tenant: string) => tracked.get(tenant),
+    onApplied: async (tenants: ReadonlySet<string>) => { applied.push([...tenants]) },
     signal,
   }
 }
 
-describe('the journal', () => {
-  it('is folded by tenant, over all batches, in whatever order', async () => {
+describe('readJournal', () => {
+  it('applies the entries of each tenant in any order, over all batches', async () => {
     const reader = readerOf([
-      [topUp('a', 2), topUp('b', 1), null], [topUp('a', 1), topUp('nobody', 1), topUp('a', 1)],
+      [topUp('a', 2), topUp('b', 1), null], [topUp('a', 1), topUp('untracked', 1), topUp('a', 1)],
     ])
-    const following = follow({ a: { ...NONE, seq: 1 } })
-    expect([...await readJournal({ reader, codec }, following)]).toEqual([[0, 4n], [1, 6n]])
-    const { followed, taken } = following
-    expect([...followed].map(([tenant, { fold: { seq, amounts, faults } }]) =>
+    const tracker = createTracker({ a: { ...NONE, seq: 1 } })
+    expect([...await readJournal({ reader, codec }, tracker)]).toEqual([[0, 4n], [1, 6n]])
+    const { tracked, applied } = tracker
+    expect([...tracked].map(([tenant, { journal: { seq, amounts, faults } }]) =>
       [tenant, seq, amounts.availableMicros, faults])).toEqual([['a', 2, 20, []], ['b', 1, 10, []]])
-    expect(followed.get('a')?.fold.atInterest?.fundedMicros).toBe(10)
-    expect([...followed.get('a')!.fold.posted.values()]).toEqual([
+    expect(tracked.get('a')?.journal.amountsAtWalletSeq?.fundedMicros).toBe(10)
+    expect([...tracked.get('a')!.journal.posted.values()]).toEqual([
       { id: 'topup:1', seq: 1, amountMicros: 10 }, { id: 'topup:2', seq: 2, amountMicros: 10 },
     ])
-    expect(taken).toEqual([['a', 'b'], ['a', 'nobody']])
+    expect(applied).toEqual([['a', 'b'], ['a', 'untracked']])
   })
 
-  it('is to be read on from the first entry behind a gap, as long as there is one', async () => {
+  it('continues from the first entry after a gap while there is one', async () => {
     const some = [topUp('a', 1), topUp('a', 3), topUp('a', 4), topUp('b', 2)]
     const reader = readerOf([some, [topUp('b', 1)]])
-    expect((await readJournal({ reader, codec }, follow())).get(1)).toBe(1n)
+    expect((await readJournal({ reader, codec }, createTracker())).get(1)).toBe(1n)
     const filled = readerOf([some, [topUp('b', 1), topUp('a', 2)]])
-    expect((await readJournal({ reader: filled, codec }, follow())).get(1)).toBe(6n)
+    expect((await readJournal({ reader: filled, codec }, createTracker())).get(1)).toBe(6n)
   })
 
-  it('that cannot be read to its end is no journal', async () => {
+  it('rejects when the journal cannot be read to its end', async () => {
     const reader = { read: async () => { throw new Error('no broker') } }
-    await expect(readJournal({ reader, codec }, follow())).rejects.toThrow('no broker')
+    await expect(readJournal({ reader, codec }, createTracker())).rejects.toThrow('no broker')
   })
 })

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { leadingDeps } from '../../../services/ledger/leader-deps.ts'
+import { leaderDeps } from '../../../services/ledger/leader-deps.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 
 const config = {
@@ -14,11 +14,11 @@ const config = {
   SNAPSHOT_BEHIND_MS: 6,
 }
 
-it('ledgers of the same name are told apart, and each has the times it was given', () => {
-  const make = () => leadingDeps(config, { bus: { producer: () => ({}) } } as never, {} as never)
+it('leaderDeps gives ledgers of the same name unique names, and passes their settings on', () => {
+  const make = () => leaderDeps(config, { bus: { producer: () => ({}) } } as never, {} as never)
   const [one, other] = [make(), make()]
   expect(one).toMatchObject({
-    lookEveryMs: 1,
+    pollMs: 1,
     leaseMs: 2,
     graceMs: 3,
     checkEveryMs: 4,

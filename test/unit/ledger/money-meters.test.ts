@@ -44,8 +44,8 @@ const tenantsDouble = (active: readonly string[]) => ({
   active: async () => active.map(tenant => ({ tenant, sinceMs: 0 })),
 })
 
-describe('the meters of money', () => {
-  it('count what entries moved, when they are stored for the first time', async () => {
+describe('money meters', () => {
+  it('count the movements of entries when they are first stored', async () => {
     const metrics = createMetrics()
     let isDown = true
     const journal = countMovements({
@@ -66,9 +66,9 @@ describe('the meters of money', () => {
     expect(await metrics.text()).not.toContain('money_moved_micros_total{')
     isDown = false
     await journal.append(entries)
-    const told = (await metrics.text()).split('\n')
+    const output = (await metrics.text()).split('\n')
       .filter(line => /^(money_moved|jobs_total)/.test(line)).sort()
-    expect(told).toEqual([
+    expect(output).toEqual([
       'jobs_total{event="accepted",mode="live"} 1',
       'jobs_total{event="settled",mode="live"} 1',
       'jobs_total{event="voided",mode="test"} 1',
@@ -82,7 +82,7 @@ describe('the meters of money', () => {
     ])
   })
 
-  it('belong to the copy of the journal in ClickHouse', async () => {
+  it('wrap the copy of the journal in ClickHouse', async () => {
     const metrics = createMetrics()
     const { clickhouse, inserted } = createClickhouseDouble()
     await meteredJournal({ clickhouse, recordMac: recordMacOf(), metrics }).append(
@@ -91,7 +91,7 @@ describe('the meters of money', () => {
     expect(await metrics.text()).toContain('{movement="topped_up",mode="live"} 5')
   })
 
-  it('add all wallets up, for each mode', async () => {
+  it('sum all wallets for each mode', async () => {
     const { redis } = redisDouble()
     const tenants = tenantsDouble([])
     const found = await createWalletSums({ redis, tenants })()
@@ -106,7 +106,7 @@ describe('the meters of money', () => {
     expect(text).toContain('jobs_open{mode="live"} 3')
   })
 
-  it('read idle wallets once, and active ones until the reading after', async () => {
+  it('read idle wallets once, and active ones until one read later', async () => {
     const { redis, wallets, asked } = redisDouble()
     const active = ['a.live']
     let nowMs = 0
@@ -129,7 +129,7 @@ describe('the meters of money', () => {
     expect((await funded())[1]).toBe('w:{a}.live,w:{b}.live,w:{b}.test')
   })
 
-  it('tell how long the oldest entry waits, and nothing while Redis is not to be had', async () => {
+  it('report the age of the oldest entry, and nothing while Redis is unavailable', async () => {
     const metrics = createMetrics()
     const pending = [entry('a.live', { at: 1_000 }), entry('a.live', { at: 4_000 })]
     const outbox = { tenantsWithPending: async () => ['a.live'], pending: async () => pending }

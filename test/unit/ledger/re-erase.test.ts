@@ -6,7 +6,7 @@ import { createManualClock } from '../../support/stage-doubles.ts'
 type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]
 
 /** A topic of these messages; what is done to Redis is noted. */
-function world (
+function setUp (
   messages: readonly Message[], { nowMs = 0, run = '', until = null as string | null } = {}
 ) {
   const [calls, read, counted]: [string[], string[], unknown[]] = [[], [], []]
@@ -40,8 +40,8 @@ function world (
 const { signal } = new AbortController()
 const done = ['set {ledger}:erased-in r2', 'set {ledger}:erased-until 1000']
 
-it('jobs whose key was taken out of the topic are erased, and marked before', async () => {
-  const { parts, calls, counted } = world([
+it('reErase marks and then erases jobs whose key was erased in the topic', async () => {
+  const { parts, calls, counted } = setUp([
     ['job_1', 'key'], ['job_2', 'key'], ['job_1', null, 600], ['job_3', null], ['job_3', 'key'],
     ['job_4', null, 0, ''],
   ], { nowMs: 1_000, run: 'r1' })
@@ -55,20 +55,20 @@ it('jobs whose key was taken out of the topic are erased, and marked before', as
   expect(counted).toEqual([['recovery_actions_total', { kind: 'erasure' }, 2]])
 })
 
-it('a mark is not needed once the results are gone by themselves', async () => {
-  const { parts, calls } = world([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
+it('reErase sets no mark once the results have expired', async () => {
+  const { parts, calls } = setUp([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
   await reErase(parts, 'r2', signal)
   expect(calls.slice(0, 2)).toEqual(['del dek:{a}.live:job_1', done[0]])
 })
 
-it('the topic is read from where Redis had all erasures', async () => {
-  const { parts, read } = world([], { until: '700' })
+it('reErase reads the topic from the time up to which Redis had all erasures', async () => {
+  const { parts, read } = setUp([], { until: '700' })
   await reErase(parts, 'r2', signal)
   expect(read).toEqual(['job.keys since 700'])
 })
 
-it('the topic is read once in a run of the server', async () => {
-  const { parts, calls, read } = world([['job_1', null]], { run: 'r2' })
+it('reErase reads the topic once per run of the server', async () => {
+  const { parts, calls, read } = setUp([['job_1', null]], { run: 'r2' })
   await reErase(parts, 'r2', signal)
   expect([calls, read]).toEqual([[], []])
 })

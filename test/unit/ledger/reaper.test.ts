@@ -4,8 +4,7 @@ import type { FailBlock } from '../../../services/jobs/store.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
-import { reap, type ReapDeps } from '../../../services/ledger/reaper.ts'
-import { startReaper } from '../../../services/ledger/reaping.ts'
+import { reap, startReaper, type ReapDeps } from '../../../services/ledger/reaper.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'
 import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
 import {
@@ -14,7 +13,7 @@ import {
 
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
-function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[] } = {}) {
+function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[] } = {}) {
   const clock = createManualClock()
   const blocks = createBlocksDouble()
   const emitted: Emission[] = []
@@ -32,7 +31,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
       count: (name, labels, more = 1) => { counts.push(`${Object.values(labels).join()} ${more}`) },
       watch: () => {},
     },
-    leftOverAfterMs: 2_000,
+    orphanAgeMs: 2_000,
     stalledAfterMs: 60_000,
     tenants: { active: async () => [{ tenant: TENANT, sinceMs: 0 }] },
     emitter: { emit: async (all) => { emitted.push(...all) } },
@@ -42,7 +41,7 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
       remove: async (_tenant, seqs) => { removed.push(...seqs) },
     },
     archive: { save: async () => { done.push('save') } },
-    backlog: { waits: async () => waits },
+    backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {
       openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
@@ -68,16 +67,16 @@ function world ({ job = running, waits = false, idleMs = 0, ages = [] as number[
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
 
 describe('a sweep', () => {
-  it('ships entries that were left over, and leaves young ones to their makers', async () => {
-    const { parts, emitted, removed, counts } = world({ ages: [5_000, 2_000, 1_999] })
-    expect(await reap(parts)).toBe(1)
+  it('ships orphaned entries, and leaves young ones to their process', async () => {
+    const { parts, emitted, removed, counts } = setUp({ ages: [5_000, 2_000, 1_999] })
+    expect((await reap(parts)).entries).toBe(1)
     expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
     expect(removed).toEqual([1, 2])
     expect(counts).toEqual(['entry 2'])
   })
 
-  it('keeps entries that were not acknowledged, and goes on with the jobs', async () => {
-    const { parts, removed, done } = world({ ages: [5_000], job: endedJob(), idleMs: 5_000 })
+  it('keeps entries that were not acknowledged, and continues with the jobs', async () => {
+    const { parts, removed, done } = setUp({ ages: [5_000], job: endedJob(), idleMs: 5_000 })
     let failed = false
     const emitter = {
       emit: async () => {
@@ -91,11 +90,11 @@ describe('a sweep', () => {
     expect(done).toEqual(['error', 'save', 'close'])
   })
 
-  it('closes a job that has ended and was left open, but not at once', async () => {
-    const young = world({ job: endedJob(), idleMs: 1_999 })
+  it('closes an ended job that is still open, after a delay', async () => {
+    const young = setUp({ job: endedJob(), idleMs: 1_999 })
     await reap(young.parts)
     expect(young.done).toEqual([])
-    const { parts, done, emitted, counts } = world({ job: endedJob(), idleMs: 2_000 })
+    const { parts, done, emitted, counts } = setUp({ job: endedJob(), idleMs: 2_000 })
     await reap(parts)
     expect(done).toEqual(['save', 'close'])
     expect(topics(emitted)).toEqual(['jobs.settled'])
@@ -103,7 +102,7 @@ describe('a sweep', () => {
   })
 
   it('fails a stalled job: its open rows end unknown in one block of the whole job', async () => {
-    const { parts, blocks, done, emitted, fails } = world({ idleMs: 60_000 })
+    const { parts, blocks, done, emitted, fails } = setUp({ idleMs: 60_000 })
     await reap(parts)
     expect(fails.map(({ finished }) => rowsOf(finished))).toEqual([[1, 2]])
     expect(blocks.stored).toMatchObject([
@@ -113,21 +112,21 @@ describe('a sweep', () => {
     expect(topics(emitted)).toEqual(['jobs.settled'])
   })
 
-  it('tries a stalled job again whose block cannot be stored just now', async () => {
-    const { parts, done, fails } = world({ idleMs: 60_000 })
+  it('retries a stalled job whose block cannot be stored', async () => {
+    const { parts, done, fails } = setUp({ idleMs: 60_000 })
     await reap({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
     expect([done, fails]).toEqual([['error'], []])
   })
 
-  it('leaves a job alone that moves, or whose rows wait in a topic', async () => {
-    for (const some of [world({ idleMs: 59_999 }), world({ idleMs: 90_000, waits: true })]) {
+  it('skips a job with progress, or with rows in a topic', async () => {
+    for (const some of [setUp({ idleMs: 59_999 }), setUp({ idleMs: 90_000, waits: true })]) {
       await reap(some.parts)
       expect([some.fails, some.done, some.blocks.stored]).toEqual([[], [], []])
     }
   })
 
-  it('does not end a job that has moved while it was looked at', async () => {
-    const { parts } = world()
+  it('does not end a job that made progress meanwhile', async () => {
+    const { parts } = setUp()
     const store = {
       ...parts.store,
       fail: async () => ({ kind: 'known', ended: false, job: running, entry: undefined } as const),
@@ -136,9 +135,9 @@ describe('a sweep', () => {
   })
 })
 
-describe('sweeping', () => {
-  it('is not ready after a round that failed, goes on, and stops with the stage', async () => {
-    const { parts } = world()
+describe('startReaper', () => {
+  it('is not ready after a failed sweep, continues, and stops with the stage', async () => {
+    const { parts } = setUp()
     const rounds: string[] = []
     const rested = Promise.withResolvers<void>()
     const active = async () => {
@@ -160,8 +159,8 @@ describe('sweeping', () => {
     expect(stopped).toEqual(['stage'])
   })
 
-  it('ends the process when its key ring lacks a key, after which nothing is swept', async () => {
-    const { parts, fails } = world({ idleMs: 60_000 })
+  it('ends the process and its loop when the key ring lacks a key', async () => {
+    const { parts, fails } = setUp({ idleMs: 60_000 })
     const lacking = new FatalError('KEY_RING lacks key "7"')
     const storeBlock = async () => { throw lacking }
     const fatal = Promise.withResolvers<unknown>()

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Reservation } from '../../../services/ledger/journal-fold.ts'
+import type { Reservation } from '../../../services/ledger/journal-state.ts'
 import type { OpenJob } from '../../../services/ledger/reconcile.ts'
 import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
-import type { Rebuilt } from '../../../services/ledger/rebuilt.ts'
+import type { RebuiltJob } from '../../../services/ledger/rebuilt-job.ts'
 import { endedJob } from '../../support/results.ts'
 import { createManualClock, entryOf, TENANT } from '../../support/stage-doubles.ts'
 
@@ -18,8 +18,8 @@ const end = (job: string): Journal =>
   ({ ...reserve(job), type: 'settle', seq: 9, chargeMicros: 4, reason: '' })
 
 /** Redis that answers each `rebuild` in turn, and an archive that notes its questions. */
-function world (steps: readonly string[] = [], archived: readonly Job[] = []) {
-  const rebuilt: Rebuilt[] = []
+function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
+  const rebuilt: RebuiltJob[] = []
   const left = [...steps]
   const made: number[] = []
   const asked: (readonly [readonly string[], number])[] = []
@@ -52,44 +52,44 @@ const endedOf = (job: string, change: Partial<Ended> = {}): Ended =>
   ({ reserve: reserve(job), end: end(job), term, isOpen: false, ...change })
 
 describe('the open jobs of a journal', () => {
-  it('are made where Redis lacks them, and counted again', async () => {
-    const { parts, rebuilt, made } = world(['made', 'done'])
+  it('are rebuilt if Redis lacks them, and recounted', async () => {
+    const { parts, rebuilt, made } = setUp(['made', 'done'])
     const entries = [reserve('job_1', { at: 70 }), reserve('job_2')]
     expect(await rebuildOpen(parts, term, { open: openOf(entries), known: new Map() }))
-      .toEqual({ made: 1, moved: false, faults: [], uncounted: entries })
+      .toEqual({ made: 1, superseded: false, faults: [], uncounted: entries })
     expect(rebuilt.map(({ job, settled, isClosed }) => [job, settled, isClosed]))
       .toEqual([['job_1', undefined, false], ['job_2', undefined, false]])
     expect(made).toEqual([1])
   })
 
-  it('that nothing says enough of must be in Redis', async () => {
+  it('without terms in an entry must be in Redis', async () => {
     const some = openOf([reserve('job_1', { reason: '' })])
     const open = some.set('job_2', { job: 'job_2', seq: 4, at: 5, amountMicros: 6 })
     const known = new Map([...knownOf('running', 'job_1'), ...knownOf('gone', 'job_2')])
-    expect(await rebuildOpen(world().parts, term, { open, known })).toEqual({
-      made: 0, moved: false, uncounted: [], faults: ['nothing says what the open job job_2 was'],
+    expect(await rebuildOpen(setUp().parts, term, { open, known })).toEqual({
+      made: 0, superseded: false, uncounted: [], faults: ['no entry describes the open job job_2'],
     })
-    expect(await rebuildOpen(world().parts, term, { open, known: new Map() }))
+    expect(await rebuildOpen(setUp().parts, term, { open, known: new Map() }))
       .toMatchObject({
         faults: [1, 2].map(number =>
-        `nothing says what the open job job_${number} was`)
+        `no entry describes the open job job_${number}`)
       })
   })
 
-  it('are left to whoever has taken over', async () => {
+  it('are left to the new leader', async () => {
     const open = openOf([reserve('job_1'), reserve('job_2')])
-    expect(await rebuildOpen(world(['made', 'moved']).parts, term, { open, known: new Map() }))
-      .toMatchObject({ moved: true })
+    expect(await rebuildOpen(setUp(['made', 'superseded']).parts, term, { open, known: new Map() }))
+      .toMatchObject({ superseded: true })
   })
 })
 
 describe('the ended jobs of a journal', () => {
-  it('are closed from the archive, or counted once more, however many', async () => {
+  it('are closed from the archive or recounted, in any number', async () => {
     const ids = Array.from({ length: 2_500 }, (_, index) => `job_${index}`)
     const archived = ids.filter(id => id !== 'job_7').map(id => endedJob({ id }))
-    const { parts, rebuilt, made, asked } = world([], archived)
+    const { parts, rebuilt, made, asked } = setUp([], archived)
     expect(await rebuildEnded(parts, ids.map(id => endedOf(id))))
-      .toEqual({ made: 2_500, moved: false, uncounted: [reserve('job_7')] })
+      .toEqual({ made: 2_500, superseded: false, uncounted: [reserve('job_7')] })
     expect(rebuilt.map(({ job }) => job)).toEqual(ids)
     const open = rebuilt.filter(({ isClosed }) => !isClosed)
     expect(open.map(({ job, settled }) => [job, settled?.seq])).toEqual([['job_7', 9]])
@@ -97,8 +97,8 @@ describe('the ended jobs of a journal', () => {
       .toEqual([[2_500], [1_000, 1_000, 500].map(jobs => [[TENANT], jobs])])
   })
 
-  it('that say too little are closed from the archive, or where Redis has them', async () => {
-    const { parts, rebuilt } = world([], [endedJob({ id: 'job_1' })])
+  it('without terms are closed from the archive, or if Redis has them', async () => {
+    const { parts, rebuilt } = setUp([], [endedJob({ id: 'job_1' })])
     const lacking = { reserve: undefined }
     const jobs = [
       endedOf('job_1', lacking), endedOf('job_2', { ...lacking, isOpen: true }),
@@ -109,8 +109,8 @@ describe('the ended jobs of a journal', () => {
       .toEqual([['job_1', true, true], ['job_2', false, false]])
   })
 
-  it('are left to whoever has taken over', async () => {
-    expect(await rebuildEnded(world(['moved']).parts, [endedOf('job_1')]))
-      .toMatchObject({ moved: true })
+  it('are left to the new leader', async () => {
+    expect(await rebuildEnded(setUp(['superseded']).parts, [endedOf('job_1')]))
+      .toMatchObject({ superseded: true })
   })
 })

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
+import { createJournalState, applyEntry } from '../../../services/ledger/journal-state.ts'
 import {
-  interestOf, reconcile, type OpenJob, type WalletSnapshot,
+  retentionOf, reconcile, type OpenJob, type WalletSnapshot,
 } from '../../../services/ledger/reconcile.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 
 type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
 
@@ -17,7 +17,7 @@ const settle = (job: string, amountMicros: number, chargeMicros: number): Move =
 
 /** A journal of these movements, as a wallet would have written it. */
 function journalOf (moves: readonly Move[]): readonly Journal[] {
-  let amounts: Amounts = NOTHING
+  let amounts: Amounts = ZERO_AMOUNTS
   return moves.map((move, index) => {
     amounts = post(amounts, move)
     const id = move.job === '' ? `${move.type}:${index}` : `${move.job}:${move.type}`
@@ -36,53 +36,53 @@ function journalOf (moves: readonly Move[]): readonly Journal[] {
 
 const entries = journalOf([topup(100), reserve('a', 30), settle('a', 30, 10), reserve('b', 20)])
 
-function verdictOf (journal: readonly Journal[], standing: Partial<WalletSnapshot>) {
+function verdictOf (written: readonly Journal[], wallet: Partial<WalletSnapshot>) {
   const whole: WalletSnapshot = {
     tenant: 'org_a.live',
     run: 'r',
     seq: 0,
-    amounts: NOTHING,
+    amounts: ZERO_AMOUNTS,
     outbox: [],
     openJobs: [],
     trustsJournal: false,
-    ...standing,
+    ...wallet,
   }
-  const interest = interestOf(whole, 0)
-  const fold = beginFold(interest)
-  for (const entry of journal) take(fold, entry, interest)
-  return { ...reconcile(whole, fold, interest), fold }
+  const retention = retentionOf(whole, 0)
+  const journal = createJournalState(retention)
+  for (const entry of written) applyEntry(journal, entry, retention)
+  return { ...reconcile(whole, journal, retention), journal }
 }
 
 const running = (job: string, state: OpenJob['state'] = 'running'): OpenJob =>
   ({ job, sinceMs: 0, state })
 const at = (seq: number): Partial<WalletSnapshot> =>
-  ({ seq, amounts: entries[seq - 1] ?? NOTHING, openJobs: seq === 4 ? [running('b')] : [] })
+  ({ seq, amounts: entries[seq - 1] ?? ZERO_AMOUNTS, openJobs: seq === 4 ? [running('b')] : [] })
 
 describe('a tenant that is compared with its journal', () => {
   it('is sound when both end alike, whatever came twice or out of order', () => {
     const [first, second, third, fourth] = entries as [Journal, Journal, Journal, Journal]
-    const { behind, faults, fold } =
+    const { behind, faults, journal } =
       verdictOf([first, third, second, third, second, fourth, first], at(4))
-    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
-    expect([[...fold.open.keys()], [...fold.ended.keys()]]).toEqual([['b'], []])
+    expect([behind, faults, journal.seq]).toEqual([false, [], 4])
+    expect([[...journal.open.keys()], [...journal.ended.keys()]]).toEqual([['b'], []])
   })
 
   it('is ahead of it by what its outbox has', () => {
-    const { behind, faults, fold } =
+    const { behind, faults, journal } =
       verdictOf(entries.slice(0, 2), { ...at(4), outbox: entries.slice(2) })
-    expect([behind, faults, fold.seq]).toEqual([false, [], 4])
+    expect([behind, faults, journal.seq]).toEqual([false, [], 4])
   })
 
   it.each([0, 1, 2, 3])('is behind it after %d movements', seq => {
-    const { behind, faults, fold } = verdictOf(entries, at(seq))
+    const { behind, faults, journal } = verdictOf(entries, at(seq))
     expect([behind, faults]).toEqual([true, []])
-    expect(fold.amounts).toEqual({
+    expect(journal.amounts).toEqual({
       availableMicros: 70, reservedMicros: 20, chargedMicros: 10, fundedMicros: 100,
     })
   })
 
   it('is frozen for balances that no entry explains', () => {
-    const amounts = { ...NOTHING, availableMicros: 71, fundedMicros: 71 }
+    const amounts = { ...ZERO_AMOUNTS, availableMicros: 71, fundedMicros: 71 }
     expect(verdictOf(entries, { ...at(4), amounts }).faults).toEqual([
       'after movement 4 Redis has availableMicros 71, reservedMicros 0, chargedMicros 0, ' +
       'fundedMicros 71, the journal availableMicros 70, reservedMicros 20, chargedMicros 10, ' +
@@ -94,9 +94,9 @@ describe('a tenant that is compared with its journal', () => {
 
   it('is frozen for movements the journal has lost, for a gap, and for two of a number', () => {
     expect(verdictOf(entries.slice(0, 3), at(4)).faults)
-      .toContain('Redis has 4 movements, the journal and the outbox have 3')
+      .toContain('Redis has 4 movements, journal and outbox have 3')
     expect(verdictOf([entries[0]!, entries[2]!], at(1)).faults)
-      .toEqual(['the entries 2 to 2 are nowhere, and 3 is there'])
+      .toEqual(['entries 2 to 2 are missing before entry 3'])
     const other = { ...entries[3]!, job: 'c' }
     expect(verdictOf([...entries, other], at(4)).faults)
       .toEqual(['there are two entries with the number 4'])
@@ -105,7 +105,7 @@ describe('a tenant that is compared with its journal', () => {
   it('is frozen for a job that runs and has reserved nothing', () => {
     const strangers = [running('b'), running('x'), running('y', 'gone')]
     expect(verdictOf(entries, { ...at(4), openJobs: strangers }).faults)
-      .toEqual(['x', 'y'].map(job => `the job ${job} runs and has reserved nothing`))
+      .toEqual(['x', 'y'].map(job => `job ${job} runs without a reservation`))
     const closing = [running('x', 'ended'), running('y', 'settled')]
     expect(verdictOf(entries, { ...at(4), openJobs: [running('b'), ...closing] }).faults)
       .toEqual([])

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { recount, type CountDeps } from '../../../services/ledger/recount.ts'
+import { recount, type RecountDeps } from '../../../services/ledger/recount.ts'
 import { tallyBlockOf } from '../../../services/results/tally-block.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
@@ -20,10 +20,10 @@ const messageOf = async (value: object | Buffer | null, offset: number) => ({
   headers: {},
 } as RawMessage)
 
-function world (tally: (digest: string) => void = () => {}) {
+function setUp (tally: (digest: string) => void = () => {}) {
   const [tallied, logged]: [unknown[], unknown[]] = [[], []]
   const blocks = createBlocksDouble()
-  const deps: CountDeps = {
+  const deps: RecountDeps = {
     messageCodec,
     blocks,
     store: {
@@ -40,10 +40,10 @@ function world (tally: (digest: string) => void = () => {}) {
   return { parts: deps, blocks, tallied, logged }
 }
 
-describe('blocks that are counted again', () => {
-  it('are stored first, and counted as they were the first time', async () => {
+describe('recount', () => {
+  it('stores blocks before it tallies them, with the same values as before', async () => {
     const [one, two] = [await block([0, 2]), await block([3])]
-    const { parts, blocks, tallied, logged } = world()
+    const { parts, blocks, tallied, logged } = setUp()
     await recount(parts, await Promise.all([
       messageOf(one, 1), messageOf(null, 2), messageOf(two, 3),
     ]))
@@ -62,10 +62,10 @@ describe('blocks that are counted again', () => {
     expect(logged).toEqual([])
   })
 
-  it('that can neither be read nor counted are told of, and the others counted', async () => {
+  it('logs blocks that cannot be decoded or tallied, and tallies the others', async () => {
     const [one, two] = [await block([0]), await block([1])]
     const broken = tallyBlockOf(one).digest
-    const { parts, tallied, logged } = world(digest => {
+    const { parts, tallied, logged } = setUp(digest => {
       if (digest === broken) throw new Error('no such chunk')
     })
     // Bitmaps are bound to the seal: one that says more than was sealed opens nothing.
@@ -77,14 +77,14 @@ describe('blocks that are counted again', () => {
     await recount(parts, messages)
     expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
     expect(logged).toMatchObject([
-      [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, 'a block is unreadable'],
-      [{ offset: '10', reason: 'seal_broken' }, 'a block is unreadable'],
-      [{ tenant: one.tenant, job: one.job }, 'a block is not countable'],
+      [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, 'block skipped: unreadable'],
+      [{ offset: '10', reason: 'seal_broken' }, 'block skipped: unreadable'],
+      [{ tenant: one.tenant, job: one.job }, 'block skipped: tally failed'],
     ])
   })
 
-  it('wait for what cannot be reached', async () => {
-    const { parts } = world(() => { throw new InfrastructureError('no Redis') })
+  it('rejects while a store is unavailable', async () => {
+    const { parts } = setUp(() => { throw new InfrastructureError('no Redis') })
     await expect(recount(parts, [await messageOf(await block([0]), 1)]))
       .rejects.toThrow('no Redis')
   })

@@ -7,7 +7,7 @@ import { createManualClock } from '../../support/stage-doubles.ts'
 const { signal } = new AbortController()
 
 /** A topic with a key of each of these jobs; what is done to Redis is noted. */
-function world (jobs: readonly string[], nowMs: number, erased = '') {
+function setUp (jobs: readonly string[], nowMs: number, erased = '') {
   const [calls, read, counted]: [unknown[], string[], unknown[]] = [[], [], []]
   const parts = {
     redis: {
@@ -36,14 +36,14 @@ function world (jobs: readonly string[], nowMs: number, erased = '') {
   return { parts, calls, read, counted }
 }
 
-it('the topic is not read when nothing is lacking', async () => {
-  const { parts, read } = world(['job_1'], 0)
+it('restoreKeys does not read the topic when no key is missing', async () => {
+  const { parts, read } = setUp(['job_1'], 0)
   await restoreKeys(parts, new Map(), signal)
   expect(read).toEqual([])
 })
 
-it('keys are kept as long as they would have been, and not put back after that', async () => {
-  const { parts, calls, read, counted } = world(['job_1', 'job_2', 'job_x'], ACCEPTED_KEY_MS + 500)
+it('restoreKeys restores keys with their remaining time, and no expired ones', async () => {
+  const { parts, calls, read, counted } = setUp(['job_1', 'job_2', 'job_x'], ACCEPTED_KEY_MS + 500)
   const lacking = new Map([
     ['job_1', { tenant: 'a.live', atMs: 700 }], ['job_2', { tenant: 'a.live', atMs: 500 }],
     ['job_3', { tenant: 'a.live', atMs: 700 }],
@@ -57,8 +57,8 @@ it('keys are kept as long as they would have been, and not put back after that',
   expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 1]])
 })
 
-it('the key of a job that is erased meanwhile does not stay', async () => {
-  const { parts, calls, counted } = world(['job_1'], 0, 'erased:{a}.live:job_1')
+it('restoreKeys deletes the key of a job that is erased meanwhile', async () => {
+  const { parts, calls, counted } = setUp(['job_1'], 0, 'erased:{a}.live:job_1')
   await restoreKeys(parts, new Map([['job_1', { tenant: 'a.live', atMs: 0 }]]), signal)
   expect(calls.at(-1)).toEqual(['del', 'dek:{a}.live:job_1'])
   expect(counted).toEqual([['recovery_actions_total', { kind: 'key' }, 0]])

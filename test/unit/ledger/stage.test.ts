@@ -30,14 +30,14 @@ function createWorld () {
 }
 
 describe('ledger', () => {
-  it('copies entries of any tenants as they come, by one insert', async () => {
+  it('copies entries of all tenants in one insert', async () => {
     const { stored, finish } = createWorld()
     expect(await finish(entry(2), entry(1), entry(1, 'b.live'))).toEqual([2, 1, 1])
     expect(stored.map(({ tenant, seq }) => [tenant, seq]))
       .toEqual([[TENANT, 2], [TENANT, 1], ['b.live', 1]])
   })
 
-  it('holds no entry behind a gap, and copies what was missing when it comes', async () => {
+  it('copies entries after a gap at once, and missing ones when they arrive', async () => {
     const { stored, finish } = createWorld()
     expect(await finish(entry(1), entry(5))).toEqual([1, 5])
     expect(await finish(entry(6))).toEqual([6])
@@ -45,7 +45,7 @@ describe('ledger', () => {
     expect(stored.map(({ seq }) => seq)).toEqual([1, 5, 6, 2])
   })
 
-  it('moves nothing when the copy could not be written', async () => {
+  it('fails the batch when the copy cannot be written', async () => {
     const { stored, finish, fail } = createWorld()
     fail(true)
     await expect(finish(entry(1))).rejects.toThrow(InfrastructureError)
@@ -54,11 +54,11 @@ describe('ledger', () => {
     expect(stored).toHaveLength(1)
   })
 
-  it('stops for good rather than leave an entry out', async () => {
+  it('fails fatally on an unreadable entry', async () => {
     await expect(createWorld().stage.whenDead({}, 'wallet.journal')).rejects.toThrow(FatalError)
   })
 
-  it('copies wrapped keys with the time they were sent, and goes on without one', async () => {
+  it('copies wrapped keys with their send time, and skips an unreadable one', async () => {
     const { stage, stored, copied } = createWorld()
     const value = { tenant: TENANT, job: 'job_1', wrapped: Buffer.of(1) }
     const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })

@@ -12,7 +12,7 @@ const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
 describe('a stalled job for which nothing can be sealed', () => {
   it.each([
-    ['nowhere', new JobKeyLostError('gone')], ['broken', new SealError('changed')],
+    ['nowhere', new JobKeyLostError('gone')], ['inconsistent', new SealError('changed')],
   ])('as its key is %s, is ended without a block', async (_, error) => {
     const blocks = createBlocksDouble()
     const fails: FailBlock[] = []
@@ -27,7 +27,7 @@ describe('a stalled job for which nothing can be sealed', () => {
           return { kind: 'counted', ended: true, job: failed, entry: undefined }
         },
       },
-      backlog: { waits: async () => false },
+      backlog: { mayContain: async () => false },
       storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
       clock: createManualClock(),
       log: { error: (fields: unknown) => { logged.push(fields) } } as never,

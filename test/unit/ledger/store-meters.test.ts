@@ -18,7 +18,7 @@ it('partitions without a copy in sync are counted, while the other stores are aw
   } as unknown as Admin
   const away = () => Promise.reject(new Error('away'))
   watchStores({
-    administrator: { use: work => work(admin) },
+    adminClient: { use: work => work(admin) },
     state: { info: away } as unknown as Redis,
     clickhouse: { query: away },
     metrics,

@@ -75,7 +75,7 @@ describe('a job that fails while it is decided', () => {
     store.jobs.set(JOB, acceptedJob())
     const { emits } = await failJob(unit, { ...rows, store })
     const [block, ...others] = emitted([{ emits }], 'rows.completed').map(({ value }) => value)
-    expect(block).toMatchObject({ batch: NO_BATCH.dead, inputs: true })
+    expect(block).toMatchObject({ batch: NO_BATCH.unresolvable, inputs: true })
     expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  canonicalText, follow, hashAfter, START,
+  canonicalText, extendChain, hashAfter, CHAIN_START,
 } from '../../../services/money/journal-chain.ts'
 import type { Journal } from '../../../schemas/types.ts'
 
@@ -27,7 +27,7 @@ describe('the chain of the journal', () => {
     expect(canonicalText(entry(1, { header: Buffer.from('sealed') }))).toBe(
       '[1,"org_1.live",1,"top-1","topup","",5,0,5,0,0,5,1700000000000,"gift",' +
       '"c9d0036bed6744bcdf692fc980d8717d7e5f5a4f4e8266b4a84982602fb1cd09"]')
-    expect(follow(START, entry(1)).hash)
+    expect(extendChain(CHAIN_START, entry(1)).hash)
       .toBe('b4674e6439d9c541132e369cd11da5520794f7ea27faf92f8b789f6b8d8180bb')
   })
 
@@ -39,13 +39,13 @@ describe('the chain of the journal', () => {
       { header: Buffer.from('x') }, { header: Buffer.from('y') },
     ]
     const hashes = [entry(1), ...changes.map(change => entry(1, change))]
-      .map(one => hashAfter(START.hash, canonicalText(one)))
+      .map(one => hashAfter(CHAIN_START.hash, canonicalText(one)))
     const later = hashAfter(hashes[0]!, canonicalText(entry(1)))
     expect(new Set([...hashes, later]).size).toBe(17)
   })
 
   const headOf = (...seqs: readonly number[]) =>
-    seqs.reduce((head, seq) => follow(head, entry(seq)), START)
+    seqs.reduce((head, seq) => extendChain(head, entry(seq)), CHAIN_START)
 
   it('is the same though entries are repeated', () => {
     expect(headOf(1, 1, 2, 1, 3, 3)).toEqual(headOf(1, 2, 3))
@@ -55,7 +55,7 @@ describe('the chain of the journal', () => {
   it('goes on behind gaps, and its head names what was missing', () => {
     const texts = [3, 4, 7].map(seq => canonicalText(entry(seq)))
     expect(headOf(3, 4, 7)).toEqual({
-      seq: 7, hash: texts.reduce(hashAfter, START.hash), missing: [[1, 2], [5, 6]],
+      seq: 7, hash: texts.reduce(hashAfter, CHAIN_START.hash), missing: [[1, 2], [5, 6]],
     })
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createRecordMac, type SignedRecord } from '../../../services/crypto/record-mac.ts'
-import { follow, START } from '../../../services/money/journal-chain.ts'
+import { extendChain, CHAIN_START } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
@@ -33,14 +33,14 @@ async function stored (some = entries) {
 }
 
 describe('the copy of the journal in ClickHouse', () => {
-  it('gives back the entries that it was given, once each', async () => {
+  it('returns stored entries, each once', async () => {
     const [one, two, three] = await stored()
     const { copy, forged } = copyOn([one!, one!, two!, three!])
     expect(await copy.read(TENANT)).toEqual({ entries, forged: [] })
     expect(forged).toEqual([])
   })
 
-  it('leaves out rows of which anything was changed, and names them', async () => {
+  it('leaves out changed rows, and reports their seqs', async () => {
     const [one, two, three] = await stored()
     const changes = [
       { amount_micros: '1' }, { reason: 'x' }, { seq: HUGE }, { mac: '' }, { charge_micros: '9' },
@@ -61,14 +61,14 @@ describe('the copy of the journal in ClickHouse', () => {
     expect(await copy.read('org_other.live')).toEqual({ entries: [], forged: [1, 2, 3] })
   })
 
-  it('gives back two entries with one number, so that both are seen', async () => {
+  it('returns both of two entries with one seq', async () => {
     const other = { ...entry(2), reason: 'another' }
     const rows = await stored([entry(1), entry(2), other])
     const { copy } = copyOn([...rows, rows[1]!])
     expect((await copy.read(TENANT)).entries).toEqual([entry(1), entry(2), other])
   })
 
-  it('stores an entry once, whatever order and however often entries come', async () => {
+  it('stores an entry once, in any order and however often it is appended', async () => {
     const macs = (await stored()).map(({ mac }) => ({ mac }))
     const { copy, asked, inserted } = copyOn([], [macs[1]!, macs[2]!], macs)
     expect(await copy.append([entry(3), entry(2), entry(3)])).toEqual([entry(3), entry(2)])
@@ -78,7 +78,7 @@ describe('the copy of the journal in ClickHouse', () => {
     expect(asked[0]?.query_params).toMatchObject({ tenants: [TENANT], seqs: [3, 2] })
   })
 
-  it('asks for a bounded number of entries at once', async () => {
+  it('looks up a bounded number of entries per query', async () => {
     const { copy, asked, inserted } = copyOn()
     await copy.append(Array.from({ length: 250 }, (_, index) => entry(index + 1)))
     expect(asked.map(({ query_params: given }) => (given['macs'] as unknown[]).length))
@@ -94,7 +94,7 @@ describe('the copy of the journal in ClickHouse', () => {
     return { pages, asked: asked.map(({ query_params: given }) => given) }
   }
 
-  it('gives pages, a query each, that have all rows of a number', async () => {
+  it('reads pages with one query each, which hold all rows of a seq', async () => {
     const [one, two, three] = await stored()
     const { pages, asked } = await paged(
       [...Array(1_999).fill(one), two!], [two!, { ...two!, reason: 'x' }, three!])
@@ -103,24 +103,25 @@ describe('the copy of the journal in ClickHouse', () => {
     ])
     expect(asked).toEqual([
       { tenant: TENANT, seq: 2, atMs: 7 },
-      { tenant: TENANT, seq: '1', most: 2_000 }, { tenant: TENANT, seq: '2', most: 2_000 },
+      { tenant: TENANT, seq: '1', limit: 2_000 }, { tenant: TENANT, seq: '2', limit: 2_000 },
     ])
   })
 
-  it('reads more at once when the rows of one number fill a page', async () => {
+  it('grows a page that the rows of one seq fill', async () => {
     const [one, two] = await stored()
     const { pages, asked } = await paged(
       Array(2_000).fill(one), [...Array(31_999).fill(one), two!], [two!])
     expect(pages.map(page => page.entries)).toEqual([[entry(1)], [entry(2)]])
-    expect(asked.slice(1).map(({ most }) => most)).toEqual([2_000, 32_000, 2_000])
+    expect(asked.slice(1).map(({ limit }) => limit)).toEqual([2_000, 32_000, 2_000])
   })
 
-  const chain = (...all: readonly ReturnType<typeof entry>[]) => all.reduce(follow, START)
+  const chain = (...all: readonly ReturnType<typeof entry>[]) =>
+    all.reduce(extendChain, CHAIN_START)
 
-  it('continues heads by one query, and tenants without an entry have none', async () => {
+  it('extends heads with one query, and has none for a tenant without entries', async () => {
     const [, two, three] = await stored()
     const { copy, asked, forged } = copyOn([two!, two!, three!])
-    const from = new Map([[TENANT, chain(entry(1))], ['org_new.live', START]])
+    const from = new Map([[TENANT, chain(entry(1))], ['org_new.live', CHAIN_START]])
     expect(await copy.heads(from)).toEqual(new Map([[TENANT, chain(...entries)]]))
     expect(asked.map(({ query_params: given }) => given)).toEqual([{
       tenants: [TENANT, 'org_new.live'], after: new Map([[TENANT, 1], ['org_new.live', 0]]),
@@ -129,10 +130,10 @@ describe('the copy of the journal in ClickHouse', () => {
     expect([asked.length, forged]).toEqual([1, []])
   })
 
-  it('leaves forged rows out of heads, and names the numbers that are missing', async () => {
+  it('leaves forged rows out of heads, and lists missing seqs', async () => {
     const [one, , three] = await stored()
     const { copy } = copyOn([one!, { ...one!, seq: '2' }, three!, { ...three!, seq: HUGE }])
-    const head = (await copy.heads(new Map([[TENANT, START]]))).get(TENANT)
+    const head = (await copy.heads(new Map([[TENANT, CHAIN_START]]))).get(TENANT)
     expect(head).toEqual(chain(entry(1), entry(3)))
     expect(head?.missing).toEqual([[2, 2]])
   })
@@ -145,7 +146,7 @@ describe('the copy of the journal in ClickHouse', () => {
     expect(asked[0]?.query_params).toEqual({ tenant: TENANT, before: 4 })
   })
 
-  it('has inserts dropped as repeated only by whoever has the keys', async () => {
+  it('makes insert tokens that need the MAC keys', async () => {
     const [own, other] = [copyOn(), createClickhouseDouble()]
     const keys = { MESSAGE_KEYS: { 1: Buffer.alloc(32, 2).toString('base64') } }
     const mac = createRecordMac({ ...keys, MESSAGE_KEY_ACTIVE: '1' })

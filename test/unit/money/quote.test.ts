@@ -15,11 +15,11 @@ describe('the maximum price', () => {
     const quote = (unitPriceMicros: number) =>
       maxQuoteMicros({ freshChecks: 1, cacheHits: 0, unitPriceMicros })
     expect(quote(999_999_999_999_999)).toBe(999_999_999_999_999)
-    expect(() => quote(1_000_000_000_000_000)).toThrow('exceeds the largest amount of a wallet')
+    expect(() => quote(1_000_000_000_000_000)).toThrow('exceeds the maximum of a wallet')
   })
 
   it.each([-1, 0.5, Number.NaN, 2 ** 53])('takes no %d rows', freshChecks => {
     expect(() => maxQuoteMicros({ freshChecks, cacheHits: 0, unitPriceMicros: 1 }))
-      .toThrow('whole numbers from 0')
+      .toThrow('integers from 0')
   })
 })

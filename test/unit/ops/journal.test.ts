@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import {
   restoreJournal, type Progress, type RestoreDeps,
 } from '../../../services/ops/journal-restore.ts'
@@ -10,7 +10,7 @@ const ENTRIES_A_PAGE = 2
 
 /** Top-ups of 1, 2, 3 ... micros. */
 function journalOf (tenant: string, entries: number): readonly Journal[] {
-  let amounts: Amounts = NOTHING
+  let amounts: Amounts = ZERO_AMOUNTS
   return Array.from({ length: entries }, (_, index) => {
     const movement = { type: 'topup', amountMicros: index + 1, chargeMicros: 0 }
     amounts = post(amounts, movement)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { count } from '../../../services/platform/bitmap.ts'
-import { createBlock, deadBlock } from '../../../services/results/block.ts'
+import { createBlock, unresolvableBlock } from '../../../services/results/block.ts'
 import { withoutVerdict, type RowOutcome } from '../../../services/results/outcome.ts'
 import type { ChunkCoordinates } from '../../../services/results/chunk-coordinates.ts'
 import { cellsIn } from '../../support/cells.ts'
@@ -73,7 +73,7 @@ describe('a block', () => {
     expect(column(block, 'mx_found')).toBe(undefined)
   })
 
-  it('tells rows of the same record apart that ended in different ways', () => {
+  it('keeps rows of one record apart that ended differently', () => {
     const block = createBlock({ coordinates, batch: 0 })
     const fields = { carrier: 'Acme' }
     block.add(0, outcome({ fields, contact: { e164: '+12127365000' } }))
@@ -110,7 +110,7 @@ describe('a block', () => {
 describe('a block made from headers', () => {
   it('ends exactly the rows of the message, free and without a verdict', () => {
     const rows = bitmapOf(10, [1, 8])
-    const { value, rows: stored } = deadBlock({ coordinates, lane: 'bulk', rows },
+    const { value, rows: stored } = unresolvableBlock({ coordinates, lane: 'bulk', rows },
       { atMs: 5, inputs: false })
     expect(rowsOf(value.finished)).toEqual([1, 8])
     expect(rowsOf(value.unknown)).toEqual([1, 8])
@@ -121,8 +121,8 @@ describe('a block made from headers', () => {
     expect(stored.inputs).toBe(null)
   })
 
-  it('stands in for the input block of its chunk when asked to', () => {
-    const block = deadBlock({ coordinates, lane: 'bulk', rows: bitmapOf(10, [0]) },
+  it('replaces the input block of its chunk on request', () => {
+    const block = unresolvableBlock({ coordinates, lane: 'bulk', rows: bitmapOf(10, [0]) },
       { atMs: 5, inputs: true })
     expect(block.value.inputs).toBe(true)
     expect(block.rows.inputs).toEqual(new Array(10).fill(''))

@@ -14,7 +14,7 @@ function written (rows: readonly (readonly string[])[], safe: boolean, sizeBytes
     }
     writer.endLine()
   }
-  return writer.piece()
+  return writer.bytes()
 }
 
 const units = '",\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
@@ -38,6 +38,6 @@ describe('a piece of CSV', () => {
     const writer = new CsvWriter({ safe: true, sizeBytes: 0 })
     for (let at = 0; at < 3; at++) writer.cells(Buffer.from('"a,b",=c'))
     writer.endLine()
-    expect(String(writer.piece())).toBe('"a,b",=c"a,b",=c"a,b",=c\r\n')
+    expect(String(writer.bytes())).toBe('"a,b",=c"a,b",=c"a,b",=c\r\n')
   })
 })

@@ -18,7 +18,7 @@ describe('cells', () => {
     expect(gather(['a', 'b'], rows)).toEqual([{ name: 'b', values: ['x', 'y'], at: [0, 1, 0] }])
   })
 
-  it('are blank where a row has none, wherever that row stands', () => {
+  it('are blank where a row has none, at any position', () => {
     const [column] = gather(['a'], [{}, { a: 'x' }, {}, { a: '' }, { a: 'y' }, {}])
     expect(cellsOf(column!)).toEqual(['', 'x', '', '', 'y', ''])
   })
@@ -86,7 +86,7 @@ describe('cells that rows share', () => {
 })
 
 describe('times', () => {
-  it('are written anew when they change', () => {
+  it('are formatted again when they change', () => {
     const iso = createIsoTimes()
     expect([0, 0, 1_000, 0].map(iso)).toEqual([
       '1970-01-01T00:00:00.000Z', '1970-01-01T00:00:00.000Z',

@@ -25,7 +25,7 @@ function doubles (standing = endedJob()) {
 }
 
 describe('finishJob', () => {
-  it('stores, hands over what is to be sent, and closes only when told to', async () => {
+  it('archives, returns what must be emitted, and closes only on request', async () => {
     const { parts, done } = doubles()
     const job = endedJob()
     const entry = entryOf(TENANT, job)
@@ -57,7 +57,7 @@ describe('finishJob', () => {
 })
 
 describe('settledOf', () => {
-  it('tells counts, amounts and times', () => {
+  it('contains counts, amounts and times', () => {
     const job = endedJob({ chargedMicros: 7, releasedMicros: 3, header: Buffer.from('h') }, 9)
     expect(settledOf(job)).toMatchObject({
       tenant: TENANT,

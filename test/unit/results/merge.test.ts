@@ -44,7 +44,7 @@ describe('planJob', () => {
       .toEqual([{ chunk: -1, firstRow: 0, rows: 9, entries: [] }])
   })
 
-  it('refuses chunks that overlap', () => {
+  it('rejects chunks that overlap', () => {
     expect(() => planJob([entry(0, 0), entry(1, 0)], { chunks: 2, totalRows: 5 }))
       .toThrow(ResultsError)
   })
@@ -108,7 +108,7 @@ describe('mergeChunk', () => {
     expect(mergeChunk(plan, [all]).contacts).toBeUndefined()
   })
 
-  it('refuses a row that nobody won, and one that two won', () => {
+  it('rejects a row that no block won, and one that two won', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const some = open({ firstRow: 10, won: [0, 1, 3], holds: [0, 1, 2, 3], name: 'b' })
     expect(() => mergeChunk(plan, [some])).toThrow('row 13 has no result')

@@ -5,7 +5,7 @@ import { cachedRecord } from '../../support/stage-doubles.ts'
 const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 2 } as const
 
 describe('the outcome of a record', () => {
-  it('tells what derives from the contact beside what was stored', () => {
+  it('combines the stored fields with those derived from the contact', () => {
     const record = cachedRecord({ checkedAtMs: 100, fields: { carrier: 'Acme', e164: 'stale' } })
     expect(outcomeOf(record, subject, { source: 'cache', freshnessMs: 50 })).toMatchObject({
       status: 'valid',

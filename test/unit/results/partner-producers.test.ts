@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createPartnerProducers } from '../../../services/results/partner-producers.ts'
 
-function world (limit: number) {
+function setUp (limit: number) {
   const events: string[] = []
   const finish = new Map<string, () => void>()
   const producerOf = createPartnerProducers(partner => ({
@@ -14,8 +14,8 @@ function world (limit: number) {
   return { events, finish, send: (partner: string) => producerOf(partner).send([]) }
 }
 
-it('a partner whose results nobody takes keeps no other one waiting', async () => {
-  const { send, finish, events } = world(1)
+it('a partner with an unavailable topic does not block others', async () => {
+  const { send, finish, events } = setUp(1)
   const stuck = send('stuck')
   const other = send('other')
   finish.get('other')!()
@@ -25,8 +25,8 @@ it('a partner whose results nobody takes keeps no other one waiting', async () =
   await stuck
 })
 
-it('producers above the limit are closed, those that idle longest first', async () => {
-  const { send, finish, events } = world(2)
+it('producers above the limit are closed, least recently used first', async () => {
+  const { send, finish, events } = setUp(2)
   for (const partner of ['a', 'b', 'a', 'c', 'b']) {
     const sent = send(partner)
     finish.get(partner)!()

@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import type { ChunkPlan } from '../../../services/results/merge.ts'
-import { stepsOver, type Step, type Steps } from '../../../services/results/read-ahead.ts'
+import {
+  readAhead, type ChunkBatch, type ReadAheadOptions,
+} from '../../../services/results/read-ahead.ts'
 import type { StoredBlock } from '../../../services/results/result-blocks.ts'
 
 const plans: readonly ChunkPlan[] = Array.from({ length: 120 }, (_, chunk) =>
   ({ chunk, firstRow: chunk * 2, rows: 2, entries: [] }))
 
-/** Steps over a store whose chunks have so many sealed bytes each, and what it was asked for. */
-function start (steps: Steps, bytesAChunk: number, failsAt = Infinity) {
+/** Reads ahead over a store with chunks of this many sealed bytes, and records its reads. */
+function start (steps: ReadAheadOptions, bytesAChunk: number, failsAt = Infinity) {
   const asked: number[] = []
   const sealed = Buffer.alloc(bytesAChunk)
   const read = async (some: readonly ChunkPlan[]) => {
@@ -15,11 +17,11 @@ function start (steps: Steps, bytesAChunk: number, failsAt = Infinity) {
     if (asked.length > failsAt) throw new Error('the store is away')
     return some.map(({ chunk }) => ({ chunk, sealed }) as StoredBlock)
   }
-  const iterator = stepsOver(plans, steps, read)[Symbol.asyncIterator]()
+  const iterator = readAhead(plans, steps, read)[Symbol.asyncIterator]()
   return { asked, iterator }
 }
 
-async function rest (iterator: AsyncIterator<Step>) {
+async function rest (iterator: AsyncIterator<ChunkBatch>) {
   const chunks: number[] = []
   for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
     chunks.push(...next.value[0].map(({ chunk }) => chunk))
@@ -28,7 +30,7 @@ async function rest (iterator: AsyncIterator<Step>) {
 }
 
 describe('reading ahead', () => {
-  it('asks for the first chunks at once, and for one step more than is used', async () => {
+  it('reads the first chunks at once, and one batch ahead', async () => {
     const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10_000)
     expect(asked).toEqual([10])
     await iterator.next()
@@ -50,7 +52,7 @@ describe('reading ahead', () => {
     expect(asked).toEqual(steps)
   })
 
-  it('asks for nothing that is not wanted yet, when told so', async () => {
+  it('reads only what is consumed without read-ahead', async () => {
     const { asked, iterator } = start({ firstChunks: 40, ahead: false }, 10)
     await iterator.next()
     expect(asked).toEqual([40])
@@ -58,7 +60,7 @@ describe('reading ahead', () => {
     expect(asked).toEqual([40, 40, 40])
   })
 
-  it('tells of a failure only whoever comes to it', async () => {
+  it('reports a failure only to the consumer that reaches it', async () => {
     const failures: unknown[] = []
     const note = (reason: unknown) => { failures.push(reason) }
     process.on('unhandledRejection', note)

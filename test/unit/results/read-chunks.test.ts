@@ -19,12 +19,12 @@ async function jobOf ({ chunks, without = [] }: { chunks: number, without?: read
   return { parts: { blocks, codec, keys }, manifest, job: endedJob({ chunks }, chunks) }
 }
 
-const extent = { from: 0, firstChunks: 2, ahead: true }
+const range = { from: 0, firstChunks: 2, ahead: true }
 
 describe('the chunks of a job', () => {
   it('are read in order from the chunk of the wanted row on', async () => {
     const { parts, manifest, job } = await jobOf({ chunks: 5 })
-    const chunks = await openChunks(parts, { job, manifest, extent: { ...extent, from: 2 } })
+    const chunks = await openChunks(parts, { job, manifest, range: { ...range, from: 2 } })
     const firstRows = []
     for await (const { merged } of chunks) firstRows.push(merged.firstRow)
     expect(firstRows).toEqual([2, 3, 4])
@@ -32,7 +32,7 @@ describe('the chunks of a job', () => {
 
   it('are not begun while a block of any of them is missing', async () => {
     const { parts, manifest, job } = await jobOf({ chunks: 5, without: [4] })
-    await expect(openChunks(parts, { job, manifest, extent }))
-      .rejects.toThrow(new MissingResultsError(`1 of 5 blocks of ${job.id} are missing`))
+    await expect(openChunks(parts, { job, manifest, range }))
+      .rejects.toThrow(new MissingResultsError(`1 of 5 blocks of job ${job.id} are missing`))
   })
 })

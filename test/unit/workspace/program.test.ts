@@ -8,13 +8,13 @@ import { createProgram, printResult } from '../../../services/workspace/program.
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
-const admitted: string[] = []
+const unlocked: string[] = []
 let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
   accounts: { areShipped: async () => isShipped },
-  wallet: { admit: async (tenant: string) => { admitted.push(tenant) } },
+  wallet: { unlockNew: async (tenant: string) => { unlocked.push(tenant) } },
 }
 const environments: Readonly<Record<string, string | undefined>>[] = []
 
@@ -38,7 +38,7 @@ async function outputOf (...words: readonly string[]): Promise<string> {
 it('workspace prints JSON, wherever --json is in the command line', async () => {
   const created = JSON.parse(await outputOf('--json', 'org', 'create', '--name', 'Example'))
   expect(created).toMatchObject({ name: 'Example' })
-  expect(admitted.toSorted()).toEqual([`${created.id}.live`, `${created.id}.test`])
+  expect(unlocked.toSorted()).toEqual([`${created.id}.live`, `${created.id}.test`])
   const policy = await outputOf('policy', '--org', created.id, '--freshness-days', '7', '--json')
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
 })

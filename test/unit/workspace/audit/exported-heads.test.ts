@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { canonicalText, follow, START } from '../../../../services/money/journal-chain.ts'
+import {
+  canonicalText, CHAIN_START, extendChain,
+} from '../../../../services/money/journal-chain.ts'
 import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
 import {
   checkExportedHead, readExportedHeads,
@@ -50,7 +52,7 @@ describe('a file of exported heads', () => {
 
 const entries = [1, 2, 3].map(seq => ({ ...entryOf(TENANT, acceptedJob()), seq }))
 const texts = new Map(entries.map(entry => [entry.seq, canonicalText(entry)]))
-const headOf = (some: typeof entries) => ({ ...some.reduce(follow, START), at: 0 })
+const headOf = (some: typeof entries) => ({ ...some.reduce(extendChain, CHAIN_START), at: 0 })
 const head = headOf(entries.slice(0, 2))
 const exported = `entry 2 with hash ${head.hash} was exported at 1970-01-01T00:00:00.000Z`
 const found = (...details: readonly string[]) => details.map(detail =>

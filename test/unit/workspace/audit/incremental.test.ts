@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
-import { START } from '../../../../services/money/journal-chain.ts'
+import { CHAIN_START } from '../../../../services/money/journal-chain.ts'
 import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
 import { createPosition, startProgress } from '../../../../services/workspace/audit/incremental.ts'
 import { messageKeysOf } from '../../../support/signed.ts'
@@ -14,7 +14,7 @@ const keys = messageKeysOf()
 const position = createPosition(redis, keys)
 
 const proven = new Map([
-  ['org_1.live', { seq: 1, hash: 'a1', missing: [], before: START, at: 7 }],
+  ['org_1.live', { seq: 1, hash: 'a1', missing: [], before: CHAIN_START, at: 7 }],
   ['org_2.live', {
     seq: 9, hash: 'b9', missing: [], before: { seq: 8, hash: 'b8', missing: [] }, at: 7,
   }],
@@ -36,7 +36,8 @@ it('an unauthentic audit position reads as empty, and so do exported heads', asy
   const text = String(kept)
   const exported = createHeadsCodec(keys)
   const tenants = [
-    { tenant: 'org_1.live', ...START }, { tenant: 'org_1.live', seq: 1, hash: 'a', missing: [] },
+    { tenant: 'org_1.live', ...CHAIN_START },
+    { tenant: 'org_1.live', seq: 1, hash: 'a', missing: [] },
   ]
   const others = [
     text.replace('"seq":9', '"seq":10'), text.slice(0, -1), 'null',

@@ -2,7 +2,9 @@ import { expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
 import type { RawMessage } from '../../../../services/kafka/bus.ts'
 import type { createTopicReader } from '../../../../services/kafka/topic-reader.ts'
-import { canonicalText, follow, START } from '../../../../services/money/journal-chain.ts'
+import {
+  canonicalText, CHAIN_START, extendChain,
+} from '../../../../services/money/journal-chain.ts'
 import { createKafkaJournal } from '../../../../services/workspace/audit/journals.ts'
 import { codec, endedJob } from '../../../support/results.ts'
 import { messageKeysOf } from '../../../support/signed.ts'
@@ -47,7 +49,7 @@ it('the journal in Kafka is read by tenant, and the first of two entries counts'
 it('Kafka contains a span when it has all its entries, in any order', async () => {
   const tenants = ['same', 'longer', 'other', 'short', 'disordered', 'known']
   const headAt = (tenant: string, seq: number) => Array.from({ length: seq }, (_, index) =>
-    entry(tenant, index + 1)).reduce(follow, START)
+    entry(tenant, index + 1)).reduce(extendChain, CHAIN_START)
   const spans = new Map(tenants.map(tenant =>
     [tenant, { from: headAt(tenant, 1), head: headAt(tenant, 3) }]))
   spans.set('known', { from: headAt('known', 1), head: headAt('known', 1) })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
-import { closedJobOf, hasTerms, openJobOf } from '../../../services/ledger/rebuilt.ts'
+import { closedJobOf, hasTerms, openJobOf } from '../../../services/ledger/rebuilt-job.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, TENANT } from '../../support/stage-doubles.ts'
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { beginFold, take } from '../../../services/ledger/journal-fold.ts'
-import { missingEntry } from '../../../services/ledger/missing.ts'
-import { NOTHING, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { createJournalState, applyEntry } from '../../../services/ledger/journal-state.ts'
+import { missingEntry } from '../../../services/ledger/missing-entry.ts'
+import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 
 type Move = readonly [type: string, job: string, amountMicros: number, chargeMicros: number]
 
@@ -10,25 +10,25 @@ const FUNDED: Move = ['topup', '', 100, 0]
 const RESERVED: Move = ['reserve', 'job_1', 30, 0]
 const LAST: Move = ['adjust', '', 1, 0]
 
-/** What is told of a journal of these movements when those at these places are nowhere. */
-function told (moves: readonly Move[], ...lost: readonly number[]) {
-  const interest = { seq: 0, openJobs: new Set<string>(), sinceMs: 0 }
-  const fold = beginFold(interest)
-  let amounts: Amounts = NOTHING
+/** The reconstructed entry of a journal with these movements, some of which are lost. */
+function reconstruct (moves: readonly Move[], ...lost: readonly number[]) {
+  const retention = { seq: 0, openJobs: new Set<string>(), sinceMs: 0 }
+  const journal = createJournalState(retention)
+  let amounts: Amounts = ZERO_AMOUNTS
   for (const [index, [type, job, amountMicros, chargeMicros]] of moves.entries()) {
     amounts = post(amounts, { type, amountMicros, chargeMicros })
     const seq = index + 1
     const movement = { type, job, amountMicros, chargeMicros, ...amounts }
     const rest = { tenant: 'a', seq, entryId: `${seq}`, at: 10 * seq, reason: '', header: null }
     const entry: Journal = { ...movement, ...rest }
-    if (!lost.includes(seq)) take(fold, entry, interest)
+    if (!lost.includes(seq)) applyEntry(journal, entry, retention)
   }
-  return missingEntry(fold)
+  return missingEntry(journal)
 }
 
-describe('an entry that a journal lacks', () => {
-  it.each([['topup', 50], ['adjust', -20]] as const)('is told when it is a %s', (type, micros) => {
-    expect(told([FUNDED, [type, '', micros, 0], RESERVED], 2)).toEqual({
+describe('missingEntry', () => {
+  it.each([['topup', 50], ['adjust', -20]] as const)('reconstructs a %s', (type, micros) => {
+    expect(reconstruct([FUNDED, [type, '', micros, 0], RESERVED], 2)).toEqual({
       tenant: 'a',
       seq: 2,
       entryId: 'missing:2',
@@ -41,14 +41,14 @@ describe('an entry that a journal lacks', () => {
       chargedMicros: 0,
       fundedMicros: 100 + micros,
       at: 30,
-      reason: 'told from entry 3: the entry itself is nowhere',
+      reason: 'reconstructed from entry 3: the entry itself is lost',
       header: null,
     })
   })
 
-  it('is told when it ends the only job that had reserved so much', () => {
+  it('reconstructs the end of the only job with that reservation', () => {
     const moves: readonly Move[] = [FUNDED, RESERVED, ['reserve', 'job_2', 20, 0]]
-    expect(told([...moves, ['settle', 'job_1', 30, 12], LAST], 4)).toMatchObject({
+    expect(reconstruct([...moves, ['settle', 'job_1', 30, 12], LAST], 4)).toMatchObject({
       entryId: 'job_1:settle',
       type: 'settle',
       job: 'job_1',
@@ -70,7 +70,7 @@ describe('an entry that a journal lacks', () => {
     ['it could be the end of either of two jobs',
       [FUNDED, RESERVED, ['reserve', 'job_2', 30, 0], settled, LAST], [4]],
     ['it moved nothing', [FUNDED, ['reserve', 'job_1', 0, 0], LAST], [2]],
-  ])('is not told when %s', (_, moves, lost) => {
-    expect(told(moves, ...lost)).toBe(undefined)
+  ])('returns undefined when %s', (_, moves, lost) => {
+    expect(reconstruct(moves, ...lost)).toBe(undefined)
   })
 })

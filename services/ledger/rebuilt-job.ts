@@ -1,51 +1,53 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import { recordOf } from '../jobs/job-record.ts'
-import type { EndedEntries } from './journal-fold.ts'
+import type { EndedEntries } from './journal-state.ts'
 
-/** A job as it is written to Redis where nothing of it is left. */
-export type Rebuilt = {
+/** A job as `rebuild.lua` writes it to Redis. */
+export type RebuiltJob = {
   readonly tenant: string
   readonly job: string
   readonly nowMs: number
-  /** Empty when the request had none, or it is not bound any more. */
+  /** Empty when the request had none, or it has expired. */
   readonly idempotencyKey: string
   readonly fingerprint: string
   readonly claimedAt: string
-  /** `cursor` is empty when it is no job of a feed. */
+  /** `cursor` is empty unless the job is of a feed. */
   readonly feed: {
     readonly partner: string
     readonly partition: number
     readonly cursor: string
     readonly to: string
   }
-  /** The entry by which its money has moved for the last time, if it has. */
+  /** The entry that settled the job, if any. */
   readonly settled: { readonly seq: number, readonly chargeMicros: number } | undefined
   readonly isClosed: boolean
-  /** Fields and values of the record, in turn. */
+  /** Fields and values of the record, alternating. */
   readonly fields: readonly string[]
 }
 
-/** What a reserve entry says of its job: all values are text, as accept.lua writes them. */
+/**
+ * The description of a job in its reserve entry; all values are text, as accept.lua writes them.
+ */
 type Terms = Readonly<Record<string, string>>
 
-/** Named by the record itself or by its idempotency key, and no field of it. */
-const NO_FIELDS: ReadonlySet<string> = new Set([
+/** Terms that are not fields of the record. */
+const NON_RECORD_TERMS: ReadonlySet<string> = new Set([
   'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
 ])
 
 const KEY_BOUND_MS = 86_400_000
 
-/** Whether a reserve entry says enough to make its job anew. */
+/** Whether an entry contains the terms to rebuild its job. */
 export function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
   return reason.startsWith('{')
 }
 
 /**
- * An open job from its reserve entry; `settled` when the journal has its end as well. From any
- * other entry it has no record, and can only change the one that Redis has.
+ * An open job from its reserve entry; `settled` is its end in the journal, if any. From an entry
+ * without terms it has no record, and only updates an existing one.
  */
-export function openJobOf (entry: Journal, nowMs: number, settled?: Journal): Rebuilt {
+export function openJobOf (entry: Journal, nowMs: number, settled?: Journal): RebuiltJob {
   const terms = termsOf(entry)
   return {
     ...bindingOf(entry, { terms, nowMs }),
@@ -53,16 +55,16 @@ export function openJobOf (entry: Journal, nowMs: number, settled?: Journal): Re
     isClosed: false,
     fields: hasTerms(entry)
       ? [...openRecordOf(entry, terms), ...Object.entries(terms)
-          .filter(([name]) => !NO_FIELDS.has(name)).flat()]
+          .filter(([name]) => !NON_RECORD_TERMS.has(name)).flat()]
       : [],
   }
 }
 
-/** A closed job, as the archive has it, for whoever sends its key again or asks for it. */
+/** A closed job from the archive, for repeated requests and queries. */
 export function closedJobOf (
   job: Job,
   { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
-): Rebuilt {
+): RebuiltJob {
   const terms = reserve === undefined ? {} : termsOf(reserve)
   const state = { announced: true, rebuilt: false, ended: true, closed: true }
   return {
@@ -99,8 +101,8 @@ function bindingOf (
 }
 
 /**
- * The fields `accept` begins with. Whether all its parts were produced is not known: if they were
- * not, `lookup` still has its chunks and announces it.
+ * The initial fields of `accept`. Whether all its batches were produced is unknown: if not,
+ * `lookup` still has its chunks and announces it.
  */
 function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
   const numbers = [

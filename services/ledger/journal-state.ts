@@ -1,0 +1,206 @@
+import type { Journal, Snapshot } from '../../schemas/types.ts'
+import { areEqual, ZERO_AMOUNTS, post, formatAmounts, type Amounts } from '../money/arithmetic.ts'
+
+/** What the state of a tenant's journal must retain beyond its sums. */
+export type Retention = {
+  /** Seq of the last movement in Redis. */
+  readonly seq: number
+  /** Jobs that are open in Redis. */
+  readonly openJobs: ReadonlySet<string>
+  /** Retain jobs that ended since then, as their idempotency keys may be sent again. */
+  readonly sinceMs: number
+}
+
+/** A job with a reservation; without its entry if only a snapshot has it. */
+export type Reservation = Snapshot['open'][number] & { readonly entry?: Journal | undefined }
+
+/** The entries of a settled job; `reserve` is undefined if only a snapshot has it. */
+export type EndedEntries = { readonly reserve: Journal | undefined, readonly end: Journal }
+
+/** The state of a tenant's journal, up to its first gap. */
+export type JournalState = {
+  /** Seq of the snapshot that it started from. */
+  readonly base: number
+  seq: number
+  /** Time of the last applied entry. */
+  at: number
+  amounts: Amounts
+  /** The amounts after the last movement in Redis. */
+  amountsAtWalletSeq: Amounts | undefined
+  /** Top-ups and adjustments, by id. */
+  readonly posted: Map<string, Snapshot['posted'][number]>
+  readonly open: Map<string, Reservation>
+  /** Retained jobs whose end Redis may lack. */
+  readonly ended: Map<string, EndedEntries>
+  /** Ended jobs that are open in Redis. */
+  readonly endedOpen: Set<string>
+  /** Entries of jobs that ended before the snapshot, until both entries of a job are read. */
+  readonly beforeSnapshot: Map<string, Partial<EndedEntries>>
+  /** Entries after a gap, by seq. */
+  readonly afterGap: Map<number, Journal>
+  /** Contradictions: two entries with one seq, balances that do not add up. */
+  readonly faults: string[]
+  readonly recent: Recent
+}
+
+/** Contents of the latest entries of all tenants, to detect two entries with one seq. */
+export type Recent = Map<string, string>
+const RECENT_ENTRIES = 20_000
+
+/** Creates the state of an empty journal, or restores it from a snapshot. */
+export function createJournalState (
+  retention: Retention, snapshot?: Snapshot, recent: Recent = new Map()
+): JournalState {
+  const { seq = 0, at = 0, open = [], posted = [] } = snapshot ?? {}
+  const amounts = snapshot === undefined ? ZERO_AMOUNTS : amountsOf(snapshot)
+  return {
+    base: seq,
+    seq,
+    at,
+    amounts,
+    amountsAtWalletSeq:
+      retention.seq === seq ? amounts : retention.seq === 0 ? ZERO_AMOUNTS : undefined,
+    posted: new Map(posted.map(one => [one.id, one])),
+    open: new Map(open.map(one => [one.job, one])),
+    ended: new Map(),
+    endedOpen: new Set(),
+    beforeSnapshot: new Map(),
+    afterGap: new Map(),
+    faults: [],
+    recent,
+  }
+}
+
+/** The snapshot of a state. */
+export function snapshotOf (
+  { seq, at, amounts, open, posted }: JournalState, of: Pick<Snapshot, 'tenant' | 'from'>
+): Snapshot {
+  return {
+    ...of,
+    seq,
+    at,
+    ...amounts,
+    open: [...open.values()].map(({ entry: _, ...reservation }) => reservation),
+    posted: [...posted.values()],
+  }
+}
+
+/**
+ * Applies an entry. Entries are read repeatedly and out of order. Of two with the same seq the
+ * first one counts; a different content is a fault.
+ */
+export function applyEntry (journal: JournalState, entry: Journal, retention: Retention): void {
+  if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
+  if (entry.seq <= journal.seq) return compare(journal, entry)
+  const other = journal.afterGap.get(entry.seq)
+  if (other === undefined) journal.afterGap.set(entry.seq, entry)
+  else if (contentOf(other) !== contentOf(entry)) journal.faults.push(differing(entry))
+  for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
+    next = journal.afterGap.get(journal.seq + 1)) {
+    journal.afterGap.delete(next.seq)
+    advance(journal, next, retention)
+  }
+}
+
+/** Applies an entry that the snapshot covers, as the snapshot lacks details of jobs. */
+function applyCovered (journal: JournalState, entry: Journal, retention: Retention): void {
+  const { job, type } = entry
+  if (entry.seq <= retention.seq || job === '') return
+  const open = journal.open.get(job)
+  if (open !== undefined) {
+    if (type === 'reserve') journal.open.set(job, { ...open, entry })
+    return
+  }
+  const { reserve, end } = {
+    ...journal.beforeSnapshot.get(job), ...type === 'reserve' ? { reserve: entry } : { end: entry },
+  }
+  if (reserve === undefined || end === undefined) journal.beforeSnapshot.set(job, { reserve, end })
+  else {
+    journal.beforeSnapshot.delete(job)
+    retainEnded(journal, { reserve, end }, retention)
+  }
+}
+
+function compare (journal: JournalState, entry: Journal): void {
+  const known = journal.recent.get(nameOf(entry))
+  if (known !== undefined && known !== contentOf(entry)) journal.faults.push(differing(entry))
+}
+
+const differing = ({ seq }: Journal) => `there are two entries with the number ${seq}`
+
+function advance (journal: JournalState, entry: Journal, retention: Retention): void {
+  const expected = post(journal.amounts, entry)
+  if (!areEqual(expected, entry)) {
+    journal.faults.push(`entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
+      `expected ${formatAmounts(expected)}`)
+  }
+  const { seq, job, amountMicros } = entry
+  journal.seq = seq
+  journal.at = entry.at
+  journal.amounts = amountsOf(entry)
+  if (journal.seq === retention.seq) journal.amountsAtWalletSeq = journal.amounts
+  rememberContent(journal.recent, entry)
+  if (entry.type === 'reserve') journal.open.set(job, reservationOf(entry))
+  else if (job !== '') endJob(journal, entry, retention)
+  else journal.posted.set(entry.entryId, { id: entry.entryId, seq, amountMicros })
+}
+
+function reservationOf (entry: Journal): Reservation {
+  const { job, seq, at, amountMicros } = entry
+  return { job, seq, at, amountMicros, entry }
+}
+
+function endJob (journal: JournalState, entry: Journal, retention: Retention): void {
+  const reservation = journal.open.get(entry.job)
+  journal.open.delete(entry.job)
+  if (reservation === undefined || reservation.amountMicros !== entry.amountMicros) {
+    journal.faults.push(`entry ${entry.seq} ends a job that did not reserve the same amount`)
+    return
+  }
+  retainEnded(journal, { reserve: reservation.entry, end: entry }, retention)
+}
+
+function retainEnded (
+  journal: JournalState, ended: EndedEntries, { seq, openJobs, sinceMs }: Retention
+): void {
+  const { job } = ended.end
+  const isOpen = openJobs.has(job)
+  if (isOpen) journal.endedOpen.add(job)
+  const isRetained = ended.end.seq > seq && (isOpen || ended.end.at >= sinceMs)
+  if (isRetained) journal.ended.set(job, ended)
+}
+
+/** The jobs of a journal, including entries after a gap, whose money moves once it is filled. */
+export function withEntriesAfterGap (
+  { open, ended, afterGap }: JournalState
+): Pick<JournalState, 'open' | 'ended'> {
+  const all = { open: new Map(open), ended: new Map(ended) }
+  for (const entry of [...afterGap.values()].toSorted((a, b) => a.seq - b.seq)) {
+    const { job } = entry
+    const reservation = all.open.get(job)
+    if (entry.type === 'reserve') all.open.set(job, reservationOf(entry))
+    else if (reservation !== undefined) {
+      all.open.delete(job)
+      all.ended.set(job, { reserve: reservation.entry, end: entry })
+    }
+  }
+  return all
+}
+
+/** The amounts after an entry. */
+export function amountsOf (entry: Amounts): Amounts {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = entry
+  return { availableMicros, reservedMicros, chargedMicros, fundedMicros }
+}
+
+function rememberContent (recent: Recent, entry: Journal): void {
+  recent.set(nameOf(entry), contentOf(entry))
+  const [oldest] = recent.size > RECENT_ENTRIES ? recent.keys() : []
+  if (oldest !== undefined) recent.delete(oldest)
+}
+
+const nameOf = ({ tenant, seq }: Journal) => `${tenant} ${seq}`
+
+/** The content by which two entries with one seq differ. */
+const contentOf = ({ entryId, type, job, at, amountMicros, chargeMicros, ...amounts }: Journal) =>
+  [entryId, type, job, at, amountMicros, chargeMicros, formatAmounts(amounts)].join(' ')
