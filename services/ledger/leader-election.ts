@@ -120,18 +120,16 @@ async function runOnce (
   const toRecover = isNew
     ? requested
     : await unlockNew(deps, state.current as LeaderState, requested)
-  if (isNew) {
+  if (isNew || toRecover.length > 0) {
     // If Redis has lost everything, a previous term of this leader still knows the tenants.
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
     state.waiting = await deps.recoveryStore.countWaiting([...known], term.run)
-    await restoreAccounts(deps, term.run, signal)
-  }
-  if (isNew || toRecover.length > 0) {
+    if (isNew) await restoreAccounts(deps, term.run, signal)
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     const onWaiting = (tenants: number) => { state.waiting = tenants }
     state.base = undefined
-    const known = await recover(deps, term.fence, { signal, onWaiting })
-    state.current = { ...term, known: new Set(known) }
+    const compared = await recover(deps, term.fence, { signal, onWaiting })
+    state.current = { ...term, known: new Set(compared) }
   }
   await replay(deps, signal)
   if (deps.clock.now() - state.checkedAt >= deps.checkEveryMs) {
