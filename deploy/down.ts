@@ -4,7 +4,7 @@ import { bringDown } from './local/launcher/client.ts'
 
 const { data } = new Command('down')
   .description('Ends the services and the stack that "up" started and waits until they are ' +
-    'gone. Data stay in the folder; delete it to begin anew.')
+    'gone. The data stays in the folder; delete it to start over.')
   .option('--data <folder>', 'folder that was given to "up"', '.local')
   .parse()
   .opts<{ data: string }>()

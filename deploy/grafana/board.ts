@@ -8,7 +8,7 @@ type Look = {
   readonly stat?: true
 }
 
-/** A query that no metric's definition tells. */
+/** A query that does not follow from the definition of a metric. */
 type Written = {
   readonly expr: string, readonly legend?: string, readonly unit: string, readonly help: string
 }

@@ -15,7 +15,7 @@ const overview: Board = {
           width: 4,
           unit: 'short',
           expr: 'count(ALERTS{alertstate="firing"}) or vector(0)',
-          help: 'Alerts that fire; the runbook tells what to do about each.',
+          help: 'Alerts that fire; the runbook says what to do about each.',
         },
         {
           title: 'Processes down',
@@ -77,7 +77,7 @@ const overview: Board = {
       title: 'Money',
       panels: [
         {
-          title: 'Where it stands',
+          title: 'Balances',
           metric: 'money_micros',
           by: ['state'],
           where: 'mode="live"',

@@ -19,7 +19,7 @@ export type Asked = {
   readonly queries: readonly Query[], readonly unit: string, readonly help: string
 }
 
-/** What prom-client tells of every process of Node, as far as it is shown. */
+/** The metrics of every Node process (prom-client) that are shown. */
 export const PROCESS_METRICS = [
   {
     name: 'process_cpu_seconds_total',

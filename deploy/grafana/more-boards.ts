@@ -41,12 +41,12 @@ export const intake: Board = {
 export const money: Board = {
   uid: 'money',
   title: 'Money and recovery',
-  description: 'Where money stands, how it moves, and what had to be brought to its end later.',
+  description: 'Balances, movements of money, and jobs that had to be closed late.',
   sections: [
     {
       title: 'Money of live keys',
       panels: [
-        { title: 'Where it stands', metric: 'money_micros', by: ['state'], where: 'mode="live"' },
+        { title: 'Balances', metric: 'money_micros', by: ['state'], where: 'mode="live"' },
         {
           title: 'Moved in a second',
           metric: 'money_moved_micros_total',

@@ -46,7 +46,7 @@ export async function startContainers (say: Say): Promise<Running> {
 
 type Note = (container: Promise<StartedTestContainer>) => Promise<StartedTestContainer>
 
-/** Kafka tells clients its own address, so the outer port must be known before it starts. */
+/** Kafka advertises its own address, so the outer port must be known before it starts. */
 async function startKafka (note: Note): Promise<string> {
   const { GenericContainer, Wait } = await import('testcontainers')
   const port = await freePort()

@@ -19,7 +19,7 @@ export function openListeners (ports: Ports): Settings {
 }
 
 /**
- * How a broker listens as in production: to nobody without TLS; brokers and clients sign in by
+ * How a broker listens as in production: only with TLS; brokers and clients sign in by
  * SCRAM, controllers know each other by their certificate, and others than the administrator may do
  * only what a rule of access allows.
  */

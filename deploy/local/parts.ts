@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } 
 import { homedir } from 'node:os'
 import { promisify } from 'node:util'
 
-/** Tells the person who waits what is being done. */
+/** Reports progress to the person who waits. */
 export type Say = (line: string) => void
 
 const pomFile = `${import.meta.dirname}/pom.xml`

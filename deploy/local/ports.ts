@@ -13,7 +13,7 @@ const MAX_PORT = 32_000
 /** Remembers which port each name was given, so that addresses survive a restart. */
 export type PortBook = { readonly port: (name: string) => Promise<number> }
 
-/** True when nobody listens on the port at 127.0.0.1. */
+/** True when no process listens on the port at 127.0.0.1. */
 export function isFree (port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()

@@ -70,7 +70,7 @@ function settingsFile (
     `tls-key-file "${access.files.key}"`,
     `tls-ca-cert-file "${access.files.certificate}"`,
     'tls-auth-clients no',
-    // Nobody signs in as this one, but Redis reads transactions back from its file with its rights.
+    // No client signs in as this user, but Redis replays transactions of its file with its rights.
     `user default off ${ALL_RIGHTS}`,
     ...role === 'state'
       ? [userOf(redisState, ALL_RIGHTS)]

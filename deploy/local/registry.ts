@@ -42,7 +42,7 @@ const secureSettings = (port: number, { files }: Access): Settings => ({
   'quarkus.http.ssl-port': port,
   'quarkus.http.ssl.certificate.files': files.certificate,
   'quarkus.http.ssl.certificate.key-files': files.key,
-  // Its transactions would else take a port of their own, only to be told from other processes.
+  // Its transactions would otherwise take a port, only to identify the process.
   'CoreEnvironmentBean.processImplementationClassName':
     'com.arjuna.ats.internal.arjuna.utils.UuidProcessId',
 })

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { basicOf, type Account } from './access.ts'
 
-/** Whether a request carries this account, told in a time that says nothing of the password. */
+/** Whether a request carries this account, compared in constant time. */
 export function isSignedIn (request: IncomingMessage, account: Account): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(request.headers.authorization ?? ''), digest(basicOf(account)))

@@ -23,7 +23,8 @@ export type Supervised = {
   readonly stop: () => Promise<void>
 }
 
-/** The wait before the next start: from 100 ms doubling to 5 s, anew after a steady run. */
+/** The wait before the next start: from 100 ms doubling to 5 s, and from 100 ms again after a
+ * steady run. */
 export function nextDelayMs (previousMs: number, ranForMs: number): number {
   if (previousMs === 0 || ranForMs >= STEADY_AFTER_MS) return FIRST_DELAY_MS
   return Math.min(previousMs * 2, MAX_DELAY_MS)

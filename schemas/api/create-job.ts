@@ -11,7 +11,7 @@ export const MAX_INPUT_CHARACTERS = 1_024
 /** The body of POST /api/v1/jobs. */
 export const CreateJobSchema = Type.Object({
   service: serviceSlug(
-    'What is verified; GET /api/v1/services tells which kind of input it takes.'),
+    'What is verified; GET /api/v1/services says which kind of input it takes.'),
   inputs: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: MAX_INPUTS,

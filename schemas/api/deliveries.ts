@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 
-/** The path of one delivery. An id that is not known is told by the handler. */
+/** The path of one delivery. The handler rejects an unknown id. */
 export const DeliveryPathSchema = Type.Object({
   id: Type.String(),
   deliveryId: Type.String({ description: 'The id of the event: evt_...' }),

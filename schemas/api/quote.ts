@@ -8,7 +8,7 @@ export const QuoteSchema = Type.Object({
   service: Type.String(),
   ...checksFields,
   redeemable: Type.Literal(false, {
-    description: 'Nothing is reserved; a job of the same rows is quoted anew.',
+    description: 'Nothing is reserved; a job of the same rows is quoted again.',
   }),
   expiresAt: Type.String({
     description: 'ISO 8601, UTC: the service forgets the quote at this time.',

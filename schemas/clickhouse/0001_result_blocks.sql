@@ -1,5 +1,5 @@
 -- Sealed results, as they came from the pipeline. A block may be stored several times, and a forged
--- one beside it: no row replaces another. The digest tells copies apart from other blocks, and the
+-- one beside it: no row replaces another. The digest distinguishes copies from other blocks, and the
 -- manifest of the job, not this table, says which blocks count. Bytes travel as base64 through the
 -- ephemeral column, because formats of text are all the client offers.
 CREATE TABLE IF NOT EXISTS result_blocks

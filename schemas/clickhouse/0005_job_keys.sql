@@ -1,5 +1,5 @@
--- The wrapped data keys of jobs, as the topic job.keys has them, for whoever reads closed jobs. A job
--- may have several rows, each of which opens it; those that are erased or wrapped anew are deleted,
+-- The wrapped data keys of jobs, as the topic job.keys has them, for readers of closed jobs. A job
+-- may have several rows, each of which opens it; those that are erased or rewrapped are deleted,
 -- and their bytes are to leave the disk soon.
 CREATE TABLE IF NOT EXISTS job_keys
 (

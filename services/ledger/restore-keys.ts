@@ -29,8 +29,8 @@ export type Loss = {
 export type MissingKey = { readonly tenant: string, readonly atMs: number }
 
 /**
- * Restores the data keys of jobs from their topic. Erases erased jobs first, so that nobody reads
- * keys that an old file of Redis has restored.
+ * Restores the data keys of jobs from their topic. Erases erased jobs first, so that no process
+ * reads keys that an old file of Redis has restored.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function repairKeys (

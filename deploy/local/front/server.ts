@@ -146,7 +146,7 @@ function summaryOf (counts: Counts): string {
   })
 }
 
-/** An error before the first byte is told; after it, only a broken connection can tell. */
+/** An error before the first byte is answered; after it, the connection is broken. */
 function fail (response: ServerResponse, error: Error): void {
   if (response.headersSent) {
     response.destroy()

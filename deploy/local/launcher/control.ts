@@ -15,7 +15,7 @@ type Line = { readonly say: string } | { readonly error: string } | { readonly d
 
 /**
  * Where the supervisor of a data folder listens. The path of a socket has to be short, so it
- * stands in the system's folder for temporary files under a name made from the data folder.
+ * is in the system's folder for temporary files under a name made from the data folder.
  */
 export function socketOf (dataDir: string): string {
   const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
@@ -85,10 +85,10 @@ export async function command (
   const answer = await send(dataDir, order)
   if (!answer) return false
   for await (const line of createInterface({ input: answer })) {
-    const told = JSON.parse(line) as Line
-    if ('say' in told) say(told.say)
-    if ('error' in told) throw new Error(told.error)
-    if ('done' in told) return true
+    const message = JSON.parse(line) as Line
+    if ('say' in message) say(message.say)
+    if ('error' in message) throw new Error(message.error)
+    if ('done' in message) return true
   }
   throw new Error(`The supervisor ended before it was done; see ${dataDir}/logs/supervisor.log`)
 }

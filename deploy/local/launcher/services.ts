@@ -141,7 +141,7 @@ async function applyScale (
   }))
   for (const { stage, name } of wanted) {
     const instance = running.get(name) ?? await startInstance(options, stage, name)
-    // Set anew, so that the list keeps the order of the pipeline.
+    // Replaced, so that the list keeps the order of the pipeline.
     running.delete(name)
     running.set(name, instance)
   }
@@ -157,7 +157,7 @@ function heapArguments (env: Env): readonly string[] {
   return isSet ? COLLECTION : [HEAP_LIMIT, ...COLLECTION]
 }
 
-/** Where an instance listens, and what the page is told of the others. */
+/** Where an instance listens, and what the page knows of the others. */
 async function httpOf (options: ServicesOptions, stage: string, name: string): Promise<Env> {
   if (stage !== 'ingest' && stage !== PAGE) return {}
   const port = { PORT_HTTP: String(await options.ports.port(`${name}.http`)) }
