@@ -1,9 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Redis } from 'ioredis'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
+import { idempotencyKeyOf } from '../jobs/redis-keys.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { laneOf } from '../platform/topics.ts'
 import type { Lane } from '../topology.ts'
-import type { LoadShedding } from './load-shedding.ts'
+import { createLoadShedding, type LoadShedding } from './load-shedding.ts'
 import { ApiException } from './errors.ts'
 import { callerOf } from './guard.ts'
 import type { Deps } from './ports.ts'
@@ -77,4 +79,19 @@ async function isRepetition (
   if (request.routeOptions.config.preflight !== 'keyed') return false
   const key = readIdempotencyKey(request.headers['idempotency-key']) ?? ''
   return key !== '' && await isClaimed(callerOf(request).tenant, key)
+}
+
+type Connected = {
+  readonly state: Pick<Redis, 'exists'>
+  readonly metrics: Metrics
+}
+
+/** The watch of preflights, and the rule that rejects requests under overload. */
+export function connectLoadShedding (
+  { state, metrics }: Connected, settings: { readonly SHED_LOAD_AFTER_MS: number }
+): { readonly admission: LoadShedding, readonly rule: LoadSheddingRule } {
+  const admission = createLoadShedding({ overloadedAfterMs: settings.SHED_LOAD_AFTER_MS, metrics })
+  const isClaimed = async (tenant: string, idempotencyKey: string) =>
+    await state.exists(idempotencyKeyOf(tenant, idempotencyKey)) === 1
+  return { admission, rule: { admission, isClaimed, metrics } }
 }

@@ -1,3 +1,4 @@
+import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
@@ -6,7 +7,6 @@ import { createWallet } from '../money/wallet.ts'
 import { createArchive } from '../results/archive.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
-import { createOpenJobs } from './open-jobs.ts'
 import type { Deps } from './ports.ts'
 import { createWebhooks, type Webhooks } from './webhooks.ts'
 
@@ -35,5 +35,24 @@ export function createQueries (
     page: results.page,
     csvStream: (job, manifest, options) => results.csvStream(job.tenant, job, manifest, options),
     ...createWebhooks({ clickhouse, recordMac, keys, state }),
+  }
+}
+
+/** Jobs read at a time, so that a tenant with thousands of open jobs does not block others. */
+const READ_AT_ONCE = 100
+
+/** Reads all open jobs of a tenant. */
+export function createOpenJobs (
+  store: Pick<JobStore, 'openJobs' | 'read'>
+): Deps['openJobs'] {
+  return async tenant => {
+    const ids = (await store.openJobs(tenant)).map(({ job }) => job)
+    const jobs: Job[] = []
+    for (let from = 0; from < ids.length; from += READ_AT_ONCE) {
+      const some = ids.slice(from, from + READ_AT_ONCE)
+      const read = await Promise.all(some.map(id => store.read(tenant, id)))
+      jobs.push(...read.filter(job => job !== undefined))
+    }
+    return jobs
   }
 }

@@ -1,7 +1,8 @@
+import type { FastifyInstance } from 'fastify'
+import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
 import type { AdmittingDeps } from './load-shedding-rule.ts'
-import { countRequests } from './request-meters.ts'
 import { settingsOf, type ConfigWithSecret } from './settings.ts'
 import { listenTls } from './tls.ts'
 
@@ -19,4 +20,19 @@ export async function serve (
   await app.listen({ host: config.HOST, port: config.PORT_HTTP })
   const tls = await listenTls(app, { settings: config, log })
   if (tls !== undefined) stops.push(tls.stop)
+}
+
+/**
+ * Counts every response by its route: raw URLs would create a series per job. Requests without a
+ * route are counted as `none`.
+ */
+export function countRequests (
+  app: FastifyInstance, metrics: Pick<Metrics, 'count' | 'observe'>
+): void {
+  app.addHook('onResponse', async (request, reply) => {
+    const { method } = request
+    const route = request.routeOptions.url ?? 'none'
+    metrics.count('http_requests_total', { method, route, status: String(reply.statusCode) })
+    metrics.observe('http_request_seconds', { method, route }, reply.elapsedTime / 1_000)
+  })
 }

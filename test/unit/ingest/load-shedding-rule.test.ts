@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Redis } from 'ioredis'
-import type { LoadSheddingRule } from '../../../services/ingest/load-shedding-rule.ts'
-import { connectLoadShedding } from '../../../services/ingest/load-shedding-deps.ts'
+import {
+  connectLoadShedding, type LoadSheddingRule,
+} from '../../../services/ingest/load-shedding-rule.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'

@@ -1,12 +1,12 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createQueries } from '../../../services/ingest/queries.ts'
+import { createOpenJobs, createQueries } from '../../../services/ingest/queries.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
-import { closedJob, JOB_ID, MANIFEST } from './doubles.ts'
+import { closedJob, JOB_ID, jobOf, MANIFEST } from './doubles.ts'
 import { packManifest } from '../../../services/results/archive.ts'
 import { recordMacOf, storedJob } from '../../support/signed.ts'
 import { rowsAnswer } from '../../support/stored.ts'
@@ -101,4 +101,22 @@ describe('what was sealed with a job', () => {
     expect(await failing(new JobKeyLostError('gone'))).toEqual({ metadata: {}, webhookUrl: '' })
     await expect(failing(new InfrastructureError('away'))).rejects.toThrow('away')
   })
+})
+
+it('open jobs are read by their ids, but for those that ended in between', async () => {
+  const ids = Array.from({ length: 250 }, (_, at) => `job_${at}`)
+  let reading = 0
+  let most = 0
+  const openJobs = createOpenJobs({
+    openJobs: async () => ids.map(job => ({ job, progressAtMs: 0 })),
+    read: async (_tenant, id) => {
+      most = Math.max(most, ++reading)
+      await Promise.resolve()
+      reading--
+      return id === 'job_7' ? undefined : jobOf({ id })
+    },
+  })
+  const found = await openJobs('org_01.live')
+  expect(found.map(({ id }) => id)).toEqual(ids.filter(id => id !== 'job_7'))
+  expect(most).toBe(100)
 })

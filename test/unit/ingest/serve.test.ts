@@ -1,10 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { get } from 'node:https'
 import { tmpdir } from 'node:os'
+import Fastify from 'fastify'
 import { expect, it } from 'vitest'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { ingestConfig } from '../../../services/ingest/config.ts'
-import { serve } from '../../../services/ingest/serve.ts'
+import { countRequests, serve } from '../../../services/ingest/serve.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
@@ -54,4 +55,19 @@ it('the interface is served on both ports until both are closed', async () => {
   await closers[0]?.()
   await expect(askTls()).rejects.toThrow('ECONNREFUSED')
   await expect(askPlain()).rejects.toThrow('fetch failed')
+})
+
+it('requests are counted under their route, never under the address that was sent', async () => {
+  const app = Fastify()
+  const metrics = createMetrics()
+  app.get('/jobs/:id', async (_request, reply) => await reply.code(404).send())
+  countRequests(app, metrics)
+  await app.inject('/jobs/1?key=secret')
+  await app.inject('/jobs/2')
+  await app.inject('/nowhere/3')
+  const text = await metrics.text()
+  expect(text).toContain('http_requests_total{method="GET",route="/jobs/:id",status="404"} 2')
+  expect(text).toContain('http_requests_total{method="GET",route="none",status="404"} 1')
+  expect(text).toContain('http_request_seconds_count{method="GET",route="/jobs/:id"} 2')
+  expect(text).not.toMatch(/secret|nowhere/)
 })
