@@ -11,7 +11,7 @@ export type Channels = {
   readonly miss: () => Promise<void>
   /** A connection that listens. */
   readonly subscriber: () => Redis
-  /** Nobody listens any more. */
+  /** Removes all listeners. */
   readonly clear: () => void
   readonly close: () => void
 }
@@ -40,7 +40,7 @@ export async function openChannels (
   }
 }
 
-/** As much of a subscribed connection as is made use of. */
+/** The methods of a subscribed connection that are used. */
 function listenerOn (listeners: Set<Listener>): Redis {
   const channels = new Set<string>()
   const subscriber = {

@@ -37,7 +37,7 @@ export function lookupStage ({ redis, cache, chaos, time }: Shared) {
     batchRows: (lane, service) => lane === 'small' ? smallPart : deps.batchRows(lane, service),
     batch: 1 + chaos.below(8),
     clock: { now: () => redisLike.now() + time.aheadMs },
-    // Looks come only when nothing is under way: one that finds nothing new is enough.
+    // Polls come only when nothing is under way: one that finds nothing new is enough.
     lostAfterIdlePolls: 1,
   })
 }

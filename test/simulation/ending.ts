@@ -15,7 +15,7 @@ export type Ending = {
 /** Longer than any job waits for chunks that may never come. */
 const ALL_DEADLINES_MS = 600_000
 
-/** All that was begun comes to its end, and at times everything is read again from the start. */
+/** Completes everything under way; at times all topics are read again from the start. */
 export async function endAll (
   { pipeline, recovery, chaos, acceptWithinMs }: Ending
 ): Promise<void> {

@@ -7,7 +7,7 @@ import { replaceGlobals } from './globals.ts'
 import { Loop } from './loop.ts'
 import { openRedisLine } from './redis-line.ts'
 import { serve, type Servers } from './servers.ts'
-import { createScripts, SimulatedRedis, type Asked } from './simulated-redis.ts'
+import { createScripts, SimulatedRedis, type PendingCommand } from './simulated-redis.ts'
 import { createStateLosses, type StateLosses } from './state-loss.ts'
 import { createTrace } from './trace.ts'
 
@@ -19,7 +19,7 @@ export type Environment = {
   /** Runs an action and all it starts; the digest is of every command, its moment and order. */
   readonly run: <T>(seed: number, action: () => Promise<T>) => Promise<T>
   /** A connection of its own to the Redis with the state, or with the cache. */
-  readonly connect: (server: keyof Sockets, asker: string) => Redis
+  readonly connect: (server: keyof Sockets, client: string) => Redis
   /** A connection that listens to channels. */
   readonly subscriber: () => Redis
   /** The ends of the Redis with the state; none comes that was not planned in the run. */
@@ -56,8 +56,8 @@ async function openServers ({ state, cache }: Sockets): Promise<Servers> {
   return { lines, channels, losses, scripts: createScripts(), trace: createTrace() }
 }
 
-function loopOver (servers: Servers): Loop<Asked> {
-  const loop: Loop<Asked> = new Loop<Asked>(async (batch, nowMs) => {
+function loopOver (servers: Servers): Loop<PendingCommand> {
+  const loop: Loop<PendingCommand> = new Loop<PendingCommand>(async (batch, nowMs) => {
     const { answers, again } = await serve(servers, batch, nowMs)
     loop.askAgain(again)
     return answers
@@ -72,14 +72,16 @@ function begin ({ scripts, channels, losses, trace }: Servers): void {
   trace.begin()
 }
 
-/** Whoever asks once more for a connection gets the one it has. */
-function connector ({ lines, scripts }: Servers, ask: Loop<Asked>['ask']): Environment['connect'] {
+/** A client that connects again gets its existing connection. */
+function connector (
+  { lines, scripts }: Servers, ask: Loop<PendingCommand>['ask']
+): Environment['connect'] {
   const clients = new Map<string, SimulatedRedis>()
   return (server, who) => {
-    const asker = `${server} ${who}`
-    const known = clients.get(asker) ??
-      new SimulatedRedis({ line: lines[server], asker, scripts, ask })
-    clients.set(asker, known)
+    const client = `${server} ${who}`
+    const known = clients.get(client) ??
+      new SimulatedRedis({ line: lines[server], client, scripts, ask })
+    clients.set(client, known)
     return known
   }
 }

@@ -1,6 +1,6 @@
 import type { RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
-import { clockCommand, type Asked, type Scripts } from './simulated-redis.ts'
+import { clockCommand, type PendingCommand, type Scripts } from './simulated-redis.ts'
 
 export type Exchange = {
   readonly nowMs: number
@@ -13,13 +13,13 @@ export type Exchange = {
  * everything has lost as well.
  */
 export async function exchange (
-  line: RedisLine, asked: readonly Asked[], { nowMs, runId, scripts }: Exchange
+  line: RedisLine, pending: readonly PendingCommand[], { nowMs, runId, scripts }: Exchange
 ): Promise<readonly Reply[]> {
   await scripts.load(line)
   const clock = clockCommand(nowMs, runId)
   const commands: (string | Buffer)[] = [clock]
   const places: number[] = []
-  for (const { command } of asked) {
+  for (const { command } of pending) {
     places.push(commands.length)
     commands.push(command.toWritable())
     if (command.name.startsWith('flush')) commands.push(clock)

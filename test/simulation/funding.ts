@@ -6,7 +6,7 @@ import type { Chaos } from './chaos.ts'
 /** A tenant that was given money before anything else. */
 export type Funded = { readonly tenant: string, readonly amountMicros: number }
 
-/** Lets tenants in and gives each as much as chance will have it. */
+/** Unlocks tenants and funds each with a random amount. */
 export async function fund (
   redis: Redis, tenants: readonly string[], chaos: Chaos
 ): Promise<readonly Funded[]> {

@@ -5,7 +5,7 @@ import type { Chaos } from './chaos.ts'
 const LONG_STORY_EVERY = 8
 /** Enough for the lane of big jobs. */
 const MANY_ROWS = 1_001
-/** A run with such jobs takes as long as twenty others, so only every so many-th has any. */
+/** A run with such jobs takes as long as twenty others, so only every nth has any. */
 const BIG_JOBS_EVERY = 100
 
 const isLong = (seed: number) => seed % LONG_STORY_EVERY === 0

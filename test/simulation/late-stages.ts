@@ -7,12 +7,12 @@ import type { Shared } from './stages.ts'
 import { verifyDepsOf } from './verify-deps.ts'
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
-export function verifyStage ({ redis, cache, chaos, faults, witness }: Shared) {
-  return witness.watch(createVerifyStage({
+export function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
+  return observer.watch(createVerifyStage({
     ...verifyDepsOf(redis, cache),
     retryForMs: chaos.happens(0.3) ? 3 : 60_000,
     check: async rows => {
-      await witness.onCall()
+      await observer.onCall()
       if (chaos.happens(faults.providerDown)) return { kind: 'down' }
       const verdicts = new Map(rows.map(({ row, canonical }) => [row, verdictOf(canonical)]))
       return { kind: 'answered', verdicts }
@@ -29,7 +29,7 @@ function verdictOf (canonical: string) {
 }
 
 /** The stage `settle` on stores in memory. */
-export function settleStage ({ redis, stores, codec, messageCodec, chaos, witness }: Shared) {
+export function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
   const { blocks, archive } = stores
   return createSettleStage({
     blocks,
@@ -37,7 +37,7 @@ export function settleStage ({ redis, stores, codec, messageCodec, chaos, witnes
     store: jobsOf(redis),
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,
-    onCounted: witness.onCounted,
+    onCounted: observer.onCounted,
     batch: 1 + chaos.below(16),
   })
 }

@@ -4,7 +4,7 @@ import type { RecordCache } from '../../services/cache/cache.ts'
 const NEVER_MS = 3_600_000
 
 /**
- * The cache, but that its leases end by the clock of the simulation: after so long each is let go,
+ * The cache, but its leases end by the clock of the simulation: after so long each is released,
  * unless a record has taken its place or it is another job's by then.
  */
 export function simulatedLeases (cache: RecordCache): RecordCache {

@@ -1,12 +1,12 @@
 import { seededRandom } from '../bench/inputs.ts'
 
-/** Something that was asked of a server and is executed when the loop says so. */
+/** A request to a server, executed when the loop decides. */
 export type Question = {
-  /** Questions of one asker are put in the order they came. */
-  readonly asker: string
+  /** Questions of one client are sent in the order they came. */
+  readonly client: string
 }
 
-/** Puts questions, in this order, and returns what is to happen once each is answered. */
+/** Sends questions, in this order, and returns what is to happen once each is answered. */
 export type Server<Q extends Question> = (
   questions: readonly Q[], nowMs: number
 ) => Promise<readonly (() => void)[]>
@@ -18,17 +18,17 @@ export class StuckError extends Error {
   override readonly name = 'StuckError'
 }
 
-/** No moment of a run is in the past of a server's own clock, whose deadlines never come. */
+/** Later than the servers' own clocks, so that deadlines by those never expire in a run. */
 const FIRST_MS = Date.UTC(2100, 0, 1)
-/** What a round trip takes at most. */
+/** The longest round trip. */
 const TRIP_MS = 1
 /** Many times what the longest run takes. */
 const MAX_STEPS = 5_000_000
 
-/** Many times what the longest run takes of its own time; only a run that hangs does. */
+/** Many times the simulated time of the longest run; only a hanging run reaches it. */
 const MAX_MS = 2 * 3_600_000
 
-const stillness = globalThis.setImmediate
+const realSetImmediate = globalThis.setImmediate
 
 /**
  * In place of Node's: one thing happens at a time, the next only when nothing moves any more, and
@@ -40,7 +40,7 @@ export class Loop<Q extends Question> {
   #chance = seededRandom(0)
   #nowMs = FIRST_MS
   #isRunning = false
-  #turns: (() => void)[] = []
+  #immediates: (() => void)[] = []
   #answers: (() => void)[] = []
   #timers = new Set<Timer>()
   #questions = new Map<string, Q[]>()
@@ -56,7 +56,7 @@ export class Loop<Q extends Question> {
   /** For secrets and names: not the chance that decides what happens. */
   readonly chance = (): number => this.#chance()
 
-  readonly turn = (action: () => void): void => { this.#turns.push(action) }
+  readonly turn = (action: () => void): void => { this.#immediates.push(action) }
 
   readonly after = (ms: number, action: () => void): Timer => {
     const timer = { atMs: this.#nowMs + Math.max(1, ms), action, isHeld: true }
@@ -67,17 +67,17 @@ export class Loop<Q extends Question> {
   readonly cancel = (timer: Timer): void => { this.#timers.delete(timer) }
 
   readonly ask = (question: Q): void => {
-    const asked = this.#questions.get(question.asker) ?? []
-    this.#questions.set(question.asker, asked)
-    asked.push(question)
+    const pending = this.#questions.get(question.client) ?? []
+    this.#questions.set(question.client, pending)
+    pending.push(question)
   }
 
-  /** Puts questions back that were asked and not answered, before all others of their askers. */
+  /** Puts unanswered questions back, before all others of their clients. */
   readonly askAgain = (questions: readonly Q[]): void => {
     for (const question of questions.toReversed()) {
-      const asked = this.#questions.get(question.asker) ?? []
-      this.#questions.set(question.asker, asked)
-      asked.unshift(question)
+      const pending = this.#questions.get(question.client) ?? []
+      this.#questions.set(question.client, pending)
+      pending.unshift(question)
     }
   }
 
@@ -89,7 +89,7 @@ export class Loop<Q extends Question> {
     result.catch(() => {})
     try {
       for (let steps = 0; ; steps++) {
-        await new Promise(resolve => stillness(resolve))
+        await new Promise(resolve => realSetImmediate(resolve))
         if (isOver) return await result
         if (steps > MAX_STEPS) throw new StuckError(`no end after ${MAX_STEPS} steps`)
         await this.#step()
@@ -103,7 +103,7 @@ export class Loop<Q extends Question> {
     this.#random = seededRandom(seed ^ 0x5eed)
     this.#chance = seededRandom(~seed)
     this.#nowMs = FIRST_MS
-    this.#turns = []
+    this.#immediates = []
     this.#answers = []
     this.#timers = new Set()
     this.#questions = new Map()
@@ -116,12 +116,12 @@ export class Loop<Q extends Question> {
     const timer = this.#nextTimer()
     const isDue = timer !== undefined && timer.atMs <= this.#nowMs
     const kinds = [
-      this.#turns.length > 0 && 'turn', this.#questions.size > 0 && 'ask', isDue && 'timer',
+      this.#immediates.length > 0 && 'turn', this.#questions.size > 0 && 'ask', isDue && 'timer',
     ]
     const possible = kinds.filter(kind => kind !== false)
     if (possible.length === 0) return this.#wait(timer)
     const kind = this.#take(possible)
-    if (kind === 'turn') return this.#take(this.#turns)()
+    if (kind === 'turn') return this.#take(this.#immediates)()
     if (kind === 'ask') return this.#askSome()
     if (timer !== undefined) this.#fire(timer)
   }
@@ -138,7 +138,7 @@ export class Loop<Q extends Question> {
     if (timer !== undefined && [...this.#timers].some(({ isHeld }) => isHeld)) {
       return this.#fire(timer)
     }
-    throw new StuckError('nothing moves any more, and nothing is going to')
+    throw new StuckError('deadlock: no immediate, question or timer is pending')
   }
 
   #fire (timer: Timer): void {
@@ -152,15 +152,15 @@ export class Loop<Q extends Question> {
     return from.splice(Math.floor(this.#random() * from.length), 1)[0] as T
   }
 
-  /** Some of what was asked, each asker's in its order, the askers as chance will have it. */
+  /** Sends some questions, each client's in its order, the clients in random order. */
   async #askSome (): Promise<void> {
     const waiting = [...this.#questions.values()]
     const total = waiting.reduce((sum, { length }) => sum + length, 0)
     const some = Math.min(total, 1 + Math.floor(this.#random() * total * 1.5))
     const batch = Array.from({ length: some }, () => {
-      const [asker = '', asked = []] = this.#take([...this.#questions])
-      const question = asked.shift() as Q
-      if (asked.length === 0) this.#questions.delete(asker)
+      const [client = '', pending = []] = this.#take([...this.#questions])
+      const question = pending.shift() as Q
+      if (pending.length === 0) this.#questions.delete(client)
       return question
     })
     this.#nowMs += this.#random() * TRIP_MS

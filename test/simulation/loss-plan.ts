@@ -1,6 +1,6 @@
 import { createChaos, type Chaos } from './chaos.ts'
 
-/** What the Redis with the state has when it is back: all, what an old file says, or nothing. */
+/** The content of the state Redis after a restart: all, an old file, or nothing. */
 export type LossKind = 'restart' | 'old' | 'empty'
 
 /** A loss that comes with a batch of commands, and the batch before which its file is written. */
@@ -12,7 +12,7 @@ const LATEST = [15, 50, 150] as const
 /** The chance that plans the losses of a seed, and decides what each of them cuts off. */
 export const chanceOf = (seed: number): Chaos => createChaos(seed ^ 0x1055)
 
-/** So many losses, one after another. */
+/** The number of losses, one after another. */
 export function planLosses (chaos: Chaos, number: number): readonly Loss[] {
   let at = 0
   return Array.from({ length: number }, () => {

@@ -71,7 +71,7 @@ export function checkInputs (
     row[INPUT] === '' && lost.has(index) ? inputs[index] : row[INPUT]))
 }
 
-/** Rows without a verdict for a fault of ours are those of broken messages, and of their copies. */
+/** Rows without a verdict because of an internal fault are those of broken messages and copies. */
 export function checkCounts (
   { id, counts }: Job,
   { cells, poisoned }: { readonly cells: Cells, readonly poisoned: readonly Poisoned[] },

@@ -35,7 +35,7 @@ const GAP = /^entries (\d+) to (\d+) are missing before entry \d+(?=$|; )/
 
 /** At times the operators trust the journal; otherwise they restore the missing entries. */
 export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOptions): Operators {
-  const gates = createRecoveryGuards(redis)
+  const guards = createRecoveryGuards(redis)
   const ship = shipperOf(pipeline)
   const salvaged: Journal[] = []
   const trusted = new Set<string>()
@@ -49,7 +49,7 @@ export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOp
   const repair = async (tenant: string, frozen: string): Promise<void> => {
     const gap = gapOf(frozen)
     if (gap !== undefined && isTrusted(`${tenant} ${frozen}`, gap)) {
-      return await gates.thaw(tenant, true)
+      return await guards.thaw(tenant, true)
     }
     const missing = gap && missingOf(losses.lost, tenant, gap)
     if (missing === undefined) {
@@ -58,11 +58,11 @@ export function createOperators ({ redis, pipeline, chaos, losses }: OperatorsOp
     }
     await ship(missing)
     salvaged.push(...missing)
-    await gates.thaw(tenant, false)
+    await guards.thaw(tenant, false)
   }
   return {
     check: async tenant => {
-      const { frozen } = await gates.read(tenant)
+      const { frozen } = await guards.read(tenant)
       if (frozen !== '' && unexplained === undefined) await repair(tenant, frozen)
     },
     throwUnexplained: () => { if (unexplained !== undefined) throw unexplained },

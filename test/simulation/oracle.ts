@@ -9,7 +9,7 @@ import { createResults, LostResultsError } from '../../services/results/results.
 import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
-import { countedRows } from './witness.ts'
+import { countedRows } from './observer.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
@@ -23,7 +23,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
   }
   await checkLetters(evidence, complain)
   checkHeld(evidence, complain)
-  const { unreserved, miscounted } = evidence.pipeline.witness
+  const { unreserved, miscounted } = evidence.pipeline.observer
   complain('jobs checked before their reserve', [], [...unreserved])
   complain('jobs whose counters did not add up', [], [...miscounted])
   let charged = new Map<string, number>()
@@ -64,7 +64,7 @@ async function checkJob (
   const live = cells.filter(row => row[SOURCE] === 'live')
   const billable = live.filter(row => row[STATUS] !== 'unknown')
   const explained = billable.length * unitPriceMicros
-  // What the journal says counts, and rows of a dead letter may have come to a verdict since then.
+  // The journal counts, and rows of a dead letter may have a verdict since then.
   const isLess = evidence.losses.length > 0 && poisoned.some(one => one.job === id) &&
     job.chargedMicros < explained
   complain(`${id} charge`, isLess ? job.chargedMicros : explained, job.chargedMicros)

@@ -8,7 +8,7 @@ import { jobsOf } from './stubs.ts'
 import { stageMakers } from './stages.ts'
 import { createStores } from './stores.ts'
 import { sealing } from './wiring.ts'
-import { createWitness } from './witness.ts'
+import { createObserver } from './observer.ts'
 import type { Environment } from './environment.ts'
 
 export type Faults = {
@@ -51,9 +51,9 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
   const { keys, messageCodec, corruption, forgetKeys } = sealing({
     redis, bus: memory, codec, store, chaos, faults,
   })
-  const witness = createWitness({ redis, bus: memory, codec, losses })
+  const observer = createObserver({ redis, bus: memory, codec, losses })
   const time = { aheadMs: 0 }
-  const shared = { connect, stores, codec, messageCodec, chaos, faults, witness, time }
+  const shared = { connect, stores, codec, messageCodec, chaos, faults, observer, time }
   const makers = stageMakers(shared)
   const supervisor = createSupervisor({ bus, messageCodec, chaos, makers, crash: faults.crash })
   await supervisor.startAll()
@@ -67,7 +67,7 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
     poisoned: poison.poisoned,
     corruption,
     forgetKeys,
-    witness,
+    observer,
     crashes: supervisor.crashes,
     /** Resolves when nothing is left to do and no stage is restarting. */
     idle: async (): Promise<void> => {

@@ -7,7 +7,7 @@ import { coordinatesOfHeaders } from '../../services/results/chunk-coordinates.t
 import type { TopicName } from '../../services/topology.ts'
 import type { Chaos } from './chaos.ts'
 
-/** A message that was broken on its way: nobody can read it, and only its headers name its rows. */
+/** A message corrupted in transit: only its headers, which name its rows, are readable. */
 export type Poisoned = {
   readonly topic: TopicName
   readonly value: Buffer
@@ -36,8 +36,8 @@ export type PoisonOptions = {
 }
 
 /**
- * Breaks messages when they are sent, so that whoever reads a topic again finds the same ones; of
- * some a whole copy arrives as well, before or after.
+ * Corrupts messages when they are sent, so that every read of a topic finds the same ones; of
+ * some an intact copy arrives as well, before or after.
  */
 export function createPoison ({ bus, codec, chaos, probability }: PoisonOptions): Poison {
   const poisoned: Poisoned[] = []

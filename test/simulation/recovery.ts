@@ -26,7 +26,7 @@ export type RecoveryOptions = Omit<LeaderOptions, 'onUnlock'> & {
 }
 
 const LEADER_POLL_MS = 100
-/** The lease of a crashed leader expires after so many polls: 5 s. */
+/** The lease of a crashed leader expires after this many polls: 5 s. */
 const POLLS_PER_LEASE = 50
 const POLLS_PER_CHECK = 20
 

@@ -22,7 +22,7 @@ export type Run = {
   readonly deaths: number
   /** Movements that operators had to restore. */
   readonly salvaged: number
-  /** What became of the requests: accepted, refused. */
+  /** The outcomes of the requests: accepted, refused. */
   readonly outcomes: readonly string[]
   /** Topics of which a message was broken. */
   readonly broken: readonly string[]
@@ -55,11 +55,11 @@ export function faultsOf (seed: number): Faults {
 export async function runSeed (
   environment: Environment, seed: number, faults: Faults = faultsOf(seed)
 ): Promise<Run> {
-  const run = await environment.run(seed, () => judged(environment, seed, faults))
+  const run = await environment.run(seed, () => verified(environment, seed, faults))
   return { ...run, trace: environment.trace() }
 }
 
-async function judged (
+async function verified (
   { connect, subscriber, losses }: Environment, seed: number, faults: Faults
 ): Promise<Omit<Run, 'trace'>> {
   const redis = connect('state', 'oracle')
@@ -84,7 +84,7 @@ function runOf (
     crashes: pipeline.crashes(),
     corrupted: pipeline.corruption.corrupted.length,
     lostKeys: pipeline.corruption.lostKeys.size,
-    calls: pipeline.witness.calls(),
+    calls: pipeline.observer.calls(),
     losses,
     deaths,
     salvaged: salvaged.length,

@@ -86,7 +86,7 @@ async function end (worker: ChildProcess): Promise<void> {
   await gone
 }
 
-/** What a failed run says, and how to see it again. */
+/** The message of a failed run, and how to reproduce it. */
 export function wordsOf ({ seed, breaches }: Run): string {
   const again = `npm run simulate -- --first ${seed} --seeds 1`
   return [`seed ${seed} violated an invariant:`, ...breaches.map(breach => `  ${breach}`),

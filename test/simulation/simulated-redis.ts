@@ -4,7 +4,7 @@ import type { Question } from './loop.ts'
 import { commandOf, type RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
 
-/** What ioredis makes of a call: arguments that are ready to be sent, a promise for the caller. */
+/** The command object of ioredis: arguments ready to be sent, a promise for the caller. */
 export type Command = {
   name: string
   readonly args: (string | Buffer)[]
@@ -15,29 +15,29 @@ export type Command = {
 }
 
 /** A command that waits for its turn. */
-export type Asked = Question & { readonly command: Command, readonly line: RedisLine }
+export type PendingCommand = Question & { readonly command: Command, readonly line: RedisLine }
 
-export type Asking = {
+export type ClientOptions = {
   readonly line: RedisLine
   readonly scripts: Scripts
-  /** Whose commands these are; they keep their order among themselves only. */
-  readonly asker: string
-  readonly ask: (asked: Asked) => void
+  /** The client of these commands; only commands of one client keep their order. */
+  readonly client: string
+  readonly ask: (pending: PendingCommand) => void
 }
 
 /** The product's Redis client, but that each command waits for its turn in the simulation. */
 export class SimulatedRedis extends Redis {
-  readonly #asking: Asking
+  readonly #options: ClientOptions
 
-  constructor (asking: Asking) {
+  constructor (options: ClientOptions) {
     super({ lazyConnect: true })
-    this.#asking = asking
+    this.#options = options
   }
 
   override sendCommand (command: unknown): Promise<unknown> {
-    const { ask, ...asked } = this.#asking
+    const { ask, ...pending } = this.#options
     const one = command as Command
-    if (asked.scripts.prepare(one)) ask({ ...asked, command: one })
+    if (pending.scripts.prepare(one)) ask({ ...pending, command: one })
     return one.promise
   }
 }
@@ -45,9 +45,9 @@ export class SimulatedRedis extends Redis {
 export type Scripts = {
   /** False when the command was refused at once, as Redis refuses a script it has not seen. */
   readonly prepare: (command: Command) => boolean
-  /** Has Redis know every script it is about to be asked for. */
+  /** Loads every script that later commands call. */
   readonly load: (line: RedisLine) => Promise<void>
-  /** A server without a past: what it is asked first it has never seen. */
+  /** A new server, which has seen no script. */
   readonly forget: () => void
   readonly publishes: (command: Command) => boolean
 }
@@ -112,13 +112,13 @@ export function createScripts (): Scripts {
 }
 
 /** Gives the caller its answer, or has the call fail; what has no order is put in one. */
-export function settle ({ command }: Asked, reply: Reply): void {
+export function settle ({ command }: PendingCommand, reply: Reply): void {
   if (reply instanceof Error) return command.reject(reply)
   command.resolve(UNORDERED.has(command.name) ? [...reply as Buffer[]].sort(Buffer.compare) : reply)
 }
 
-/** The connection has ended before the answer came, and nobody knows what was executed. */
-export function fail ({ command }: Asked): void {
+/** The connection has ended before the answer came, so what was executed is unknown. */
+export function fail ({ command }: PendingCommand): void {
   command.reject(new Error('Connection is closed.'))
 }
 

@@ -19,7 +19,7 @@ describe('the pipeline', () => {
     expect(sum(faultFree, 'crashes')).toBe(0)
   })
 
-  it('does the same once more for the same seed, whatever was before it', async () => {
+  it('does the same again for the same seed, whatever ran before it', async () => {
     const traces = ({ runs }: Runs) => runs.map(({ trace }) => trace)
     const [once, again] = await Promise.all([
       runSeeds({ first: 1, seeds: 24, workers: 1 }), runSeeds({ first: 9, seeds: 16, workers: 1 }),

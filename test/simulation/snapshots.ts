@@ -3,11 +3,11 @@ import { entryOf, pendingSeq } from '../../services/money/outbox.ts'
 import { commandOf, wordsOf, type RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
 
-/** All that a Redis holds, as a file of it would; `left` is the time to live in ms, or below 0. */
+/** The content of a Redis, as in a file of it; `left` is the time to live in ms, or below 0. */
 export type Snapshot =
   readonly { readonly key: Buffer, readonly left: number, readonly value: Buffer }[]
 
-/** All keys as a file would have them; a key that has just expired is none. */
+/** All keys as in a file, without keys that have just expired. */
 export async function takeSnapshot (line: RedisLine): Promise<Snapshot> {
   const keys = await keysLike(line, '*')
   const values = await exchange(line, keys.map(key => wordsOf('DUMP', key)))
@@ -17,7 +17,7 @@ export async function takeSnapshot (line: RedisLine): Promise<Snapshot> {
   })).filter(({ value }) => value !== null)
 }
 
-/** From now on the Redis holds what the file says, and nothing else. */
+/** Replaces the content of the Redis by that of the file. */
 export async function putSnapshot (line: RedisLine, snapshot: Snapshot): Promise<void> {
   await line.exchange([commandOf('FLUSHALL'), ...snapshot.map(({ key, left, value }) =>
     wordsOf('RESTORE', key, String(Math.max(left, 0)), value))])
@@ -36,7 +36,7 @@ async function keysLike (line: RedisLine, pattern: string): Promise<readonly Buf
   return [...keys as Buffer[]].sort(Buffer.compare)
 }
 
-/** Nothing is to be waited for where nothing is asked. */
+/** Without commands there is no reply to wait for. */
 async function exchange (
   line: RedisLine, commands: readonly Buffer[]
 ): Promise<readonly Reply[]> {

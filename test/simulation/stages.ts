@@ -9,7 +9,7 @@ import { normalizeStage, lookupStage } from './early-stages.ts'
 import { settleStage, verifyStage } from './late-stages.ts'
 import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
-import type { Witness } from './witness.ts'
+import type { Observer } from './observer.ts'
 
 /** What the stages of one simulated pipeline share. */
 export type Shared = {
@@ -20,7 +20,7 @@ export type Shared = {
   readonly messageCodec: MessageCodec
   readonly chaos: Chaos
   readonly faults: Faults
-  readonly witness: Witness
+  readonly observer: Observer
   /** How far the clock of stages that hold messages is ahead. */
   readonly time: { readonly aheadMs: number }
 }

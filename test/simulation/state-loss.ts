@@ -1,9 +1,9 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Chaos } from './chaos.ts'
-import { fatesOf, type Fate } from './fates.ts'
+import { completionsOf, type Completion } from './completions.ts'
 import { chanceOf, planLosses, type Loss, type LossKind } from './loss-plan.ts'
 import type { RedisLine } from './redis-line.ts'
-import type { Asked } from './simulated-redis.ts'
+import type { PendingCommand } from './simulated-redis.ts'
 import { putSnapshot, readOutboxes, takeSnapshot, type Snapshot } from './snapshots.ts'
 
 /**
@@ -11,25 +11,27 @@ import { putSnapshot, readOutboxes, takeSnapshot, type Snapshot } from './snapsh
  * environment executes the commands, and learns from here which of them are lost.
  */
 export type StateLosses = {
-  /** A run begins, of which nothing is lost unless it is planned. */
+  /** Starts a run without losses; `plan` adds them. */
   readonly begin: () => void
-  /** Plans so many losses from here on. */
+  /** Plans this many losses from here on. */
   readonly plan: (seed: number, number: number) => void
-  /** What is planned and has not come yet comes with the next commands. */
+  /** Moves pending losses to the next commands. */
   readonly hurry: () => void
-  /** To be called before each batch of commands; the loss that comes with it, if one does. */
+  /** Called before each batch of commands; returns the loss that comes with it, if any. */
   readonly next: () => Promise<Loss | undefined>
-  /** How many of so many commands are executed before the end. */
+  /** How many of these commands are executed before the loss. */
   readonly cut: (commands: number) => number
-  /** The Redis ends and is back. */
+  /** Restarts the Redis with this loss. */
   readonly strike: (loss: Loss) => Promise<void>
-  /** What becomes of the commands of a batch that was cut. */
-  readonly fatesOf: (asked: readonly Asked[], executed: number) => ReadonlyMap<Asked, Fate>
+  /** How the commands of a batch that was cut complete. */
+  readonly completionsOf: (
+    pending: readonly PendingCommand[], executed: number
+  ) => ReadonlyMap<PendingCommand, Completion>
   /** The id of the run that serves now. */
   readonly runId: () => string
   readonly isOver: () => boolean
   readonly kinds: readonly LossKind[]
-  /** Entries that no outbox has any more; they may or may not have come to the journal. */
+  /** Entries lost with an outbox; they may or may not have reached the journal. */
   readonly lost: readonly Journal[]
 }
 
@@ -41,7 +43,7 @@ type State = {
   kinds: readonly LossKind[]
   lost: readonly Journal[]
   readonly snapshots: Map<Loss, Snapshot>
-  /** For a loss that comes before its file is written. */
+  /** For a loss before its file is written. */
   oldest: Snapshot
 }
 
@@ -60,7 +62,7 @@ export function createStateLosses (line: RedisLine): StateLosses {
     next: () => next(state),
     cut: commands => state.chaos.below(commands + 1),
     strike: loss => strike(state, loss),
-    fatesOf: (asked, executed) => fatesOf(state.chaos, asked, executed),
+    completionsOf: (pending, executed) => completionsOf(state.chaos, pending, executed),
     runId: () => String(state.kinds.length).padStart(40, '0'),
     isOver: () => state.planned.length === 0,
     get kinds () { return state.kinds },

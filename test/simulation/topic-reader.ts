@@ -7,21 +7,21 @@ import type { MemoryBus } from '../support/memory-bus.ts'
 import { createMemoryReader } from '../support/memory-reader.ts'
 import type { Chaos } from './chaos.ts'
 
-const KAFKA_AWAY = 0.03
-const SNAPSHOTS_HARMED = 0.2
+const KAFKA_UNAVAILABLE = 0.03
+const SNAPSHOTS_DAMAGED = 0.2
 
-/** Reads topics of the bus; at times Kafka is away, or somebody has harmed the snapshots. */
+/** Reads topics of the bus; at times Kafka is unavailable, or the snapshots are damaged. */
 export function topicReader (
   bus: Pick<MemoryBus, 'messages'>, chaos: Chaos
 ): LeaderDeps['reader'] {
   const { read } = createMemoryReader(bus, async topic => {
     await turn()
-    if (chaos.happens(KAFKA_AWAY)) throw new InfrastructureError(`${topic} is not to be had`)
+    if (chaos.happens(KAFKA_UNAVAILABLE)) throw new InfrastructureError(`${topic} is unavailable`)
   })
   return {
     read: (topic, onMessages, limits) => {
-      const isHarmed = topic === topicName('wallet.snapshots') && chaos.happens(SNAPSHOTS_HARMED)
-      const isLeft = isHarmed ? harm(bus.messages(topic), chaos) : () => true
+      const isDamaged = topic === topicName('wallet.snapshots') && chaos.happens(SNAPSHOTS_DAMAGED)
+      const isLeft = isDamaged ? damage(bus.messages(topic), chaos) : () => true
       return read(topic, messages => onMessages(messages.filter(isLeft)), limits)
     },
   }
@@ -29,9 +29,9 @@ export function topicReader (
 
 /**
  * Of one tenant all snapshots are deleted but an old one, or that as well: what a writer to the
- * brokers can do by sending it once more until compaction takes the others.
+ * brokers can do by sending it again until compaction removes the others.
  */
-function harm (
+function damage (
   messages: readonly RawMessage[], chaos: Chaos
 ): (message: RawMessage) => boolean {
   if (messages.length === 0) return () => true

@@ -21,9 +21,9 @@ process.on('exit', () => { for (const server of [state, cache]) server.kill() })
 for (const end of ['disconnect', 'SIGTERM', 'SIGINT']) process.on(end, () => process.exit())
 
 const environment = await openEnvironment({ state: state.socket, cache: cache.socket })
-const tell = (answer: Answer) => process.send?.(answer)
+const report = (answer: Answer) => process.send?.(answer)
 
-/** A run that comes to no end, or fails in any other way, is a breach as well. */
+/** A run that does not end, or fails in any other way, is a breach as well. */
 async function runOne (seed: number, faultFree: boolean): Promise<Run> {
   try {
     return await runSeed(environment, seed, ...faultFree ? [NO_FAULTS] : [])
@@ -50,12 +50,12 @@ process.on('message', ({ first, count, faultFree = false }: Order) => {
   const work = async () => {
     for (let seed = first; seed < first + count; seed++) {
       const run = await runOne(seed, faultFree)
-      tell({ kind: 'run', run })
+      report({ kind: 'run', run })
       if (run.breaches.length > 0) break
     }
-    tell({ kind: 'done' })
+    report({ kind: 'done' })
   }
-  // What fails here ends the process, which says so.
+  // A failure here ends the process with an error.
   work().catch(error => { setImmediate(() => { throw error }) })
 })
-tell({ kind: 'done' })
+report({ kind: 'done' })

@@ -14,15 +14,15 @@ import type { Environment } from './environment.ts'
  * Observes for which job a provider is called and whether its money was reserved by then, and the
  * counters of a job each time some of its rows were counted.
  */
-export type Witness = {
+export type Observer = {
   /** The stage `verify`, each of whose checks knows the job it is for. */
   readonly watch: (stage: Stage<'verify'>) => Stage<'verify'>
-  /** To be called before the provider answers. */
+  /** Called before the provider answers. */
   readonly onCall: () => Promise<void>
   readonly calls: () => number
-  /** Jobs for which a provider was called and no reserve entry was to be found. */
+  /** Jobs for which a provider was called without a reserve entry. */
   readonly unreserved: ReadonlySet<string>
-  /** To be called with a job when some of its rows were counted. */
+  /** Called with a job when some of its rows were counted. */
   readonly onCounted: (job: Job) => void
   /** Jobs whose counters did not add up to their rows at some time. */
   readonly miscounted: ReadonlySet<string>
@@ -39,7 +39,7 @@ type Owner = { readonly tenant: string, readonly job: string }
 /**
  * An entry is in the outbox, in the journal it was shipped to, or known to be lost with the outbox.
  */
-export function createWitness ({ redis, bus, codec, losses }: Deps): Witness {
+export function createObserver ({ redis, bus, codec, losses }: Deps): Observer {
   const owners = new AsyncLocalStorage<Owner>()
   const reserved = new Set<string>()
   const unreserved = new Set<string>()
