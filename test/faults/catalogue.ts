@@ -3,7 +3,7 @@ import { broker } from './scenarios/broker.ts'
 import { cluster } from './scenarios/cluster.ts'
 import { disks } from './scenarios/disk.ts'
 import { failpoints } from './scenarios/failpoints.ts'
-import { kafkaWords } from './scenarios/kafka.ts'
+import { kafkaRequests } from './scenarios/kafka.ts'
 import { kills } from './scenarios/kills.ts'
 import { links } from './scenarios/links.ts'
 import { messages } from './scenarios/messages.ts'
@@ -14,5 +14,5 @@ import { stores } from './scenarios/stores.ts'
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...kills, ...processes, ...stores, ...disks, ...messages, ...outside,
-  ...broker, ...kafkaWords, ...links, ...cluster,
+  ...broker, ...kafkaRequests, ...links, ...cluster,
 ]

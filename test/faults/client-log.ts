@@ -45,13 +45,13 @@ const CAREFUL_FOR_MS = 240_000
 const MAX_PAUSE_MS = 5_000
 
 export type ClientLogOptions = {
-  /** Addresses of the interface, asked in turn, as by a balancer that knows nothing of them. */
+  /** Base URLs of the API, used round-robin, as by a load balancer without health checks. */
   readonly baseUrls: () => readonly string[]
   readonly apiKey: string
   readonly random: () => number
 }
 
-/** A client all of whose answers are noted. */
+/** A client that records all responses. */
 export function createClientLog (
   { baseUrls, apiKey, random }: ClientLogOptions
 ): ClientLog {

@@ -15,7 +15,7 @@ export async function countDead ({ env }: FaultStack): Promise<number> {
     const topics = STAGES.map(deadTopic)
       .filter(topic => there.has(topic))
     let count = 0
-    // One after another: with several brokers one look-up takes away what another knows.
+    // One after another: with several brokers one metadata lookup discards the result of another.
     for (const topic of topics) {
       for (const { high } of await admin.fetchTopicOffsets(topic)) count += Number(high)
     }

@@ -20,15 +20,15 @@ export type EnvironmentOptions = {
   readonly scale?: Readonly<Record<string, number>>
 }
 
-/** A stack and the services on it, all of them processes that may be harmed. */
+/** A stack and the services on it, all of them processes that a fault may kill. */
 export type Environment = {
   readonly stack: FaultStack
   readonly services: Services
   /** The folder with the services' logs, while they run. */
   readonly logDir: string
   /**
-   * The time until a service instance has finished something again after it was harmed, in ms since
-   * that moment; undefined when it has not within the time. `ingest` is judged by its answers.
+   * The time until a service instance has finished something again after a fault, in ms since
+   * that moment; undefined when it has not within the time. `ingest` is checked by its responses.
    */
   readonly untilWorking: (
     name: string, since: { readonly atMs: number, readonly withinMs: number },

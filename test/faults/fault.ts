@@ -22,7 +22,7 @@ export type Scene = {
   readonly seed: number
   /** False within `npm test`, where less of everything is enough. */
   readonly full: boolean
-  /** Tells the person who waits what is being done. */
+  /** Prints progress. */
   readonly say: (line: string) => void
 }
 
@@ -30,7 +30,7 @@ export type Scene = {
 export type Injected = {
   readonly injected: number
   readonly recoveryMs?: readonly number[]
-  /** Said in the table, beside what held. */
+  /** Printed in the table, beside what held. */
   readonly note?: string
   /** What the fault itself saw break, beyond what the oracle checks. */
   readonly breaches?: readonly string[]
@@ -43,13 +43,13 @@ export type Preparation = EnvironmentOptions & { readonly close?: () => Promise<
 export type Allowances = {
   /** Messages may become dead letters, and jobs may end `failed`. */
   readonly deadLetters?: boolean
-  /** The interface was away for so long that a careful client may have given up. */
+  /** The API was unavailable for so long that a careful client may have stopped retrying. */
   readonly unanswered?: boolean
   /** Services may end by themselves: what they need was made impossible. */
   readonly ends?: boolean
 }
 
-/** One way in which something goes wrong, and how to make it happen. */
+/** One kind of failure, and how to inject it. */
 export type Fault = {
   readonly name: string
   readonly kind: FaultKind
@@ -57,7 +57,7 @@ export type Fault = {
   readonly about: string
   /** Part of `npm test` too. */
   readonly quick: boolean
-  /** Each recovery must take at most so long; nothing is said when it is left out. */
+  /** The limit of each recovery; unlimited by default. */
   readonly recoverWithinMs?: number
   readonly load?: Partial<LoadPlan>
   /** Instances by stage of the services that faults share; 1 when left out. */
@@ -72,7 +72,7 @@ export type Fault = {
   readonly inject: (scene: Scene) => Promise<Injected>
 }
 
-/** What came of one fault. */
+/** The outcome of one fault. */
 export type Outcome = Injected & {
   readonly fault: Fault
   readonly seed: number

@@ -15,7 +15,7 @@ export type LoadPlan = {
   readonly webhookShare: number
   readonly manners: readonly Manner[]
   readonly freshShare: number
-  /** Jobs whose request is sent two times at once with one key. */
+  /** Jobs whose request is sent twice at once with one key. */
   readonly twiceShare: number
   /** How long a client waits with its next job. */
   readonly pauseMs: number
@@ -68,7 +68,7 @@ export type LoadOptions = {
   readonly receiver: Receiver
   readonly random: () => number
   readonly plan: LoadPlan
-  /** Numbers from here on are nobody else's. */
+  /** No other run uses serials from here on. */
   readonly firstSerial: number
 }
 
@@ -174,7 +174,7 @@ function createRequests ({ random, plan, receiver, firstSerial }: LoadOptions) {
 /** Addresses, a few of them none, and a few of them twice. */
 function emails (rows: number, from: number): readonly string[] {
   return Array.from({ length: rows }, (_, row) => {
-    if (row % 20 === 7) return `nobody at ${from + row}`
+    if (row % 20 === 7) return `invalid ${from + row}`
     const serial = row % 20 === 11 ? from + row - 1 : from + row
     return `person.${serial}@example${serial % 7}.com`
   })

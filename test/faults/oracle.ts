@@ -26,7 +26,7 @@ export type Verdict = { readonly held: readonly string[], readonly breaches: rea
 type Ended = ReadonlyMap<string, JobStatusResource>
 type Invariant = (deps: OracleDeps, jobs: Ended) => Promise<readonly string[]>
 
-/** Far beyond what it takes on a busy machine: what is not at its end by then never will be. */
+/** Far beyond the slowest job on a busy machine: a job open by then will never end. */
 const END_WITHIN_MS = 240_000
 
 /**
@@ -68,11 +68,11 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
     const made: string[] = []
     for await (const { id } of log.client.jobs()) made.push(id)
     const known = new Set(log.promised.map(({ id }) => id))
-    const strange = made.filter(id => !known.has(id))
-    // A client that gave up may have created a job without seeing its id.
+    const unknown = made.filter(id => !known.has(id))
+    // A client whose retries ended may have created a job without seeing its id.
     const allowed = allows.unanswered === true ? log.lost.length : 0
-    if (strange.length <= allowed) return log.doubles
-    return [...log.doubles, ...strange.map(id => `${id} exists and no client has its id`)]
+    if (unknown.length <= allowed) return log.doubles
+    return [...log.doubles, ...unknown.map(id => `${id} exists and no client has its id`)]
   },
   'every request is answered': async ({ log, allows }) =>
     allows.unanswered === true ? [] : log.lost,
@@ -85,7 +85,8 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
   },
   'no service ends by itself': async ({ ends, allows }) => {
     if (allows.ends === true) return []
-    return ends.filter(({ asked }) => !asked).map(({ name, how }) => `${name} ended: ${how}`)
+    return ends.filter(({ isExpected }) => !isExpected)
+      .map(({ name, how }) => `${name} ended: ${how}`)
   },
   'nothing is a dead letter': async ({ deadLetters, allows }) => {
     const found = allows.deadLetters === true ? 0 : await deadLetters()
@@ -94,7 +95,7 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
 }
 
 /** Judges what the clients and the stores saw, once everything had time to come to its end. */
-export async function judge (deps: OracleDeps): Promise<Verdict> {
+export async function verify (deps: OracleDeps): Promise<Verdict> {
   const jobs = await endsOf(deps.log)
   const held: string[] = []
   const breaches: string[] = []
@@ -159,10 +160,10 @@ async function checkWebhooks (
       await new Promise(resolve => setTimeout(resolve, 200))
     }
   })
-  const asked = new Set(wanted.map(({ id }) => id))
-  const strange = [...receiver.events.keys()].filter(id => !asked.has(id) && jobs.has(id))
+  const subscribed = new Set(wanted.map(({ id }) => id))
+  const unwanted = [...receiver.events.keys()].filter(id => !subscribed.has(id) && jobs.has(id))
   const strays = receiver.strays() > 0 ? [`${receiver.strays()} redirects were followed`] : []
-  return [...found, ...strange.map(id => `${id} asked for no event and had one`), ...strays]
+  return [...found, ...unwanted.map(id => `${id} got an event without a webhook_url`), ...strays]
 }
 
 const isLost = (row: Readonly<Record<string, string>>) =>

@@ -7,7 +7,7 @@ import { createClientLog } from './client-log.ts'
 import { countDead } from './dead-letters.ts'
 import type { Fault, Injected, Outcome, Scene } from './fault.ts'
 import { LIGHT, startLoad, USUAL } from './load.ts'
-import { judge } from './oracle.ts'
+import { verify } from './oracle.ts'
 import { startReceiver } from './receiver.ts'
 import { openStack, type FaultStack } from './stack.ts'
 import { openEnvironment, type Environment } from './environment.ts'
@@ -23,9 +23,9 @@ export type Runner = {
   readonly close: () => Promise<void>
 }
 
-/** Runs faults one after another on one stack, with fresh services where a fault left them ill. */
+/** Runs faults one after another on one stack, with new services after a breach. */
 export function createRunner (): Runner {
-  const house = createHouse()
+  const environments = createEnvironments()
   return {
     run: async (fault, options) => {
       const missing = await fault.missing?.()
@@ -33,23 +33,23 @@ export function createRunner (): Runner {
       const alone = fault.stack !== undefined || fault.prepare !== undefined
       try {
         const outcome = alone
-          ? await house.apart(fault, options)
-          : await runIn(await house.shared(fault.scale?.(options.full)), fault, options)
-        if (outcome.breaches.length > 0) await house.close()
+          ? await environments.apart(fault, options)
+          : await runIn(await environments.shared(fault.scale?.(options.full)), fault, options)
+        if (outcome.breaches.length > 0) await environments.close()
         return outcome
       } catch (error) {
-        await house.close().catch(() => {})
+        await environments.close().catch(() => {})
         const { stack: text = '', cause } = error as Error
         const failed = `could not be run: ${text}${cause === undefined ? '' : String(cause)}`
         return { ...skipped(fault, options, ''), breaches: [failed] }
       }
     },
-    close: house.close,
+    close: environments.close,
   }
 }
 
-/** The stack and the services that faults have in common, started when they are first needed. */
-function createHouse () {
+/** The stack and the services that faults share, started on first use. */
+function createEnvironments () {
   let stack: FaultStack | undefined
   let environment: Environment | undefined
   const closeEnvironment = async (signal?: 'SIGKILL') => {
@@ -114,7 +114,7 @@ async function runIn (
     const injected = await fault.inject(scene)
     await load.stop()
     const injectedMs = Date.now() - startedAt
-    const verdict = await judge({
+    const verdict = await verify({
       log,
       receiver,
       env,
@@ -123,7 +123,7 @@ async function runIn (
       ends: environment.services.ends().slice(endsBefore),
       deadLetters: async () => await countDead(environment.stack) - deadBefore,
     })
-    say(`done in ${injectedMs} ms, judged in ${Date.now() - startedAt - injectedMs} ms`)
+    say(`done in ${injectedMs} ms, verified in ${Date.now() - startedAt - injectedMs} ms`)
     const breaches = [...verdict.breaches, ...injectionBreaches(fault, injected, full)]
     if (breaches.length > 0) say(`logs of the services: ${copyOfLogs(environment)}`)
     return {
@@ -151,7 +151,7 @@ function copyOfLogs ({ logDir }: Environment): string {
   return folder
 }
 
-/** Times are judged where the machine does nothing else, so not within `npm test`. */
+/** Times are checked where the machine does nothing else, so not within `npm test`. */
 function injectionBreaches (fault: Fault, injected: Injected, full: boolean): readonly string[] {
   const recoverWithinMs = full ? fault.recoverWithinMs ?? Infinity : Infinity
   const late = (injected.recoveryMs ?? []).filter(ms => !(ms <= recoverWithinMs))

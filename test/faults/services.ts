@@ -15,7 +15,7 @@ export type End = {
   readonly how: string
   readonly atMs: number
   /** Stopped or killed by the suite rather than by itself. */
-  readonly asked: boolean
+  readonly isExpected: boolean
 }
 
 export type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
@@ -106,7 +106,7 @@ export function createServices (options: ServicesOptions) {
   }
 }
 
-/** Arms failpoints, and tells which have fired. */
+/** Arms failpoints, and reports which have fired. */
 function failpointsOf (find: (name: string) => Instance) {
   const firedOf = (name: string): readonly Fired[] => {
     try {
@@ -172,7 +172,7 @@ async function specOf (
 function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): Instance {
   const over = new AbortController()
   let child: Child | undefined
-  let asked = false
+  let isExpected = false
   const run = async () => {
     let delayMs = 0
     while (!over.signal.aborted) {
@@ -180,8 +180,10 @@ function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): In
       child = startChild(spec)
       const how = await child.exited
       child = undefined
-      ends.push({ name: spec.name, how, atMs: Date.now(), asked: asked || over.signal.aborted })
-      asked = false
+      ends.push({
+        name: spec.name, how, atMs: Date.now(), isExpected: isExpected || over.signal.aborted,
+      })
+      isExpected = false
       delayMs = nextDelayMs(delayMs, performance.now() - startedAt)
       await sleep(delayMs, undefined, { signal: over.signal }).catch(() => {})
     }
@@ -194,7 +196,7 @@ function keepRunning (spec: Awaited<ReturnType<typeof specOf>>, ends: End[]): In
     baseUrl: spec.baseUrl,
     failpoints: spec.failpoints,
     child: () => child,
-    expect: () => { asked = true },
+    expect: () => { isExpected = true },
     stop: async signal => {
       over.abort()
       child?.kill(signal ?? 'SIGCONT')

@@ -12,12 +12,12 @@ import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
 import { createPart, type Part } from './part.ts'
 
-/** Infrastructure of its own, so that whatever is done to it harms nobody else. */
+/** Infrastructure of its own, so that faults affect no other test. */
 export type FaultStack = {
   readonly addresses: Addresses
   /** Addresses and secrets under the names services read them by, around all proxies. */
   readonly env: Readonly<Record<string, string>>
-  /** As whom the services of each stage sign in; nothing where everybody is let in. */
+  /** Credentials of the services of each stage; undefined where the stores need none. */
   readonly envOf: EnvOfStages
   readonly dataDir: string
   /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */

@@ -28,11 +28,11 @@ export type Loss = {
 const WITHIN_MS = 60_000
 const WRITERS = { lookup: 0, settle: 0, ledger: 0 }
 
-async function until (what: string, look: () => Promise<boolean>): Promise<void> {
+async function until (what: string, isReached: () => Promise<boolean>): Promise<void> {
   for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt; await sleep(100)) {
-    if (await look().catch(() => false)) return
+    if (await isReached().catch(() => false)) return
   }
-  throw new Error(`in vain for ${WITHIN_MS} ms: ${what}`)
+  throw new Error(`timed out after ${WITHIN_MS} ms: ${what}`)
 }
 
 /** Takes a part down, removes its files, and starts it without them. */
@@ -92,7 +92,7 @@ const journal: Loss = {
       await remove(TOPICS[0] ?? '')
       // Its positions are those of the topic that is gone.
       const refused = await restore().then(() => '', (error: Error) => error.message)
-      if (!refused.includes('wallet.snapshots')) throw new Error(`beside snapshots: ${refused}`)
+      if (!refused.includes('wallet.snapshots')) throw new Error(`refused otherwise: ${refused}`)
       await remove(TOPICS[1] ?? '')
     } finally {
       await admin.disconnect()

@@ -4,7 +4,7 @@ import { openEnvironment, type Environment } from '../environment.ts'
 import { LOSSES, type Loss } from './losses.ts'
 import { createCustomer, ITEMS, type Customer, type Item, type State } from './state.ts'
 
-/** What came of one loss. `lost`: what is gone and was not announced, as before and after. */
+/** The outcome of one loss. `lost`: what is gone and was not announced, as before and after. */
 export type Drilled = {
   readonly loss: Loss
   readonly seconds: number
@@ -18,7 +18,7 @@ const WITHIN_MS = 120_000
 const SNAPSHOTS = { SNAPSHOT_EVERY_MS: '500', SNAPSHOT_BEHIND_MS: '1000' }
 const LEADER_POLL_MS = 500
 
-/** What each loss means, said before anything is destroyed. */
+/** What each loss means, printed before anything is destroyed. */
 export function announcement ({ store, destroyed, restoredBy, announced }: Loss): string {
   return `${store}: destroys ${destroyed}. Restored by ${restoredBy}. Lost for good: ${announced}.`
 }
@@ -52,16 +52,16 @@ async function drill (environment: Environment, customer: Customer, loss: Loss):
   await loss.lose(environment, customer.tenant)
   const after = await restored(customer, before, loss)
   const work = await customer.work()
-  const { lost, ...judged } = judge(loss, before, after)
+  const { lost, ...evaluated } = evaluate(loss, before, after)
   return {
     loss,
     seconds: Math.round((performance.now() - startedMs) / 1_000),
-    ...judged,
+    ...evaluated,
     lost: [...lost, ...work === '"completed"' ? [] : [`a new job: ${work}`]],
   }
 }
 
-/** The state once two looks in a row are the same: copies come a moment later. */
+/** The state once two polls in a row are equal: copies arrive a moment later. */
 async function settled (customer: Customer): Promise<State> {
   for (let last = await customer.observe(); ;) {
     await sleep(LEADER_POLL_MS)
@@ -73,16 +73,17 @@ async function settled (customer: Customer): Promise<State> {
 
 /** The state once nothing that is not announced differs, or after two minutes. */
 async function restored (customer: Customer, before: State, loss: Loss): Promise<State> {
-  const giveUpAt = performance.now() + WITHIN_MS
+  const deadline = performance.now() + WITHIN_MS
   for (;;) {
     const after = await customer.observe()
-    if (judge(loss, before, after).lost.length === 0 || performance.now() > giveUpAt) return after
+    if (evaluate(loss, before, after).lost.length === 0) return after
+    if (performance.now() > deadline) return after
     await sleep(LEADER_POLL_MS)
   }
 }
 
 /** What was kept, and what was lost with and without being announced. */
-export function judge (
+export function evaluate (
   { gone }: Pick<Loss, 'gone'>, before: State, after: State
 ): Pick<Drilled, 'kept' | 'announced' | 'lost'> {
   const kept = ITEMS.filter(item => before[item] === after[item])

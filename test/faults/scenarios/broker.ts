@@ -117,7 +117,7 @@ const FROZEN_MS = 6_000
 const frozen: Fault = {
   name: 'broker-frozen',
   kind: 'broker',
-  about: `the broker stands still for ${FROZEN_MS / 1_000} s, again and again (SIGSTOP)`,
+  about: `the broker is suspended for ${FROZEN_MS / 1_000} s, again and again (SIGSTOP)`,
   quick: false,
   recoverWithinMs: RECOVER_BROKER_MS,
   inject: async ({ environment, load, full, say }) => {

@@ -7,7 +7,7 @@ import { openStack, type FaultStack } from '../stack.ts'
 const BROKERS = 3
 const RECOVER_WITHIN_MS = 20_000
 const SETTLED_WITHIN_MS = 90_000
-/** For so long the cluster works with one broker less. */
+/** How long the cluster works with one broker less. */
 const LOST_FOR_MS = 4_000
 
 async function openCluster (): Promise<FaultStack> {
@@ -36,7 +36,7 @@ async function partitionsOf (admin: Admin): Promise<readonly Partition[]> {
 const adminOf = ({ environment: { stack } }: Scene, work: (admin: Admin) => Promise<void>) =>
   withAdmin({ brokers: (stack.env['KAFKA_BROKERS'] ?? '').split(',') }, work)
 
-/** Waits until every partition has a leader and so many copies in step. */
+/** Waits until every partition has a leader and this many in-sync replicas. */
 async function untilInSync (admin: Admin, copies: number): Promise<void> {
   const giveUpAt = Date.now() + SETTLED_WITHIN_MS
   for (;;) {

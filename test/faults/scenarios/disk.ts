@@ -23,7 +23,7 @@ async function missing (): Promise<string | undefined> {
 
 const PIECE = Buffer.alloc(1_048_576)
 
-/** Takes all the room there is. */
+/** Fills the disk. */
 function fill (file: string): void {
   const ballast = openSync(file, 'w')
   try {
@@ -39,7 +39,7 @@ function fill (file: string): void {
   }
 }
 
-/** A disk without room for a while; a program that ended of it is started again. */
+/** A disk that is full for a while; a program that ends because of it is restarted. */
 async function fillDisk ({ environment, load, log, say }: Scene, name: string): Promise<number> {
   await load.untilEnded(2)
   const part = environment.stack.part(name)

@@ -15,7 +15,7 @@ const QUICK: readonly Failpoint[] = [
 
 /** More at a time would be another fault: a machine that is too small. */
 const LANES = { full: 3, quick: 9 }
-/** Far beyond what it takes on a busy machine. */
+/** Far beyond the slowest case on a busy machine. */
 const REACHED_WITHIN_MS = 240_000
 
 /** Within `npm test` these are another process's, so that none waits for the one before. */
@@ -24,11 +24,11 @@ const QUICK_SCALE = { settle: 2 }
 
 /** Which process passes it. */
 function instanceOf (point: Failpoint, number = 1): string {
-  const [room = ''] = point.split('.')
+  const [folder = ''] = point.split('.')
   const owners: Readonly<Record<string, string>> = {
     submit: 'ingest', finish: 'settle', sweep: 'ledger',
   }
-  return `${owners[room] ?? room}-${number}`
+  return `${owners[folder] ?? folder}-${number}`
 }
 
 type Hit =
@@ -61,7 +61,7 @@ async function hit (
   return { kind: 'hit', recoveryMs }
 }
 
-/** Entries of the workspace are shipped by nobody else. */
+/** No other process ships entries of the workspace. */
 async function provokeSweep ({ environment, orgId }: Scene): Promise<void> {
   await withWorkspace(environment.stack.env, async parts => {
     await topUp(parts, { org: orgId, mode: 'live', usd: '1' })
@@ -85,7 +85,7 @@ async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<read
       }
       const name = nameOf(point)
       busy.add(name)
-      // A process that is to die once more need not be back at work for that.
+      // A process that is to be killed again need not work again before that.
       const measured = scene.full || !left.some(other => nameOf(other) === name)
       hits.push(await hit(scene, point, { name, measured }))
       busy.delete(name)

@@ -7,7 +7,7 @@ import type { Fault, Scene } from '../fault.ts'
 type Round = {
   readonly api: KafkaApi
   readonly what: What
-  /** Stages that say such words when they start; all that join groups when left out. */
+  /** Stages that send such requests when they start; default: all that join groups. */
   readonly of?: readonly StageName[]
 }
 
@@ -15,7 +15,7 @@ const GO_ON_WITHIN_MS = 90_000
 /** Larger than the answer to a fetch that brings nothing. */
 const FETCHED_BYTES = 2_000
 
-/** Every kind of word between a client and a broker, hurt in the way that is worst for it. */
+/** Every kind of request between a client and a broker, with the fault that is worst for it. */
 const ROUNDS: readonly Round[] = [
   { api: 'Produce', what: 'lose answer' },
   { api: 'Produce', what: 'lose request' },
@@ -44,12 +44,12 @@ const JOINING: readonly StageName[] = [
   'normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger',
 ]
 
-type Hurt = (scene: Scene, proxy: KafkaProxy, round: Round) => Promise<boolean>
+type Disturb = (scene: Scene, proxy: KafkaProxy, round: Round) => Promise<boolean>
 
 /** A scenario of rounds, with all services behind one frame-aware proxy. */
-function unheard (
-  { name, about, rounds, hurt }: Pick<Fault, 'name' | 'about'> & {
-    readonly rounds: readonly Round[], readonly hurt: Hurt,
+function lossyKafka (
+  { name, about, rounds, disturb }: Pick<Fault, 'name' | 'about'> & {
+    readonly rounds: readonly Round[], readonly disturb: Disturb,
   }
 ): Fault {
   let proxy: KafkaProxy | undefined
@@ -68,13 +68,13 @@ function unheard (
       const recoveryMs: number[] = []
       const breaches: string[] = []
       for (const round of rounds) {
-        const said = `${round.what} ${round.api}`
-        if (!await hurt(scene, proxy, round)) breaches.push(`nothing happened: ${said}`)
-        const hurtMs = Date.now()
-        const endMs = await scene.load.nextEnd(hurtMs, GO_ON_WITHIN_MS)
-        if (endMs === undefined) breaches.push(`no job ended any more: ${said}`)
-        recoveryMs.push((endMs ?? Infinity) - hurtMs)
-        scene.say(`${said}: a new job ended after ${recoveryMs.at(-1)} ms`)
+        const label = `${round.what} ${round.api}`
+        if (!await disturb(scene, proxy, round)) breaches.push(`nothing happened: ${label}`)
+        const disturbedMs = Date.now()
+        const endMs = await scene.load.nextEnd(disturbedMs, GO_ON_WITHIN_MS)
+        if (endMs === undefined) breaches.push(`no job ended any more: ${label}`)
+        recoveryMs.push((endMs ?? Infinity) - disturbedMs)
+        scene.say(`${label}: a new job ended after ${recoveryMs.at(-1)} ms`)
       }
       const counts = Object.entries(proxy.injected())
       const injected = counts.reduce((sum, [, count]) => sum + count, 0)
@@ -92,8 +92,8 @@ async function within (done: Promise<void>, ms: number): Promise<boolean> {
   return await Promise.race([done.then(() => true), promise])
 }
 
-/** Three of the next twenty or so requests of the kind, of whichever service. */
-const ofAnybody: Hurt = async ({ random }, proxy, { api, what }) => {
+/** Three of the next twenty or so requests of the kind, of any service. */
+const ofAnyService: Disturb = async ({ random }, proxy, { api, what }) => {
   const faults = [1, 2, 3].map(() => proxy.inject({
     api,
     what,
@@ -105,8 +105,8 @@ const ofAnybody: Hurt = async ({ random }, proxy, { api, what }) => {
   return happened || faults.some(({ count }) => count() > 0)
 }
 
-/** The first and a later one of the words that a service needs to come back after it was killed. */
-const ofOneThatStarts: Hurt = async (
+/** The first and a later one of the requests that a service sends when it recovers from a kill. */
+const ofStartingService: Disturb = async (
   { environment, random }, proxy, { api, what, of = JOINING }
 ) => {
   const stage = of[Math.floor(random() * of.length)] ?? 'normalize'
@@ -118,18 +118,18 @@ const ofOneThatStarts: Hurt = async (
   return happened
 }
 
-/** Words between services and Kafka that are lost, under the whole service. */
-export const kafkaWords: readonly Fault[] = [
-  unheard({
-    name: 'kafka-unheard',
+/** Requests and responses between services and Kafka that are lost, under the whole service. */
+export const kafkaRequests: readonly Fault[] = [
+  lossyKafka({
+    name: 'kafka-lost',
     about: 'answers and requests of sends, fetches, commits and heartbeats are lost or cut off',
     rounds: ROUNDS,
-    hurt: ofAnybody,
+    disturb: ofAnyService,
   }),
-  unheard({
-    name: 'kafka-unheard-joins',
+  lossyKafka({
+    name: 'kafka-lost-joins',
     about: 'services are killed, and the first answers are lost that they need to come back',
     rounds: JOINS,
-    hurt: ofOneThatStarts,
+    disturb: ofStartingService,
   }),
 ]

@@ -15,7 +15,7 @@ export async function recoveryOf (
     return await environment.untilWorking(name, { atMs, withinMs }) ?? Infinity
   }
   // Keys whose requests ended with the process are its own until they expire, and all clients may
-  // wait for one: somebody new asks.
+  // wait for one: a new group reads.
   const asking = log.post(load.request(1))
   const accepted = await log.nextAccepted(atMs, withinMs)
   await asking

@@ -5,7 +5,7 @@ import { startToxiproxy, type ToxicLink } from '../../support/toxiproxy.ts'
 import type { Preparation } from '../fault.ts'
 import type { FaultStack } from '../stack.ts'
 
-/** The parts of the stack between which and the services a link can be hurt. */
+/** The parts of the stack whose links to the services can be disturbed. */
 export const LINKED = ['kafka', 'redis-state', 'redis-cache', 'clickhouse', 'registry'] as const
 export type Linked = typeof LINKED[number]
 
@@ -22,7 +22,7 @@ const URLS: readonly (readonly [Exclude<Linked, 'kafka'>, keyof Addresses])[] = 
 export async function openLinks ({ addresses }: FaultStack, seed: number): Promise<Links> {
   const toxiproxy = await startToxiproxy({ seed, say: console.log })
   const kafkaPort = await freePort()
-  // Brokers tell clients where to connect; the frame-aware proxy tells them the link instead.
+  // Brokers advertise their addresses; the frame-aware proxy replaces them with the link.
   const frames = await startKafkaProxy({
     brokers: addresses.KAFKA_BROKERS.split(','), namePort: () => kafkaPort,
   })
@@ -36,7 +36,7 @@ export async function openLinks ({ addresses }: FaultStack, seed: number): Promi
     const link = await toxiproxy.link(part, url.host)
     opened.set(part, link)
     url.port = String(link.port)
-    // A URL gets a slash at its end that clients may put paths behind.
+    // A URL ends with a slash, so that clients can append paths.
     links[key] = url.pathname === '/' ? url.href.replace(/\/$/, '') : url.href
   }
   return {

@@ -3,23 +3,23 @@ import type { Toxic, ToxicLink } from '../../support/toxiproxy.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { LINKED, openLinks, type Linked, type Links } from './links-between.ts'
 
-/** What is done to one link for a while; resolves to what heals it. */
-type Hurt = (link: ToxicLink) => Promise<() => Promise<void>>
+/** Disturbs one link; resolves to the function that restores it. */
+type Disturb = (link: ToxicLink) => Promise<() => Promise<void>>
 
 type Plan = {
   readonly name: string
   readonly about: string
   readonly parts: readonly Linked[]
   readonly forMs: number
-  readonly hurt: Hurt
-  /** What is done while the link is hurt. */
+  readonly disturb: Disturb
+  /** What is done while the link is disturbed. */
   readonly meanwhile?: (scene: Scene, part: Linked) => Promise<void>
 }
 
 const GO_ON_WITHIN_MS = 90_000
 
-/** Hurts one link after another, and lets work go on after each. */
-function hurtLinks ({ name, about, parts, forMs, hurt, meanwhile }: Plan): Fault {
+/** Disturbs one link after another, and waits for work to continue after each. */
+function disturbLinks ({ name, about, parts, forMs, disturb, meanwhile }: Plan): Fault {
   let links: Links | undefined
   return {
     name,
@@ -37,7 +37,7 @@ function hurtLinks ({ name, about, parts, forMs, hurt, meanwhile }: Plan): Fault
         await scene.load.untilEnded(2)
         const link = links?.of(part)
         if (link === undefined) throw new Error('the links are not open')
-        const heal = await hurt(link)
+        const heal = await disturb(link)
         await meanwhile?.(scene, part)
         await sleep(forMs * (0.75 + scene.random() / 2))
         await heal()
@@ -60,17 +60,17 @@ async function workGoesOn (
   return recoveryMs
 }
 
-const toxic = (...toxics: readonly Toxic[]): Hurt => async link => {
+const toxic = (...toxics: readonly Toxic[]): Disturb => async link => {
   const heals = await Promise.all(toxics.map(link.add))
   return async () => { await Promise.all(heals.map(heal => heal())) }
 }
 
-const cut: Hurt = async link => {
+const cut: Disturb = async link => {
   await link.cut()
   return link.join
 }
 
-/** Only a starting service asks the registry. */
+/** Only a starting service calls the registry. */
 const restartOne = async ({ environment }: Scene, part: Linked): Promise<void> => {
   if (part === 'registry') environment.services.kill('normalize-1', 'SIGKILL')
 }
@@ -82,52 +82,52 @@ const silence = { type: 'timeout', attributes: { timeout: 0 } } as const
 
 /** Links that are slow, narrow, silent, cut or reset. */
 export const links: readonly Fault[] = [
-  hurtLinks({
+  disturbLinks({
     name: 'links-late',
     about: 'every answer of Kafka, both Redis, ClickHouse and the registry comes 2 s later',
     parts: LINKED,
     forMs: 10_000,
-    hurt: toxic({ stream: 'downstream', ...latency }),
+    disturb: toxic({ stream: 'downstream', ...latency }),
     meanwhile: restartOne,
   }),
-  hurtLinks({
+  disturbLinks({
     name: 'links-narrow',
     about: '1 kB a second in both directions to each part of the stack',
     parts: LINKED,
     forMs: 10_000,
-    hurt: toxic({ stream: 'downstream', ...bandwidth }, { stream: 'upstream', ...bandwidth }),
+    disturb: toxic({ stream: 'downstream', ...bandwidth }, { stream: 'upstream', ...bandwidth }),
     meanwhile: restartOne,
   }),
-  hurtLinks({
+  disturbLinks({
     name: 'links-silent',
     about: 'connections stay, and nothing passes them in either direction',
     parts: LINKED,
     forMs: 12_000,
-    hurt: toxic({ stream: 'downstream', ...silence }, { stream: 'upstream', ...silence }),
+    disturb: toxic({ stream: 'downstream', ...silence }, { stream: 'upstream', ...silence }),
     meanwhile: restartOne,
   }),
-  hurtLinks({
+  disturbLinks({
     name: 'links-cut',
     about: 'connections to each part end, and new ones are refused for 5 s',
     parts: LINKED,
     forMs: 5_000,
-    hurt: cut,
+    disturb: cut,
     meanwhile: restartOne,
   }),
-  hurtLinks({
+  disturbLinks({
     name: 'links-reset',
-    about: 'both Redis and the registry do what they are asked, and connections are reset ' +
+    about: 'both Redis and the registry execute requests, and connections are reset ' +
       'instead of answers',
     parts: ['redis-state', 'redis-cache', 'registry'],
     forMs: 4_000,
-    hurt: toxic({ stream: 'downstream', ...reset }),
+    disturb: toxic({ stream: 'downstream', ...reset }),
     meanwhile: restartOne,
   }),
-  hurtLinks({
-    name: 'clickhouse-unheard',
+  disturbLinks({
+    name: 'clickhouse-reset',
     about: 'ClickHouse stores what it is sent, and connections are reset instead of answers',
     parts: ['clickhouse', 'clickhouse', 'clickhouse'],
     forMs: 4_000,
-    hurt: toxic({ stream: 'downstream', ...reset }),
+    disturb: toxic({ stream: 'downstream', ...reset }),
   }),
 ]

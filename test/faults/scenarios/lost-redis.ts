@@ -19,12 +19,12 @@ const filesOf = ({ environment }: Scene) => `${environment.stack.dataDir}/redis-
 
 /** Asks the state Redis again and again, past an outage, until the answer is what is waited for. */
 async function untilRedis<T> (
-  { environment }: Scene, look: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
+  { environment }: Scene, read: (redis: ReturnType<typeof connectRedis>) => Promise<T | undefined>
 ): Promise<T | undefined> {
   const redis = connectRedis(environment.stack.env['REDIS_STATE_URL'] ?? '')
   try {
     for (const giveUpAt = Date.now() + WITHIN_MS; Date.now() < giveUpAt;) {
-      const found = await look(redis).catch(() => undefined)
+      const found = await read(redis).catch(() => undefined)
       if (found !== undefined) return found
       await sleep(LEADER_POLL_MS)
     }
@@ -70,11 +70,11 @@ async function restart (scene: Scene, change: (files: string) => void): Promise<
   await part.up()
 }
 
-/** Loses what `harm` takes from Redis; returns the time until money is written again. */
-async function lose (scene: Scene, harm: () => Promise<void>): Promise<number> {
+/** Loses what `damage` takes from Redis; returns the time until money is written again. */
+async function lose (scene: Scene, damage: () => Promise<void>): Promise<number> {
   const { load, log, say } = scene
   const atMs = Date.now()
-  await harm()
+  await damage()
   const moving = movedAgain(scene)
   // Those who were asking when Redis was lost wait for an answer until their time is over.
   const [{ letInMs, movedMs }] = await Promise.all([moving, log.post(load.request(20))])
@@ -101,10 +101,10 @@ const topUp = (scene: Scene) => withWorkspace(scene.environment.stack.env, ({ wa
   wallet.topUp(tenantOfScene(scene),
     { id: `topup:${scene.seed}`, amountMicros: 5_000, reason: 'lost with Redis' }))
 
-/** Tops up once more; a breach when the first time is not known any more. */
+/** Repeats a top-up; a breach when the first one is forgotten. */
 async function topUpAgain (scene: Scene): Promise<readonly string[]> {
   const { kind } = await topUp(scene)
-  return kind === 'known' ? [] : [`a top-up that was posted was ${kind} once more`]
+  return kind === 'known' ? [] : [`a top-up that was posted was ${kind} again`]
 }
 
 const emptied = (files: string): void => {

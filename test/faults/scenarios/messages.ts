@@ -190,12 +190,12 @@ async function unread (scene: Scene, groupId: string, topic: string) {
   })
 }
 
-/** Puts the group behind what it has not read, and spoiled copies of that behind it. */
+/** Moves the group past its unread messages, and appends spoiled copies of them. */
 async function spoilNewest (
   scene: Scene, { topic, stage }: { readonly topic: string, readonly stage: string }
 ): Promise<number> {
   const group = subscriptionsOf(stage as 'verify').find(({ topics }) => topics.includes(topic))
-  if (group === undefined) throw new Error(`nobody reads ${topic}`)
+  if (group === undefined) throw new Error(`no group reads ${topic}`)
   const giveUpAt = Date.now() + 20_000
   while ((await unread(scene, group.group, topic)).length === 0) {
     if (Date.now() > giveUpAt) return 0

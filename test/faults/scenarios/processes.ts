@@ -7,7 +7,7 @@ import { rolling, scaleOf, untilEnd } from './rolling.ts'
 /** Stages on the engine that every job of the usual load passes. */
 const WORKERS = ['normalize', 'lookup', 'verify', 'settle', 'deliver', 'ledger']
 
-/** Whoever takes over needs the session of the one that stands still to end first. */
+/** A process takes over only after the session of the suspended one has ended. */
 const STOPPED_MS = 20_000
 
 const frozenOf = (full: boolean) => full ? WORKERS : ['settle']

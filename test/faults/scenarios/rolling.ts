@@ -3,18 +3,18 @@ import { createDemo } from '../../../services/workspace/demo.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { createClientLog, type ClientLog } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
-import { judge } from '../oracle.ts'
+import { verify } from '../oracle.ts'
 
 /** What is restarted under which jobs; the usual load's small ones run all the time. */
 const FULL = { stages: STAGES, jobs: 10, rows: 20_000, atOnce: 1 }
-/** Its services are restarted beside each other, their instances in turn. */
+/** Services are restarted in parallel, the instances of each one in turn. */
 const QUICK = { stages: ['ingest', 'lookup', 'settle'], jobs: 2, rows: 2_000, atOnce: 3 }
 
 const READY_WITHIN_MS = 60_000
-/** Times are judged where the machine does nothing else. */
+/** Times are checked where the machine does nothing else. */
 const ENDS_WITHIN_MS = { full: 30_000, quick: 240_000 }
 
-/** So many instances of each of these stages. */
+/** The number of instances of each of these stages. */
 export const scaleOf = (stages: readonly string[], count: number) =>
   Object.fromEntries(stages.map(stage => [stage, count]))
 
@@ -69,9 +69,9 @@ async function untilReady ({ environment: { services } }: Scene, name: string): 
   return false
 }
 
-/** What the oracle says of the big jobs; ends and dead letters it sees with the small ones. */
+/** The verdict on the big jobs; ends and dead letters are verified with the small ones. */
 async function breachesOf ({ environment, receiver }: Scene, { orgId, log }: Bulk) {
-  const { breaches } = await judge({
+  const { breaches } = await verify({
     log,
     receiver,
     orgId,

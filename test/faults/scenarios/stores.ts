@@ -122,7 +122,7 @@ async function slow (part: Part, forMs: number): Promise<number> {
 const slowed = (name: string): Fault => ({
   name: `${name}-slow`,
   kind: 'store',
-  about: `${name} stands still for nine tenths of the time, 20 s long`,
+  about: `${name} is suspended for nine tenths of the time, for 20 s`,
   quick: false,
   inject: async ({ environment, load }) => {
     await load.untilEnded(2)

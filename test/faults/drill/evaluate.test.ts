@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { LOSSES } from './losses.ts'
-import { announcement, drillTable, judge } from './run.ts'
+import { announcement, drillTable, evaluate } from './run.ts'
 import { ITEMS, type Item, type State } from './state.ts'
 
 const stateWith = (changed: Partial<Record<Item, string>> = {}): State =>
@@ -9,12 +9,12 @@ const stateWith = (changed: Partial<Record<Item, string>> = {}): State =>
 it('a drill distinguishes unexpected from announced losses', () => {
   const gone: readonly Item[] = ['audit']
   const after = stateWith({ audit: 'gone', balance: 'less' })
-  const judged = judge({ gone }, stateWith(), after)
-  expect(judged.announced).toEqual(['audit'])
-  expect(judged.lost).toEqual(['balance: there before, less after'])
-  expect(judged.kept).toEqual(ITEMS.filter(item => item !== 'audit' && item !== 'balance'))
+  const evaluated = evaluate({ gone }, stateWith(), after)
+  expect(evaluated.announced).toEqual(['audit'])
+  expect(evaluated.lost).toEqual(['balance: there before, less after'])
+  expect(evaluated.kept).toEqual(ITEMS.filter(item => item !== 'audit' && item !== 'balance'))
   const [loss] = LOSSES
-  expect(drillTable([{ loss: loss!, seconds: 7, ...judged }]).split('\n').slice(1)).toEqual([
+  expect(drillTable([{ loss: loss!, seconds: 7, ...evaluated }]).split('\n').slice(1)).toEqual([
     'journal  7        6 of 8  audit              1 LOST',
     'journal lost balance: there before, less after',
   ])
