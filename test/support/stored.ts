@@ -11,16 +11,16 @@ export function rowsAnswer (rows: readonly object[]) {
   }
 }
 
-type Asked = { readonly query: string, readonly query_params: Readonly<Record<string, unknown>> }
+type Query = { readonly query: string, readonly query_params: Readonly<Record<string, unknown>> }
 
 /**
- * ClickHouse that answers queries as given, one after another, and keeps what is inserted and
- * asked.
+ * ClickHouse that answers queries as given, one after another, and records inserts and
+ * queries.
  */
 export function createClickhouseDouble (...answers: readonly (readonly object[])[]) {
   const inserted: Record<string, unknown>[] = []
   const tokens: unknown[] = []
-  const asked: Asked[] = []
+  const queries: Query[] = []
   const clickhouse = {
     insert: async ({ values, clickhouse_settings: settings }: {
       readonly values: readonly Record<string, unknown>[]
@@ -29,9 +29,9 @@ export function createClickhouseDouble (...answers: readonly (readonly object[])
       inserted.push(...values)
       tokens.push(settings['insert_deduplication_token'])
     },
-    query: async (query: Asked) => rowsAnswer(answers[asked.push(query) - 1] ?? []),
+    query: async (query: Query) => rowsAnswer(answers[queries.push(query) - 1] ?? []),
   }
-  return { clickhouse: clickhouse as unknown as ClickHouseClient, inserted, tokens, asked }
+  return { clickhouse: clickhouse as unknown as ClickHouseClient, inserted, tokens, queries }
 }
 
 /** Attempts as they are stored, signed by the keys for tests, as ClickHouse gives them back. */

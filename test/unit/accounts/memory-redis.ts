@@ -40,7 +40,7 @@ export function memoryRedis () {
     sadd: async (key: string, ...members: string[]) => add(key, ...members),
     scard: async (key: string) => sets.get(key)?.size ?? 0,
     smembers: async (key: string) => [...sets.get(key) ?? []],
-    // The scripts that change a record and that read one, told apart by the number of their keys.
+    // The number of keys distinguishes the scripts that change a record from those that read one.
     call: async (...args: readonly unknown[]) => {
       const [, , keys, ...given] = args.map(String)
       if (keys === '4') {
@@ -56,7 +56,7 @@ export function memoryRedis () {
   return { redis: commands as unknown as Redis, calls, hashes, sets, texts }
 }
 
-/** What the script does that changes a record. */
+/** The effect of the script that changes a record. */
 function createChange (
   hashes: Map<string, Record<string, string>>, texts: ReadonlyMap<string, string>,
   add: (key: string, member: string) => void

@@ -38,15 +38,15 @@ describe('a partner', () => {
     expect(stored).not.toContain(key.toString('base64url'))
   })
 
-  it('keeps its name for ever, even when revoked', async () => {
+  it('keeps its name forever, even when revoked', async () => {
     const { partners } = opened()
     await partners.create(acme)
     expect(await partners.revoke('acme')).toBe(true)
     expect(await partners.find('acme')).toMatchObject({ revokedAtMs: 1_000 })
     expect(await partners.create({ ...acme, orgId: 'org_2' })).toBeUndefined()
     expect(await partners.find('acme')).toMatchObject({ orgId: 'org_1' })
-    expect(await partners.revoke('nobody')).toBe(false)
-    expect(await partners.keysOf('nobody')).toBeUndefined()
+    expect(await partners.revoke('unknown')).toBe(false)
+    expect(await partners.keysOf('unknown')).toBeUndefined()
   })
 
   it('can not be given the key of another one', async () => {
@@ -70,7 +70,7 @@ describe('a rotated key of a partner', () => {
     return { ...all, old, fresh }
   }
 
-  it('is used beside its successor, and before it, until its grace ends', async () => {
+  it('is used along with its successor, and before it, until its grace ends', async () => {
     const { partners, clock, old, fresh } = await rotated(500)
     expect(await partners.keysOf('acme')).toEqual([old, fresh])
     expect((await partners.find('acme'))?.keys.map(({ id, expiresAtMs }) => [id, expiresAtMs]))
@@ -93,7 +93,7 @@ describe('a rotated key of a partner', () => {
     const { partners } = await rotated(500)
     const again = await partners.rotate('acme', 900)
     expect(again?.keys.map(({ expiresAtMs }) => expiresAtMs)).toEqual([1_500, 1_900, 0])
-    expect(await partners.rotate('nobody', 0)).toBeUndefined()
+    expect(await partners.rotate('unknown', 0)).toBeUndefined()
   })
 
   it('is rewrapped with the ring, like its successor', async () => {
@@ -109,7 +109,7 @@ describe('a rotated key of a partner', () => {
     for (const { bytes, binding, replace } of wrapped) {
       expect(await replace(next.rewrap(bytes, binding)!)).toBe(true)
     }
-    // What was replaced meanwhile is left alone.
+    // A value that was replaced meanwhile is unchanged.
     expect(await wrapped[0]?.replace(Buffer.alloc(1))).toBe(false)
     const now = () => 1_000
     expect(await createPartners({ redis, ring: next, now }).keysOf('acme')).toEqual([old, fresh])

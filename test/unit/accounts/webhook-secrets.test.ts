@@ -37,7 +37,7 @@ describe('the webhook secret of an organization', () => {
     await expect(secrets.show('org_2')).rejects.toThrow()
   })
 
-  it('stays active for a day beside its successor', async () => {
+  it('stays active for a day along with its successor', async () => {
     const old = await secrets.show('org_1')
     const fresh = await secrets.rotate('org_1')
     expect(fresh).not.toBe(old)
@@ -47,7 +47,7 @@ describe('the webhook secret of an organization', () => {
     expect(await secrets.active('org_1')).toEqual([fresh])
   })
 
-  it('that was damaged does not stay beside its successor', async () => {
+  it('that was damaged does not stay active along with its successor', async () => {
     await secrets.show('org_1')
     const stored = memory.hashes.get('org:org_1') ?? {}
     const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')

@@ -120,8 +120,8 @@ describe('the cache of records', () => {
   })
 
   it('sends no command without tokens', async () => {
-    const asked = async () => { throw new Error('asked') }
-    const cache = createRecordCache({ find: asked, keep: asked, claim: asked, release: asked },
+    const fail = async () => { throw new Error('unexpected call') }
+    const cache = createRecordCache({ find: fail, keep: fail, claim: fail, release: fail },
       { onFault: (error) => { throw error } })
     const none = Buffer.alloc(0)
     expect(await cache.find(scope, none)).toEqual([])

@@ -9,14 +9,15 @@ const order = { service: 'phone-validation', inputs: ['+12127365000'] }
 
 /** A service with these responses in order, the last one repeatedly; records its requests. */
 function serving (...answers: readonly (object | string | Error)[]) {
-  const asked: { readonly line: string, readonly headers: Headers, readonly body: unknown }[] = []
+  type Received = { readonly line: string, readonly headers: Headers, readonly body: unknown }
+  const requests: Received[] = []
   const client = createClient({
     baseUrl: 'http://there',
     apiKey: 'k',
     pause: async () => {},
     fetch: async (url, init) => {
-      const answer = answers[asked.length] ?? answers.at(-1)
-      asked.push({
+      const answer = answers[requests.length] ?? answers.at(-1)
+      requests.push({
         line: `${init?.method} ${String(url).slice('http://there'.length)}`,
         headers: new Headers(init?.headers),
         body: init?.body === undefined ? undefined : JSON.parse(String(init.body)),
@@ -25,7 +26,7 @@ function serving (...answers: readonly (object | string | Error)[]) {
       return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer))
     },
   })
-  return { client, asked, lines: () => asked.map(({ line }) => line) }
+  return { client, requests, lines: () => requests.map(({ line }) => line) }
 }
 
 async function all<T> (items: AsyncIterable<T>): Promise<T[]> {
@@ -36,20 +37,20 @@ async function all<T> (items: AsyncIterable<T>): Promise<T[]> {
 
 describe('a job of the API client', () => {
   it('is sent with a new idempotency key, the same one after a lost response', async () => {
-    const { client, asked } = serving(new TypeError('lost'), { id: job })
+    const { client, requests } = serving(new TypeError('lost'), { id: job })
     expect(await client.createJob(order)).toEqual({ id: job })
-    const keys = asked.map(({ headers }) => headers.get('idempotency-key'))
+    const keys = requests.map(({ headers }) => headers.get('idempotency-key'))
     expect(keys[0]).toMatch(UUID_V4)
     expect(keys).toEqual([keys[0], keys[0]])
-    expect(asked[1]).toMatchObject({ line: 'POST /jobs', body: order })
+    expect(requests[1]).toMatchObject({ line: 'POST /jobs', body: order })
     await client.createJob(order)
-    expect(asked[2]?.headers.get('idempotency-key')).not.toBe(keys[0])
+    expect(requests[2]?.headers.get('idempotency-key')).not.toBe(keys[0])
   })
 
   it('is sent with a given idempotency key', async () => {
-    const { client, asked } = serving({})
+    const { client, requests } = serving({})
     await client.createJob(order, 'mine')
-    expect(asked[0]?.headers.get('idempotency-key')).toBe('mine')
+    expect(requests[0]?.headers.get('idempotency-key')).toBe('mine')
   })
 
   it('is polled until it has ended', async () => {
@@ -78,7 +79,7 @@ describe('a job of the API client', () => {
 
 describe('every other method of the API client', () => {
   it('calls its endpoint', async () => {
-    const { client, lines, asked } = serving({ data: [1] })
+    const { client, lines, requests } = serving({ data: [1] })
     await client.job(job)
     await client.jobsPage({ limit: 5, status: 'failed' })
     await client.cancel(job)
@@ -92,8 +93,8 @@ describe('every other method of the API client', () => {
       'POST /quotes', 'GET /balance', 'GET /services', `GET /jobs/${job}/deliveries`,
       `POST /jobs/${job}/deliveries/evt_1/resend`,
     ])
-    expect(asked[3]?.body).toEqual(order)
-    expect(asked[2]?.headers.has('content-type')).toBe(false)
+    expect(requests[3]?.body).toEqual(order)
+    expect(requests[2]?.headers.has('content-type')).toBe(false)
   })
 
   it('uses the given fetch', async () => {
@@ -193,13 +194,13 @@ describe('a query string of the API client', () => {
 
 describe('a result file of the API client', () => {
   it('is requested as zstd only where fetch can decode it', () => {
-    const asked = { headers: { 'accept-encoding': 'zstd, gzip' } }
+    const expected = { headers: { 'accept-encoding': 'zstd, gzip' } }
     for (const version of ['7.29.1', '7.30.0', '8.0.0']) {
-      expect(compressionHeaders(version)).toEqual(asked)
+      expect(compressionHeaders(version)).toEqual(expected)
     }
     for (const version of ['6.21.3', '7.9.0', '', undefined]) {
       expect(compressionHeaders(version)).toEqual({})
     }
-    expect(compressionHeaders(process.versions['undici'])).toEqual(asked)
+    expect(compressionHeaders(process.versions['undici'])).toEqual(expected)
   })
 })

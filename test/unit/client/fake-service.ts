@@ -29,7 +29,7 @@ type Body = FakeJob['body']
 export function createFakeService (initial: FakeOptions = {}) {
   let options = initial
   const jobs: FakeJob[] = []
-  const asked: string[] = []
+  const requests: string[] = []
   const times = new Map<Moment, number>()
   const moment: Moments = name => {
     const count = (times.get(name) ?? 0) + 1
@@ -41,7 +41,7 @@ export function createFakeService (initial: FakeOptions = {}) {
   /** For the error `Ctrl-C` of a moment: calls `onCtrlC` and never responds. */
   const fetch = (onCtrlC = () => {}): typeof globalThis.fetch => async (url, init) => {
     const line = `${init?.method} ${String(url).replace(/^http:..[a-z]+(.api.v1)?/, '')}`
-    asked.push(line)
+    requests.push(line)
     const key = new Headers(init?.headers).get('idempotency-key') ?? ''
     const body = init?.body === undefined ? {} : JSON.parse(String(init.body))
     try {
@@ -61,13 +61,13 @@ export function createFakeService (initial: FakeOptions = {}) {
     options = next
     times.clear()
   }
-  return { client, fetch, jobs, asked, change }
+  return { client, fetch, jobs, requests, change }
 }
 
-type Asked = { readonly line: string, readonly key: string, readonly body: Body }
+type ReceivedRequest = { readonly line: string, readonly key: string, readonly body: Body }
 type Inside = { readonly jobs: FakeJob[], readonly options: FakeOptions, readonly moment: Moments }
 
-function answerTo ({ line, key, body }: Asked, inside: Inside): object {
+function answerTo ({ line, key, body }: ReceivedRequest, inside: Inside): object {
   const { jobs, options, moment } = inside
   if (line === 'POST /jobs') return post(key, body, inside)
   if (line === 'POST /quotes') {

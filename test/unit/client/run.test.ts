@@ -54,7 +54,7 @@ describe('a submit run', () => {
     expect(store.state().jobs.map(({ firstRow, rows }) => [firstRow, rows]))
       .toEqual([[0, 1], [1, 1], [2, 1]])
     expect(new Set(store.state().jobs.map(one => one.idempotencyKey)).size).toBe(3)
-    expect(service.asked).toEqual(['GET /services'])
+    expect(service.requests).toEqual(['GET /services'])
   })
 
   it('repeats requests only for jobs that may have been created', async () => {

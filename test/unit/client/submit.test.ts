@@ -136,9 +136,9 @@ describe('an interrupted submit run', () => {
       throw new Killed()
     }
     await expect(run(service, {}, { rename }).done).rejects.toThrow(Killed)
-    const before = service.asked.length
+    const before = service.requests.length
     expect(await run(service).done).toMatchObject({ rows: 10, byStatus: { valid: 10 } })
-    expect(service.asked.length).toBe(before)
+    expect(service.requests.length).toBe(before)
     expect(existsSync(stateFile)).toBe(false)
   })
 
@@ -180,9 +180,9 @@ describe('an interrupted submit run', () => {
       .toThrow('--service was phone-validation and is email-validation; --country was not given ' +
         'and is DE. To resume, run the original command on the original file; or start over with ' +
         '--restart')
-    const stranger = createFakeService()
+    const otherService = createFakeService()
     const account = { baseUrl: 'http://there', key: 'other' }
-    await expect(run(stranger, { account }).done).rejects
+    await expect(run(otherService, { account }).done).rejects
       .toThrow('this key cannot read its job job_1')
     writeFileSync(input, 'phone\n1\n')
     await expect(run(service).done).rejects

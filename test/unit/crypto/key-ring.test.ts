@@ -14,7 +14,7 @@ describe('a key ring', () => {
     const ring = createKeyRing({ KEY_RING: { a: first, b: second }, KEY_ACTIVE: 'b' })
     const unwrapped = ring.unwrap(wrapped, ['j1'])
     expect(unwrapped).toEqual(dataKey)
-    // Whoever remembers it holds nothing more than it.
+    // A reference to it keeps nothing else in memory.
     expect(unwrapped.buffer.byteLength).toBe(32)
     expect(ring.activeKid).toBe('b')
     expect(ring.wrap(dataKey, ['j1']).toString('utf8', 1, 2)).toBe('b')

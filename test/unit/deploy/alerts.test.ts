@@ -26,7 +26,7 @@ describe('alerts', () => {
     }
   })
 
-  it('are tried twice each: to fire, and to stay quiet', () => {
+  it('are tested twice each: to fire, and not to fire', () => {
     expect(triedAlerts()).toEqual(new Map(names.map(name => [name, 2])))
   })
 

@@ -70,7 +70,7 @@ function onlyAdds (statement: string): boolean {
 describe('settings of topics', () => {
   const topic = { name: 't', partitions: 1, keepHours: 168, compact: false }
 
-  it('keep messages for the hours of the topology, or for ever', () => {
+  it('keep messages for the hours of the topology, or forever', () => {
     expect(settingsOf(topic, undefined)).toEqual([
       { name: 'cleanup.policy', value: 'delete' }, { name: 'retention.ms', value: '604800000' },
     ])
@@ -90,7 +90,7 @@ describe('settings of topics', () => {
 
 describe('rules of access', () => {
   it('are created before what is beyond them is removed', async () => {
-    const [done, told]: [string[], string[]] = [[], []]
+    const [done, output]: [string[], string[]] = [[], []]
     const acl = { principal: 'User:verify', host: '*', operation: 4, permissionType: 3 }
     const admin = {
       createAcls: async ({ acl: rules }: { acl: unknown[] }) => {
@@ -105,17 +105,18 @@ describe('rules of access', () => {
         done.push(`removed ${filters.map(({ resourceName }) => resourceName).join()}`)
       },
     } as unknown as Admin
-    await alignAccess(admin, line => told.push(line))
+    await alignAccess(admin, line => output.push(line))
     expect(done).toEqual([`created ${stageRules().length}`, 'removed wallet.journal'])
-    expect(told).toEqual([`access: ${stageRules().length} rules of stages hold, 1 others removed`])
+    expect(output)
+      .toEqual([`access: ${stageRules().length} rules of stages hold, 1 others removed`])
   })
 
   it('are said to be none where the brokers have no authorizer', async () => {
-    const told: string[] = []
+    const output: string[] = []
     const createAcls = () =>
       Promise.reject(Object.assign(new Error('disabled'), { type: 'SECURITY_DISABLED' }))
-    await alignAccess({ createAcls } as unknown as Admin, line => told.push(line))
-    expect(told).toEqual([
+    await alignAccess({ createAcls } as unknown as Admin, line => output.push(line))
+    expect(output).toEqual([
       'access: the brokers have no authorizer and let everybody do everything',
     ])
   })

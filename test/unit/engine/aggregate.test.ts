@@ -4,7 +4,7 @@ import { createAggregate } from '../../../services/engine/aggregate.ts'
 
 type Message = { readonly unit: string, readonly index: number, readonly size: number }
 
-const gatherOf = () => createAggregate<Message>({
+const createTestAggregate = () => createAggregate<Message>({
   unitOf: ({ unit }) => unit, indexOf: ({ index }) => index, sizeOf: ({ size }) => size,
 })
 
@@ -22,10 +22,10 @@ const streams = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLeng
 describe('an aggregate', () => {
   it('completes each unit exactly once, sorted, in any order and with duplicates', () => {
     fc.assert(fc.property(streams, stream => {
-      const gather = gatherOf()
+      const aggregate = createTestAggregate()
       const complete = new Map<string, readonly number[]>()
       for (const message of stream) {
-        const unit = gather.add(message)
+        const unit = aggregate.add(message)
         if (complete.has(message.unit)) continue
         if (unit !== undefined) complete.set(message.unit, unit.messages.map(({ index }) => index))
       }
@@ -39,38 +39,38 @@ describe('an aggregate', () => {
 
   it('has all messages as members, so that none is held forever', () => {
     fc.assert(fc.property(streams, stream => {
-      const gather = gatherOf()
-      for (const message of stream) gather.add(message)
-      for (const message of stream) expect(gather.membersOf(message)).toContain(message)
+      const aggregate = createTestAggregate()
+      for (const message of stream) aggregate.add(message)
+      for (const message of stream) expect(aggregate.membersOf(message)).toContain(message)
       const last = stream.at(-1) as Message
       const ofUnit = stream.filter(({ unit }) => unit === last.unit)
-      expect(new Set(gather.add(last)?.members)).toEqual(new Set(ofUnit))
+      expect(new Set(aggregate.add(last)?.members)).toEqual(new Set(ofUnit))
     }))
   })
 
   it('keeps a complete unit until it is removed, and the first message of an index', () => {
-    const gather = gatherOf()
+    const aggregate = createTestAggregate()
     const [a, again, b] = [0, 0, 1].map(index => ({ unit: 'u', index, size: 2 })) as
       [Message, Message, Message]
-    expect(gather.add(a)).toBeUndefined()
-    expect(gather.add(again)).toBeUndefined()
-    const unit = gather.add(b)
+    expect(aggregate.add(a)).toBeUndefined()
+    expect(aggregate.add(again)).toBeUndefined()
+    const unit = aggregate.add(b)
     expect(unit?.messages[0]).toBe(a)
     expect(unit?.members).toHaveLength(3)
-    expect(gather.add(b)).toEqual(unit)
-    gather.remove(b)
-    expect(gather.add(b)).toBeUndefined()
+    expect(aggregate.add(b)).toEqual(unit)
+    aggregate.remove(b)
+    expect(aggregate.add(b)).toBeUndefined()
   })
 
   it('drops all units on clear', () => {
-    const gather = gatherOf()
-    gather.add({ unit: 'u', index: 0, size: 2 })
-    gather.clear()
-    expect(gather.add({ unit: 'u', index: 1, size: 2 })).toBeUndefined()
+    const aggregate = createTestAggregate()
+    aggregate.add({ unit: 'u', index: 0, size: 2 })
+    aggregate.clear()
+    expect(aggregate.add({ unit: 'u', index: 1, size: 2 })).toBeUndefined()
   })
 
   it('rejects an index outside its unit', () => {
-    expect(() => gatherOf().add({ unit: 'u', index: 2, size: 2 })).toThrow(RangeError)
-    expect(() => gatherOf().add({ unit: 'u', index: -1, size: 2 })).toThrow(RangeError)
+    expect(() => createTestAggregate().add({ unit: 'u', index: 2, size: 2 })).toThrow(RangeError)
+    expect(() => createTestAggregate().add({ unit: 'u', index: -1, size: 2 })).toThrow(RangeError)
   })
 })

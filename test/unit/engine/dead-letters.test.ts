@@ -57,15 +57,15 @@ describe('dead letters', () => {
       { ...rawMessage(3), headers: { own: large.toString() } },
     ]
     await letters.send([raws.map(raw => ({ ...letter, raw }))])
-    const told = written.toSorted((one, other) =>
+    const sorted = written.toSorted((one, other) =>
       Number(one.headers.dead_offset) - Number(other.headers.dead_offset))
-    expect(told.map(({ key, value }) => [key, value === null])).toEqual([
+    expect(sorted.map(({ key, value }) => [key, value === null])).toEqual([
       ['key0', false], ['key1', true], ['rows.submitted.small:0:2', true], ['key3', true],
     ])
-    expect(told.map(({ headers }) => headers.dead_value))
+    expect(sorted.map(({ headers }) => headers.dead_value))
       .toEqual([undefined, ...new Array(3).fill('left out, too large')])
-    expect(told.map(({ headers }) => headers.dead_reason)).toEqual(new Array(4).fill('no way'))
-    expect([told[1]?.headers.tenant, told[3]?.headers.own]).toEqual(['t', undefined])
+    expect(sorted.map(({ headers }) => headers.dead_reason)).toEqual(new Array(4).fill('no way'))
+    expect([sorted[1]?.headers.tenant, sorted[3]?.headers.own]).toEqual(['t', undefined])
   })
 
   it('of one decision count once, and each of them is sent', async () => {

@@ -70,7 +70,7 @@ export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
   }
 }
 
-/** A bus that notes every effect and breaks on demand. */
+/** A bus that records every effect and fails on demand. */
 function notingBus () {
   const effects: string[] = []
   const letters: OutgoingMessage[] = []
@@ -98,11 +98,11 @@ export type Given = {
   readonly signal?: AbortSignal
   readonly commit?: () => Promise<void>
   readonly partition?: number
-  /** What has come whenever the stage asks for more. */
+  /** Messages that have arrived when the stage fetches more. */
   readonly later?: readonly (readonly RawMessage[])[]
 }
 
-/** A stage under the engine, on a bus that notes every effect and breaks on demand. */
+/** A stage under the engine, on a bus that records every effect and fails on demand. */
 export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> = {}) {
   const { bus, effects, letters, faults, consumed } = notingBus()
   const metrics = createMetrics()
@@ -113,7 +113,7 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
     log: createLog('test', { level: 'silent' }),
     subscriptions: [subscription],
     clock: { now: () => 5_000 },
-    // Only when a test asks for it, or a failure would be one of a test that runs later.
+    // Only on request: otherwise a failure would appear in a later test.
     flushHeldMs: 0,
     sleep: async (_, signal) => { signal?.throwIfAborted() },
     ...more,

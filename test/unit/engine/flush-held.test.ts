@@ -9,24 +9,24 @@ afterEach(() => { vi.useRealTimers() })
 /** A stage that holds all it gets until `release` is allowed to give it. */
 function holding (more: Parameters<typeof decisionFor>[2] = {}) {
   const held: Read[] = []
-  const asked: object[] = []
+  const calls: object[] = []
   const state = { isFree: false, fault: undefined as Error | undefined }
   const stage = echoStage({
     decide: async messages => { held.push(...messages); return [] },
-    flushHeld: async place => {
-      asked.push(place)
+    flushHeld: async source => {
+      calls.push(source)
       if (state.fault !== undefined) throw state.fault
       if (!state.isFree) return []
       return held.splice(0).map(message => decisionFor([message], textOf(message), more))
     },
     forget: () => { held.length = 0 },
   })
-  return { stage, state, asked }
+  return { stage, state, calls }
 }
 
 describe('held messages that need no further message', () => {
   it('are flushed and committed without new messages', async () => {
-    const { stage, state, asked } = holding()
+    const { stage, state, calls } = holding()
     const bench = await benchOf(stage)
     await bench.deliver([rawMessage(0), rawMessage(1)])
     await bench.running.flushHeld()
@@ -34,16 +34,16 @@ describe('held messages that need no further message', () => {
     state.isFree = true
     await bench.running.flushHeld()
     expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
-    expect(asked).toContainEqual({ topic: 'rows.submitted.small', partition: 0 })
+    expect(calls).toContainEqual({ topic: 'rows.submitted.small', partition: 0 })
   })
 
   it('are flushed periodically until the stage stops', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    const { stage, state, asked } = holding()
+    const { stage, state, calls } = holding()
     const bench = await benchOf(stage, { flushHeldMs: 10 })
     await bench.deliver([rawMessage(0)])
     await vi.advanceTimersByTimeAsync(20)
-    expect([asked.length, bench.effects]).toEqual([2, []])
+    expect([calls.length, bench.effects]).toEqual([2, []])
     state.isFree = true
     await vi.advanceTimersByTimeAsync(10)
     await eventually(() => expect(bench.effects).toContain('commit 1'))
@@ -88,10 +88,10 @@ describe('held messages that need no further message', () => {
 
   it('of one partition do not wait for those of another', async () => {
     const gate = Promise.withResolvers<void>()
-    const asked: number[] = []
+    const calls: number[] = []
     const bench = await benchOf(echoStage({
       flushHeld: async ({ partition }) => {
-        asked.push(partition)
+        calls.push(partition)
         if (partition === 0) await gate.promise
         return []
       },
@@ -101,15 +101,15 @@ describe('held messages that need no further message', () => {
     const blocked = bench.running.flushHeld()
     await new Promise(setImmediate)
     await bench.running.flushHeld()
-    expect(asked).toEqual([0, 1, 1])
+    expect(calls).toEqual([0, 1, 1])
     gate.resolve()
     await blocked
     await bench.running.flushHeld()
-    expect(asked.toSorted()).toEqual([0, 0, 1, 1, 1])
+    expect(calls.toSorted()).toEqual([0, 0, 1, 1, 1])
   })
 
   it('of an old generation are left alone', async () => {
-    const { stage, state, asked } = holding()
+    const { stage, state, calls } = holding()
     const bench = await benchOf(stage)
     const life = new AbortController()
     await bench.deliver([rawMessage(0)], { signal: life.signal })
@@ -118,7 +118,7 @@ describe('held messages that need no further message', () => {
     await bench.running.flushHeld()
     bench.assigned()
     await bench.running.flushHeld()
-    expect([asked, bench.effects]).toEqual([[], []])
+    expect([calls, bench.effects]).toEqual([[], []])
   })
 })
 
@@ -141,19 +141,19 @@ describe('every', () => {
   it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const gate = Promise.withResolvers<void>()
-    const runs = { begun: 0, ended: 0 }
+    const runs = { started: 0, ended: 0 }
     const repeated = every(1, async () => {
-      runs.begun += 1
+      runs.started += 1
       await gate.promise
       runs.ended += 1
     })
-    const never = every(0, async () => { runs.begun += 100 })
+    const never = every(0, async () => { runs.started += 100 })
     vi.advanceTimersByTime(3)
     const stopping = Promise.all([repeated.stop(), never.stop()])
     vi.advanceTimersByTime(3)
     gate.resolve()
     await stopping
-    expect(runs).toEqual({ begun: 3, ended: 3 })
+    expect(runs).toEqual({ started: 3, ended: 3 })
   })
 
   it('stops even if an action never ends', async () => {

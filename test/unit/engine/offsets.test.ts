@@ -4,7 +4,7 @@ import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { createOffsets } from '../../../services/engine/offsets.ts'
 import { rawMessage } from './engine-bench.ts'
 
-const place = { topic: 'rows.submitted.small', partition: 0 }
+const source = { topic: 'rows.submitted.small', partition: 0 }
 
 describe('offsets', () => {
   it('commit up to the lowest pending message, in any order of completion', () => {
@@ -17,7 +17,7 @@ describe('offsets', () => {
       for (const offset of finished) offsets.complete(messages[offset] as RawMessage)
       const held = messages.findIndex((_, offset) => !finished.includes(offset))
       const expected = BigInt(held === -1 ? size : held)
-      expect(offsets.committable(place)).toBe(expected === 0n ? undefined : expected)
+      expect(offsets.committable(source)).toBe(expected === 0n ? undefined : expected)
       expect(offsets.countPending()).toBe(size - finished.length)
     }))
   })
@@ -26,9 +26,9 @@ describe('offsets', () => {
     const offsets = createOffsets()
     offsets.add([rawMessage(5)])
     offsets.complete(rawMessage(5))
-    expect(offsets.committable(place)).toBe(6n)
-    offsets.committed(place, 6n)
-    expect(offsets.committable(place)).toBeUndefined()
+    expect(offsets.committable(source)).toBe(6n)
+    offsets.committed(source, 6n)
+    expect(offsets.committable(source)).toBeUndefined()
   })
 
   it('stop below a redelivered message', () => {
@@ -36,17 +36,17 @@ describe('offsets', () => {
     offsets.add([rawMessage(5), rawMessage(6), rawMessage(7)])
     offsets.complete(rawMessage(5))
     offsets.complete(rawMessage(7))
-    offsets.rewind(place, 6n)
-    expect(offsets.committable(place)).toBe(6n)
+    offsets.rewind(source, 6n)
+    expect(offsets.committable(source)).toBe(6n)
     offsets.add([rawMessage(6)])
     offsets.complete(rawMessage(6))
-    expect(offsets.committable(place)).toBe(7n)
+    expect(offsets.committable(source)).toBe(7n)
   })
 
   it('of partitions are independent, and unknown partitions have none', () => {
     const offsets = createOffsets()
     offsets.add([rawMessage(0)])
-    expect(offsets.committable({ ...place, partition: 1 })).toBeUndefined()
+    expect(offsets.committable({ ...source, partition: 1 })).toBeUndefined()
     offsets.complete({ ...rawMessage(0), partition: 1 })
     expect(offsets.countPending()).toBe(1)
   })

@@ -8,12 +8,12 @@ afterEach(() => { vi.useRealTimers() })
 
 const never = new AbortController().signal
 
-/** A gate of `verify` on as much of Redis as it uses. */
+/** A pause gate of `verify` on the part of Redis that it uses. */
 function scene ({ isAway = false } = {}) {
   const state = { paused: false, isAway }
-  const told: string[] = []
+  const logged: string[] = []
   const metrics = createMetrics()
-  const tell = (...[first, second]: unknown[]) => { told.push(String(second ?? first)) }
+  const record = (...[first, second]: unknown[]) => { logged.push(String(second ?? first)) }
   const gate = startPauseGate('verify', {
     redis: {
       hexists: async (key: string, field: string) => {
@@ -21,19 +21,19 @@ function scene ({ isAway = false } = {}) {
         return Number(key === 'ops:paused' && field === 'verify' && state.paused)
       },
     } as Parameters<typeof startPauseGate>[1]['redis'],
-    log: { info: tell, warn: tell } as unknown as Parameters<typeof startPauseGate>[1]['log'],
+    log: { info: record, warn: record } as unknown as Parameters<typeof startPauseGate>[1]['log'],
     metrics,
   })
   const metric = async () =>
     /^stage_paused\{stage="verify"\} (\d)$/m.exec(await metrics.text())?.[1]
-  return { state, told, gate, metric }
+  return { state, logged, gate, metric }
 }
 
 describe('the pause gate of a stage', () => {
   it('follows a pause and its end within two seconds, and logs both', async () => {
-    const { state, told, gate, metric } = scene()
+    const { state, logged, gate, metric } = scene()
     await vi.advanceTimersByTimeAsync(0)
-    expect([gate.isOpen(), await metric(), told]).toEqual([true, '0', []])
+    expect([gate.isOpen(), await metric(), logged]).toEqual([true, '0', []])
     state.paused = true
     await vi.advanceTimersByTimeAsync(2_000)
     expect([gate.isOpen(), await metric()]).toEqual([false, '1'])
@@ -44,7 +44,7 @@ describe('the pause gate of a stage', () => {
     state.paused = false
     await vi.advanceTimersByTimeAsync(2_000)
     expect([opened, gate.isOpen(), await metric()]).toEqual([['a', 'b'], true, '0'])
-    expect(told).toEqual(['stage paused', 'stage resumed'])
+    expect(logged).toEqual(['stage paused', 'stage resumed'])
     await gate.stop()
   })
 
@@ -59,14 +59,14 @@ describe('the pause gate of a stage', () => {
   })
 
   it.each([true, false])('keeps its last state (%s) while Redis is unavailable', async paused => {
-    const { state, told, gate } = scene()
+    const { state, logged, gate } = scene()
     state.paused = paused
     await vi.advanceTimersByTimeAsync(2_000)
     state.isAway = true
     state.paused = !paused
     await vi.advanceTimersByTimeAsync(60_000)
     expect(gate.isOpen()).toBe(!paused)
-    expect(told.filter(line => line.includes('failed to read'))).toHaveLength(1)
+    expect(logged.filter(line => line.includes('failed to read'))).toHaveLength(1)
     state.isAway = false
     await vi.advanceTimersByTimeAsync(2_000)
     expect(gate.isOpen()).toBe(paused)

@@ -2,27 +2,27 @@ import { describe, expect, it } from 'vitest'
 import { FatalError } from '../../../services/platform/errors.ts'
 import { benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf } from './engine-bench.ts'
 
-/** A stage that cannot decide messages of this text, and what it was asked. */
+/** A stage that cannot decide messages of this text, and its calls. */
 function poisonedBy (text: string) {
-  const asked: string[] = []
+  const decided: string[] = []
   const stage = echoStage({
     decide: async messages => {
-      asked.push(messages.map(textOf).join(' '))
+      decided.push(messages.map(textOf).join(' '))
       if (messages.some(message => textOf(message) === text)) throw new Error('cannot be decided')
       return messages.map(message => decisionFor([message], textOf(message)))
     },
     whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
   })
-  return { asked, stage }
+  return { decided, stage }
 }
 
 describe('a message whose decision fails', () => {
   it('is tried three times, then alone three times, then a dead letter', async () => {
-    const { asked, stage } = poisonedBy('m1')
+    const { decided, stage } = poisonedBy('m1')
     const bench = await benchOf(stage)
     const outcome = await bench.deliver([rawMessage(0), rawMessage(1), rawMessage(2)])
     expect(outcome).toEqual({ kind: 'done' })
-    expect(asked).toEqual(['m0 m1 m2', 'm0 m1 m2', 'm0 m1 m2', 'm0', 'm1', 'm1', 'm1', 'm2'])
+    expect(decided).toEqual(['m0 m1 m2', 'm0 m1 m2', 'm0 m1 m2', 'm0', 'm1', 'm1', 'm1', 'm2'])
     expect(bench.effects).toEqual([
       'rows.normalized m0', 'rows.normalized rows of t', 'normalize.dead m1', 'rows.normalized m2',
       'commit 3',

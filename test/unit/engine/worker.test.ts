@@ -90,7 +90,7 @@ describe('a worker', () => {
   })
 })
 
-/** A gate that is closed until it is let open. */
+/** A gate that is closed until the test opens it. */
 function closedGate () {
   const { promise, resolve } = Promise.withResolvers<void>()
   let isOpen = false
@@ -163,11 +163,11 @@ describe('a worker whose stage is paused', () => {
 
   it('flushes no held messages until it is resumed', async () => {
     const { gate, open, close } = closedGate()
-    let asked = 0
+    let calls = 0
     const { worker, deliver } = workerOf({
       decide: async () => [],
       flushHeld: async () => {
-        asked++
+        calls++
         return []
       },
     }, 'small', gate)
@@ -175,9 +175,9 @@ describe('a worker whose stage is paused', () => {
     await deliver(0, 9_000)
     close()
     await worker.flushHeld()
-    expect(asked).toBe(0)
+    expect(calls).toBe(0)
     open()
     await worker.flushHeld()
-    expect(asked).toBe(1)
+    expect(calls).toBe(1)
   })
 })

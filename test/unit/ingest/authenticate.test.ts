@@ -11,13 +11,13 @@ function requestWith (...headers: readonly string[]): FastifyRequest {
 
 /** The secret that is looked up for a request. */
 async function secretOf (request: FastifyRequest): Promise<string> {
-  const asked: string[] = []
+  const calls: string[] = []
   const { findKey } = doubles()
   await authenticate(request, async secret => {
-    asked.push(secret)
+    calls.push(secret)
     return findKey('live')
   })
-  return asked.join()
+  return calls.join()
 }
 
 describe('the caller of a request', () => {

@@ -63,14 +63,14 @@ const CASES: readonly Case[] = [
 
 describe('a body that can not be a job', () => {
   it.each(CASES)('%s', async (...[, body, code, param]) => {
-    const { post, asked } = application({}, { bodyBudgetBytes: 40_000_000 })
+    const { post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
     const answer = await post(body)
     const { error } = answer.json()
     expect([answer.statusCode, error.code, error.param]).toEqual([400, code, param])
     expect(error.type).toBe('invalid_request')
     expect(error.message).toMatch(/^\S.*\.$/s)
     expect(error.request_id).toBe(answer.headers['x-request-id'])
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
   })
 
   it('names the services there are', async () => {
@@ -81,10 +81,10 @@ describe('a body that can not be a job', () => {
   })
 
   it('takes the largest labels the limits allow', async () => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     const metadata = { ...labels(49, 500), ['k'.repeat(40)]: '' }
     expect((await post({ ...good, metadata })).statusCode).toBe(202)
-    expect(asked.submissions[0]?.metadata).toEqual(metadata)
+    expect(calls.submissions[0]?.metadata).toEqual(metadata)
   })
 
   it('shows at most 100 characters of a field it does not know', async () => {

@@ -1,28 +1,28 @@
 import type { FastifyInstance } from 'fastify'
 
-type Asked = { readonly schema: unknown, readonly httpPart?: string }
+type RouteSchema = { readonly schema: unknown, readonly httpPart?: string }
 
-/** The same schemas compile to the same functions, whichever application they are of. */
-function remembered<A extends Asked, F> (compile: (asked: A) => F): (asked: A) => F {
+/** The same schemas compile to the same functions, in every application. */
+function remembered<A extends RouteSchema, F> (compile: (route: A) => F): (route: A) => F {
   const known = new Map<string, F>()
-  return asked => {
-    const name = JSON.stringify(asked)
-    const found = known.get(name) ?? compile(asked)
+  return route => {
+    const name = JSON.stringify(route)
+    const found = known.get(name) ?? compile(route)
     known.set(name, found)
     return found
   }
 }
 
-/** The framework writes the names of headers small itself, unless it is given a compiler. */
-function withSmallHeaders<A extends Asked> (asked: A): A {
-  if (asked.httpPart !== 'headers') return asked
-  const { properties = {}, ...schema } = asked.schema as { readonly properties?: object }
+/** The framework lowercases the names of headers itself, unless it is given a compiler. */
+function withSmallHeaders<A extends RouteSchema> (route: A): A {
+  if (route.httpPart !== 'headers') return route
+  const { properties = {}, ...schema } = route.schema as { readonly properties?: object }
   const small = Object.entries(properties).map(([name, value]) => [name.toLowerCase(), value])
-  return { ...asked, schema: { ...schema, properties: Object.fromEntries(small) } }
+  return { ...route, schema: { ...schema, properties: Object.fromEntries(small) } }
 }
 
 /**
- * Has applications use the compilers of a first one, each schema compiled once for all tests of a
+ * Makes applications use the compilers of the first, each schema compiled once for all tests of a
  * process: that takes ten times as long as the rest of an application.
  */
 export async function compilingAs (
@@ -36,6 +36,6 @@ export async function compilingAs (
   const validate = remembered(validatorCompiler)
   const serialize = remembered(serializerCompiler)
   return app => app
-    .setValidatorCompiler(asked => validate(withSmallHeaders(asked)))
+    .setValidatorCompiler(route => validate(withSmallHeaders(route)))
     .setSerializerCompiler(serialize)
 }

@@ -14,7 +14,7 @@ afterEach(() => app?.close())
 async function listen (more: Partial<typeof CONNECTION_DEFAULTS>) {
   const connection = { ...CONNECTION_DEFAULTS, ...more }
   app = createTestApp({ deps: doubles(), settings, connection })
-  // Node waits a second longer than it tells clients.
+  // Node waits a second longer than it announces to clients.
   app.server.keepAliveTimeoutBuffer = 0
   return Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
 }
@@ -29,7 +29,7 @@ function open (port: number): { readonly socket: Socket, readonly answer: () => 
   return { socket, answer: async () => { await closed; return text } }
 }
 
-/** Writes a byte at a time, for ever, as one who wants to hold a connection does. */
+/** Writes a byte at a time, forever, like an attacker that holds connections. */
 function drip (socket: Socket, text: string): void {
   socket.write(text)
   const timer = setInterval(() => socket.write('x'), 20)

@@ -44,7 +44,7 @@ describe('an accepted job', () => {
   })
 
   it('goes to the pipeline with defaults filled in and its options in one spelling', async () => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     await post(good)
     await post({
       ...good,
@@ -53,7 +53,7 @@ describe('an accepted job', () => {
       webhook_url: 'https://hooks.example.com/in',
       metadata: { team: 'blue' },
     }, { headers: { 'idempotency-key': KEY.toUpperCase() } })
-    const [plain, full] = asked.submissions
+    const [plain, full] = calls.submissions
     expect(plain).toMatchObject({
       tenant: 'org_01.live',
       service: 'phone-validation',
@@ -75,36 +75,36 @@ describe('an accepted job', () => {
   })
 
   it('of a test key may use a service that has no provider', async () => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     expect((await post({ ...good, service: 'telegram' }, { key: 'test' })).statusCode).toBe(202)
-    expect(asked.submissions[0]?.tenant).toBe('org_01.test')
+    expect(calls.submissions[0]?.tenant).toBe('org_01.test')
   })
 
   it.each([
     ['an input too long to be valid', ['x'.repeat(1_024)]],
     ['empty and blank inputs', ['', ' ', '\t\n']],
     ['control characters and a lone surrogate', ['\u0000\u0001\u009f', '\ud800']],
-  ])('takes %s: the row is judged later, and free', async (_, inputs) => {
-    const { post, asked } = application()
+  ])('accepts %s: the row is validated later, and free', async (_, inputs) => {
+    const { post, calls } = application()
     expect((await post({ ...good, inputs })).statusCode).toBe(202)
-    expect(asked.submissions[0]?.inputs).toEqual(inputs)
+    expect(calls.submissions[0]?.inputs).toEqual(inputs)
   })
 
   it('keeps what shows that an input is too long, and no more', async () => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     const blank = ' '.repeat(2_000)
     const inputs = ['x'.repeat(1_000_000), `${blank}+12127365000${blank}`, blank,
       `${'x'.repeat(1_023)}\u{1f600}`]
     expect((await post({ ...good, inputs })).statusCode).toBe(202)
-    expect(asked.submissions[0]?.inputs)
+    expect(calls.submissions[0]?.inputs)
       .toEqual(['x'.repeat(1_024), '+12127365000', '', `${'x'.repeat(1_023)}\ufffd`])
   })
 
   it('takes 100,000 inputs, and a body with a byte order mark', async () => {
-    const { post, asked } = application({}, { bodyBudgetBytes: 40_000_000 })
+    const { post, calls } = application({}, { bodyBudgetBytes: 40_000_000 })
     const inputs = Array(100_000).fill('x'.repeat(320))
     expect((await post({ ...good, inputs })).statusCode).toBe(202)
-    expect(asked.submissions[0]?.inputs.length).toBe(100_000)
+    expect(calls.submissions[0]?.inputs.length).toBe(100_000)
     expect((await post(`\ufeff${JSON.stringify(good)}`)).statusCode).toBe(202)
   })
 })
@@ -134,10 +134,10 @@ describe('a repeated request', () => {
     'no-uuid', '', '7f3d2c1b-0a9e-1d8c-b7a6-5f4e3d2c1b0a', `${KEY}, ${KEY}`, `"${KEY}"`,
     'x'.repeat(8_000),
   ])('with a key that is no UUID v4 is refused: %.20s', async key => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     const answer = await post(good, { headers: { 'idempotency-key': key } })
     expect([answer.statusCode, answer.json().error.code]).toEqual([400, 'invalid_idempotency_key'])
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
   })
 })
 
@@ -147,7 +147,7 @@ describe('a job that is not accepted', () => {
     return post(good)
   }
 
-  it('for want of money names what it needs and what there is', async () => {
+  it('for lack of money names the required and the available amount', async () => {
     const answer = await refused({
       code: 'insufficient_balance', requiredMicros: 10_000, availableMicros: 9_999,
     })
@@ -180,14 +180,14 @@ describe('a job that is not accepted', () => {
     expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1)
   })
 
-  it('because of a fault of ours tells no detail', async () => {
+  it('because of an internal fault has no detail', async () => {
     const { post } = application({ submit: () => Promise.reject(new Error('secret +12127365000')) })
     const answer = await post(good)
     expect([answer.statusCode, answer.json().error.code]).toEqual([500, 'internal'])
     expect(answer.body).not.toContain('secret')
   })
 
-  it('for want of room for its body is told before the body is read', async () => {
+  it('for lack of memory for its body is sent before the body is read', async () => {
     const held = Promise.withResolvers<Submitted>()
     const { post, app } = application({ submit: () => held.promise }, { bodyBudgetBytes: 100 })
     const large = JSON.stringify(good).padEnd(70_000)

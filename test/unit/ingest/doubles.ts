@@ -91,21 +91,21 @@ const amplyLimited: Deps['limiter'] = {
   },
 }
 
-export type Asked = { submissions: Submission[], lookups: string[] }
+export type Calls = { submissions: Submission[], lookups: string[] }
 
-/** Parts that accept every job; what is asked of them is noted in `asked`. */
-export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Asked } {
-  const asked: Asked = { submissions: [], lookups: [] }
+/** Dependencies that accept every job; `calls` records what they are called with. */
+export function doubles (more: Partial<Deps> = {}): Deps & { readonly calls: Calls } {
+  const calls: Calls = { submissions: [], lookups: [] }
   return {
-    asked,
+    calls,
     limiter: amplyLimited,
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {
-      asked.submissions.push(submission)
+      calls.submissions.push(submission)
       return { kind: 'accepted', job: jobOf(), replayed: false }
     },
     quote: async submission => {
-      asked.submissions.push(submission)
+      calls.submissions.push(submission)
       return { kind: 'quoted', preflight: jobOf().preflight, expiresAtMs: NOW_MS + 85_000 }
     },
     openJobs: async () => [],
@@ -117,7 +117,7 @@ export function doubles (more: Partial<Deps> = {}): Deps & { readonly asked: Ask
     rows: async function * () { yield [] },
     page: async () => ({ rows: [], nextAfterRow: undefined }),
     readJob: async (tenant, id) => {
-      asked.lookups.push(id)
+      calls.lookups.push(id)
       return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
     },
     findArchived: async () => undefined,
@@ -150,7 +150,7 @@ export const good = { service: 'phone-validation', inputs: ['+12127365000', 'cal
 
 const compiling = await compilingAs(createApp({ deps: doubles(), settings }))
 
-/** What the service listens with. */
+/** The settings of the listener. */
 export const createTestApp = (options: Parameters<typeof createApp>[0]): FastifyInstance =>
   compiling(createApp(options))
 
@@ -160,7 +160,7 @@ export function application (
 ) {
   const deps = doubles(more)
   const app = createTestApp({ deps, settings: { ...settings, ...otherSettings } })
-  return { app, asked: deps.asked, post: poster(app), get: getter(app) }
+  return { app, calls: deps.calls, post: poster(app), get: getter(app) }
 }
 
 export type Sent = {

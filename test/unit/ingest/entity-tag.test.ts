@@ -5,7 +5,7 @@ import { application, closedJob, JOB_ID, MANIFEST } from './doubles.ts'
 
 const job = closedJob()
 
-/** An application whose job has ended; what is read of its results is counted. */
+/** An application whose job has ended; reads of its results are counted. */
 function ended () {
   const reads: string[] = []
   const { app, get } = application({
@@ -38,11 +38,12 @@ describe('the tag of results', () => {
     expect(etag).toMatch(/^"[0-9a-f]{32}-json"$/)
     expect(cachingHeaders([], ['json']).etag).not.toBe(etag)
     const request = { headers: { 'if-none-match': etag } } as Parameters<typeof isUnchanged>[0]
-    const told: unknown[] = []
-    const reply = { code: (status: number) => { told.push(status); return reply }, headers () {} }
+    const statuses: unknown[] = []
+    const code = (status: number) => { statuses.push(status); return reply }
+    const reply = { code, headers () {} }
     expect(isUnchanged(request, reply as never, { etag })).toBe(true)
     expect(isUnchanged(request, reply as never, { etag: '"x"' })).toBe(false)
-    expect(told).toEqual([304])
+    expect(statuses).toEqual([304])
   })
 
   it('is one for each page, its filters and its encoding', async () => {
@@ -102,7 +103,7 @@ describe('HEAD of results', () => {
 })
 
 describe('OPTIONS', () => {
-  it('tells the methods of a path', async () => {
+  it('returns the methods of a path', async () => {
     const { app } = application()
     const answer = await app.inject({ method: 'OPTIONS', url: '/api/v1/jobs' })
     expect([answer.statusCode, answer.body, answer.headers.allow])

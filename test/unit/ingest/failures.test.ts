@@ -7,7 +7,7 @@ import {
 import { LostResultsError, MissingResultsError } from '../../../services/results/results.ts'
 import { doubles, outage } from './doubles.ts'
 
-/** What becomes of a socket on which something failed. */
+/** The outcome of a socket on which something failed. */
 function socketAfter (code: string, writable = true): readonly string[] {
   const calls: string[] = []
   const socket = {
@@ -54,7 +54,7 @@ describe('a failure on the bare socket', () => {
 describe('a failure in a handler', () => {
   it.each([
     [outage, 503, 'temporarily_unavailable'],
-    [new Error('a fault of ours'), 500, 'internal'],
+    [new Error('an internal fault'), 500, 'internal'],
     [new LostResultsError('no key'), 410, 'results_expired'],
     [new MissingResultsError('no block'), 500, 'internal'],
     [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found'],

@@ -7,21 +7,21 @@ const archived = { job: closedJob(), manifest: MANIFEST }
 
 describe('a job', () => {
   it('that runs is found without asking the archive', async () => {
-    const deps = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
+    const deps = doubles({ findArchived: () => Promise.reject(new Error('unexpected call')) })
     expect(await findJob(deps, TENANT, JOB_ID)).toEqual(jobOf())
   })
 
   it('that Redis has forgotten is found in the archive, as the same tenant\'s', async () => {
-    const asked: string[] = []
+    const calls: string[] = []
     const deps = doubles({
       readJob: async () => undefined,
       findArchived: async (tenant, id) => {
-        asked.push(`${tenant} ${id}`)
+        calls.push(`${tenant} ${id}`)
         return archived
       },
     })
     expect(await findJob(deps, TENANT, JOB_ID)).toEqual(closedJob())
-    expect(asked).toEqual([`${TENANT} ${JOB_ID}`])
+    expect(calls).toEqual([`${TENANT} ${JOB_ID}`])
   })
 
   it('that is nowhere is not found', async () => {
@@ -38,7 +38,7 @@ describe('results', () => {
 
   it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
     'of %s, which is no id, are not looked up', async id => {
-      const deps = doubles({ findArchived: () => Promise.reject(new Error('asked')) })
+      const deps = doubles({ findArchived: () => Promise.reject(new Error('unexpected call')) })
       expect(await findResults(deps, TENANT, id)).toBeUndefined()
     })
 })

@@ -11,17 +11,17 @@ const headers = {
   'ratelimit-policy': '2;w=60',
 }
 
-/** A limiter with one answer to all; what it is asked is noted. */
+/** A limiter with one answer to all; `calls` records its requests. */
 function limiterOf (kind: Admission['kind']) {
-  const asked: LimitedRequest[] = []
+  const calls: LimitedRequest[] = []
   const limiter = {
     admit: async (request: LimitedRequest) => {
-      asked.push(request)
+      calls.push(request)
       return { kind, levels }
     },
     levels: async () => levels,
   }
-  return { limiter, asked }
+  return { limiter, calls }
 }
 
 describe('every authenticated answer', () => {
@@ -32,11 +32,11 @@ describe('every authenticated answer', () => {
     ['not to the taste of the client', 406, { headers: { accept: 'image/png' } }, good],
     ['of another type', 415, { headers: { 'content-type': 'text/plain' } }, 'x'],
   ])('to a POST %s has the headers of the limits', async (...[, status, sent, body]) => {
-    const { limiter, asked } = limiterOf('admitted')
+    const { limiter, calls } = limiterOf('admitted')
     const answer = await application({ limiter }).post(body, sent)
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
-    expect(asked).toEqual([{ org: 'org_01', kind: 'post' }])
+    expect(calls).toEqual([{ org: 'org_01', kind: 'post' }])
   })
 
   it.each([
@@ -44,11 +44,11 @@ describe('every authenticated answer', () => {
     ['/jobs/job_unknown', 404, '0'],
     [`/jobs/${JOB_ID}/results`, 409, '1'],
   ])('to GET %s has its own Retry-After', async (path, status, retryAfter) => {
-    const { limiter, asked } = limiterOf('admitted')
+    const { limiter, calls } = limiterOf('admitted')
     const answer = await application({ limiter }).get(path)
     expect(answer.statusCode).toBe(status)
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': retryAfter })
-    expect(asked).toEqual([{ org: 'org_01', kind: 'get' }])
+    expect(calls).toEqual([{ org: 'org_01', kind: 'get' }])
   })
 
   it('has them also when something is away or wrong', async () => {
@@ -68,18 +68,18 @@ describe('every authenticated answer', () => {
   })
 
   it('to a test key counts with those of live keys', async () => {
-    const { limiter, asked } = limiterOf('admitted')
+    const { limiter, calls } = limiterOf('admitted')
     const { post, get } = application({ limiter })
     for (const key of ['live', 'test']) {
       await post(good, { key })
       await get('/jobs', { key })
     }
     const [sent, read] = (['post', 'get'] as const).map(kind => ({ org: 'org_01', kind }))
-    expect(asked).toEqual([sent, read, sent, read])
+    expect(calls).toEqual([sent, read, sent, read])
   })
 
   it('is the only one: without a caller nothing is counted', async () => {
-    const { limiter, asked } = limiterOf('admitted')
+    const { limiter, calls } = limiterOf('admitted')
     const { app, get, post } = application({ limiter })
     const answers = [
       await get(`/jobs/${JOB_ID}`, { key: 'unknown' }), await post(good, { key: 'revoked' }),
@@ -87,17 +87,17 @@ describe('every authenticated answer', () => {
     ]
     expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404])
     for (const answer of answers) expect(answer.headers).not.toHaveProperty('ratelimit-limit')
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
   })
 })
 
 describe('a request beyond the limits', () => {
-  it('is told when to come again, before its body is looked at', async () => {
+  it('gets Retry-After before its body is parsed', async () => {
     const { limiter } = limiterOf('throttled')
-    const { post, asked } = application({ limiter })
+    const { post, calls } = application({ limiter })
     const answer = await post('{', { headers: { accept: 'image/png' } })
     expect([answer.statusCode, answer.json().error.code]).toEqual([429, 'rate_limited'])
     expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '15' })
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
   })
 })

@@ -17,11 +17,11 @@ describe('authentication', () => {
     ['a revoked key', { key: 'revoked' }, 401, 'revoked_key'],
     ['a key that may only read', { key: 'reader' }, 403, 'insufficient_scope'],
   ])('%s', async (...[, sent, status, code]) => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     const answer = await post('not even JSON', sent)
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
     expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined)
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
   })
 
   it('a key that may only write can not read', async () => {
@@ -78,8 +78,8 @@ describe('plain HTTP', () => {
       .toEqual(isTaken ? [200, undefined] : [403, 'https_required'])
   })
 
-  it('is refused before the key is looked at', async () => {
-    const { get } = application({ findKey: () => Promise.reject(new Error('asked')) })
+  it('is refused before the key is read', async () => {
+    const { get } = application({ findKey: () => Promise.reject(new Error('unexpected call')) })
     expect((await get(`/jobs/${JOB_ID}`, { remoteAddress: '192.0.2.1' })).statusCode).toBe(403)
   })
 
@@ -122,10 +122,10 @@ describe('what the client accepts', () => {
     ['*/*', 202], ['application/*;q=0.1', 202], ['text/html, application/json', 202], ['', 202],
     ['text/csv', 406], ['application/json;q=0, */*', 406],
   ])('%s', async (accept, status) => {
-    const { post, asked } = application()
+    const { post, calls } = application()
     const answer = await post(good, { headers: { accept } })
     expect(answer.statusCode).toBe(status)
-    expect(asked.submissions.length).toBe(status === 202 ? 1 : 0)
+    expect(calls.submissions.length).toBe(status === 202 ? 1 : 0)
   })
 
   it('is a form of the results', async () => {

@@ -26,7 +26,7 @@ describe('the headers of a body', () => {
 })
 
 describe('a body', () => {
-  /** The fault with which a body is refused, or the value it was parsed to. */
+  /** The error for a rejected body, or its parsed value. */
   async function outcomeOf (payload: string | Buffer): Promise<unknown> {
     const app = Fastify()
     acceptOnlyJson(app)

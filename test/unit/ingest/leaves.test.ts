@@ -66,18 +66,18 @@ describe('negotiation', () => {
   })
 
   it('compresses only for who asks', () => {
-    const asked = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
-    expect(asked.map(codingFor))
+    const headers = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
+    expect(headers.map(codingFor))
       .toEqual(['gzip', 'gzip', undefined, undefined, undefined, undefined, 'gzip'])
     expect([weightOfCoding('*;q=0.5', 'br', true), weightOfCoding('*', 'br', false)])
       .toEqual([0.5, 0])
   })
 
   it('compresses as is liked most, by zstd if it is named and liked as much', () => {
-    const asked = [
+    const headers = [
       'gzip, deflate, br, zstd', 'zstd', 'zstd;q=0.5, gzip', 'zstd;q=0, gzip;q=0.1', 'zstd, *',
     ]
-    expect(asked.map(codingFor)).toEqual(['zstd', 'zstd', 'gzip', 'gzip', 'zstd'])
+    expect(headers.map(codingFor)).toEqual(['zstd', 'zstd', 'gzip', 'gzip', 'zstd'])
   })
 
   it('compresses in one go as in pieces', async () => {

@@ -9,21 +9,21 @@ const open = (last: number, more: Partial<Job> = {}) => jobOf({ id: idOf(last), 
 const closed = (last: number, more: Partial<Job> = {}) => closedJob({ id: idOf(last), ...more })
 const all: ListFilter = { limit: 10, after: '', status: '', service: '' }
 
-/** Lists with these jobs open and archived, and tells the numbers of those on the page. */
+/** Lists with these jobs open and archived, and returns the numbers of those on the page. */
 async function listed (
   { running = [], archived = [] }: { running?: readonly Job[], archived?: readonly Job[] },
   filter: Partial<ListFilter> = {}
 ) {
-  const asked: ListOptions[] = []
+  const calls: ListOptions[] = []
   const page = await listJobs({
     openJobs: async () => running,
     listArchived: async (_tenant, options) => {
-      asked.push(options)
+      calls.push(options)
       return archived
     },
   }, 'org_01.live', { ...all, ...filter })
   const numbers = page.jobs.map(({ id }) => Number(id.at(-1)))
-  return { numbers, hasMore: page.hasMore, jobs: page.jobs, asked: asked[0] }
+  return { numbers, hasMore: page.hasMore, jobs: page.jobs, calls: calls[0] }
 }
 
 describe('a page of jobs', () => {
@@ -44,13 +44,13 @@ describe('a page of jobs', () => {
   })
 
   it('asks the archive for enough to fill a page, whatever is left out', async () => {
-    const { asked } = await listed({ running: [open(1), open(2)] }, {
+    const { calls } = await listed({ running: [open(1), open(2)] }, {
       limit: 4, after: idOf(9), status: 'cancelled', service: 'telegram',
     })
-    expect(asked).toEqual({ limit: 7, before: idOf(9), status: 'cancelled', service: 'telegram' })
+    expect(calls).toEqual({ limit: 7, before: idOf(9), status: 'cancelled', service: 'telegram' })
   })
 
-  it('ends at its limit and tells whether there are more', async () => {
+  it('ends at its limit and reports whether there are more', async () => {
     const running = [open(1), open(2), open(3)]
     expect(await listed({ running }, { limit: 2 }))
       .toMatchObject({ numbers: [3, 2], hasMore: true })

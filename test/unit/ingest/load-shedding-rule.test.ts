@@ -29,12 +29,12 @@ function application (behind: readonly Lane[], claimed: readonly string[] = []) 
       headers: { authorization: 'Bearer live', 'content-type': 'application/json', ...headers },
       payload: body,
     })
-  return { app, post, metrics, asked: deps.asked }
+  return { app, post, metrics, calls: deps.calls }
 }
 
 describe('a request while the stages before acceptance are overloaded', () => {
   it('is rejected at once in the overloaded lane, and nothing is submitted', async () => {
-    const { post, metrics, asked } = application(['bulk'])
+    const { post, metrics, calls } = application(['bulk'])
     const refused = await post(big)
     expect(refused.statusCode).toBe(503)
     expect(refused.headers['retry-after']).toBe('10')
@@ -43,7 +43,7 @@ describe('a request while the stages before acceptance are overloaded', () => {
     })
     expect(refused.json().error.message).toContain('more than 1,000 inputs')
     expect((await post(big, {}, 'quotes')).statusCode).toBe(503)
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
     expect((await post(good)).statusCode).toBe(202)
     expect((await post(good, {}, 'quotes')).statusCode).toBe(200)
     expect(await metrics.text()).toContain('preflight_refusals_total{lane="bulk"} 2')
@@ -61,13 +61,13 @@ describe('a request while the stages before acceptance are overloaded', () => {
     const { post } = application(['small', 'bulk'], [`org_01.live ${KEY}`])
     expect((await post(good, { 'idempotency-key': KEY })).statusCode).toBe(202)
     expect((await post(good, { 'idempotency-key': KEY.replace('0d', '0e') })).statusCode).toBe(503)
-    // A quote has no key that anything is claimed by.
+    // A quote has no Idempotency-Key to claim.
     expect((await post(good, { 'idempotency-key': KEY }, 'quotes')).statusCode).toBe(503)
   })
 
   it('gets errors of its key, path or schema first', async () => {
     const { app, post } = application(['small', 'bulk'])
-    expect((await post(good, { authorization: 'Bearer nobody' })).statusCode).toBe(401)
+    expect((await post(good, { authorization: 'Bearer unknown' })).statusCode).toBe(401)
     expect((await post(good, {}, 'nothing')).statusCode).toBe(404)
     const read = await app.inject({
       url: '/api/v1/balance', headers: { authorization: 'Bearer live' },

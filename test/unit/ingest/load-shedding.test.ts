@@ -15,7 +15,7 @@ const quoted: Quoted = { kind: 'quoted', preflight: jobOf().preflight, expiresAt
 const submissionOf = (tenant: string, rows: number) =>
   ({ tenant, inputs: new Array<string>(rows).fill('') }) as unknown as Submission
 
-/** An admission at a clock of its own, and preflights that end when the test says so. */
+/** Load shedding with a clock of its own, and preflights that end on request of the test. */
 function start () {
   const clock = { ms: 5_000 }
   const metrics = createMetrics()
@@ -86,7 +86,7 @@ describe('load shedding', () => {
     await second.end({ kind: 'refused', refusal: { code: 'concurrent_jobs_limit' } })
     expect(refuses('small')).toBe(true)
     await third.end(accepted)
-    // The one left waits for 700 ms: below the bound, yet above its half.
+    // The remaining one waits for 700 ms: below the limit, but above half of it.
     expect(refuses('small')).toBe(true)
     await young.end(accepted)
     expect(refuses('small')).toBe(false)

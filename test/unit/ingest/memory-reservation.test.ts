@@ -9,7 +9,7 @@ import { createTestApp, doubles, good, settings } from './doubles.ts'
 
 let app: FastifyInstance | undefined
 const sockets: Socket[] = []
-/** The service looks at what has come in an interval of its own; sockets go by the real time. */
+/** The service polls received bytes in an interval; sockets use the real time. */
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }) })
 afterEach(async () => {
   vi.useRealTimers()
@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 const LARGE = 200_000
-/** After a grace of 100 ms, which is how often it is looked, too. */
+/** The grace is 100 ms, and so is the poll interval. */
 const PACE = { graceMs: 100, bytesPerSecond: 65_536, completeWithinMs: 60_000 }
 const body = JSON.stringify(good)
 const HEAD = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer live',
@@ -32,10 +32,10 @@ async function until (holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }
 
-/** So many bodies are looked at. */
+/** Waits until this many bodies are monitored. */
 const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies)
 
-/** Room for one large body. */
+/** Memory for one large body. */
 async function listen (more: Partial<Deps> = {}) {
   const deps = doubles(more)
   const own = { ...settings, bodyThroughput: PACE, bodyBudgetBytes: LARGE }
@@ -125,7 +125,7 @@ describe('a client on a slow connection', () => {
     const request = await listen()
     const [stated, chunked] = [request(lengthOf(body.length + 20)), request(CHUNKED)]
     await untilWatched(1)
-    // Far beyond the grace, and while somebody else holds all the room there is.
+    // Far beyond the grace, and while another request holds all the memory.
     const large = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
     await untilWatched(2)
     await large.send()

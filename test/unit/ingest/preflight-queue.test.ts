@@ -6,13 +6,13 @@ import { jobOf } from './doubles.ts'
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }
 
-/** A queue of two places, the submissions that have begun, and what ends each. */
+/** A queue of two slots, the submissions that have started, and what ends each. */
 function setUp ({ waitMs = 60_000 } = {}) {
-  const begun: string[] = []
+  const started: string[] = []
   const ends: PromiseWithResolvers<Submitted>[] = []
   const givenBack: unknown[] = []
   const work = (submission: Submission) => {
-    begun.push(submission.idempotencyKey)
+    started.push(submission.idempotencyKey)
     const end = Promise.withResolvers<Submitted>()
     ends.push(end)
     return end.promise
@@ -27,41 +27,41 @@ function setUp ({ waitMs = 60_000 } = {}) {
   })
   const send = (idempotencyKey: string, tenant = 'org_1.live', rows = 1) =>
     submit({ tenant, idempotencyKey, inputs: new Array<string>(rows) } as unknown as Submission)
-  const hasBegun = (...keys: readonly string[]) => vi.waitFor(() => expect(begun).toEqual(keys))
-  return { hasBegun, ends, givenBack, send }
+  const hasStarted = (...keys: readonly string[]) => vi.waitFor(() => expect(started).toEqual(keys))
+  return { hasStarted, ends, givenBack, send }
 }
 
 describe('the preflights of a tenant', () => {
   it('run two at a time in order, independent of other tenants', async () => {
-    const { hasBegun, ends, send } = setUp()
+    const { hasStarted, ends, send } = setUp()
     const sent = [send('a'), send('b'), send('c'), send('d'), send('e', 'org_2.live')]
-    await hasBegun('a', 'b', 'e')
+    await hasStarted('a', 'b', 'e')
     ends[1]!.resolve(accepted)
-    await hasBegun('a', 'b', 'e', 'c')
+    await hasStarted('a', 'b', 'e', 'c')
     ends[0]!.reject(new Error('the broker is away'))
     await expect(sent[0]).rejects.toThrow('the broker is away')
-    await hasBegun('a', 'b', 'e', 'c', 'd')
+    await hasStarted('a', 'b', 'e', 'c', 'd')
     for (const end of ends) end.resolve(accepted)
     expect(await Promise.all(sent.slice(1))).toEqual(Array(4).fill(accepted))
   })
 
   it('have a maximum of rows, and small ones do not wait for a large one', async () => {
-    const { hasBegun, ends, send } = setUp()
+    const { hasStarted, ends, send } = setUp()
     const big = (key: string, rows: number) => send(key, 'org_1.live', rows)
     const sent = [big('a', 60_000), big('b', 50_000), big('c', 2_000), send('d')]
-    await hasBegun('a', 'd')
+    await hasStarted('a', 'd')
     ends[0]!.resolve(accepted)
-    await hasBegun('a', 'd', 'b', 'c')
+    await hasStarted('a', 'd', 'b', 'c')
     const largest = big('e', 100_001)
     ends[2]!.resolve(accepted)
     ends[3]!.resolve(accepted)
-    await hasBegun('a', 'd', 'b', 'c', 'e')
+    await hasStarted('a', 'd', 'b', 'c', 'e')
     for (const end of ends) end.resolve(accepted)
     expect(await Promise.all([...sent, largest])).toEqual(Array(5).fill(accepted))
   })
 
   it('that wait too long are rejected, and refund the rate limits', async () => {
-    const { hasBegun, ends, givenBack, send } = setUp({ waitMs: 1 })
+    const { hasStarted, ends, givenBack, send } = setUp({ waitMs: 1 })
     const sent = [send('a'), send('b')]
     const error = await send('c').catch((error: unknown) => error)
     expect(error).toBeInstanceOf(ApiException)
@@ -71,9 +71,9 @@ describe('the preflights of a tenant', () => {
     expect(givenBack).toEqual([{ org: 'org_1', kind: 'post' }])
     for (const end of ends) end.resolve(accepted)
     await Promise.all(sent)
-    // Nobody was given the place of the one that left.
+    // The slot of the one that left stayed free.
     const next = send('d')
-    await hasBegun('a', 'b', 'd')
+    await hasStarted('a', 'b', 'd')
     ends.at(-1)!.resolve(accepted)
     await next
   })

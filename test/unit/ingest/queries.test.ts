@@ -17,11 +17,11 @@ const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.co
 
 /** A reader over these rows of ClickHouse, and over keys that know one job's or none, or fail. */
 function readerOf (rows: readonly object[], key?: Buffer | Error) {
-  const asked: unknown[] = []
+  const calls: unknown[] = []
   const query = async ({ query, query_params: parameters }: {
     readonly query: string, readonly query_params: unknown
   }) => {
-    asked.push(parameters)
+    calls.push(parameters)
     return rowsAnswer(rows.map(row =>
       query.includes('AS manifest') ? row : { ...row, manifest: undefined }))
   }
@@ -39,17 +39,17 @@ function readerOf (rows: readonly object[], key?: Buffer | Error) {
     state: {} as Redis,
     store: { openJobs: async () => [], read: async () => undefined },
   })
-  return { reader, asked }
+  return { reader, calls }
 }
 
 describe('a closed job', () => {
   it('is read from the archive with its manifest', async () => {
     const job = closedJob({ closed: false, header: Buffer.from('sealed') })
-    const { reader, asked } = readerOf([storedJob(job, MANIFEST)])
+    const { reader, calls } = readerOf([storedJob(job, MANIFEST)])
     expect(await reader.findArchived('org_01.live', JOB_ID)).toEqual({
       job: closedJob({ header: Buffer.from('sealed') }), manifest: MANIFEST,
     })
-    expect(asked).toEqual([owner])
+    expect(calls).toEqual([owner])
   })
 
   it('is not read from a record of another hand, another place or another manifest', async () => {
@@ -60,7 +60,7 @@ describe('a closed job', () => {
       { ...stored, record: stored.record.replace('"completed"', '"failed"') },
       { ...stored, header: Buffer.from('other').toString('base64') },
       { ...stored, manifest: packManifest([]).toString('base64') },
-      // What one INSERT would do to read the results of another customer.
+      // What an INSERT could contain to read the results of another customer.
       { ...other, tenant: stored.tenant },
       { ...stored, record: other.record },
     ]) {

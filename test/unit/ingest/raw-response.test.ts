@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { sendRaw } from '../../../services/ingest/raw-response.ts'
 import type { ErrorCode } from '../../../services/ingest/errors.ts'
 
-/** All that is written to a socket until it is closed. */
+/** Everything written to a socket until it is closed. */
 async function answerOf (code: ErrorCode): Promise<readonly [head: string, body: string]> {
   const socket = new PassThrough()
   sendRaw(socket, code, 'req_1')

@@ -54,10 +54,10 @@ describe('the status of a job', () => {
     'nonsense', 'job_', 'job_01JD3V8ZJ7M5N2K4Q6R8S0T1W3', `${JOB_ID}0`, 'job_ünïcode', '%00',
     '..%2f', 'x'.repeat(190),
   ])('of an id that can be none is not looked up: %.20s', async id => {
-    const { get, asked } = application()
+    const { get, calls } = application()
     const answer = await get(`/jobs/${encodeURI(id)}`)
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, 'job_not_found'])
-    expect(asked.lookups).toEqual([])
+    expect(calls.lookups).toEqual([])
   })
 
   it('of another tenant is answered like that of no job at all', async () => {
@@ -94,7 +94,7 @@ describe('the results of a job', () => {
     expect(answer.headers.etag).toMatch(/^"[0-9a-f]{32}"$/)
   })
 
-  it('come compressed when asked, under a tag of their own', async () => {
+  it('are compressed on request, under an ETag of their own', async () => {
     const { get } = application(ended)
     const plain = await get(results)
     const zipped = await get(results, { headers: { 'accept-encoding': 'br, gzip;q=0.5' } })
@@ -117,17 +117,17 @@ describe('the results of a job', () => {
   })
 
   it('are guarded for spreadsheets on request only', async () => {
-    const asked: boolean[] = []
+    const calls: boolean[] = []
     const { get } = application({
       ...ended,
       csvStream: async function * (_job, _manifest, { safe }) {
-        asked.push(safe)
+        calls.push(safe)
         yield 'row'
       },
     })
     const tags = [await get(results), await get(`${results}?safe=spreadsheet`)]
       .map(answer => answer.headers.etag)
-    expect(asked).toEqual([false, true])
+    expect(calls).toEqual([false, true])
     expect(tags[0]).not.toBe(tags[1])
   })
 

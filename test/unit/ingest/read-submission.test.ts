@@ -23,7 +23,7 @@ describe('what a request asks for', () => {
     })
   })
 
-  it('can not be had with a key that is none, or of a service without provider', () => {
+  it('is refused for an invalid key, and for a service without provider', () => {
     expect(readSubmission(requestOf(good), settings, undefined))
       .toEqual({ code: 'invalid_idempotency_key', param: 'Idempotency-Key' })
     expect(readSubmission(requestOf({ ...good, service: 'telegram' }), settings, ''))

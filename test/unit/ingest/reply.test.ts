@@ -50,7 +50,7 @@ describe('an answer with a fault', () => {
     [{ code: 'temporarily_unavailable', retryAfterSeconds: 0.2 }, '1'],
     [{ code: 'job_not_completed', retryAfterSeconds: 1.2 }, '2'],
     [{ code: 'job_not_found' }, undefined],
-  ])('%j tells to wait %s seconds', async (fault, retryAfter) => {
+  ])('%j has a Retry-After of %s seconds', async (fault, retryAfter) => {
     expect((await answerTo(fault)).headers['retry-after']).toBe(retryAfter)
   })
 })

@@ -10,7 +10,7 @@ import { sendError } from '../../../services/ingest/reply.ts'
 const apps: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(apps.splice(0).map(app => app.close())) })
 
-/** A server with one route, which notes what has reached it. */
+/** A server with one route, which records the requests that reached it. */
 async function listening (mostRequests = 100) {
   const app = Fastify(frameworkLimits(CONNECTION_DEFAULTS))
   apps.push(app)
@@ -28,7 +28,7 @@ async function listening (mostRequests = 100) {
   return { reached, sent: (...lines: readonly string[]) => sent(port, lines) }
 }
 
-/** Sends lines as they are; returns all that comes back until the server closes. */
+/** Sends lines as they are; returns everything received until the server closes. */
 async function sent (port: number, lines: readonly string[]): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   let answer = ''
@@ -83,14 +83,14 @@ describe('a request that two servers could take for different ones', () => {
     expect(reached).toEqual([])
   })
 
-  it.each(['*', 'ftp://x/a'])('as its address is %s, is no path of ours', async address => {
+  it.each(['*', 'ftp://x/a'])('as its address is %s, is not a path of the API', async address => {
     const { reached, sent } = await listening()
     const answer = await sent(`OPTIONS ${address} HTTP/1.1`, 'host: x', CLOSE, '')
     expect(statuses(answer)).toEqual([404])
     expect(reached).toEqual([])
   })
 
-  it('as it has more than 200 headers, is told so', async () => {
+  it('as it has more than 200 headers, gets an error that says so', async () => {
     const { reached, sent } = await listening()
     const headers = (count: number) =>
       ['host: x', CLOSE, ...Array.from({ length: count - 2 }, (_, index) => `a${index}: b`)]

@@ -45,7 +45,7 @@ describe('the span of a request', () => {
     expect(other?.links).toEqual([])
   })
 
-  it('tells a fault of ours, and is none of an open route or of no route', async () => {
+  it('records an internal error, and does not exist for open or unknown routes', async () => {
     const [span] = await spansOfRequest('/jobs/down')
     expect(span?.attributes['error.type']).toBe('503')
     expect(await spansOfRequest('/open')).toEqual([])

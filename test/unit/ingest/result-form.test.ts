@@ -31,7 +31,7 @@ describe('the form of results', () => {
 })
 
 describe('a field of the query', () => {
-  it('is refused where its form is not the one asked for', () => {
+  it('is refused where its format is not the requested one', () => {
     expect(formError({ status: 'valid' }, 'jsonl')).toMatchObject({
       code: 'invalid_request', param: 'status',
     })

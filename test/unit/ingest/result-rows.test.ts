@@ -36,7 +36,7 @@ describe('a row as JSON', () => {
 })
 
 describe('a filter of rows', () => {
-  it('is none when nothing is asked for', () => {
+  it('is undefined when nothing is requested', () => {
     expect(createRowFilter('telegram', {})).toBeUndefined()
   })
 

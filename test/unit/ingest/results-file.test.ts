@@ -11,7 +11,7 @@ const job = closedJob()
 const [first] = MANIFEST as readonly [ManifestEntry]
 const second: ManifestEntry = { ...first, chunk: 1, digest: 'cd'.repeat(32) }
 
-/** Asks for the results that this manifest names. */
+/** Requests the results that this manifest names. */
 async function ask (
   manifest: readonly ManifestEntry[], headers: Record<string, string> = {},
   more: Partial<Deps> = {}

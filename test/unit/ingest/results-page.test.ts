@@ -9,39 +9,39 @@ const columns = columnsOf('phone-validation')
 const cells = columns.map(name => ({ row: '8', status: 'valid', source: 'live' })[name] ?? '')
 const job = closedJob()
 
-/** Asks for a page where row 8 is the only one, and tells what the store was asked. */
+/** Requests a page where row 8 is the only one, and returns the calls of the store. */
 async function ask (query: string, nextAfterRow?: number) {
-  const asked: PageOptions[] = []
+  const calls: PageOptions[] = []
   const { get } = application({
     readJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
     page: async (_job, _manifest, options) => {
-      asked.push(options)
+      calls.push(options)
       return { rows: [cells], nextAfterRow }
     },
   })
   const answer = await get(`/jobs/${JOB_ID}/results?format=json${query}`)
-  return { answer, asked }
+  return { answer, calls }
 }
 
 describe('a page of results', () => {
   it('is sent by the route', async () => {
     expect(sendPage.length).toBe(3)
-    const { answer, asked } = await ask('')
+    const { answer, calls } = await ask('')
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
     expect(answer.json()).toMatchObject({ data: [{ row: 8 }], has_more: false, next_cursor: null })
-    expect(asked).toEqual([{ afterRow: 0, limit: 100 }])
+    expect(calls).toEqual([{ afterRow: 0, limit: 100 }])
   })
 
   it('begins behind its cursor, has its limit and its filter, and names the next', async () => {
-    const { answer, asked } = await ask(`&limit=1&cursor=${cursorOf(7)}&status=valid`, 8)
-    expect(asked[0]).toMatchObject({ afterRow: 7, limit: 1 })
-    expect(asked[0]?.keep?.(cells)).toBe(true)
+    const { answer, calls } = await ask(`&limit=1&cursor=${cursorOf(7)}&status=valid`, 8)
+    expect(calls[0]).toMatchObject({ afterRow: 7, limit: 1 })
+    expect(calls[0]?.keep?.(cells)).toBe(true)
     expect(answer.json()).toMatchObject({ has_more: true, next_cursor: cursorOf(8) })
   })
 
   it('is not read for a cursor that is none', async () => {
-    const { answer, asked } = await ask('&cursor=7')
-    expect([answer.statusCode, answer.json().error.param, asked]).toEqual([400, 'cursor', []])
+    const { answer, calls } = await ask('&cursor=7')
+    expect([answer.statusCode, answer.json().error.param, calls]).toEqual([400, 'cursor', []])
   })
 })

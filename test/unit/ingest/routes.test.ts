@@ -15,7 +15,7 @@ it('every route below the version needs a scope, and no other does', () => {
   expect(jobRoutes(doubles(), settings, createBodyBudget(1)).length).toBeGreaterThan(4)
 })
 
-it('jobs and quotes share the room for bodies', async () => {
+it('jobs and quotes share the memory for bodies', async () => {
   const held = Promise.withResolvers<void>()
   const submitting = Promise.withResolvers<void>()
   const { app, post } = application({

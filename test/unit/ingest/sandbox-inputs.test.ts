@@ -29,7 +29,7 @@ describe('a sandbox input', () => {
 
   it('works with test keys only', async () => {
     const body = { ...good, inputs: ['+15005550402'] }
-    const { post, asked } = application()
+    const { post, calls } = application()
     const refused = await post(body, { key: 'test' })
     expect([refused.statusCode, refused.json().error]).toEqual([402, {
       type: 'payment',
@@ -39,12 +39,12 @@ describe('a sandbox input', () => {
       requiredMicros: 2_000,
       availableMicros: 0,
     }])
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
     expect((await post(body)).statusCode).toBe(202)
   })
 
   it('refuses a quote as it refuses the job', async () => {
-    const { app, asked } = application()
+    const { app, calls } = application()
     const quote = (key: string) => app.inject({
       method: 'POST',
       url: '/api/v1/quotes',
@@ -53,7 +53,7 @@ describe('a sandbox input', () => {
     })
     expect((await quote('test')).json().error)
       .toMatchObject({ code: 'insufficient_balance', requiredMicros: 2_000 })
-    expect(asked.submissions).toEqual([])
+    expect(calls.submissions).toEqual([])
     expect((await quote('live')).statusCode).toBe(200)
   })
 })

@@ -34,7 +34,7 @@ const connect = (async () =>
   ({ bus: {}, codec: {}, state, cache, clickhouse, clock })
 ) as unknown as Parameters<typeof startIngest>[2]
 
-it('the interface listens, knows keys and jobs, tells when it is ready, and stops', async () => {
+it('the API listens, finds keys and jobs, reports readiness, and stops', async () => {
   const port = await freePort()
   const settings = loadConfig(ingestConfig, {
     ...MESSAGE_KEY_ENV,

@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => app.close())
 
-/** Sends raw bytes and returns everything that comes back until the server closes. */
+/** Sends raw bytes and returns everything received until the server closes. */
 async function sent (...pieces: readonly (string | Buffer)[]): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   let answer = ''

@@ -20,7 +20,7 @@ async function * breaksOff (error: Error, ...pieces: readonly string[]) {
 
 type Case = readonly [part: keyof Deps, line: string, more?: Partial<Deps>]
 
-/** The store that fails, where its failure shows, and what is known of the job before. */
+/** The failing store, the request that reveals it, and what is known of the job before. */
 const CASES: readonly Case[] = [
   ['findKey', 'GET /jobs'],
   ['openJobs', 'GET /jobs'],
@@ -59,7 +59,7 @@ async function answered (line: string, more: Partial<Deps>) {
   return [answer.statusCode, code, Number(answer.headers['retry-after']) >= 1]
 }
 
-describe('a store that fails is told as what passes', () => {
+describe('a store failure is reported as temporary', () => {
   const cases = CASES.map(([part, line, more]) => ({ part, line, more }))
   it.each(cases)('$part of $line', async ({ part, line, more }) => {
     for (const error of [cut, refused, readOnly]) {

@@ -21,13 +21,13 @@ const submission: Submission = {
   fingerprint: 'print',
 }
 
-/** The way into a pipeline in which every job is accepted as soon as it is asked for. */
+/** A submitter for a pipeline that accepts every job as soon as it reads the outcome. */
 async function setUp () {
   const events: string[] = []
   const claims: unknown[] = []
   const job = jobOf()
   const stored = {
-    outcome: { kind: 'accepted', job } as Outcome, asked: Promise.withResolvers<void>(),
+    outcome: { kind: 'accepted', job } as Outcome, submitted: Promise.withResolvers<void>(),
   }
   const subscriber = Object.assign(new EventEmitter(), {
     subscribe: async (channel: string) => { events.push(`subscribed to ${channel}`) },
@@ -46,7 +46,7 @@ async function setUp () {
       return { kind: 'new', nowMs: NOW_MS, acceptByMs: NOW_MS + request.acceptWithinMs }
     },
     outcome: async () => {
-      stored.asked.resolve()
+      stored.submitted.resolve()
       return stored.outcome
     },
     refuse: async () => ({ kind: 'open' }),
@@ -90,7 +90,7 @@ describe('the submission to the pipeline', () => {
     stored.outcome = { kind: 'open' }
     const submitting = submitter.submit(submission)
     const failing = expect(submitting).rejects.toThrow('the service is stopping')
-    await stored.asked.promise
+    await stored.submitted.promise
     for (const close of closers.toReversed()) await close()
     await failing
     expect(events.filter(event => !event.includes('producer') && !event.includes(' by ')))

@@ -8,10 +8,10 @@ const expired = newSecret('live')
 const caller = { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: [] } as const
 
 function guarded () {
-  const asked: string[] = []
+  const calls: string[] = []
   let nowMs = 1
   const find = createKeyGuard(async (secret): Promise<KeyLookup> => {
-    asked.push(secret)
+    calls.push(secret)
     if (secret === expired) return { kind: 'expired' }
     return [good, fresh].includes(secret) ? { kind: 'ok', key: caller } : { kind: 'invalid' }
   }, () => nowMs)
@@ -19,17 +19,17 @@ function guarded () {
   const guessMany = async (address: string) => {
     for (let sent = 0; sent < 60; sent += 1) expect(await guess(address)).toBe('invalid')
   }
-  return { find, guess, guessMany, asked, pass: (ms: number) => { nowMs += ms } }
+  return { find, guess, guessMany, calls, pass: (ms: number) => { nowMs += ms } }
 }
 
 describe('a client that guesses keys', () => {
   it('is throttled after sixty unknown keys in a minute', async () => {
-    const { find, guess, guessMany, asked, pass } = guarded()
+    const { find, guess, guessMany, calls, pass } = guarded()
     await guessMany('192.0.2.1')
     pass(20_000)
     expect(await find(newSecret('live'), '192.0.2.1'))
       .toEqual({ kind: 'throttled', retryAfterSeconds: 40 })
-    expect(asked).toHaveLength(60)
+    expect(calls).toHaveLength(60)
     expect(await guess('192.0.2.2')).toBe('invalid')
     pass(40_001)
     expect(await guess('192.0.2.1')).toBe('invalid')

@@ -8,7 +8,7 @@ const SLUGS = 'phone-validation, whatsapp, telegram, carrier-single, carrier-loo
   'email-validation'
 const { post, get } = application()
 
-describe('a body that does not fit is told what to do', () => {
+describe('an invalid body gets an error that says what to do', () => {
   it.each<[body: unknown, message: string]>([
     [[], 'The body must be a JSON object in braces.'],
     [{ inputs: ['1'] }, 'service is missing. Send it.'],
@@ -53,7 +53,7 @@ describe('a body that does not fit is told what to do', () => {
   })
 })
 
-describe('a query that does not fit is told what to do', () => {
+describe('an invalid query gets an error that says what to do', () => {
   it.each([
     ['/jobs?limit=0', 'limit must be a whole number from 1 to 100.'],
     ['/jobs?limit=ten', 'limit must be a whole number from 1 to 100.'],

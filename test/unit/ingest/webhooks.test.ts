@@ -11,9 +11,9 @@ const KEY = Buffer.alloc(32, 3)
 const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
 
 function webhooksOf (rows: readonly object[], hash: Record<string, string> = {}) {
-  const asked: unknown[] = []
+  const queries: unknown[] = []
   const query = async ({ query_params: parameters }: { query_params: unknown }) => {
-    asked.push(parameters)
+    queries.push(parameters)
     return rowsAnswer(rows)
   }
   const webhooks = createWebhooks({
@@ -22,7 +22,7 @@ function webhooksOf (rows: readonly object[], hash: Record<string, string> = {})
     keys: { get: async () => KEY },
     state: { hgetall: async () => hash } as unknown as Redis,
   })
-  return { webhooks, asked }
+  return { webhooks, queries }
 }
 
 describe('the webhook of a job', () => {
@@ -47,10 +47,10 @@ describe('the webhook of a job', () => {
       durationMs: 5,
       nextAtMs: undefined,
     } as const
-    const { webhooks, asked } = webhooksOf(
+    const { webhooks, queries } = webhooksOf(
       await storedAttempts([attempt]), { state: 'exhausted', attempts: '4', dueAtMs: '' })
     expect(await webhooks.listAttempts('org_01.live', JOB_ID)).toEqual([attempt])
-    expect(asked).toEqual([{ tenants: ['org_01.live'], jobs: [JOB_ID] }])
+    expect(queries).toEqual([{ tenants: ['org_01.live'], jobs: [JOB_ID] }])
     expect(await webhooks.findDelivery('evt_1'))
       .toEqual({ state: 'exhausted', attempts: 4, dueAtMs: undefined })
   })

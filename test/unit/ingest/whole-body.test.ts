@@ -21,13 +21,13 @@ const post = (text: string, ...headers: readonly string[]) => [
   'content-type: application/json', `content-length: ${text.length}`, ...headers, '', text,
 ].join('\r\n')
 
-/** An interface that looks a key up only once it is let go on, and what it was asked. */
+/** An API whose key lookup waits for `goOn`, and its submissions. */
 async function listen () {
   const waiting = Promise.withResolvers<void>()
-  const asked = Promise.withResolvers<void>()
-  const { app, asked: { submissions } } = application({
+  const lookupStarted = Promise.withResolvers<void>()
+  const { app, calls: { submissions } } = application({
     findKey: async () => {
-      asked.resolve()
+      lookupStarted.resolve()
       await waiting.promise
       const tenant = 'org_1.live'
       return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes: ['jobs:write'] } }
@@ -39,7 +39,8 @@ async function listen () {
     app.server.once('connection', socket => socket.once(event, resolve))
   })
   const [ended, closed] = [heard('end'), heard('close')]
-  return { app, port, submissions, asked: asked.promise, goOn: waiting.resolve, ended, closed }
+  const [lookup, goOn] = [lookupStarted.promise, waiting.resolve]
+  return { app, port, submissions, lookup, goOn, ended, closed }
 }
 
 function heardBy (socket: Socket): () => Promise<string> {
@@ -56,10 +57,10 @@ function heardBy (socket: Socket): () => Promise<string> {
 describe('a request with a complete body', () => {
   it.each([['a small body', body], ['60 kB', body.padEnd(60_000)]])(
     'makes a job after the connection is reset: %s', async (_, text) => {
-      const { port, submissions, asked, goOn, closed } = await listen()
+      const { port, submissions, lookup, goOn, closed } = await listen()
       const socket = connect(port, '127.0.0.1')
       await new Promise<void>(resolve => { socket.write(post(text), () => resolve()) })
-      await asked
+      await lookup
       socket.resetAndDestroy()
       await closed
       goOn()
@@ -67,10 +68,10 @@ describe('a request with a complete body', () => {
     })
 
   it('creates a job after the client has disconnected', async () => {
-    const { port, submissions, asked, goOn, ended } = await listen()
+    const { port, submissions, lookup, goOn, ended } = await listen()
     const socket = connect(port, '127.0.0.1')
     socket.write(post(body))
-    await asked
+    await lookup
     socket.destroy()
     await ended
     await turn()
@@ -90,7 +91,7 @@ describe('a request with a complete body', () => {
   })
 
   it('gets a response on a half-closed TLS connection', async () => {
-    const { app, asked, goOn } = await listen()
+    const { app, lookup, goOn } = await listen()
     const folder = mkdtempSync(`${tmpdir()}/verification-jobs-half-open-`)
     ends.push(() => rmSync(folder, { recursive: true }))
     const { cert, key } = selfSigned('half')
@@ -121,7 +122,7 @@ describe('a request with a complete body', () => {
     const heard = heardBy(socket)
     socket.end(post(body))
     await once(socket, 'finish')
-    await asked
+    await lookup
     await turn()
     goOn()
     expect(await heard()).toMatch(/^HTTP\/1\.1 202 Accepted\r\n/)
@@ -130,10 +131,10 @@ describe('a request with a complete body', () => {
 
 describe('a truncated request', () => {
   it('creates no job', async () => {
-    const { port, submissions, asked, goOn, closed } = await listen()
+    const { port, submissions, lookup, goOn, closed } = await listen()
     const socket = connect(port, '127.0.0.1')
     socket.write(post(body).slice(0, -1))
-    await asked
+    await lookup
     socket.resetAndDestroy()
     await closed
     goOn()

@@ -27,7 +27,7 @@ describe('chunks', () => {
     expect(shape(['a', 'x'.repeat(CHUNK_BYTES + 1), 'b'])).toEqual([[0, 1], [1, 1], [2, 1]])
   })
 
-  it('have room for what travels with each input', () => {
+  it('leave space for the metadata of each input', () => {
     const chunks = chunksOf(['', '', '', ''], row => row === 0 ? 0 : CHUNK_BYTES / 2 - 3)
     const sizes = chunks.map(({ firstRow, inputs }) => [firstRow, inputs.length])
     expect(sizes).toEqual([[0, 2], [2, 2]])

@@ -56,10 +56,10 @@ describe('the history of deliveries', () => {
 
   it('gives back the attempts that it was given, once each', async () => {
     const [one, two] = await stored()
-    const { history, forged, asked } = historyOn([one!, one!, two!])
+    const { history, forged, queries } = historyOn([one!, one!, two!])
     expect(await history.list('org_1.live', 'job_1'))
       .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
-    expect(asked[0]?.query_params).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
+    expect(queries[0]?.query_params).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
     expect(forged).toEqual([])
   })
 

@@ -26,7 +26,7 @@ describe('the topic of data keys', () => {
     await put('job_2', 'other')
     await put('job_1', 'new')
     expect(String(await restore('t.live', 'job_1'))).toBe('new')
-    expect(await restore('stranger', 'job_1')).toBeUndefined()
+    expect(await restore('unknown', 'job_1')).toBeUndefined()
     expect(await restore('t.live', 'job_3')).toBeUndefined()
     await put('job_1', null)
     expect(await restore('t.live', 'job_1')).toBeUndefined()
@@ -43,40 +43,40 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
   /** The keys of a job that was closed, while marks of erased jobs come and go. */
   const scene = (requestedAtMs = Date.now() - DAY_MS) => {
     const job = newJobId(requestedAtMs)
-    const world = { erased: [] as number[], searches: 0 }
+    const state = { erased: [] as number[], searches: 0 }
     const redis = {
       getBuffer: async () => null,
-      exists: async () => world.erased.shift() ?? 0,
+      exists: async () => state.erased.shift() ?? 0,
     } as unknown as Redis
     const findClosed = async () => {
-      world.searches += 1
+      state.searches += 1
       return ring.wrap(key, dataKeyAad('t.live', job))
     }
     const { get } = createJobKeys({ redis, ring, isRunning: async () => false, findClosed })
-    return { world, get: () => get('t.live', job) }
+    return { state, get: () => get('t.live', job) }
   }
 
-  it('is found by those who read closed jobs', async () => {
+  it('is found for readers of closed jobs', async () => {
     expect(await scene().get()).toEqual(key)
   })
 
-  it('is not looked for once the job is erased, and not given if that is just so', async () => {
-    const { world, get } = scene()
-    world.erased = [1]
-    expect([await get(), world.searches]).toEqual([undefined, 0])
-    world.erased = [0, 1]
-    expect([await get(), world.searches]).toEqual([undefined, 1])
+  it('is not searched for once the job is erased, nor returned if that just happened', async () => {
+    const { state, get } = scene()
+    state.erased = [1]
+    expect([await get(), state.searches]).toEqual([undefined, 0])
+    state.erased = [0, 1]
+    expect([await get(), state.searches]).toEqual([undefined, 1])
   })
 
-  it('opens nothing any more after 91 days, whoever has kept it', async () => {
+  it('decrypts nothing after 91 days, even where a process has kept it', async () => {
     expect(await scene(Date.now() - 90 * DAY_MS).get()).toEqual(key)
-    const { world, get } = scene(Date.now() - 92 * DAY_MS)
-    expect([await get(), world.searches]).toEqual([undefined, 0])
+    const { state, get } = scene(Date.now() - 92 * DAY_MS)
+    expect([await get(), state.searches]).toEqual([undefined, 0])
   })
 })
 
 describe('a wrapped key that Redis has with broken bytes', () => {
-  /** The keys of a job whose wrapped key is broken in Redis; `restore` gives it as it was made. */
+  /** The keys of a job whose wrapped key is broken in Redis; `restore` returns the original. */
   const scene = async (isRunning = true) => {
     const entries = new Map<string, Buffer>()
     const marks = new Set<string>()
@@ -91,26 +91,27 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     broken[broken.length - 1]! ^= 1
     for (const name of entries.keys()) entries.set(name, broken)
     const keysWith = (inTopic: Buffer | undefined) => {
-      const asked = { times: 0 }
-      const restore = async () => { asked.times += 1; return inTopic }
-      return { asked, ...createJobKeys({ redis, ring, isRunning: async () => isRunning, restore }) }
+      const restores = { times: 0 }
+      const restore = async () => { restores.times += 1; return inTopic }
+      const keys = createJobKeys({ redis, ring, isRunning: async () => isRunning, restore })
+      return { restores, ...keys }
     }
     return { key, wrapped, broken, entries, marks, keysWith }
   }
 
-  it('is taken from its topic, by all who ask at once, and stored whole', async () => {
+  it('is read from its topic once for concurrent callers, and stored whole', async () => {
     const { key, wrapped, entries, keysWith } = await scene()
-    const { get, asked } = keysWith(wrapped)
+    const { get, restores } = keysWith(wrapped)
     expect(await Promise.all([get('t.live', 'job_1'), get('t.live', 'job_1')])).toEqual([key, key])
     expect([...entries.values()]).toEqual([wrapped])
-    expect(asked.times).toBe(1)
+    expect(restores.times).toBe(1)
   })
 
   it('is lost when the topic has nothing better, or the job is over', async () => {
     const { broken, wrapped, keysWith } = await scene()
     const same = keysWith(broken)
     await expect(same.get('t.live', 'job_1')).rejects.toThrow(SealError)
-    expect(same.asked.times).toBe(1)
+    expect(same.restores.times).toBe(1)
     await expect(keysWith(undefined).get('t.live', 'job_1')).rejects.toThrow(JobKeyLostError)
     const over = await scene(false)
     await expect(over.keysWith(wrapped).get('t.live', 'job_1')).rejects.toThrow(SealError)

@@ -13,7 +13,7 @@ const numbers = [
   'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords', 'chargedMicros',
   'releasedMicros',
 ]
-/** Every number differs, so that none can stand in for another. */
+/** Every number differs, so that a mix-up of fields is detected. */
 const pairs = [
   ...numbers.flatMap((name, index) => [name, String(index + 1)]),
   'id', 'job_1', 'status', 'verifying', 'service', 'whatsapp', 'lane', 'bulk', 'quoteId', 'quot_1',

@@ -15,7 +15,7 @@ const keysOf = new Map(
 const keys = { get: async (tenant: string, job: string) => keysOf.get(`${tenant}/${job}`) }
 const messageCodec = createMessageCodec({ codec, keys })
 
-const place = {
+const coordinates = {
   tenant: 'org_1.live',
   job: 'job_1',
   service: 'phone-validation',
@@ -31,7 +31,7 @@ const submitted: Emission<'rows.submitted'> = {
   topic: 'rows.submitted',
   lane: 'bulk',
   value: {
-    ...place,
+    ...coordinates,
     country: 'US',
     submittedAt: 1,
     acceptBy: 2,
@@ -47,7 +47,7 @@ const missed: Emission<'rows.to-verify'> = {
   lane: 'bulk',
   service: 'phone-validation',
   value: {
-    ...place,
+    ...coordinates,
     batch: 2,
     quotedAt: 1,
     forceFresh: false,
@@ -64,7 +64,7 @@ const finished: Emission<'rows.completed'> = {
   topic: 'rows.completed',
   lane: 'bulk',
   value: {
-    ...place,
+    ...coordinates,
     batch: 2,
     inputs: false,
     finished: bits(3, 0),
@@ -92,7 +92,7 @@ async function opened (raw: RawMessage) {
   return result.message
 }
 
-/** The message with fields of its envelope changed, as somebody on the broker could. */
+/** The message with fields of its envelope changed, as an attacker on the broker could. */
 async function tampered (emission: Emission, change: object): Promise<RawMessage> {
   const message = await messageCodec.encode(emission)
   const value = await codec.decode(emission.topic, message.value!) as object
@@ -191,7 +191,7 @@ describe('a changed message', () => {
 })
 
 describe('what is no message', () => {
-  it('is told apart', async () => {
+  it('is distinguished', async () => {
     const raw = rawOf(await messageCodec.encode(submitted))
     expect(await messageCodec.decode({ ...raw, value: null }))
       .toEqual({ kind: 'skip', why: 'tombstone' })

@@ -8,7 +8,7 @@ import { SealError, unpack } from '../../../services/crypto/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')
-const place: RowsBinding = {
+const binding: RowsBinding = {
   tenant: 'org_1.live',
   job: 'job_1',
   topic: 'rows.completed',
@@ -32,10 +32,10 @@ const block = {
 
 describe('sealed rows', () => {
   it('open at their place, and show nothing', () => {
-    const sealed = sealRows(key, place, plain)
-    expect(unpack(openRows(key, place, sealed))).toEqual(plain)
+    const sealed = sealRows(key, binding, plain)
+    expect(unpack(openRows(key, binding, sealed))).toEqual(plain)
     expect(sealed.includes('212')).toBe(false)
-    expect(sealRows(key, place, plain)).not.toEqual(sealed)
+    expect(sealRows(key, binding, plain)).not.toEqual(sealed)
   })
 
   it.each<Partial<RowsBinding>>([
@@ -44,14 +44,14 @@ describe('sealed rows', () => {
     }, { job: 'job_2' }, { topic: 'rows.to-verify' }, { chunk: 0 }, { batch: -1 },
     { chunks: 4 }, { rowsSchema: 5 }, { bound: Buffer.from('other') },
   ])('do not open at %o', other => {
-    const sealed = sealRows(key, place, plain)
-    expect(() => checkRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
-    expect(() => openRows(key, { ...place, ...other }, sealed)).toThrow(SealError)
+    const sealed = sealRows(key, binding, plain)
+    expect(() => checkRows(key, { ...binding, ...other }, sealed)).toThrow(SealError)
+    expect(() => openRows(key, { ...binding, ...other }, sealed)).toThrow(SealError)
   })
 
   it('do not open under another key', () => {
-    const sealed = sealRows(key, place, plain)
-    expect(() => checkRows(randomBytes(32), place, sealed)).toThrow(SealError)
+    const sealed = sealRows(key, binding, plain)
+    expect(() => checkRows(randomBytes(32), binding, sealed)).toThrow(SealError)
   })
 })
 

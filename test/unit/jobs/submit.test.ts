@@ -127,7 +127,7 @@ describe('a submission', () => {
     } as const
     const liveness = (own: string, gone: boolean) => ({ own, isGone: async () => gone })
 
-    it('that ended takes it over, and no job comes of what that one had begun', async () => {
+    it('that ended takes it over, and its unfinished request creates no job', async () => {
       const { submitter, refused, claims, emitted } = setUp(
         { claim, liveness: liveness('two', true) })
       expect(await submitter.submit(submission))
@@ -155,7 +155,7 @@ describe('a submission', () => {
     })
   })
 
-  it('with the key of another request is told so', async () => {
+  it('with the key of another request is a conflict', async () => {
     const { submitter, emitted } = setUp({ claim: { kind: 'reused' } })
     expect(await submitter.submit(submission)).toEqual({ kind: 'reused' })
     expect(emitted).toEqual([])
@@ -229,7 +229,7 @@ describe('a submission', () => {
 })
 
 describe('an id', () => {
-  it('tells the time of Redis', () => {
+  it('returns the time of Redis', () => {
     const id = newJobId(1_700_000_000_123)
     expect(id).toMatch(/^job_[0-9a-hjkmnp-tv-z]{26}$/)
     expect(decodeTime(id.slice(4).toUpperCase())).toBe(1_700_000_000_123)

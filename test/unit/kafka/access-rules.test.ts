@@ -4,10 +4,10 @@ import type { AccessRule } from '../../../services/kafka/admin.ts'
 import { allTopics, subscriptionsOf, topicName } from '../../../services/platform/topics.ts'
 import { LANES, STAGES, topology, type StageName } from '../../../services/topology.ts'
 
-type Asked = Pick<AccessRule, 'kind' | 'name' | 'operation'>
+type Access = Pick<AccessRule, 'kind' | 'name' | 'operation'>
 
-/** What a broker answers that knows these rules alone: reading and writing imply describing. */
-const allows = (rules: readonly AccessRule[], { kind, name, operation }: Asked): boolean =>
+/** The answer of a broker with only these rules: reading and writing imply describing. */
+const allows = (rules: readonly AccessRule[], { kind, name, operation }: Access): boolean =>
   rules.some(rule => rule.kind === kind &&
     (rule.operation === operation || operation === 'describe') &&
     (rule.prefix ? name.startsWith(rule.name) : name === rule.name))

@@ -17,7 +17,7 @@ const events = {
 
 type Run = { readonly eachBatch: (payload: unknown) => Promise<void> }
 
-/** A consumer of the client whose events are given by the test, and what it was asked for. */
+/** A consumer of the client whose events come from the test, and the calls it received. */
 function setUp (more: {
   readonly connect?: () => Promise<void>
   readonly settings?: Partial<ConsumerSettings>
@@ -26,8 +26,8 @@ function setUp (more: {
   readonly fetchBatching?: ConsumeOptions['fetchBatching']
 } = {}) {
   const client = new EventEmitter()
-  const asked: Record<string, unknown> = {}
-  const told = {
+  const calls: Record<string, unknown> = {}
+  const reported = {
     fatal: [] as unknown[],
     retries: [] as unknown[],
     pausesMs: [] as number[],
@@ -38,37 +38,37 @@ function setUp (more: {
     events,
     on: (name: string, listener: (event: unknown) => void) => client.on(name, listener),
     connect: more.connect ?? (async () => {}),
-    subscribe: async (topics: unknown) => { asked.subscribe = topics },
+    subscribe: async (topics: unknown) => { calls.subscribe = topics },
     run: async (run: Run) => {
-      asked.run = run
+      calls.run = run
       client.emit('running')
     },
-    disconnect: async () => { told.disconnected++ },
+    disconnect: async () => { reported.disconnected++ },
   }
   const consumption = startConsumer({
     kafka: {
       consumer: (options: unknown) => {
-        asked.consumer = options
+        calls.consumer = options
         return fake
       },
     } as unknown as Kafka,
     consume: {
       group: 'settle.small',
       topics: ['rows.completed.small'],
-      onAssigned: () => { told.assigned++ },
+      onAssigned: () => { reported.assigned++ },
       onFailed: more.onFailed,
       fetchBatching: more.fetchBatching,
       onDelivery: more.onDelivery ?? (async () => ({ kind: 'done' })),
     },
-    // However slow the machine is, no session ends but by the test.
+    // However slow the machine is, only the test ends a session.
     settings: {
       ...consumerDefaults, sessionTimeoutMs: 600_000, stopTimeoutMs: 5, ...more.settings,
     },
-    onFatal: error => { told.fatal.push(error) },
-    onRetry: error => { told.retries.push(error) },
-    sleep: async ms => { told.pausesMs.push(ms) },
+    onFatal: error => { reported.fatal.push(error) },
+    onRetry: error => { reported.retries.push(error) },
+    sleep: async ms => { reported.pausesMs.push(ms) },
   })
-  return { client, asked, told, consumption, running: once(client, 'running') }
+  return { client, calls, reported, consumption, running: once(client, 'running') }
 }
 
 const batch = {
@@ -84,9 +84,9 @@ const batch = {
 
 describe('a consumer', () => {
   it('configures the client by its settings, without automatic commits', async () => {
-    const { asked, running, consumption } = setUp({ settings: consumerDefaults })
+    const { calls, running, consumption } = setUp({ settings: consumerDefaults })
     await running
-    expect(asked.consumer).toMatchObject({
+    expect(calls.consumer).toMatchObject({
       groupId: 'settle.small',
       sessionTimeout: 6_000,
       heartbeatInterval: 2_000,
@@ -96,24 +96,24 @@ describe('a consumer', () => {
       maxBytesPerPartition: 524_288,
       allowAutoTopicCreation: false,
     })
-    expect(asked.subscribe).toEqual({ topics: ['rows.completed.small'], fromBeginning: true })
-    expect(asked.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
+    expect(calls.subscribe).toEqual({ topics: ['rows.completed.small'], fromBeginning: true })
+    expect(calls.run).toMatchObject({ autoCommit: false, eachBatchAutoResolve: false })
     await consumption.stop()
   })
 
   it('batches fetches as configured', async () => {
     const fetchBatching = { bytes: 9_000, maxWaitMs: 50 }
-    const { asked, running, consumption } = setUp({ fetchBatching })
+    const { calls, running, consumption } = setUp({ fetchBatching })
     await running
-    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
+    expect(calls.consumer).toMatchObject({ maxWaitTimeInMs: 50, minBytes: 9_000 })
     await consumption.stop()
   })
 
   it('does not batch at the broker if isEnough is given', async () => {
     const fetchBatching = { bytes: 9_000, maxWaitMs: 50, isEnough: () => false }
-    const { asked, running, consumption } = setUp({ fetchBatching })
+    const { calls, running, consumption } = setUp({ fetchBatching })
     await running
-    expect(asked.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
+    expect(calls.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
     await consumption.stop()
   })
 
@@ -121,15 +121,15 @@ describe('a consumer', () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]
     const connect = async () => await answers.shift()
-    const { told, running, consumption } = setUp({ connect })
+    const { reported, running, consumption } = setUp({ connect })
     await running
-    expect([told.retries, told.fatal]).toEqual([[away], []])
+    expect([reported.retries, reported.fatal]).toEqual([[away], []])
     await consumption.stop()
   })
 
   it('is ready and delivers between join and stop', async () => {
     const delivered: bigint[] = []
-    const { client, asked, told, running, consumption } = setUp({
+    const { client, calls, reported, running, consumption } = setUp({
       onDelivery: async ({ messages }) => {
         delivered.push(...messages.map(({ offset }) => offset))
         return { kind: 'done' }
@@ -139,14 +139,14 @@ describe('a consumer', () => {
     expect(consumption.ready()).toBe(false)
     client.emit(events.GROUP_JOIN)
     await turn()
-    expect([consumption.ready(), told.assigned]).toEqual([true, 1])
-    const { eachBatch } = asked.run as Run
+    expect([consumption.ready(), reported.assigned]).toEqual([true, 1])
+    const { eachBatch } = calls.run as Run
     await eachBatch(batch)
     await eachBatch(batch)
     await turn()
     expect(delivered).toEqual([0n])
     await consumption.stop()
-    expect([consumption.ready(), told.disconnected]).toEqual([false, 1])
+    expect([consumption.ready(), reported.disconnected]).toEqual([false, 1])
   })
 
   it('is not ready during a rebalance or after a session timeout', async () => {
@@ -163,23 +163,23 @@ describe('a consumer', () => {
     expect(other.consumption.ready()).toBe(false)
     other.client.emit(events.GROUP_JOIN)
     await turn()
-    expect([other.consumption.ready(), other.told.assigned]).toEqual([true, 2])
+    expect([other.consumption.ready(), other.reported.assigned]).toEqual([true, 2])
     await Promise.all([consumption.stop(), other.consumption.stop()])
   })
 
   it('fails only after a crash without a restart of the client', async () => {
-    const { client, told, running, consumption } = setUp()
+    const { client, reported, running, consumption } = setUp()
     await running
     client.emit(events.CRASH, { payload: { restart: true, error: new Error('again') } })
-    expect(told.fatal).toEqual([])
+    expect(reported.fatal).toEqual([])
     const error = new Error('for good')
     client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect(told.fatal).toEqual([error])
+    expect(reported.fatal).toEqual([error])
     await consumption.stop()
   })
 
   it('restarts after the client lost the coordinator', async () => {
-    const { client, told, running, consumption } = setUp()
+    const { client, reported, running, consumption } = setUp()
     await running
     const error = Object.assign(new Error('no coordinator'), {
       name: 'KafkaJSGroupCoordinatorNotFound', retriable: false,
@@ -187,24 +187,24 @@ describe('a consumer', () => {
     const again = once(client, 'running')
     client.emit(events.CRASH, { payload: { restart: false, error } })
     await again
-    expect([told.fatal, told.pausesMs]).toEqual([[], [300]])
+    expect([reported.fatal, reported.pausesMs]).toEqual([[], [300]])
     client.emit(events.GROUP_JOIN)
     await turn()
     expect(consumption.ready()).toBe(true)
     await consumption.stop()
     client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect(told.disconnected).toBe(1)
+    expect(reported.disconnected).toBe(1)
   })
 
   it('restarts after an access error and reports it', async () => {
-    const { client, told, running, consumption } = setUp()
+    const { client, reported, running, consumption } = setUp()
     await running
     const error = Object.assign(new Error('no'), { name: 'KafkaJSSASLAuthenticationError' })
     const again = once(client, 'running')
     client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect([told.fatal, told.retries]).toEqual([[], [error]])
+    expect([reported.fatal, reported.retries]).toEqual([[], [error]])
     await again
-    expect(told.pausesMs).toEqual([2_000])
+    expect(reported.pausesMs).toEqual([2_000])
     client.emit(events.GROUP_JOIN)
     await turn()
     expect(consumption.ready()).toBe(true)
@@ -214,17 +214,17 @@ describe('a consumer', () => {
   it('with onFailed does not stop the process', async () => {
     const failed: unknown[] = []
     const onFailed = (error: unknown) => { failed.push(error) }
-    const { client, told, running, consumption } = setUp({ onFailed })
+    const { client, reported, running, consumption } = setUp({ onFailed })
     await running
     const error = new Error('Snappy compression not implemented')
     client.emit(events.CRASH, { payload: { restart: false, error } })
-    expect([failed, told.fatal]).toEqual([[error], []])
+    expect([failed, reported.fatal]).toEqual([[error], []])
     await consumption.stop()
   })
 
   it('stops once and in time even if a handler never returns', async () => {
     const signals: AbortSignal[] = []
-    const { client, asked, told, running, consumption } = setUp({
+    const { client, calls, reported, running, consumption } = setUp({
       onDelivery: ({ signal }) => {
         signals.push(signal)
         return new Promise(() => {})
@@ -232,13 +232,13 @@ describe('a consumer', () => {
     })
     await running
     client.emit(events.GROUP_JOIN)
-    const { eachBatch } = asked.run as Run
+    const { eachBatch } = calls.run as Run
     await eachBatch(batch)
     await eachBatch(batch)
     await turn()
     await Promise.all([consumption.stop(), consumption.stop()])
-    expect([told.disconnected, signals.map(signal => signal.aborted)]).toEqual([1, [true]])
+    expect([reported.disconnected, signals.map(signal => signal.aborted)]).toEqual([1, [true]])
     client.emit(events.CRASH, { payload: { restart: false, error: new Error('late') } })
-    expect(told.fatal).toEqual([])
+    expect(reported.fatal).toEqual([])
   })
 })

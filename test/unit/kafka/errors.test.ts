@@ -2,11 +2,11 @@ import { KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { isTransient, kafkaTypeOf, accessErrorOf } from '../../../services/kafka/errors.ts'
 
-/** What kafkajs makes of a refusal of the broker. */
+/** The error of kafkajs for a rejection by the broker. */
 const refusal = (type: string, retriable: boolean) =>
   Object.assign(new KafkaJSProtocolError(type), { type, retriable })
 
-/** What kafkajs throws once it has given up. */
+/** The error of kafkajs after its last retry. */
 const givenUp = (cause: Error) => Object.assign(
   new KafkaJSNumberOfRetriesExceeded(cause, { retryCount: 8, retryTime: 100 }),
   { cause, retriable: false })

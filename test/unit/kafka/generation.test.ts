@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
 import { startGeneration } from '../../../services/kafka/generation.ts'
 
-/** A generation with the part of kafkajs around it; `events` tells what happened, in order. */
+/** A generation with the part of kafkajs around it; `events` records what happened, in order. */
 function setUp (more: {
   readonly formerEnded?: Promise<void>
   readonly onDelivery?: ConsumeOptions['onDelivery']
@@ -36,7 +36,7 @@ function setUp (more: {
     resolveOffset: () => {},
     pause: () => () => { events.push(`${partition} resumed`) },
   } as unknown as EachBatchPayload)
-  /** A reader believes its first position when two fetches name it. */
+  /** A reader trusts its first position when two fetches confirm it. */
   const take = (partition: number) => {
     fetch(partition)
     fetch(partition)

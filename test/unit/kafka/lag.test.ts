@@ -4,7 +4,7 @@ import { lagsOf, type OffsetsAdmin } from '../../../services/kafka/lag.ts'
 const bound = (partition: number, low: string, high: string) =>
   ({ partition, offset: high, low, high })
 
-/** Brokers on which only the topic of the journal holds anything. */
+/** Brokers on which only the topic of the journal has messages. */
 function offsets (committed: Readonly<Record<number, string>>): OffsetsAdmin {
   return {
     fetchTopicOffsets: async topic => topic === 'wallet.journal'

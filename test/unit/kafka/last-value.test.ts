@@ -7,7 +7,7 @@ type Entry = readonly [key: string, value: string]
 type Batch = { readonly partition: number, readonly entries: readonly Entry[] }
 type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
 
-/** Brokers with one topic of two partitions, and a note of every group that was used. */
+/** Brokers with one topic of two partitions, and a record of every used group. */
 function brokersWith (batches: readonly Batch[], fault?: Error) {
   const groups: string[] = []
   const deleted: string[] = []

@@ -36,7 +36,7 @@ describe('a codec', () => {
     await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1)))
       .rejects.toThrow('not in the wire format')
     await expect(codec.decode('job.keys', Buffer.of(0, 0, 0, 0, 3, 9))).rejects.toThrow()
-    await expect(codec.encode('nobody-value', {})).rejects.toThrow('unknown schema subject')
+    await expect(codec.encode('unknown-value', {})).rejects.toThrow('unknown schema subject')
   })
 
   it('decodes messages of another version, and builds the resolver once', async () => {
@@ -49,9 +49,9 @@ describe('a codec', () => {
         { name: 'job', type: 'string' }, { name: 'wrapped', type: 'bytes' },
       ],
     } as avro.Schema)
-    let asked = 0
+    let requests = 0
     const schemaOf = async () => {
-      asked++
+      requests++
       return writer
     }
     const codec = createCodec({ ...localSource(), schemaOf })
@@ -59,23 +59,23 @@ describe('a codec', () => {
     const bytes = Buffer.concat([Buffer.of(0, 0, 0, 0, 77), content])
     expect({ ...await codec.decode('job.keys', bytes) as object }).toEqual(keys)
     await codec.decode('job.keys', bytes)
-    expect(asked).toBe(1)
+    expect(requests).toBe(1)
   })
 
   it('repeats a failed lookup', async () => {
-    let asked = 0
+    let requests = 0
     const local = localSource()
     const codec = createCodec({
       ...local,
       idOf: async subject => {
-        if (++asked === 1) throw new InfrastructureError('away')
+        if (++requests === 1) throw new InfrastructureError('away')
         return local.idOf(subject)
       },
     })
     await expect(codec.encode('job.keys-value', keys)).rejects.toThrow('away')
     await codec.encode('job.keys-value', keys)
     await codec.encode('job.keys-value', keys)
-    expect(asked).toBe(2)
+    expect(requests).toBe(2)
   })
 })
 
@@ -112,9 +112,9 @@ describe('schema sources', () => {
     const source = registrySource(url, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
     expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
     const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
-    // What the registry does not know may be on its way to it, but not for ever.
-    const looks = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
-    for (const [atMs, passes] of looks) {
+    // A schema that the registry lacks may be under way to it, but not forever.
+    const attempts = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
+    for (const [atMs, passes] of attempts) {
       clock.ms = atMs
       expect([atMs, isInfrastructure(await errorOf(6))]).toEqual([atMs, passes])
     }

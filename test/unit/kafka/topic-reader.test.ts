@@ -16,7 +16,7 @@ const MINUTE_MS = 60_000
 function brokers () {
   const groups: string[] = []
   const deleted: string[] = []
-  const begun: unknown[] = []
+  const started: unknown[] = []
   const admin = {
     connect: async () => {},
     disconnect: async () => {},
@@ -24,7 +24,7 @@ function brokers () {
       ({ partition, low: partition === 1 ? '1' : '0', high })),
     fetchTopicOffsetsByTimestamp: async (_topic: string, ms: number) => [0, 1, 2].map(partition =>
       ({ partition, offset: String(partition < 2 ? Math.min(4, Math.ceil(ms / MINUTE_MS)) : 0) })),
-    setOffsets: async (offsets: unknown) => { begun.push(offsets) },
+    setOffsets: async (offsets: unknown) => { started.push(offsets) },
     deleteGroups: async (ids: string[]) => { deleted.push(...ids) },
   }
   const run = async ({ eachBatch }: Run) => {
@@ -39,7 +39,7 @@ function brokers () {
     const idle = async () => {}
     return { events: {}, on: () => {}, connect: idle, subscribe: idle, run, disconnect: idle }
   }
-  return { groups, deleted, begun, kafka: { admin: () => admin, consumer } as unknown as Kafka }
+  return { groups, deleted, started, kafka: { admin: () => admin, consumer } as unknown as Kafka }
 }
 
 const reading = { topic: 't', groupId: 'g', signal: new AbortController().signal }
@@ -53,11 +53,11 @@ function collect () {
 }
 
 it('the topic reader reads to the current ends and deletes its group', async () => {
-  const { kafka, groups, deleted, begun } = brokers()
+  const { kafka, groups, deleted, started } = brokers()
   const { seen, onBatch } = collect()
   expect([...await readToEnd(kafka, { ...reading, onBatch })]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
   expect(seen).toEqual(['0:0', '1:1', '1:2', '1:3', '0:1', '0:2', '0:3'])
-  expect([groups, deleted, begun]).toEqual([['g'], ['g'], []])
+  expect([groups, deleted, started]).toEqual([['g'], ['g'], []])
 })
 
 it('the topic reader stops at a timestamp and returns its positions', async () => {
@@ -74,10 +74,10 @@ it.each([
   ['whichever comes first', { from: new Map([[0, 2n], [1, 3n]]), sinceMs: 6 * MINUTE_MS },
     ['1', '1']],
 ])('the topic reader starts from %s', async (_, limits, starts) => {
-  const { kafka, begun } = brokers()
+  const { kafka, started } = brokers()
   await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
   const partitions = starts.map((offset, partition) => ({ partition, offset }))
-  expect(begun).toEqual([{ groupId: 'g', topic: 't', partitions }])
+  expect(started).toEqual([{ groupId: 'g', topic: 't', partitions }])
 })
 
 it('the topic reader needs no group if there is nothing to read', async () => {

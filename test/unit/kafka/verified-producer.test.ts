@@ -16,7 +16,7 @@ type Produced = {
 
 /**
  * The sending of kafkajs itself on two brokers that lead one partition each. The first one refuses
- * once if it is told to, and by the next try the second leads both.
+ * once if configured, and by the next try the second leads both.
  */
 function setUp ({ moves }: { readonly moves: boolean }) {
   let moved = false

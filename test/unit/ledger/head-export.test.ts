@@ -20,12 +20,12 @@ const exportAt = (at: number) =>
     ],
   })
 
-/** An export that does not run in the background: what a round does is awaited. */
+/** An export that does not run in the background: tests await each round. */
 function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 } = {}) {
   const kept = new Map(last === '' ? [] : [[EXPORTED_KEY, last]])
   const names = Array.from({ length: tenants }, (_, index) => `org_${index}.live`)
   const exported: (JournalHeads | undefined)[] = []
-  const asked: ReadonlyMap<string, ChainHead>[] = []
+  const reads: ReadonlyMap<string, ChainHead>[] = []
   const [target, error] = [vi.fn(async (line: string) => {
     exported.push(codec.decode(line))
   }), vi.fn()]
@@ -45,7 +45,7 @@ function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 
     },
     journal: {
       heads: async (from: ReadonlyMap<string, ChainHead>) => {
-        asked.push(from)
+        reads.push(from)
         return new Map([...from].filter(([name]) => name !== 'org_1.live').map(([name, { seq }]) =>
           [name, { seq: seq + 3, hash: `hash of ${name}`, missing: [[2, 2]] }]))
       },
@@ -54,7 +54,7 @@ function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 
   const { stop } = startHeadExport(parts as never)
   const age = async () =>
     /^journal_head_age_intervals (.+)$/m.exec(await metrics.text())?.[1]
-  return { parts, kept, exported, asked, target, error, age, stop }
+  return { parts, kept, exported, reads, target, error, age, stop }
 }
 
 describe('the export of journal heads', () => {
@@ -73,10 +73,10 @@ describe('the export of journal heads', () => {
   })
 
   it('continues the complete chains of the last export if it is authentic', async () => {
-    const { asked, exported, stop } = exporting({ last: exportAt(1), tenants: 3 })
+    const { reads, exported, stop } = exporting({ last: exportAt(1), tenants: 3 })
     await eventually(() => expect(exported).toHaveLength(1))
     await stop()
-    expect(asked).toEqual([
+    expect(reads).toEqual([
       new Map([
         ['org_0.live', expect.objectContaining(head)],
         ['org_1.live', CHAIN_START],
@@ -88,16 +88,16 @@ describe('the export of journal heads', () => {
     const changed = exporting({ last: exportAt(1).replace('"seq":7', '"seq":8') })
     await eventually(() => expect(changed.exported).toHaveLength(1))
     await changed.stop()
-    expect(changed.asked).toEqual([
+    expect(changed.reads).toEqual([
       new Map([['org_0.live', CHAIN_START], ['org_1.live', CHAIN_START]]),
     ])
   })
 
   it('reads a bounded number of tenants at once', async () => {
-    const { exported, asked, kept, stop } = exporting({ tenants: 1_201 })
+    const { exported, reads, kept, stop } = exporting({ tenants: 1_201 })
     await eventually(() => expect(kept.size).toBe(1))
     await stop()
-    expect(asked.map(({ size }) => size)).toEqual([200, 200, 200, 200, 200, 200, 1])
+    expect(reads.map(({ size }) => size)).toEqual([200, 200, 200, 200, 200, 200, 1])
     expect(exported[0]?.tenants).toHaveLength(1_200)
   })
 

@@ -41,7 +41,7 @@ describe('a journal that begins with a snapshot', () => {
     return snapshotOf(journal, { tenant: TENANT, from: [7] })
   }
 
-  it('goes on where it ended, whatever comes before that once more', () => {
+  it('continues where it ended, whatever is repeated before that', () => {
     for (let seq = 0; seq <= entries.length; seq += 1) {
       const journal = createJournalState(NONE, snapshotAfter(seq))
       for (const entry of entries.slice(Math.max(0, seq - 2))) applyEntry(journal, entry, NONE)

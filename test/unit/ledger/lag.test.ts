@@ -7,7 +7,7 @@ it('watchLag reports lag and offset of groups, connecting only on a scrape', asy
   watchLag({
     adminClient,
     metrics: { watchAll: name => { watched.push(name) } },
-    log: { warn: () => { throw new Error('nothing was asked') } },
+    log: { warn: () => { throw new Error('unexpected warning') } },
   })
   expect(watched).toEqual(['consumer_lag_messages', 'consumer_offset'])
   await adminClient.close()

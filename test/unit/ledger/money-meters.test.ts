@@ -18,17 +18,17 @@ const entry = (tenant: string, change: Partial<Journal>) =>
 
 const OPEN = ['open:job_1', 'open:job_2', 'open:job_3']
 
-/** Redis that knows two tenants, one with three open jobs. */
+/** Redis with two tenants, one with three open jobs. */
 function redisDouble () {
   const wallets: Record<string, readonly string[]> = {
     'w:{a}.live': ['70', '20', '10', '100'], 'w:{b}.live': ['1', '0', '0', '1'],
   }
-  const asked: string[] = []
+  const reads: string[] = []
   const pipeline = () => {
     const answers: (readonly [null, unknown])[] = []
     return {
       hmget: (key: string) => {
-        asked.push(key)
+        reads.push(key)
         answers.push([null, wallets[key] ?? [null, null, null, null]])
       },
       hkeys: (key: string) =>
@@ -36,7 +36,7 @@ function redisDouble () {
       exec: async () => answers,
     }
   }
-  return { wallets, redis: { pipeline } as never, asked }
+  return { wallets, redis: { pipeline } as never, reads }
 }
 
 const tenantsDouble = (active: readonly string[]) => ({
@@ -107,15 +107,15 @@ describe('money meters', () => {
   })
 
   it('read idle wallets once, and active ones until one read later', async () => {
-    const { redis, wallets, asked } = redisDouble()
+    const { redis, wallets, reads } = redisDouble()
     const active = ['a.live']
     let nowMs = 0
     const sums = createWalletSums({ redis, tenants: tenantsDouble(active) }, () => nowMs)
     const funded = async () => {
-      asked.length = 0
+      reads.length = 0
       const found = await sums()
       const value = found.find(({ mode, state }) => mode === 'live' && state === 'funded')?.value
-      return [value, asked.join()]
+      return [value, reads.join()]
     }
     expect(await funded()).toEqual([101, 'w:{a}.live,w:{b}.live,w:{b}.test'])
     wallets['w:{a}.live'] = ['170', '20', '10', '200']

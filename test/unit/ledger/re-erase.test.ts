@@ -5,7 +5,7 @@ import { createManualClock } from '../../support/stage-doubles.ts'
 
 type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]
 
-/** A topic of these messages; what is done to Redis is noted. */
+/** A topic of these messages; the commands to Redis are recorded. */
 function setUp (
   messages: readonly Message[], { nowMs = 0, run = '', until = null as string | null } = {}
 ) {
@@ -48,7 +48,7 @@ it('reErase marks and then erases jobs whose key was erased in the topic', async
   await reErase(parts, 'r2', signal)
   expect(calls).toEqual([
     `set erased:{a}.live:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}.live:job_1',
-    // A key that comes behind its erasure is an old message again.
+    // A key after its erasure is a repeated old message.
     `set erased:{a}.live:job_3 1 PX ${ACCEPTED_KEY_MS - 1_000} NX`, 'del dek:{a}.live:job_3',
     ...done,
   ])

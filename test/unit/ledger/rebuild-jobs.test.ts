@@ -17,12 +17,12 @@ const reserve = (job: string, change: Partial<Journal> = {}): Journal => ({
 const end = (job: string): Journal =>
   ({ ...reserve(job), type: 'settle', seq: 9, chargeMicros: 4, reason: '' })
 
-/** Redis that answers each `rebuild` in turn, and an archive that notes its questions. */
+/** Redis that answers each `rebuild` in turn, and an archive that records its queries. */
 function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
   const rebuilt: RebuiltJob[] = []
   const left = [...steps]
   const made: number[] = []
-  const asked: (readonly [readonly string[], number])[] = []
+  const calls: (readonly [readonly string[], number])[] = []
   const deps: RebuildDeps = {
     recoveryStore: {
       rebuild: async (_term, job) => {
@@ -32,7 +32,7 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
     },
     archive: {
       findAll: async (tenants, jobs) => {
-        asked.push([tenants, jobs.length])
+        calls.push([tenants, jobs.length])
         return new Map(archived.map(job => [job.id, job]))
       },
     },
@@ -41,7 +41,7 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
     clock: createManualClock(1_000),
     metrics: { count: (_name, _labels, more = 1) => { made.push(more) } },
   }
-  return { parts: deps, rebuilt, made, asked }
+  return { parts: deps, rebuilt, made, calls }
 }
 
 const openOf = (entries: readonly Journal[]) => new Map<string, Reservation>(
@@ -87,13 +87,13 @@ describe('the ended jobs of a journal', () => {
   it('are closed from the archive or recounted, in any number', async () => {
     const ids = Array.from({ length: 2_500 }, (_, index) => `job_${index}`)
     const archived = ids.filter(id => id !== 'job_7').map(id => endedJob({ id }))
-    const { parts, rebuilt, made, asked } = setUp([], archived)
+    const { parts, rebuilt, made, calls } = setUp([], archived)
     expect(await rebuildEnded(parts, ids.map(id => endedOf(id))))
       .toEqual({ made: 2_500, superseded: false, uncounted: [reserve('job_7')] })
     expect(rebuilt.map(({ job }) => job)).toEqual(ids)
     const open = rebuilt.filter(({ isClosed }) => !isClosed)
     expect(open.map(({ job, settled }) => [job, settled?.seq])).toEqual([['job_7', 9]])
-    expect([made, asked])
+    expect([made, calls])
       .toEqual([[2_500], [1_000, 1_000, 500].map(jobs => [[TENANT], jobs])])
   })
 

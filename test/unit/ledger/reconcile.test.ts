@@ -103,8 +103,8 @@ describe('a tenant that is compared with its journal', () => {
   })
 
   it('is frozen for a job that runs and has reserved nothing', () => {
-    const strangers = [running('b'), running('x'), running('y', 'gone')]
-    expect(verdictOf(entries, { ...at(4), openJobs: strangers }).faults)
+    const unknownJobs = [running('b'), running('x'), running('y', 'gone')]
+    expect(verdictOf(entries, { ...at(4), openJobs: unknownJobs }).faults)
       .toEqual(['x', 'y'].map(job => `job ${job} runs without a reservation`))
     const closing = [running('x', 'ended'), running('y', 'settled')]
     expect(verdictOf(entries, { ...at(4), openJobs: [running('b'), ...closing] }).faults)

@@ -68,7 +68,7 @@ describe('recount', () => {
     const { parts, tallied, logged } = setUp(digest => {
       if (digest === broken) throw new Error('no such chunk')
     })
-    // Bitmaps are bound to the seal: one that says more than was sealed opens nothing.
+    // Bitmaps are bound to the seal: with another bitmap nothing can be decrypted.
     const changed = { ...two, live: Buffer.from([7]) }
     const messages = await Promise.all([
       messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),

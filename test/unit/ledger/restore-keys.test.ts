@@ -6,7 +6,7 @@ import { createManualClock } from '../../support/stage-doubles.ts'
 
 const { signal } = new AbortController()
 
-/** A topic with a key of each of these jobs; what is done to Redis is noted. */
+/** A topic with a key of each of these jobs; the commands to Redis are recorded. */
 function setUp (jobs: readonly string[], nowMs: number, erased = '') {
   const [calls, read, counted]: [unknown[], string[], unknown[]] = [[], [], []]
   const parts = {

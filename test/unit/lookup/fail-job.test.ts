@@ -24,23 +24,23 @@ const partsWith = (unitPriceMicros: () => number) => ({
 })
 
 function setUp (unitPriceMicros: () => number) {
-  const told: string[] = []
+  const events: string[] = []
   const messages = partsWith(unitPriceMicros)
   const { store } = messages
-  const decided = decideOrFailJob(unit, { ...messages, onUndecidable: (job) => told.push(job) })
-  return { store, told, decided }
+  const decided = decideOrFailJob(unit, { ...messages, onUndecidable: (job) => events.push(job) })
+  return { store, events, decided }
 }
 
 describe('a job that fails while it is decided', () => {
   it('is refused and logged, and its chunks are dead letters', async () => {
-    const { store, told, decided } = setUp(() => { throw new RangeError('no price') })
+    const { store, events, decided } = setUp(() => { throw new RangeError('no price') })
     expect(await decided).toEqual({ completes: messages, emits: [], dead: 'undecidable' })
-    expect(told).toEqual([JOB])
+    expect(events).toEqual([JOB])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
   it('after acceptance is announced once its reservation is in the journal', async () => {
-    const told: string[] = []
+    const events: string[] = []
     const job = { id: JOB, preflight: { maxQuoteMicros: 5 } } as Job
     const entry = entryOf(TENANT, job)
     const decision = await failJob(unit, {
@@ -48,15 +48,15 @@ describe('a job that fails while it is decided', () => {
       store: {
         ...createStoreDouble(),
         refuse: async () => ({ kind: 'accepted', job, entry }),
-        announce: async () => { told.push('announced') },
+        announce: async () => { events.push('announced') },
       },
-      outbox: { remove: async (_tenant, seqs) => { told.push(`removed ${seqs.join()}`) } },
+      outbox: { remove: async (_tenant, seqs) => { events.push(`removed ${seqs.join()}`) } },
     })
     expect(emitted([decision], 'rows.completed')).toHaveLength(1)
     expect(emitted([decision], 'wallet.journal').map(({ value }) => value)).toEqual([entry])
-    expect(told).toEqual([])
+    expect(events).toEqual([])
     await decision.afterProduced?.()
-    expect(told).toEqual(['announced', 'removed 7'])
+    expect(events).toEqual(['announced', 'removed 7'])
   })
 
   it('leaves the rows of a rebuilt job to batches that may be in progress', async () => {
@@ -80,8 +80,8 @@ describe('a job that fails while it is decided', () => {
   })
 
   it('is not touched after a fatal error', async () => {
-    const { store, told, decided } = setUp(() => { throw new FatalError('stop') })
+    const { store, events, decided } = setUp(() => { throw new FatalError('stop') })
     await expect(decided).rejects.toThrow('stop')
-    expect([told, await store.outcome(TENANT, JOB)]).toEqual([[], { kind: 'open' }])
+    expect([events, await store.outcome(TENANT, JOB)]).toEqual([[], { kind: 'open' }])
   })
 })

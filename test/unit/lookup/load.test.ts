@@ -89,7 +89,7 @@ describe('the loader of chunks', () => {
   })
 
   it('does not look up a job with forceFresh', async () => {
-    const load = createLoader({ find: async () => { throw new Error('asked') } })
+    const load = createLoader({ find: async () => { throw new Error('unexpected call') } })
     const [chunk] = chunksOf([PHONE], { forceFresh: true })
     expect((await load(chunk!)).records).toEqual([])
   })

@@ -41,19 +41,19 @@ describe('pending jobs', () => {
 
   it('count idle polls of their partition since their last chunk', () => {
     const { held, first, second, expired } = scene()
-    const looks = () => expired(LATE_MS).map(({ idlePolls }) => idlePolls)
+    const polls = () => expired(LATE_MS).map(({ idlePolls }) => idlePolls)
     const other = { ...first, value: { ...first.value, job: 'job_other' } }
     held.add(first)
     const counted: (readonly number[])[] = []
     for (const coming of [undefined, undefined, undefined, other, undefined, second, undefined]) {
       if (coming !== undefined) held.add(coming)
-      counted.push(looks())
+      counted.push(polls())
       held.polled(first.raw)
       held.polled({ topic: first.raw.topic, partition: 9 })
     }
     expect(counted).toEqual([[0], [1], [2], [2, 0], [3, 1], [0, 1], [1, 2]])
-    // A look that did not go through is none.
-    expect([looks(), looks()]).toEqual([[2, 3], [2, 3]])
+    // A failed poll does not count.
+    expect([polls(), polls()]).toEqual([[2, 3], [2, 3]])
   })
 
   it('keep the first message of a chunk, and all as members', () => {

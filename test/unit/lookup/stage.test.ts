@@ -41,7 +41,7 @@ const decisionsOf = async (
   stage: ReturnType<typeof setUp>['stage'], messages: Parameters<typeof stage.decide>[0]
 ) => await stage.decide(messages, signal) as readonly Decision<'lookup'>[]
 
-/** What a chunk of three rows behind eight others says of itself in its headers. */
+/** The headers of a chunk of three rows after eight others. */
 const headersOf = (chunk: number, chunks: number) => ({
   tenant: TENANT,
   job: JOB,
@@ -276,7 +276,7 @@ describe('held chunks of a job that is never complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    for (let look = 0; look < 300; look++) {
+    for (let poll = 0; poll < 300; poll++) {
       expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
     }
     store.failNext(new InfrastructureError('Redis'))
@@ -291,7 +291,7 @@ describe('held chunks of a job that is never complete', () => {
     const [other] = chunksOf([phone(2), phone(3)], { chunkRows: 1, job: 'job_k' })
     await decisionsOf(stage, [first!])
     expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
-    // The other job's chunk waits for infrastructure all that time, a look right behind it.
+    // The other job's chunk waits for infrastructure all that time, a poll right behind it.
     clock.advance(6 * 60_000)
     await decisionsOf(stage, [other!])
     expect(emitted(await stage.flushHeld!(placeOf(first!)), 'rows.completed')).toEqual([])

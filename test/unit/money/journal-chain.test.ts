@@ -52,7 +52,7 @@ describe('the chain of the journal', () => {
     expect(headOf(1, 2, 3)).toMatchObject({ seq: 3, missing: [] })
   })
 
-  it('goes on behind gaps, and its head names what was missing', () => {
+  it('continues after gaps, and its head names what was missing', () => {
     const texts = [3, 4, 7].map(seq => canonicalText(entry(seq)))
     expect(headOf(3, 4, 7)).toEqual({
       seq: 7, hash: texts.reduce(hashAfter, CHAIN_START.hash), missing: [[1, 2], [5, 6]],

@@ -14,7 +14,7 @@ const entry = (seq: number, tenant = TENANT) => ({
 const entries = [entry(1), entry(2), entry(3)]
 const HUGE = '9223372036854775807'
 
-/** The copy on ClickHouse that answers as given; `forged` are the records that are reported. */
+/** The copy on ClickHouse with these responses; `forged` are the reported records. */
 function copyOn (...answers: readonly (readonly object[])[]) {
   const double = createClickhouseDouble(...answers)
   const forged: SignedRecord[] = []
@@ -70,38 +70,38 @@ describe('the copy of the journal in ClickHouse', () => {
 
   it('stores an entry once, in any order and however often it is appended', async () => {
     const macs = (await stored()).map(({ mac }) => ({ mac }))
-    const { copy, asked, inserted } = copyOn([], [macs[1]!, macs[2]!], macs)
+    const { copy, queries, inserted } = copyOn([], [macs[1]!, macs[2]!], macs)
     expect(await copy.append([entry(3), entry(2), entry(3)])).toEqual([entry(3), entry(2)])
     expect(await copy.append([entry(3), entry(1), entry(2)])).toEqual([entry(1)])
     expect(await copy.append(entries)).toEqual([])
     expect(inserted.map(({ seq }) => seq)).toEqual([3, 2, 1])
-    expect(asked[0]?.query_params).toMatchObject({ tenants: [TENANT], seqs: [3, 2] })
+    expect(queries[0]?.query_params).toMatchObject({ tenants: [TENANT], seqs: [3, 2] })
   })
 
   it('looks up a bounded number of entries per query', async () => {
-    const { copy, asked, inserted } = copyOn()
+    const { copy, queries, inserted } = copyOn()
     await copy.append(Array.from({ length: 250 }, (_, index) => entry(index + 1)))
-    expect(asked.map(({ query_params: given }) => (given['macs'] as unknown[]).length))
+    expect(queries.map(({ query_params: given }) => (given['macs'] as unknown[]).length))
       .toEqual([100, 100, 50])
     expect(inserted).toHaveLength(250)
   })
 
-  /** All pages from the second entry on, of a copy that answers so. */
+  /** All pages from the second entry on, of a copy with these responses. */
   async function paged (...answers: readonly (readonly object[])[]) {
-    const { copy, asked } = copyOn([{ first: '1' }], ...answers)
+    const { copy, queries } = copyOn([{ first: '1' }], ...answers)
     const pages = []
     for await (const page of copy.pages(TENANT, { seq: 2, atMs: 7 })) pages.push(page)
-    return { pages, asked: asked.map(({ query_params: given }) => given) }
+    return { pages, queries: queries.map(({ query_params: given }) => given) }
   }
 
   it('reads pages with one query each, which hold all rows of a seq', async () => {
     const [one, two, three] = await stored()
-    const { pages, asked } = await paged(
+    const { pages, queries } = await paged(
       [...Array(1_999).fill(one), two!], [two!, { ...two!, reason: 'x' }, three!])
     expect(pages).toEqual([
       { entries: [entry(1)], forged: [] }, { entries: [entry(2), entry(3)], forged: [2] },
     ])
-    expect(asked).toEqual([
+    expect(queries).toEqual([
       { tenant: TENANT, seq: 2, atMs: 7 },
       { tenant: TENANT, seq: '1', limit: 2_000 }, { tenant: TENANT, seq: '2', limit: 2_000 },
     ])
@@ -109,10 +109,10 @@ describe('the copy of the journal in ClickHouse', () => {
 
   it('grows a page that the rows of one seq fill', async () => {
     const [one, two] = await stored()
-    const { pages, asked } = await paged(
+    const { pages, queries } = await paged(
       Array(2_000).fill(one), [...Array(31_999).fill(one), two!], [two!])
     expect(pages.map(page => page.entries)).toEqual([[entry(1)], [entry(2)]])
-    expect(asked.slice(1).map(({ limit }) => limit)).toEqual([2_000, 32_000, 2_000])
+    expect(queries.slice(1).map(({ limit }) => limit)).toEqual([2_000, 32_000, 2_000])
   })
 
   const chain = (...all: readonly ReturnType<typeof entry>[]) =>
@@ -120,14 +120,14 @@ describe('the copy of the journal in ClickHouse', () => {
 
   it('extends heads with one query, and has none for a tenant without entries', async () => {
     const [, two, three] = await stored()
-    const { copy, asked, forged } = copyOn([two!, two!, three!])
+    const { copy, queries, forged } = copyOn([two!, two!, three!])
     const from = new Map([[TENANT, chain(entry(1))], ['org_new.live', CHAIN_START]])
     expect(await copy.heads(from)).toEqual(new Map([[TENANT, chain(...entries)]]))
-    expect(asked.map(({ query_params: given }) => given)).toEqual([{
+    expect(queries.map(({ query_params: given }) => given)).toEqual([{
       tenants: [TENANT, 'org_new.live'], after: new Map([[TENANT, 1], ['org_new.live', 0]]),
     }])
     expect(await copy.heads(new Map())).toEqual(new Map())
-    expect([asked.length, forged]).toEqual([1, []])
+    expect([queries.length, forged]).toEqual([1, []])
   })
 
   it('leaves forged rows out of heads, and lists missing seqs', async () => {
@@ -140,10 +140,10 @@ describe('the copy of the journal in ClickHouse', () => {
 
   it('reads authentic entries newest first, each once', async () => {
     const [one, two, three] = await stored()
-    const { copy, asked } = copyOn([three!, { ...two!, reason: 'x' }, two!, two!, one!])
+    const { copy, queries } = copyOn([three!, { ...two!, reason: 'x' }, two!, two!, one!])
     const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
     expect(read).toEqual(entries.toReversed())
-    expect(asked[0]?.query_params).toEqual({ tenant: TENANT, before: 4 })
+    expect(queries[0]?.query_params).toEqual({ tenant: TENANT, before: 4 })
   })
 
   it('makes insert tokens that need the MAC keys', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { WALLET_LUA, joinLua } from '../../../services/money/lua.ts'
 
 const folders = ['money', 'jobs']
-  .map(room => new URL(`../../../services/${room}/`, import.meta.url))
+  .map(area => new URL(`../../../services/${area}/`, import.meta.url))
 const files = folders.flatMap(folder => readdirSync(folder)
   .filter(name => name.endsWith('.lua'))
   .map(name => ({ name, text: readFileSync(new URL(name, folder), 'utf8') })))

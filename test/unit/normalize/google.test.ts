@@ -9,7 +9,7 @@ import { createNumberingPlanProvider } from '../../../services/verify/providers/
 import { loadRangeData, stateCode } from '../../../services/verify/providers/range-data.ts'
 import { createSandboxProvider } from '../../../services/verify/providers/sandbox.ts'
 
-/** What Google's library says of one number; made once, by the versions that the file names. */
+/** The results of Google's library for one number; made once, by the versions in the file. */
 type GoogleRow = readonly [
   input: string, country: string, length: string, valid: boolean, e164: string,
   international: string, national: string, region: string, type: string, carrier: string,
@@ -36,7 +36,7 @@ const TERRITORIES: readonly string[] = [
   '+4779123456', '+61891641234',
 ]
 
-/** The services whose inputs are phones, and who checks them where no vendor is asked. */
+/** The services whose inputs are phones, and their checker where no vendor is used. */
 const byPlan: readonly ServiceSlug[] = ['phone-validation', 'carrier-single', 'carrier-lookup']
 const bySandbox: readonly ServiceSlug[] = ['whatsapp', 'telegram']
 
@@ -77,7 +77,7 @@ const countryOf = (region: string) => region === '001' ? '' : region
 const unlike = (checked: readonly Checked[], differs: (one: Checked) => boolean) =>
   [...new Set(checked.filter(differs).map(({ google: [, , , , e164] }) => e164))].sort()
 
-describe('numbers of the world, compared with Google\'s libphonenumber', () => {
+describe('numbers of all countries, compared with Google\'s libphonenumber', () => {
   it('cover many countries and all types', () => {
     expect(google.length).toBeGreaterThanOrEqual(200)
     expect(new Set(google.map((row) => row[7])).size).toBeGreaterThanOrEqual(50)
@@ -116,7 +116,7 @@ describe('numbers of the world, compared with Google\'s libphonenumber', () => {
       .toEqual(OTHER_CARRIER)
     const placeOf = ({ cells }: Checked) =>
       [cells['locality'], cells['region']].filter(Boolean).join(', ')
-    // Google says the names of states where it says no town, and their codes where it does.
+    // Google returns the names of states without a town, and their codes with one.
     const googlePlaceOf = ({ google: [, , , , e164, , , , , , place] }: Checked) =>
       e164.startsWith('+1') ? stateCode(place) : place
     expect(unlike(checked, (one) => placeOf(one) !== googlePlaceOf(one))).toEqual(TERRITORIES)
@@ -133,7 +133,7 @@ describe('numbers of the world, compared with Google\'s libphonenumber', () => {
   })
 })
 
-/** Several zones tell nothing about the one contact, nor do those of a number nobody has. */
+/** Several time zones do not locate the contact, nor do those of an unassigned number. */
 function zoneOf (zones: readonly string[], { status }: ProviderVerdict): string {
   const [only = ''] = zones
   return zones.length === 1 && status === 'valid' && only !== 'Etc/Unknown' ? only : ''

@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { batchWrites } from '../../../services/platform/batch-writes.ts'
 
-/** A store whose writes end when they are let go, and which refuses what it is told to. */
+/** A store whose writes end when they are released, and which rejects given items. */
 function store (refused: readonly string[] = []) {
   const writes: string[][] = []
-  const gates: (() => void)[] = []
+  const pending: (() => void)[] = []
   const write = async (items: readonly string[]) => {
     writes.push([...items])
-    await new Promise<void>(resolve => { gates.push(resolve) })
+    await new Promise<void>(resolve => { pending.push(resolve) })
     const bad = items.find(item => refused.includes(item))
     if (bad !== undefined) throw new Error(`${bad} is refused`)
   }
   const untilWrites = async (count: number) => {
     while (writes.length < count) await new Promise(resolve => { setImmediate(resolve) })
   }
-  return { write, writes, untilWrites, letGo: () => { gates.splice(0).forEach(open => open()) } }
+  return { write, writes, untilWrites, letGo: () => { pending.splice(0).forEach(open => open()) } }
 }
 
 describe('batched writes', () => {
@@ -37,13 +37,13 @@ describe('batched writes', () => {
   it('resolve a caller only after its items are written', async () => {
     const { write, untilWrites, letGo } = store()
     const put = batchWrites(write)
-    let told = false
-    const one = put(['a']).then(() => { told = true })
+    let isWritten = false
+    const one = put(['a']).then(() => { isWritten = true })
     await untilWrites(1)
-    expect(told).toBe(false)
+    expect(isWritten).toBe(false)
     letGo()
     await one
-    expect(told).toBe(true)
+    expect(isWritten).toBe(true)
   })
 
   it('repeat a failed write per caller, and reject only the caller at fault',

@@ -41,16 +41,16 @@ describe('a cached reading', () => {
     const { read, advance, behave } = createEnvironment()
     expect(await read()).toEqual([1])
     const slow = Promise.withResolvers<number[]>()
-    let begun = 0
+    let started = 0
     behave(() => {
-      begun++
+      started++
       return slow.promise
     })
     advance(30_000)
     expect(await read()).toEqual([1])
     advance(1)
     expect(await read()).toEqual([])
-    expect(begun).toBe(1)
+    expect(started).toBe(1)
     slow.resolve([3])
     expect(await read()).toEqual([3])
   })

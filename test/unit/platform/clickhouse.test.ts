@@ -44,7 +44,7 @@ const stream = async () => {
 }
 const write = () => client.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
 
-/** What a caller catches of a read and of a write that are answered so. */
+/** The errors of a read and of a write with this response. */
 async function failures (given: typeof answer): Promise<readonly unknown[]> {
   answer = given
   return await Promise.all([read, write].map(run => run().then(() => 'no failure', error => error)))
@@ -72,9 +72,9 @@ describe('the ClickHouse client', () => {
 
   it.each([
     ['a statement that is none', exception(62, 'SYNTAX_ERROR', 400)],
-    ['a column nobody knows', exception(47, 'UNKNOWN_IDENTIFIER', 404)],
+    ['an unknown column', exception(47, 'UNKNOWN_IDENTIFIER', 404)],
     ['data of another type', exception(53, 'TYPE_MISMATCH', 400)],
-    ['data nobody can read', exception(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 400)],
+    ['unreadable data', exception(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 400)],
   ])('does not report %s as an infrastructure error', async (_what, given) => {
     const errors = await failures(given)
     expect(errors.map(error => error instanceof Error)).toEqual([true, true])

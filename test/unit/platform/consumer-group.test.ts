@@ -3,15 +3,15 @@ import { describe, expect, it } from 'vitest'
 
 const ConsumerGroup = createRequire(import.meta.url)('kafkajs/src/consumer/consumerGroup')
 
-type Asked = { readonly maxWaitTime: number, readonly minBytes: number }
+type FetchOptions = { readonly maxWaitTime: number, readonly minBytes: number }
 
-/** A group with one partition of one broker, which gives what the test says. */
+/** A group with one partition of one broker, which returns what the test sets. */
 function createGroup () {
-  const asked: Asked[] = []
+  const fetches: FetchOptions[] = []
   const state = { paused: [] as unknown[], messages: [] as unknown[] }
   const broker = {
-    fetch: async ({ maxWaitTime, minBytes }: Asked) => {
-      asked.push({ maxWaitTime, minBytes })
+    fetch: async ({ maxWaitTime, minBytes }: FetchOptions) => {
+      fetches.push({ maxWaitTime, minBytes })
       const partitions = [{ partition: 0, messages: state.messages, highWatermark: '0' }]
       return { responses: [{ topicName: 'rows', partitions }] }
     },
@@ -34,13 +34,13 @@ function createGroup () {
     seekOffsets: async () => {},
     getActiveTopicPartitions: () => ({ rows: new Set([0]) }),
   })
-  return { state, asked, fetch: async () => { await group.fetch(1) } }
+  return { state, fetches, fetch: async () => { await group.fetch(1) } }
 }
 
 /** These fail without `deploy/patches`, whose effect no other test would notice. */
 describe('the consumer group of kafkajs, patched', () => {
   it('fetches the first message at once and batches those behind it', async () => {
-    const { state, asked, fetch } = createGroup()
+    const { state, fetches, fetch } = createGroup()
     state.messages = [{ offset: '0' }]
     await fetch()
     state.messages = []
@@ -49,16 +49,16 @@ describe('the consumer group of kafkajs, patched', () => {
     state.messages = [{ offset: '1' }]
     await fetch()
     await fetch()
-    expect(asked.map(({ minBytes }) => minBytes)).toEqual([500, 500, 1, 1, 500])
-    expect(asked.map(({ maxWaitTime }) => maxWaitTime)).toEqual([200, 200, 1_000, 1_000, 200])
+    expect(fetches.map(({ minBytes }) => minBytes)).toEqual([500, 500, 1, 1, 500])
+    expect(fetches.map(({ maxWaitTime }) => maxWaitTime)).toEqual([200, 200, 1_000, 1_000, 200])
   })
 
   it('fetches again soon while a partition is paused', async () => {
-    const { state, asked, fetch } = createGroup()
+    const { state, fetches, fetch } = createGroup()
     state.paused = [{ topic: 'rows', partitions: [1] }]
     await fetch()
     state.paused = []
     await fetch()
-    expect(asked.map(({ maxWaitTime }) => maxWaitTime)).toEqual([100, 1_000])
+    expect(fetches.map(({ maxWaitTime }) => maxWaitTime)).toEqual([100, 1_000])
   })
 })

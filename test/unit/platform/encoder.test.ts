@@ -13,12 +13,12 @@ type Encoder = {
   readonly writeEncoderArray: (value: readonly Encoder[]) => Encoder
 }
 
-/** One thing that is written; `look` reads what is there so far in between. */
+/** One write; `read` checks what has been written so far. */
 type Write =
   | { readonly kind: 'number', readonly value: number }
   | { readonly kind: 'string', readonly value: string }
   | { readonly kind: 'bytes' | 'varBytes', readonly length: number }
-  | { readonly kind: 'look' }
+  | { readonly kind: 'read' }
   | { readonly kind: 'nested' | 'list', readonly writes: readonly Write[] }
 
 const load = createRequire(import.meta.url)
@@ -34,7 +34,7 @@ const { writes } = fc.letrec<{ writes: Write[], write: Write }>(tie => ({
       kind: fc.constantFrom('bytes' as const, 'varBytes' as const),
       length: fc.oneof(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 4_090, max: 20_000 })),
     }),
-    fc.constant({ kind: 'look' as const }),
+    fc.constant({ kind: 'read' as const }),
     fc.record({ kind: fc.constantFrom('nested' as const, 'list' as const), writes: tie('writes') })
   ),
   writes: fc.array(tie('write'), { maxLength: 6 }),
@@ -49,7 +49,7 @@ function encode (all: readonly Write[]): Encoder {
     if (write.kind === 'string') encoder.writeString(write.value)
     if (write.kind === 'bytes') encoder.writeBytes(bytesOf(write.length))
     if (write.kind === 'varBytes') encoder.writeVarIntBytes(bytesOf(write.length))
-    if (write.kind === 'look') expect(encoder.buffer).toHaveLength(encoder.size())
+    if (write.kind === 'read') expect(encoder.buffer).toHaveLength(encoder.size())
     if (write.kind === 'nested') encoder.writeEncoder(encode(write.writes))
     if (write.kind === 'list') encoder.writeEncoderArray([encode(write.writes), encode([])])
   }
@@ -60,7 +60,7 @@ function encode (all: readonly Write[]): Encoder {
 function expected (all: readonly Write[]): Buffer {
   return Buffer.concat(all.flatMap(write => {
     if (write.kind === 'number') return [int32(write.value)]
-    if (write.kind === 'look') return []
+    if (write.kind === 'read') return []
     if ('writes' in write) return [expected(write.writes)]
     if (write.kind === 'string') {
       const text = Buffer.from(write.value)

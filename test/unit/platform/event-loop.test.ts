@@ -58,7 +58,7 @@ describe('slots of the event loop', () => {
     ])
     expect(given.join(' ')).toBe('costly usual usual usual costly usual usual usual costly usual ' +
       'usual costly')
-    // Who comes late has saved up nothing and owes nothing.
+    // A name that joins late has neither credit nor debt.
     given.length = 0
     await Promise.all([take('usual', 10), take('usual', 10), take('late', 10), take('late', 10)])
     expect(given).toEqual(['usual', 'late', 'usual', 'late'])

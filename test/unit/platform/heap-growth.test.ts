@@ -8,42 +8,42 @@ beforeEach(() => { vi.useFakeTimers() })
 afterEach(() => { vi.useRealTimers() })
 
 function growthOf (percent: number) {
-  const told: number[] = []
-  const collected = createHeapGrowth({ percent, set: next => { told.push(next) } })
-  return { told, collected }
+  const applied: number[] = []
+  const collected = createHeapGrowth({ percent, set: next => { applied.push(next) } })
+  return { applied, collected }
 }
 
 describe('the heap growth', () => {
   it('is low at first, and the configured one under frequent collections', () => {
-    const { told, collected } = growthOf(150)
-    expect(told).toEqual([40])
+    const { applied, collected } = growthOf(150)
+    expect(applied).toEqual([40])
     for (let times = 0; times < 3; times++) {
       vi.advanceTimersByTime(14_000)
       collected(MAJOR)
     }
-    expect(told).toEqual([40, 150])
+    expect(applied).toEqual([40, 150])
   })
 
   it('is low again after a time without collections', () => {
-    const { told, collected } = growthOf(150)
+    const { applied, collected } = growthOf(150)
     collected(MAJOR)
     vi.advanceTimersByTime(15_000)
-    expect(told).toEqual([40, 150, 40])
+    expect(applied).toEqual([40, 150, 40])
     collected(MAJOR)
-    expect(told).toEqual([40, 150, 40, 150])
+    expect(applied).toEqual([40, 150, 40, 150])
   })
 
   it('ignores minor collections', () => {
-    const { told, collected } = growthOf(150)
+    const { applied, collected } = growthOf(150)
     collected(MINOR)
-    expect(told).toEqual([40])
+    expect(applied).toEqual([40])
   })
 
   it('never exceeds the configured one', () => {
-    const { told, collected } = growthOf(20)
+    const { applied, collected } = growthOf(20)
     collected(MAJOR)
     vi.advanceTimersByTime(60_000)
-    expect(told).toEqual([20])
+    expect(applied).toEqual([20])
   })
 
   it('can be changed in a running process', () => {

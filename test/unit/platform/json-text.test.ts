@@ -5,7 +5,7 @@ const MEGABYTE = 1_024 * 1_024
 const distinctKeys = (count: number) =>
   Array.from({ length: count }, (_, index) => `"k${index}":""`).join()
 
-/** A text that tells how many of its characters were read. */
+/** A text that counts how many of its characters were read. */
 function counted (text: string) {
   let reads = 0
   const spy = {

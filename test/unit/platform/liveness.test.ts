@@ -4,7 +4,7 @@ import { startLiveness } from '../../../services/platform/liveness.ts'
 beforeEach(() => { vi.useFakeTimers() })
 afterEach(() => { vi.useRealTimers() })
 
-/** As much of Redis as is used: keys that run out, and failures to come. */
+/** The used part of Redis: keys that expire, and failures to come. */
 function redisDouble () {
   const keys = new Map<string, number>()
   const failures: Error[] = []
@@ -27,24 +27,24 @@ describe('the heartbeat of a process', () => {
   it('keeps it alive, and expires after it stops', async () => {
     const { redis, keys } = redisDouble()
     const other = await startLiveness(redis)
-    const presence = await startLiveness(redis, 'one')
+    const liveness = await startLiveness(redis, 'one')
     expect(other.own).not.toBe('one')
-    expect([presence.own, [...keys.keys()].at(-1)]).toEqual(['one', 'alive:one'])
+    expect([liveness.own, [...keys.keys()].at(-1)]).toEqual(['one', 'alive:one'])
     await vi.advanceTimersByTimeAsync(60_000)
     expect(await other.isGone('one')).toBe(false)
-    presence.stop()
+    liveness.stop()
     await vi.advanceTimersByTimeAsync(3_000)
     expect(await other.isGone('one')).toBe(false)
     await vi.advanceTimersByTimeAsync(3_000)
     expect(await other.isGone('one')).toBe(true)
-    expect(await presence.isGone(other.own)).toBe(false)
+    expect(await liveness.isGone(other.own)).toBe(false)
     other.stop()
   })
 
   it('is missing for an unknown process', async () => {
-    const presence = await startLiveness(redisDouble().redis)
-    expect(await presence.isGone('nobody')).toBe(true)
-    presence.stop()
+    const liveness = await startLiveness(redisDouble().redis)
+    expect(await liveness.isGone('unknown')).toBe(true)
+    liveness.stop()
   })
 
   it('continues after an outage of Redis, at the start too', async () => {
@@ -53,10 +53,10 @@ describe('the heartbeat of a process', () => {
     failures.push(outage())
     const starting = startLiveness(redis, 'one')
     await vi.advanceTimersByTimeAsync(1_000)
-    const presence = await starting
+    const liveness = await starting
     failures.push(outage(), outage())
     await vi.advanceTimersByTimeAsync(10_000)
-    expect(await presence.isGone('one')).toBe(false)
-    presence.stop()
+    expect(await liveness.isGone('one')).toBe(false)
+    liveness.stop()
   })
 })

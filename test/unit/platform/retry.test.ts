@@ -23,10 +23,10 @@ describe('backoff', () => {
 
 describe('retryForever', () => {
   it('retries until success, and reports each failure', async () => {
-    const told: number[] = []
-    const onRetry = (_: unknown, attempt: number) => { told.push(attempt) }
+    const reported: number[] = []
+    const onRetry = (_: unknown, attempt: number) => { reported.push(attempt) }
     expect(await retryForever(failing(3), { ...noSleep, onRetry })).toBe(4)
-    expect(told).toEqual([1, 2, 3])
+    expect(reported).toEqual([1, 2, 3])
   })
 
   it('throws non-retriable errors at once', async () => {

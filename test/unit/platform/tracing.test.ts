@@ -74,18 +74,18 @@ describe('tracing', () => {
   })
 
   it('logs lost spans once with their number', async () => {
-    const told: object[] = []
+    const logged: object[] = []
     const exporter = {
       export: (_: unknown, done: (result: { code: number }) => void) => done({ code: 1 }),
       shutdown: async () => {},
     }
-    const log = { warn: (about: object) => { told.push(about) } } as never
+    const log = { warn: (about: object) => { logged.push(about) } } as never
     const stop = startTracing({
       name: 'x', instance: 'x', log, sampler: 'always_on', ratio: 1, exporter,
     })
     await inSpan(plan, async () => {})
     await inSpan(plan, async () => {})
     await stop()
-    expect(told).toEqual([{ lost: 2 }])
+    expect(logged).toEqual([{ lost: 2 }])
   })
 })

@@ -10,7 +10,7 @@ import { recordMacOf, storedJob } from '../../support/signed.ts'
 import { TENANT } from '../../support/stage-doubles.ts'
 import { createClickhouseDouble } from '../../support/stored.ts'
 
-/** An archive over ClickHouse that answers so. */
+/** An archive over ClickHouse with these responses. */
 function archiveOn (...answers: readonly (readonly object[])[]) {
   const double = createClickhouseDouble(...answers)
   return { ...double, archive: createArchive(double.clickhouse, recordMacOf()) }
@@ -74,10 +74,10 @@ describe('the archive', () => {
     const rows = [
       forgedOf(jobOf(9)), rowOf(young), rowOf(young), forgedOf(young), rowOf(old), rowOf(older),
     ]
-    const { archive, asked } = archiveOn(rows.slice(0, 3), rows, [rowOf(older)])
+    const { archive, queries } = archiveOn(rows.slice(0, 3), rows, [rowOf(older)])
     expect(await archive.list(TENANT, { limit: 2 })).toEqual([young, old])
     expect(await archive.list(TENANT, { limit: 2 })).toEqual([older])
-    expect(asked.map(one => one.query_params['maxRows'])).toEqual([3, 48, 3])
+    expect(queries.map(one => one.query_params['maxRows'])).toEqual([3, 48, 3])
   })
 
   it('lists a job under the status and service of its record alone', async () => {
@@ -89,7 +89,7 @@ describe('the archive', () => {
     expect(await archive.list(TENANT, { limit: 5, status, service })).toEqual([first])
   })
 
-  it('names inserts by MACs, so that nobody else can have one dropped', async () => {
+  it('names inserts by MACs, so that no other writer can have one dropped', async () => {
     const { archive, inserted, tokens } = archiveOn()
     for (const jobs of [[first], [first], [again]]) {
       await archive.save(jobs.map(job => ({ job, manifest: [] })))

@@ -4,7 +4,7 @@ import { csvLine, guardCell } from '../../../services/results/csv.ts'
 import { CsvWriter } from '../../../services/results/csv-writer.ts'
 import { unicodeText } from '../../support/texts.ts'
 
-/** Lines of these cells, from a writer that begins with so much room. */
+/** Lines of these cells, from a writer with this initial capacity. */
 function written (rows: readonly (readonly string[])[], safe: boolean, sizeBytes = 0): Buffer {
   const writer = new CsvWriter({ safe, sizeBytes })
   for (const cells of rows) {
@@ -21,7 +21,7 @@ const units = '",\r\n=+-@\t\'0a é漢😀\ud800\udc00\0\u007f\u0080'.split('')
 const cell = fc.oneof(unicodeText(), fc.string({ unit: fc.constantFrom(...units) }))
 
 describe('a piece of CSV', () => {
-  it('has the bytes of the lines, whatever the cells hold, however little room there was', () => {
+  it('has the bytes of the lines, whatever the cells contain and for any initial capacity', () => {
     const rows = fc.array(fc.array(cell, { minLength: 1 }))
     fc.assert(fc.property(rows, fc.boolean(), fc.nat(200), (lines, safe, sizeBytes) => {
       const expected = lines.map(cells => csvLine(safe ? cells.map(guardCell) : cells)).join('')

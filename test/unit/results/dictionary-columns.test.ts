@@ -3,7 +3,7 @@ import {
   cellsOf, createDictionaryColumns, createIsoTimes,
 } from '../../../services/results/dictionary-columns.ts'
 
-function gather (names: readonly string[], rows: readonly Readonly<Record<string, string>>[]) {
+function columnsOf (names: readonly string[], rows: readonly Readonly<Record<string, string>>[]) {
   const cells = createDictionaryColumns(names)
   for (const row of rows) {
     for (const [name, value] of Object.entries(row)) cells.put(name, value)
@@ -15,23 +15,23 @@ function gather (names: readonly string[], rows: readonly Readonly<Record<string
 describe('cells', () => {
   it('store the values of a column that repeats them once', () => {
     const rows = [{ b: 'x' }, { b: 'y' }, { b: 'x' }]
-    expect(gather(['a', 'b'], rows)).toEqual([{ name: 'b', values: ['x', 'y'], at: [0, 1, 0] }])
+    expect(columnsOf(['a', 'b'], rows)).toEqual([{ name: 'b', values: ['x', 'y'], at: [0, 1, 0] }])
   })
 
   it('are blank where a row has none, at any position', () => {
-    const [column] = gather(['a'], [{}, { a: 'x' }, {}, { a: '' }, { a: 'y' }, {}])
+    const [column] = columnsOf(['a'], [{}, { a: 'x' }, {}, { a: '' }, { a: 'y' }, {}])
     expect(cellsOf(column!)).toEqual(['', 'x', '', '', 'y', ''])
   })
 
   it('store a column of many values value by value', () => {
     const different = Array.from({ length: 100 }, (_, row) => ({ a: `value ${row}` }))
-    const [column] = gather(['a'], [{}, ...different, {}, {}])
+    const [column] = columnsOf(['a'], [{}, ...different, {}, {}])
     expect(column?.at).toEqual([])
     expect(column?.values).toEqual(['', ...different.map(({ a }) => a), '', ''])
   })
 
   it('know only the columns they were made for, in their order, and leave out blank ones', () => {
-    const stored = gather(['a', 'b', 'c'], [{ c: 'x', d: 'x', b: '', a: 'x' }])
+    const stored = columnsOf(['a', 'b', 'c'], [{ c: 'x', d: 'x', b: '', a: 'x' }])
     expect(stored.map(({ name }) => name)).toEqual(['a', 'c'])
   })
 

@@ -3,7 +3,7 @@ import { finishJob, settledOf } from '../../../services/results/finish-job.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, QUOTED_AT_MS, TENANT } from '../../support/stage-doubles.ts'
 
-function doubles (standing = endedJob()) {
+function doubles (stored = endedJob()) {
   const done: string[] = []
   const manifest = [{ chunk: 0, digest: 'd', won: Buffer.from([1]), firstRow: 0, inputs: true }]
   const parts = {
@@ -14,7 +14,7 @@ function doubles (standing = endedJob()) {
       }
     },
     store: {
-      readWithManifest: async () => { done.push('read'); return { job: standing, manifest } },
+      readWithManifest: async () => { done.push('read'); return { job: stored, manifest } },
       close: async (_tenant: string, _job: string, seq?: number) => {
         done.push(`close ${seq}`)
         return true
@@ -39,7 +39,7 @@ describe('finishJob', () => {
     expect(done.slice(2)).toEqual(['close 7'])
   })
 
-  it('leaves the outbox alone when somebody else has shipped the entry', async () => {
+  it('leaves the outbox alone when another process has shipped the entry', async () => {
     const { parts, done } = doubles()
     const { emits, close } = await finishJob(parts, { job: endedJob(), entry: undefined })
     await close()

@@ -50,7 +50,7 @@ describe('planJob', () => {
   })
 })
 
-/** A block of a chunk that begins at `firstRow`: what it holds, and what of that it won. */
+/** A block of a chunk that begins at `firstRow`: its rows, and those it won. */
 const open = (
   { firstRow = 0, width = 8, won, holds, name, inputs }: {
     firstRow?: number,

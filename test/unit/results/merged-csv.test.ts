@@ -13,7 +13,7 @@ const cellsAt = createCellReader(columns)
 
 type Held = ReadonlyMap<number, readonly string[]>
 
-/** A block that has won all it holds: cells by the stored columns, by row. */
+/** A block that won all its rows: cells by the stored columns, by row. */
 function blockOf (held: Held, width: number, inputs?: readonly string[]): OpenBlock {
   const cells = createDictionaryColumns(stored)
   for (const row of held.values()) {
@@ -40,7 +40,7 @@ const rowsOfChunk = fc.array(
   { minLength: 1, maxLength: 150 })
 
 describe('a chunk as CSV', () => {
-  it('is the lines of the cells of its rows, whatever they hold and whichever block won', () => {
+  it('is the lines of the cells of its rows, for any content and any winning block', () => {
     fc.assert(fc.property(rowsOfChunk, fc.boolean(), (rows, safe) => {
       const inputs = rows.map(({ input }) => input)
       const blocks = [0, 1, 2].map(block => blockOf(

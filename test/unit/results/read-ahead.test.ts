@@ -10,15 +10,15 @@ const plans: readonly ChunkPlan[] = Array.from({ length: 120 }, (_, chunk) =>
 
 /** Reads ahead over a store with chunks of this many sealed bytes, and records its reads. */
 function start (steps: ReadAheadOptions, bytesAChunk: number, failsAt = Infinity) {
-  const asked: number[] = []
+  const sizes: number[] = []
   const sealed = Buffer.alloc(bytesAChunk)
   const read = async (some: readonly ChunkPlan[]) => {
-    asked.push(some.length)
-    if (asked.length > failsAt) throw new Error('the store is away')
+    sizes.push(some.length)
+    if (sizes.length > failsAt) throw new Error('the store is away')
     return some.map(({ chunk }) => ({ chunk, sealed }) as StoredBlock)
   }
   const iterator = readAhead(plans, steps, read)[Symbol.asyncIterator]()
-  return { asked, iterator }
+  return { sizes, iterator }
 }
 
 async function rest (iterator: AsyncIterator<ChunkBatch>) {
@@ -31,14 +31,14 @@ async function rest (iterator: AsyncIterator<ChunkBatch>) {
 
 describe('reading ahead', () => {
   it('reads the first chunks at once, and one batch ahead', async () => {
-    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10_000)
-    expect(asked).toEqual([10])
+    const { sizes, iterator } = start({ firstChunks: 10, ahead: true }, 10_000)
+    expect(sizes).toEqual([10])
     await iterator.next()
-    expect(asked).toEqual([10, 25])
+    expect(sizes).toEqual([10, 25])
     await iterator.next()
-    expect(asked).toEqual([10, 25, 25])
+    expect(sizes).toEqual([10, 25, 25])
     await rest(iterator)
-    expect(asked).toEqual([10, 25, 25, 25, 25, 10])
+    expect(sizes).toEqual([10, 25, 25, 25, 25, 10])
   })
 
   it.each([
@@ -47,26 +47,26 @@ describe('reading ahead', () => {
     [300_000, [10, ...Array(36).fill(3), 2]],
     [2_000_000, [10, ...Array(110).fill(1)]],
   ])('takes chunks of %j bytes in steps of about a megabyte, each once', async (bytes, steps) => {
-    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, bytes)
+    const { sizes, iterator } = start({ firstChunks: 10, ahead: true }, bytes)
     expect(await rest(iterator)).toEqual(plans.map(({ chunk }) => chunk))
-    expect(asked).toEqual(steps)
+    expect(sizes).toEqual(steps)
   })
 
   it('reads only what is consumed without read-ahead', async () => {
-    const { asked, iterator } = start({ firstChunks: 40, ahead: false }, 10)
+    const { sizes, iterator } = start({ firstChunks: 40, ahead: false }, 10)
     await iterator.next()
-    expect(asked).toEqual([40])
+    expect(sizes).toEqual([40])
     expect(await rest(iterator)).toHaveLength(80)
-    expect(asked).toEqual([40, 40, 40])
+    expect(sizes).toEqual([40, 40, 40])
   })
 
   it('reports a failure only to the consumer that reaches it', async () => {
     const failures: unknown[] = []
     const note = (reason: unknown) => { failures.push(reason) }
     process.on('unhandledRejection', note)
-    const { asked, iterator } = start({ firstChunks: 10, ahead: true }, 10, 1)
+    const { sizes, iterator } = start({ firstChunks: 10, ahead: true }, 10, 1)
     await iterator.next()
-    expect(asked).toHaveLength(2)
+    expect(sizes).toHaveLength(2)
     await iterator.return?.()
     const never = start({ firstChunks: 10, ahead: true }, 10, 0)
     await new Promise(resolve => setImmediate(resolve))

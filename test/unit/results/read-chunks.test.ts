@@ -30,7 +30,7 @@ describe('the chunks of a job', () => {
     expect(firstRows).toEqual([2, 3, 4])
   })
 
-  it('are not begun while a block of any of them is missing', async () => {
+  it('are not started while a block of any of them is missing', async () => {
     const { parts, manifest, job } = await jobOf({ chunks: 5, without: [4] })
     await expect(openChunks(parts, { job, manifest, range }))
       .rejects.toThrow(new MissingResultsError(`1 of 5 blocks of job ${job.id} are missing`))

@@ -136,7 +136,7 @@ describe('results', () => {
     expect(pieces).toEqual([])
   })
 
-  it('are asked for along with the digests, and give nothing before these are known', async () => {
+  it('are requested along with the digests, and yield nothing before these are known', async () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 2 })
     const known = Promise.withResolvers<void>()
     const reads: number[][] = []
@@ -165,7 +165,7 @@ describe('results', () => {
     expect([reads.length, pieces.length]).toEqual([1, 3])
   })
 
-  it('say that blocks are missing, whatever became of those asked for meanwhile', async () => {
+  it('report missing blocks, whatever the outcome of concurrent requests', async () => {
     const { manifest, job } = await jobOf({ chunks: 2 })
     const read = async () => { throw new Error('the store is away') }
     const results = createResults({ blocks: { ...createBlocksDouble(), read }, codec, keys })

@@ -35,15 +35,16 @@ describe('the test vectors', () => {
     expect(keyIdOf(key)).toBe(vectors.keyId)
   })
 
-  it.each(vectors.contacts)('seal the contact $reference', ({ input, salt, sealed, ...place }) => {
-    expect(sealContact(key, place, input, hex(salt)).toString('hex')).toBe(sealed)
-    expect(openContact([key], place, hex(sealed))).toBe(input)
+  it.each(vectors.contacts)('seal the contact $reference', vector => {
+    const { input, salt, sealed, ...binding } = vector
+    expect(sealContact(key, binding, input, hex(salt)).toString('hex')).toBe(sealed)
+    expect(openContact([key], binding, hex(sealed))).toBe(input)
   })
 
   it.each(vectors.results)('seal the result of $reference', vector => {
-    const { cells, salt, sealed, ...place } = vector
-    expect(sealResult(key, place, cells, hex(salt)).toString('hex')).toBe(sealed)
-    expect(openResult([key], place, hex(sealed))).toEqual(cells)
+    const { cells, salt, sealed, ...binding } = vector
+    expect(sealResult(key, binding, cells, hex(salt)).toString('hex')).toBe(sealed)
+    expect(openResult([key], binding, hex(sealed))).toEqual(cells)
   })
 
   it.each(vectors.resultIds)('name the contact at $partition:$offset', vector => {
@@ -52,7 +53,7 @@ describe('the test vectors', () => {
       .toBe(vector.resultId)
   })
 
-  it('can be opened by anybody who follows the document, without our code', () => {
+  it('can be decrypted by following the document, without our code', () => {
     const [vector] = vectors.contacts
     const { partner, partition, sender, sequence, sentAt } = vector!
     const { reference, service, countryCode, forceFresh } = vector!
@@ -79,7 +80,7 @@ describe('the test vectors', () => {
 })
 
 describe('a seal', () => {
-  const place = {
+  const binding = {
     partner: 'acme',
     partition: 1,
     sender: 's',
@@ -90,32 +91,33 @@ describe('a seal', () => {
     countryCode: '',
     forceFresh: false,
   }
-  const sealed = sealContact(key, place, 'input')
+  const sealed = sealContact(key, binding, 'input')
 
   it.each([
-    { ...place, partner: 'acm' }, { ...place, reference: 'b' }, { ...place, service: 'telegram' },
-    { ...place, countryCode: 'US' }, { ...place, forceFresh: true },
-    { ...place, partition: 2 }, { ...place, sender: 't' }, { ...place, sequence: 2 },
-    { ...place, sentAt: 2 },
-    { ...place, reference: 'aw', service: 'hatsapp' },
+    { ...binding, partner: 'acm' }, { ...binding, reference: 'b' },
+    { ...binding, service: 'telegram' },
+    { ...binding, countryCode: 'US' }, { ...binding, forceFresh: true },
+    { ...binding, partition: 2 }, { ...binding, sender: 't' }, { ...binding, sequence: 2 },
+    { ...binding, sentAt: 2 },
+    { ...binding, reference: 'aw', service: 'hatsapp' },
   ])('opens nowhere else: %j', other => {
     expect(() => openContact([key], other, sealed)).toThrow(FeedSealError)
   })
 
   it('opens with no other key, and not when a bit was changed or bytes are missing', () => {
-    expect(() => openContact([Buffer.alloc(32)], place, sealed)).toThrow(FeedSealError)
+    expect(() => openContact([Buffer.alloc(32)], binding, sealed)).toThrow(FeedSealError)
     for (const at of [0, 1, 5, 36, 37, sealed.length - 1]) {
       const changed = Buffer.from(sealed)
       changed[at]! ^= 1
-      expect(() => openContact([key], place, changed)).toThrow(FeedSealError)
+      expect(() => openContact([key], binding, changed)).toThrow(FeedSealError)
     }
-    expect(() => openContact([key], place, sealed.subarray(0, 52))).toThrow(FeedSealError)
-    expect(() => openContact([key], place, Buffer.alloc(0))).toThrow(FeedSealError)
+    expect(() => openContact([key], binding, sealed.subarray(0, 52))).toThrow(FeedSealError)
+    expect(() => openContact([key], binding, Buffer.alloc(0))).toThrow(FeedSealError)
   })
 
   it('names its key, by which it is found among others', () => {
     expect(keyIdIn(sealed)).toBe(vectors.keyId)
-    expect(openContact([Buffer.alloc(32), key], place, sealed)).toBe('input')
+    expect(openContact([Buffer.alloc(32), key], binding, sealed)).toBe('input')
   })
 
   it('of a contact is none of a result', () => {
@@ -124,7 +126,7 @@ describe('a seal', () => {
   })
 
   it('never comes out twice the same', () => {
-    expect(sealContact(key, place, 'input')).not.toEqual(sealed)
+    expect(sealContact(key, binding, 'input')).not.toEqual(sealed)
   })
 })
 

@@ -12,7 +12,7 @@ import {
   createManualClock, emitted, entryOf, rowsOf, TENANT,
 } from '../../support/stage-doubles.ts'
 
-const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
+const coordinates = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
 const running = endedJob({ ended: false, status: 'verifying' })
 
 /** A stage whose store answers the given results of `tally`, in order. */
@@ -48,8 +48,9 @@ function stageWith (
 }
 
 const twoBlocks = async () => [
-  await arrived(blockEmission(place, [[0, live('a', 1)]], { inputs: ['a', 'b', 'c', 'd'] }), 1),
-  await arrived(blockEmission(place, [[1, live('b')], [2, live('c')]]), 2),
+  await arrived(
+    blockEmission(coordinates, [[0, live('a', 1)]], { inputs: ['a', 'b', 'c', 'd'] }), 1),
+  await arrived(blockEmission(coordinates, [[1, live('b')], [2, live('c')]]), 2),
 ] as const
 
 const signal = new AbortController().signal
@@ -109,7 +110,7 @@ describe('settle', () => {
     const { stage, blocks, tallies } = stageWith([counted()])
     const rows: BlockRows = [[1, live('x')], [3, live('y')]]
     const inputs = ['a', 'b', 'c', 'd']
-    const { headers } = await messageCodec.encode(blockEmission(place, rows, { inputs }))
+    const { headers } = await messageCodec.encode(blockEmission(coordinates, rows, { inputs }))
     expect(await stage.whenDead(headers, '')).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
@@ -125,7 +126,7 @@ describe('settle', () => {
     ['replaces the inputs of an unreadable block without that header', undefined, true],
   ])('%s', async (_title, inputs, expected) => {
     const { stage, tallies } = stageWith([counted()])
-    const { headers } = await messageCodec.encode(blockEmission(place, [[1, live('x')]]))
+    const { headers } = await messageCodec.encode(blockEmission(coordinates, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
     const { inputs: _inputs, ...without } = headers
     await stage.whenDead(inputs === undefined ? without : headers, '')
@@ -134,7 +135,7 @@ describe('settle', () => {
 
   it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
     const ended = stageWith([], endedJob())
-    const { headers } = await messageCodec.encode(blockEmission(place, [[1, live('x')]]))
+    const { headers } = await messageCodec.encode(blockEmission(coordinates, [[1, live('x')]]))
     expect(await ended.stage.whenDead(headers, '')).toEqual([])
     expect(await ended.stage.whenDead({}, '')).toEqual([])
     expect([ended.blocks.stored, ended.tallies]).toEqual([[], []])

@@ -49,7 +49,7 @@ describe('the access to a secure stack', () => {
     expect(readFileSync(second.files.authority, 'utf8')).toContain(second.certificate.cert)
   })
 
-  it('is trusted beside that of every other stack that this process has opened', async () => {
+  it('is trusted as well as that of every other stack that this process has opened', async () => {
     for (const name of ['one', 'two', 'three', 'four']) {
       const { certificate: { cert, key } } = secure(name)
       const server = createServer({ cert, key }, socket => socket.end())
@@ -88,7 +88,7 @@ describe('the access to a secure stack', () => {
     })
   })
 
-  it('is nothing a folder can be given later, nor has without being asked', () => {
+  it('cannot be added to a folder later, nor is it on by default', () => {
     loadSecrets(join(folder, 'open'))
     expect(openAccess(join(folder, 'open'))).toBeUndefined()
     expect(() => makeSecure(join(folder, 'open'))).toThrow(

@@ -63,7 +63,7 @@ describe('parts', () => {
     expect(lines).toContain('log.dirs=/d/log')
   })
 
-  it('are three brokers with three copies of which two acknowledge, if asked', () => {
+  it('are three brokers with three copies of which two acknowledge, if configured', () => {
     const cluster = [1, 2, 3].map((id) => ({ broker: id, controller: 10 + id }))
     const second = { broker: 2, controller: 12 }
     const lines = kafkaProperties(second, '/d', { id: 2, cluster }).split('\n')
@@ -87,7 +87,7 @@ describe('ports', () => {
     expect(await openPortBook(`${folder}/p`).port('one')).toBe(first)
   })
 
-  it('are replaced when somebody else took them', async () => {
+  it('are replaced when another process took them', async () => {
     const port = await openPortBook(`${folder}/q`).port('one')
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
@@ -144,7 +144,7 @@ describe('supervision', () => {
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
   })
 
-  it('gives up on a program that keeps ending, and shows what it wrote', async () => {
+  it('stops restarting a program that keeps ending, and shows its output', async () => {
     const child = supervise({ ...program("console.log('no such table')", false), name: 'broken' })
     await eventually(() => expect(tailOf(`${folder}/logs/broken.log`)).toContain('no such table'))
     await expect(child.untilReady(1)).rejects

@@ -18,7 +18,7 @@ afterEach(() => { vi.useRealTimers() })
 
 /** A limiter, its clock, and the shared buckets' answers, which a test sets. */
 function setUp (answer: () => Promise<Admission>) {
-  const shared = { answer, asked: [] as LimitedRequest[] }
+  const shared = { answer, calls: [] as LimitedRequest[] }
   const logged: string[] = []
   const metrics = createMetrics()
   const now = () => Date.now()
@@ -26,7 +26,7 @@ function setUp (answer: () => Promise<Admission>) {
   const limiter = createLimiter({
     shared: {
       admit: one => {
-        shared.asked.push(one)
+        shared.calls.push(one)
         return shared.answer()
       },
       refund: async () => { await shared.answer() },
@@ -71,7 +71,7 @@ describe('the limiter while the shared buckets are available', () => {
     expect(await limiter.admit(request)).toEqual({
       kind: 'throttled', levels: [{ bucket, tokens: 0 }],
     })
-    expect(shared.asked).toHaveLength(3)
+    expect(shared.calls).toHaveLength(3)
   })
 })
 
@@ -94,7 +94,7 @@ describe('the limiter while the shared buckets are unavailable', () => {
     await vi.advanceTimersByTimeAsync(100)
     expect((await first).kind).toBe('admitted')
     expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(shared.asked).toHaveLength(1)
+    expect(shared.calls).toHaveLength(1)
   })
 
   it('probes them with one request per second, and returns to them', async () => {
@@ -104,7 +104,7 @@ describe('the limiter while the shared buckets are unavailable', () => {
     await vi.advanceTimersByTimeAsync(1_000)
     const trying = limiter.admit(request)
     expect((await limiter.admit(request)).kind).toBe('admitted')
-    expect(shared.asked).toHaveLength(2)
+    expect(shared.calls).toHaveLength(2)
     await vi.advanceTimersByTimeAsync(100)
     expect((await trying).kind).toBe('admitted')
     shared.answer = async () => admitted(0.75)

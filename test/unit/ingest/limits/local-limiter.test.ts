@@ -22,7 +22,7 @@ function setUp () {
 const admitted = (times: number) => Array(times).fill('admitted')
 
 describe('local buckets', () => {
-  it('begin full and let in a burst of their capacity', () => {
+  it('start full and admit a burst of their capacity', () => {
     const { kinds, tokens } = setUp()
     expect(kinds(get, 3)).toEqual([...admitted(2), 'throttled'])
     expect(tokens(post)).toEqual([3, 5])

@@ -17,8 +17,8 @@ describe('the headers of a limit', () => {
     ['both are as near', levels(0.5, 0.25), '100', '0', '1'],
     ['full', levels(100, 1_000), '100', '100', '0'],
     ['the longer limit is out', levels(20, 0.4), '1000', '0', '60'],
-  ] as const)('%s', (...[, standing, limit, remaining, reset]) => {
-    expect(rateLimitHeaders(standing)).toEqual({
+  ] as const)('%s', (...[, given, limit, remaining, reset]) => {
+    expect(rateLimitHeaders(given)).toEqual({
       'ratelimit-limit': limit,
       'ratelimit-remaining': remaining,
       'ratelimit-reset': reset,
@@ -41,7 +41,7 @@ describe('how long to wait', () => {
     [[{ bucket: { capacity: 2, seconds: 60 }, tokens: 0.5 }], 15],
     [[{ bucket: { capacity: 2, seconds: 60 }, tokens: 0.4 }], 18],
     [levels(50, 500), 1],
-  ] as const)('%j', (standing, seconds) => {
-    expect(retryAfterSeconds(standing)).toBe(seconds)
+  ] as const)('%j', (given, seconds) => {
+    expect(retryAfterSeconds(given)).toBe(seconds)
   })
 })

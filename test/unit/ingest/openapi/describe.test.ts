@@ -17,7 +17,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
 
 describe('the description of the interface', () => {
-  it('is the file beside the schemas; `npm run openapi` writes it', async () => {
+  it('equals the file in the folder of the schemas; `npm run openapi` writes it', async () => {
     const file = new URL('../../../../schemas/api/openapi.json', import.meta.url)
     expect(readFileSync(file, 'utf8')).toBe(await openapiSource())
   })
@@ -33,11 +33,11 @@ describe('the description of the interface', () => {
   })
 
   it('has every code of the one table, under its status', () => {
-    const told = new Map<string, string[]>()
+    const described = new Map<string, string[]>()
     for (const { operation } of operations) {
       for (const [status, { description }] of Object.entries(operation.responses)) {
         for (const [, code = ''] of description.matchAll(/^`(\w+)`:/gm)) {
-          told.set(code, [...told.get(code) ?? [], status])
+          described.set(code, [...described.get(code) ?? [], status])
         }
       }
     }
@@ -45,7 +45,7 @@ describe('the description of the interface', () => {
     for (const code of Object.keys(ERRORS) as ErrorCode[]) {
       expect(document.info.description).toContain(`| ${statusOf(code)} | \`${code}\` |`)
       if (everywhere.includes(code)) continue
-      expect([code, [...new Set(told.get(code))]]).toEqual([code, [String(statusOf(code))]])
+      expect([code, [...new Set(described.get(code))]]).toEqual([code, [String(statusOf(code))]])
     }
   })
 

@@ -8,7 +8,7 @@ const routeOf = (more: Partial<RouteOptions>): RouteOptions =>
   ({ method: 'GET', url: '/', handler: async () => '', ...more })
 
 describe('the described headers', () => {
-  it('of a limited operation tell of its limits, of a deprecated one of its end', () => {
+  it('of a limited operation state its limits, of a deprecated one its sunset', () => {
     expect(Object.keys(commonHeaders(routeOf({})))).toEqual(['X-Request-Id', 'API-Version'])
     const limited = routeOf({ config: { scope: 'jobs:read' }, schema: { deprecated: true } })
     expect(Object.keys(commonHeaders(limited))).toEqual([
@@ -17,7 +17,7 @@ describe('the described headers', () => {
     ])
   })
 
-  it('of an error tell how to go on', () => {
+  it('of an error state how to proceed', () => {
     expect(Object.keys(errorHeaders(['missing_key', 'invalid_key']))).toEqual(['WWW-Authenticate'])
     for (const code of ['rate_limited', 'temporarily_unavailable', 'job_not_completed'] as const) {
       expect(Object.keys(errorHeaders([code]))).toEqual(['Retry-After'])

@@ -29,7 +29,7 @@ describe('the page of the description', () => {
     expect(wanted.filter(id => !ids.includes(id))).toEqual([])
   })
 
-  it('tells errors, test keys and what is signed', () => {
+  it('lists errors, test keys and the content of signatures', () => {
     expect(page).toContain('<span class="status">402</span> <code class="name">insufficient_bal')
     expect(page).toContain('<tr><td>phone <code>+15005550402</code></td><td>the job or ')
     expect(page).toContain('X-Service-Signature')
@@ -61,7 +61,7 @@ describe('errors', () => {
     },
   })
 
-  it('that every operation with a key has are told apart', () => {
+  it('that every operation with a key has are listed separately', () => {
     expect([...sharedCodes([operation('a', 'b'), operation('b', 'c')])]).toEqual(['b'])
     expect([...sharedCodes([])]).toEqual([])
   })
@@ -87,7 +87,7 @@ describe('the samples of code', () => {
 })
 
 describe('the fields of a body', () => {
-  it('are told with their kind, bounds and way', () => {
+  it('are described with their type, limits and path', () => {
     const items = { type: 'object', properties: { b: { type: 'string' } } }
     const schema = {
       required: ['a'],

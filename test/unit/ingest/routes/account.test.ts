@@ -45,21 +45,21 @@ describe('the services', () => {
 
 describe('a quote', () => {
   const quote = async (body: object, more = {}) => {
-    const { app, asked } = application(more)
+    const { app, calls } = application(more)
     const answer = await app.inject({
       method: 'POST',
       url: '/api/v1/quotes',
       payload: body,
       headers: { authorization: 'Bearer live' },
     })
-    return { answer, asked }
+    return { answer, calls }
   }
 
   it('is the preflight, and can not be redeemed', async () => {
     const budget = createBodyBudget(1)
     expect(createQuoteRoute(doubles(), settings, budget).config)
       .toMatchObject({ scope: 'jobs:write', preflight: 'keyless' })
-    const { answer, asked } = await quote(good)
+    const { answer, calls } = await quote(good)
     expect([answer.statusCode, answer.json()]).toEqual([200, {
       preflight: jobOf().preflight,
       service: 'phone-validation',
@@ -68,7 +68,7 @@ describe('a quote', () => {
       redeemable: false,
       expiresAt: '2026-08-11T10:01:25.000Z',
     }])
-    expect(asked.submissions).toMatchObject([{ ...good, idempotencyKey: '' }])
+    expect(calls.submissions).toMatchObject([{ ...good, idempotencyKey: '' }])
   })
 
   it('of a service that can only guess says what is not checked', async () => {

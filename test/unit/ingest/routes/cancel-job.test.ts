@@ -3,7 +3,7 @@ import type { Deps } from '../../../../services/ingest/ports.ts'
 import { cancelJobRoute } from '../../../../services/ingest/routes/cancel-job.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
-/** Cancels the job and tells the status, the code or the state, and the headers. */
+/** Cancels the job and returns the status, the code or the state, and the headers. */
 async function cancel (more: Partial<Deps> = {}, headers: Record<string, string> = {}) {
   const { app } = application(more)
   const answer = await app.inject({

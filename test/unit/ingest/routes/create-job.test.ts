@@ -6,7 +6,7 @@ import { application, closedJob, doubles, good, settings } from '../doubles.ts'
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
 
 describe('the route that creates jobs', () => {
-  it('needs the scope to write and has room for the largest job', () => {
+  it('needs the scope to write and accepts the largest body', () => {
     expect(createJobRoute(doubles(), settings)).toMatchObject({
       method: 'POST',
       url: '/api/v1/jobs',

@@ -14,14 +14,14 @@ describe('the route of results', () => {
     })
   })
 
-  it('asks for patience while a closed job is not in the archive yet', async () => {
+  it('sends Retry-After while a closed job is not in the archive yet', async () => {
     const { get } = application({ readJob: async () => closedJob() })
     const answer = await get(`/jobs/${JOB_ID}/results`)
     expect([answer.statusCode, answer.json().error.code, answer.headers['retry-after']])
       .toEqual([503, 'temporarily_unavailable', '2'])
   })
 
-  it('keeps to the retention of the installation, without reading what is expired', async () => {
+  it('applies the retention of the installation, without reading what is expired', async () => {
     const { get } = application({
       readJob: async () => closedJob({ endedAtMs: NOW_MS - 1_000 }),
       findArchived: () => Promise.reject(new Error('read')),

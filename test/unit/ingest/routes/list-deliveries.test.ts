@@ -32,8 +32,8 @@ async function list (more: Partial<Deps> = {}, job = JOB_ID) {
   return { status: answer.statusCode, body: answer.json() }
 }
 
-const code = async (...asked: Parameters<typeof list>) => {
-  const { status, body } = await list(...asked)
+const code = async (...parameters: Parameters<typeof list>) => {
+  const { status, body } = await list(...parameters)
   return [status, body.error?.code]
 }
 
@@ -43,10 +43,10 @@ describe('the route of deliveries', () => {
   })
 
   it('shows every attempt, newest first, and nothing else of it', async () => {
-    const asked: string[][] = []
+    const calls: string[][] = []
     const { status, body } = await list({
       listAttempts: async (...names) => {
-        asked.push(names)
+        calls.push(names)
         return [
           attemptOf({}),
           attemptOf({
@@ -63,7 +63,7 @@ describe('the route of deliveries', () => {
         ]
       },
     })
-    expect(asked).toEqual([['org_01.live', JOB_ID]])
+    expect(calls).toEqual([['org_01.live', JOB_ID]])
     const later = '2026-08-11T10:00:00.020Z'
     expect([status, body]).toEqual([200, {
       data: [
@@ -98,7 +98,7 @@ describe('the route of deliveries', () => {
     }])
   })
 
-  it('is empty before the first attempt, and for ever without an address', async () => {
+  it('is empty before the first attempt, and forever without an address', async () => {
     expect(await list()).toEqual({ status: 200, body: { data: [] } })
     const openHeader = async () => ({ metadata: {}, webhookUrl: '' })
     expect(await list({ openHeader })).toEqual({ status: 200, body: { data: [] } })

@@ -9,15 +9,15 @@ const EVENT = eventIdOf(JOB_ID, 'job.completed')
 const webhookUrl = 'https://hooks.example.com/in'
 const attempts = [{ event: EVENT, attempt: 1 }, { event: EVENT, attempt: 2 }] as Attempt[]
 
-/** Asks to send a delivery again; `sent` is what was handed on. */
+/** Requests a resend; `sent` are the arguments that were passed on. */
 async function resend (more: Partial<Deps> = {}, { job = JOB_ID, event = EVENT } = {}) {
   const sent: unknown[] = []
   const { app } = application({
     readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
     openHeader: async () => ({ metadata: {}, webhookUrl }),
     listAttempts: async () => attempts,
-    resend: async (...asked) => {
-      sent.push(asked)
+    resend: async (...parameters) => {
+      sent.push(parameters)
       return 'queued'
     },
     ...more,
@@ -34,18 +34,18 @@ async function resend (more: Partial<Deps> = {}, { job = JOB_ID, event = EVENT }
 const delivery = { tenant: 'org_01.live', job: JOB_ID, type: 'job.completed', webhookUrl }
 const refused = (code: string) => ({ answer: [404, code], sent: [] })
 
-describe('the route of sending once more', () => {
+describe('the route of resending', () => {
   it('needs the scope to write', () => {
     expect(resendDeliveryRoute(doubles()).config).toMatchObject({ scope: 'jobs:write' })
   })
 
-  it('goes on from the last attempt of the history', async () => {
+  it('continues from the last attempt of the history', async () => {
     expect(await resend()).toEqual({
       answer: [202, { deliveryId: EVENT, status: 'queued' }], sent: [[delivery, 2]],
     })
   })
 
-  it('tells of an attempt under way', async () => {
+  it('reports an attempt under way', async () => {
     const { answer } = await resend({ resend: async () => 'trying' })
     expect(answer).toEqual([202, { deliveryId: EVENT, status: 'trying' }])
   })

@@ -7,7 +7,7 @@ const ask = (accept?: string) => application().app.inject({
 })
 
 describe('the root', () => {
-  it('tells a program where everything is', async () => {
+  it('lists the addresses of the API for programs', async () => {
     expect(rootRoute()).toMatchObject({ method: 'GET', url: '/' })
     const answer = await ask()
     expect([answer.statusCode, answer.json()]).toEqual([200, {

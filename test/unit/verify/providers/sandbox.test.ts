@@ -13,7 +13,7 @@ const check = (service: ServiceSlug, canonicals: readonly string[], signal = nev
 const verdict = async (service: ServiceSlug, canonical: string) =>
   (await check(service, [canonical]))[0]?.verdict
 
-describe('the magic inputs of the sandbox', () => {
+describe('the special inputs of the sandbox', () => {
   it.each(MAGIC_PHONES)('include numbers that end in $magic', async (m) => {
     expect(await verdict('phone-validation', `+1212736${m.magic}`))
       .toMatchObject({ status: m.status, reason: m.reason, confidence: m.confidence })

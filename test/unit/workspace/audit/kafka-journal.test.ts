@@ -56,7 +56,7 @@ it('Kafka contains a span when it has all its entries, in any order', async () =
   const entries = [
     ...['same', 'longer', 'other', 'short', 'disordered'].map(tenant => entry(tenant, 1)),
     entry('same', 2), entry('same', 2, 'again'), entry('same', 3),
-    entry('longer', 2), entry('longer', 3), entry('longer', 4), entry('stranger', 1),
+    entry('longer', 2), entry('longer', 3), entry('longer', 4), entry('unknown', 1),
     entry('other', 2, 'another'), entry('other', 3),
     entry('short', 2),
     entry('disordered', 3), entry('disordered', 2),

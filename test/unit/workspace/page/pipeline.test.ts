@@ -106,9 +106,9 @@ describe('the pipeline monitor', () => {
   it('polls at most every two seconds and counts unreachable endpoints', async () => {
     writeFileSync(`${folder}/targets.json`, JSON.stringify(['http://b/metrics']))
     const clock = { ms: 0 }
-    const asked: string[] = []
+    const scraped: string[] = []
     const fetch = async (target: string) => {
-      asked.push(target)
+      scraped.push(target)
       if (target.startsWith('http://b')) throw new TypeError('fetch failed')
       return new Response(metrics({ offset: clock.ms / 1_000, lag: 0, rows: clock.ms }))
     }
@@ -122,7 +122,7 @@ describe('the pipeline monitor', () => {
     await Promise.all([pipelineStatus(), pipelineStatus()])
     clock.ms = 1_999
     await pipelineStatus()
-    expect(asked).toEqual(['http://a/metrics', 'http://b/metrics'])
+    expect(scraped).toEqual(['http://a/metrics', 'http://b/metrics'])
     clock.ms = 10_000
     const { figures, targets, unreachable } = await pipelineStatus()
     expect([targets, unreachable]).toEqual([2, 1])

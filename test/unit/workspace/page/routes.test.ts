@@ -128,19 +128,19 @@ describe('the page of a job', () => {
   })
 
   it('receives progress of several jobs with one request, until the session ends', async () => {
-    const asked: string[] = []
+    const calls: string[] = []
     const deps = createPageDeps()
     const { get } = await browse({
       jobsPage: async () => ({ data: [jobLike(), jobLike({ id: 'job_2' })] }),
       job: async (id: string) => {
-        asked.push(id)
+        calls.push(id)
         return jobLike({ id })
       },
     }, { sessions: { ...deps.sessions, exists: async () => false }, sleep: async () => {} })
     const { body } = await get('/live/live?view=list&job=job_1&job=job_2&job=job_3')
     expect(body.trim().split('\n\n')).toHaveLength(1)
     expect(body).toContain('state-job_2')
-    expect(asked).toEqual(['job_3'])
+    expect(calls).toEqual(['job_3'])
   })
 
   it('receives no update when no job changed', () => {
@@ -152,9 +152,9 @@ describe('the page of a job', () => {
 
 describe('the forms of a job', () => {
   it('call the REST interface and redirect with a notice', async () => {
-    const asked: unknown[] = []
+    const calls: unknown[] = []
     const answerWith = (status: string) => async (...ids: string[]) => {
-      asked.push(ids)
+      calls.push(ids)
       return { status }
     }
     const { send } = await browse({
@@ -166,7 +166,7 @@ describe('the forms of a job', () => {
     ]
     expect(locations)
       .toEqual(['/live/jobs/job_1?notice=cancelled', '/live/jobs/job_1?notice=resent'])
-    expect(asked).toEqual([['job_1'], ['job_1', 'evt_1']])
+    expect(calls).toEqual([['job_1'], ['job_1', 'evt_1']])
   })
 })
 
