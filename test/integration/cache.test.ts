@@ -83,7 +83,7 @@ describe('leases of jobs whose tokens are of different versions', () => {
   const before = scopeOf('org_5.live')
   const rotated = { ...before, version: '2', rotated: { versions: ['1'], tokens: old } }
 
-  it('keep the other from the same check, whichever came first', async () => {
+  it('prevent duplicate checks by the other, in either order', async () => {
     const [rowA, rowB] = [0, 1].map(row => ({
       ...rotated, rotated: { versions: ['1'], tokens: row === 0 ? oldA : oldB },
     }))

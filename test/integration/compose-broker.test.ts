@@ -37,7 +37,7 @@ describe('the broker of compose.yaml', () => {
     const denied = 'TOPIC_AUTHORIZATION_FAILED'
     expect(await sent(broker.as('verify'), 'verify.dead')).toBe(denied)
     await withAdmin(connection, admin => alignAccess(admin, say))
-    // A broker hears of new rules from its controller.
+    // A broker receives new rules from its controller.
     await eventually(async () => {
       expect(await sent(broker.as('verify'), 'verify.dead')).toBe('done')
       expect(await sent(broker.as('ledger'), 'wallet.journal')).toBe('done')

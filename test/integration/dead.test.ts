@@ -42,10 +42,10 @@ afterAll(async () => {
 const startAll = () => services.setScale({})
 
 describe('a letter of a running job', () => {
-  it('is opened only when asked to, and a replay is charged once', async () => {
+  it('is decrypted only on request, and a replay is charged once', async () => {
     const inputs = [CANARY, '+12127365001', '+12127365002']
     const { id } = await client.createJob({ service: 'phone-validation', inputs })
-    // Its key is lost before anybody reads its rows, so these can't even end without a verdict.
+    // Its key is lost before any stage reads its rows, so these can't even end without a verdict.
     const { dataKey } = jobKeys(tenant, id)
     const wrapped = await state.getBuffer(dataKey) ?? Buffer.alloc(0)
     await state.del(dataKey)
@@ -104,9 +104,9 @@ describe('a letter whose rows have ended without a verdict', () => {
     await startAll()
     expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'undecodable' }])
 
-    // The same part as a letter that can be read: as if a release had mended what was broken.
-    await producer.send([deadLetter('verify', { raw: first, reason: 'mended' }, Date.now())])
-    const again = await dead('replay', 'verify', '--job', id, '--reason', 'mended', '--yes')
+    // The same batch as a readable letter: as if a release had fixed the defect.
+    await producer.send([deadLetter('verify', { raw: first, reason: 'fixed' }, Date.now())])
+    const again = await dead('replay', 'verify', '--job', id, '--reason', 'fixed', '--yes')
     expect(again).toMatch(/^verify: replayed 0:\d+$/)
     await untilRead(brokers, CHECKS, MISSED)
     await producer.send(others.map(part => onceMore(part)))

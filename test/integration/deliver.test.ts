@@ -25,7 +25,7 @@ const secrets = createWebhookSecrets({ redis: state, ring })
 
 const WAITS_MS = [300, 600, 900]
 const SLOTS = 15
-/** Many more than there are places for receivers that are not known to be slow. */
+/** Many more than the slots for receivers that are not known to be slow. */
 const HANGING = 4 * SLOTS
 /** Each ends one request that was left without an answer. */
 const hanging: (() => void)[] = []
@@ -52,7 +52,7 @@ let client: Client
 beforeAll(async () => {
   services = await startAlone({
     env,
-    // Nobody checks anything here.
+    // No provider runs here.
     stages: ['ingest', 'normalize', 'lookup', 'settle', 'deliver', 'ledger'],
     servicesDir: testStack().servicesDir,
     overrides: {
@@ -73,7 +73,7 @@ beforeAll(async () => {
 })
 afterAll(async () => { await services?.stop() })
 
-/** A job that no provider is asked for: it ends at once and takes no slot. */
+/** A job without fresh rows: it ends at once and takes no slot. */
 async function startJob (does: string, host = '127.0.0.1') {
   const path = `/${does}/${randomUUID()}`
   const webhookUrl = `http://${host}:${receiver.port}${path}`
@@ -95,7 +95,7 @@ async function historyOf (job: string, length: number): Promise<readonly Attempt
   })
 }
 
-/** The history once it tells of a delivery. */
+/** The history once it has a delivery. */
 async function historyUntilDelivered (job: string): Promise<readonly Attempt[]> {
   return await eventually(async () => {
     const attempts = await history.list(tenant, job)
@@ -182,7 +182,7 @@ describe.concurrent('a webhook', () => {
 
   it('grants Retry-After up to twice the step', async () => {
     const { path } = await startJob('429,200')
-    // A day was asked for, and it comes all the same.
+    // The receiver asked for a day, and the next attempt comes all the same.
     const [gap] = gaps(await receiver.until(2, path))
     expect(gap).toBeGreaterThanOrEqual(2 * WAITS_MS[0]! - 20)
   })
@@ -266,11 +266,11 @@ describe('a deliver process that crashes', () => {
     await receiver.until(1, under.path)
     await killDeliver()
     const attempts = await historyUntilDelivered(waits.id)
-    // Nobody knows what became of an attempt under way at the kill: it comes again, untold of.
-    const told = attempts.length
-    expect([3, 4]).toContain(told)
-    expect(outcomes(attempts)).toEqual(attempts.map((_, index) => index === told - 1
-      ? [told, 'delivered', '', 200]
+    // The outcome of an attempt under way at the kill is unknown: it is repeated, unrecorded.
+    const attemptCount = attempts.length
+    expect([3, 4]).toContain(attemptCount)
+    expect(outcomes(attempts)).toEqual(attempts.map((_, index) => index === attemptCount - 1
+      ? [attemptCount, 'delivered', '', 200]
       : [index + 1, 'failed', 'status', 500]))
     expect(await receiver.until(4, waits.path)).toHaveLength(4)
     expect(outcomes(await historyUntilDelivered(under.id))).toEqual([[1, 'delivered', '', 200]])

@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(async () => { await feeds.stop() })
 
-const taken = (name: string) => feeds.asked
+const taken = (name: string) => feeds.requested
   .filter(({ feed }) => feed?.source.partner === name).flatMap(({ inputs }) => inputs).toSorted()
 
 async function send (to: TestPartner, inputs: readonly string[], ...keys: readonly Buffer[]) {
@@ -43,9 +43,10 @@ describe('the feeds on real parts', () => {
     const inputs = Array.from({ length: 20 }, (_, index) => `+121273650${index + 10}`)
     await send(partner, inputs)
     await eventually(() => expect(taken(partner.name)).toEqual(inputs))
-    const tenants = feeds.asked.map(({ tenant }) => tenant)
+    const tenants = feeds.requested.map(({ tenant }) => tenant)
     expect(new Set(tenants)).toEqual(new Set([`${partner.org}.live`]))
-    expect(new Set(feeds.asked.map(({ feed }) => feed?.source.partition))).toEqual(new Set([0, 1]))
+    const partitions = feeds.requested.map(({ feed }) => feed?.source.partition)
+    expect(new Set(partitions)).toEqual(new Set([0, 1]))
   })
 
   it('take those of a partner that is registered while they run, until it is revoked', async () => {
@@ -65,7 +66,7 @@ describe('the feeds on real parts', () => {
   it('read messages compressed by a codec they do not write', async () => {
     const { CompressionCodecs, CompressionTypes } = kafkajs
     const foreign = await createTestPartner(env)
-    const decompress = vi.fn(() => { throw new Error('nobody can read this') })
+    const decompress = vi.fn(() => { throw new Error('cannot decompress') })
     const known = CompressionCodecs[CompressionTypes.ZSTD]
     CompressionCodecs[CompressionTypes.ZSTD] = () => ({ ...known(), decompress })
     const own = new Kafka({ brokers: env.KAFKA_BROKERS!.split(','), logLevel: logLevel.NOTHING })
@@ -128,15 +129,15 @@ describe('the feeds on real parts', () => {
       const rotated = await withWorkspace(env, ({ partners }) =>
         partners.rotate(one.name, 3_600_000))
       const fresh = partnerKeyOf(rotated?.key ?? '')
-      const told: string[] = []
+      const events: string[] = []
       const listen = async (...keys: readonly Buffer[]) => {
         const feed = await one.connect(...keys)
-        await feed.listen(() => { told.push('opened') }, error => { told.push(String(error)) })
+        await feed.listen(() => { events.push('opened') }, error => { events.push(String(error)) })
         return feed
       }
       const connected = [await listen(fresh), await listen(fresh, one.key)]
       await send(one, ['+12127365009'], Buffer.alloc(32))
-      await eventually(() => expect(told.toSorted()).toEqual([
+      await eventually(() => expect(events.toSorted()).toEqual([
         expect.stringContaining(`sealed with key ${keyIdOf(one.key)}, but FEED_KEY contains only ` +
           keyIdOf(fresh)),
         'opened',

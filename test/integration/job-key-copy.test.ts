@@ -18,7 +18,7 @@ const copy = createJobKeyCopy(clickhouse, mac)
 const folder = `${testStack().dataDir}/clickhouse`
 
 const tenant = `org_${randomUUID()}.live`
-// Whoever counts what keys of the ring wrap is not to find these.
+// A count of what keys of the ring wrap must not include these.
 afterAll(async () => {
   await clickhouse.command({
     query: 'ALTER TABLE job_keys DELETE WHERE tenant = {tenant:String} SETTINGS mutations_sync = 1',
@@ -46,7 +46,7 @@ describe('the copy of data keys', () => {
   })
 
   it('falls back to the topic where ledger has not copied a key yet', async () => {
-    // It stays in the topic, so whoever counts keys has to be able to read it.
+    // It stays in the topic, so a count of keys has to be able to read it.
     const job = newJobId(Date.now())
     const ring = createKeyRing({
       KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,

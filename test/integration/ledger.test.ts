@@ -29,7 +29,7 @@ async function moveToEnd (groupId: string, topic: string): Promise<void> {
   await admin.disconnect()
 }
 
-/** Sweeps one job of 3 rows that nobody works on; `lose` may take something of it before. */
+/** Reaps one orphaned job of 3 rows; `lose` may remove some of its state before. */
 async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
   const tenant = `org_${randomUUID()}.live`
   const job = `job_${randomUUID()}`

@@ -60,7 +60,7 @@ const admitted = (times: number) => Array(times).fill('admitted')
 
 describe('the limits of two instances', () => {
   it('are shared, each its own while the cache Redis is down, and shared again after', async () => {
-    // A machine that is busy must not make a server that is there look as if it was away.
+    // A busy machine must not make a running server appear unavailable.
     const [one, other] = [instance({ timeoutMs: 60_000 }), instance({ timeoutMs: 60_000 })]
     expect(await one.kinds('org_1', 2)).toEqual(admitted(2))
     expect(await other.kinds('org_1', 2)).toEqual(['admitted', 'throttled'])
@@ -94,7 +94,7 @@ describe('the limits of two instances', () => {
     } finally {
       await redis.call('CLIENT', 'UNPAUSE')
     }
-    // Of all these requests the first alone had asked Redis.
+    // Of all these requests only the first called Redis.
     await expect.poll(calls).toBe(String(Number(before) + 1))
     clock.ms += 1_000
     expect(await kinds('org_50', 1)).toEqual(admitted(1))

@@ -42,7 +42,7 @@ describe('the data key of a running job, lost from Redis', () => {
       createClient({ baseUrl: services?.baseUrl ?? '', apiKey: keys.test })
     const metadata = { campaign: 'spring' }
     const { id } = await clientNow().createJob({ service: 'phone-validation', inputs, metadata })
-    // Whoever remembers the key ends, and Redis forgets it.
+    // Every process that caches the key ends, and Redis loses it.
     await services.stop()
     const { dataKey } = jobKeys(tenantOf(orgId, 'test'), id)
     const wrapped = await redis.getBuffer(dataKey)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { openGates } from '../support/gates.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { CLOCKS_MS } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis.ts'
 
@@ -84,7 +84,7 @@ describe('a wallet', () => {
       const topUp = new URL('../../services/money/topup.lua', import.meta.url)
       const source = joinLua(GUARD_LUA, WALLET_LUA, topUp)
       const { wallet: key, posted } = moneyKeys(tenant)
-      await openGates(redis, [tenant])
+      await unlockAll(redis, [tenant])
       await expect(redis.eval(source, 2, key, posted, tenant, 'a', amount, ''))
         .rejects.toThrow('whole number of at most 15 digits')
       expect(await redis.hkeys(key)).toEqual(['run'])

@@ -76,14 +76,14 @@ describe('the state Redis', () => {
     const key = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a02'
     const ended = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')
     await checkWhole(ended)
-    // A top-up that was not shipped would be lost; the end of a job comes about once more.
+    // A top-up that was not shipped would be lost; the end of a job happens again.
     await environment.shipped()
     const id = await startJob(key)
     const store = createJobStore(environment.redis)
     await until('some rows', async () =>
       (await store.read(environment.tenant, id))!.counts.finishedRows > 0)
     const revoked = await revokedKey()
-    // Nobody moves money from here on, so that what was there before can be told.
+    // No money moves from here on, so that the state before is known.
     await environment.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
     const before = await balance()
     await environment.restart(emptied)
@@ -101,7 +101,7 @@ describe('the state Redis', () => {
     const settledBefore = before.reservedMicros === 0
     expect(after.chargedMicros)
       .toBe(before.chargedMicros + (settledBefore ? 0 : chargedMicros))
-    // Whoever sends an old request again gets its old job.
+    // A repeated old request gets its old job.
     expect(await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a03')).toBe(ended)
   })
 
@@ -144,7 +144,7 @@ describe('a ledger that crashes in the middle of a recovery', () => {
     await environment.restart(emptied)
     let fence: string | null = null
     for (let kills = 0; kills < 3; kills += 1) {
-      // It compares as soon as it leads, and once more after a second, before it lets anybody in.
+      // It compares as soon as it leads, and again after a second, before it unlocks a tenant.
       fence = await until('a ledger that leads', async () => {
         const found = await environment.redis.get(FENCE_KEY)
         return found !== null && found !== fence && found
@@ -159,7 +159,7 @@ describe('a ledger that crashes in the middle of a recovery', () => {
 })
 
 describe('a tenant whose money cannot be explained', () => {
-  it('is frozen alone, can still read, and is thawed by operators', async () => {
+  it('alone is frozen, can still read, and is thawed by operators', async () => {
     const other = await environment.anotherDemo()
     const request = { service: 'phone-validation', inputs: ['+12127365000'] } as const
     await environment.redis.hincrby(moneyKeys(environment.tenant).wallet, 'available', 5)
@@ -175,12 +175,12 @@ describe('a tenant whose money cannot be explained', () => {
     const of = { org: environment.demo.orgId, mode: 'live' }
     const still = await workspace(parts => thaw(parts, of))
     expect(still).toMatchObject({ state: 'frozen' })
-    const mend = { ...of, micros: '7', reason: 'goodwill after a fault' }
-    await expect(workspace(parts => adjust(parts, mend))).rejects.toThrow('frozen')
+    const credit = { ...of, micros: '7', reason: 'goodwill after a fault' }
+    await expect(workspace(parts => adjust(parts, credit))).rejects.toThrow('frozen')
     const thawed = await workspace(parts =>
       thaw(parts, { ...of, trust: 'journal' }))
     expect(thawed).toMatchObject({ state: 'thawed' })
-    expect(await workspace(parts => adjust(parts, mend)))
+    expect(await workspace(parts => adjust(parts, credit)))
       .toMatchObject({ posting: 'posted', amountMicros: 7 })
     const again = await environment.client().createJob(request)
     expect((await environment.client().waitForEnd(again.id)).status).toBe('completed')

@@ -7,7 +7,7 @@ import { createWalletSums } from '../../services/ledger/money-meters.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
-import { keepGatesOpen } from '../support/gates.ts'
+import { keepUnlocked } from '../support/unlock.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
@@ -33,7 +33,7 @@ beforeAll(async () => {
   cluster = await servers.connect()
   asState = cluster as unknown as Redis
   state = stateModules(asState)
-  await keepGatesOpen(asState, await servers.connect() as unknown as Redis)
+  await keepUnlocked(asState, await servers.connect() as unknown as Redis)
 })
 
 afterAll(() => servers?.stop())
@@ -80,8 +80,8 @@ describe('the tenants of a state in a cluster', () => {
     const { run, fence = '' } = await recoveryStore.lead('one', 60_000)
     await ofEach(tenant => asState.hdel(moneyKeys(tenant).wallet, 'run'))
     const runs = await ofEach(async tenant => {
-      const standing = await recoveryStore.snapshotWallet(tenant, fence)
-      return standing === undefined || standing === 'fenced' ? standing : standing.run
+      const snapshot = await recoveryStore.snapshotWallet(tenant, fence)
+      return snapshot === undefined || snapshot === 'fenced' ? snapshot : snapshot.run
     })
     expect(runs).toContain(run)
     expect(new Set(runs).size).toBe(3)

@@ -26,7 +26,7 @@ const settle = createSettleStage({
 })
 const ledger = createLedgerStage({ journal, keys: keyCopy, batch: 100 })
 
-const place = { chunks: 2, rows: 4, totalRows: 8 }
+const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
 const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
 const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
@@ -53,7 +53,7 @@ async function startJob () {
     ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
   })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
-  const at = (chunk: number) => ({ ...place, chunk, firstRow: chunk * 4 })
+  const at = (chunk: number) => ({ ...coordinates, chunk, firstRow: chunk * 4 })
   const emissions = [
     blockEmission(at(0), [[3, { ...live(''), status: 'invalid', source: 'preflight' }]],
       { batch: -1, inputs: inputs(0) }),
@@ -134,8 +134,8 @@ describe('a job from its blocks to its end', () => {
     expect((await archive.list(tenant, { limit: 10 })).map(({ id }) => id)).toEqual([job])
     expect(await archive.list(tenant, { limit: 10, status: 'failed' })).toEqual([])
     expect(await archive.find(tenant, 'job_other')).toBeUndefined()
-    const together = await archive.findAll([tenant], [job, 'job_other'])
-    expect([...together]).toEqual([[job, found?.job]])
+    const both = await archive.findAll([tenant], [job, 'job_other'])
+    expect([...both]).toEqual([[job, found?.job]])
   })
 
   it('has a result file with every row once', async () => {

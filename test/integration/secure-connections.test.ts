@@ -16,7 +16,7 @@ import { stackEnv } from '../support/stack.ts'
 
 const USER = { username: 'jobs', password: 'a+b@c' }
 const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
-/** Nobody else signs in as these, so what is withdrawn from them is withdrawn from one case. */
+/** No other case uses these accounts, so revoking their access affects one case. */
 const REVOKED = { username: 'revoked', password: 'r+w@d' }
 const DENIED = { username: 'denied', password: 'd+n@d' }
 const SCRAM = 'scram-sha-512'
@@ -97,7 +97,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
   })
 
   /** Lets something be withdrawn from a member that works, and given back when it has noticed. */
-  const withdrawn = async (account: typeof USER, told: RegExp, {
+  const withdrawn = async (account: typeof USER, logged: RegExp, {
     withdraw, giveBack,
   }: Record<'withdraw' | 'giveBack', (account: typeof USER) => Promise<unknown>>) => {
     await within(member(SCRAM, account), async ({ news, log, exitCode }) => {
@@ -106,7 +106,7 @@ describe.concurrent('Kafka over TLS with authentication', () => {
       await withdraw(account)
       try {
         await eventually(async () => {
-          expect(log.filter(({ msg }) => told.test(String(msg)))).toHaveLength(1)
+          expect(log.filter(({ msg }) => logged.test(String(msg)))).toHaveLength(1)
           expect(await readiness(log)).toBe(503)
         })
       } finally {
@@ -159,7 +159,7 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
     front?.close()
     await redis?.stop()
   })
-  const asked = async (account: string, more: Readonly<Record<string, string>> = trusting) => {
+  const answersTo = async (account: string, more: Readonly<Record<string, string>> = trusting) => {
     const found: StoreNews[] = []
     const child = startSecureChild<StoreNews>('secure-stores.ts', {
       REDIS_STATE_URL: `rediss://${account}@127.0.0.1:${redisPort}`,
@@ -174,16 +174,16 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
   }
 
   it('are reachable', async () => {
-    expect(await asked(IN_ADDRESS)).toEqual({ redis: 'PONG', clickhouse: '[{"sum":2}]' })
+    expect(await answersTo(IN_ADDRESS)).toEqual({ redis: 'PONG', clickhouse: '[{"sum":2}]' })
   })
 
   it('refuse a wrong password, and fail without their certificate authority', async () => {
-    expect(await asked(`${USER.username}:wrong`)).toEqual({
+    expect(await answersTo(`${USER.username}:wrong`)).toEqual({
       redis: expect.stringMatching(/^failed: (NOAUTH|WRONGPASS)/),
       clickhouse: 'failed: ClickHouse authentication failed: check user and password in ' +
         'CLICKHOUSE_URL',
     })
-    expect(await asked(IN_ADDRESS, {})).toEqual({
+    expect(await answersTo(IN_ADDRESS, {})).toEqual({
       redis: expect.stringMatching(/^failed: /),
       clickhouse: expect.stringMatching(/^failed: The certificate of ClickHouse is not trusted: /),
     })

@@ -24,7 +24,7 @@ const childOf = (pid: number) =>
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
   it('for a Redis that is nearly full, until it has more memory', async () => {
-    // Large beside buffers that come and go, and sent through none.
+    // Large compared with transient buffers, and sent through none.
     await redis.setrange(NAME, 20_000_000, 'x')
     const used = Number(/^used_memory:(\d+)/m.exec(await redis.info('memory'))?.[1])
     await redis.config('SET', 'maxmemory', Math.round(used / 0.85))
@@ -51,7 +51,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await untilOver('StoresUnknown')
   })
 
-  it('for parts and a delete that wait for merges, until these go on', async () => {
+  it('for parts and a delete that wait for merges, until merges continue', async () => {
     const command = (query: string) => clickhouse.command({ query })
     await command(`CREATE TABLE ${NAME} (a UInt8) ENGINE = MergeTree ORDER BY a`)
     await command(`SYSTEM STOP MERGES ${NAME}`)

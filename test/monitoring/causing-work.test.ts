@@ -19,8 +19,8 @@ const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)
 const letters = openDeadCommands(env)
-// One place for attempts of each pace, so that few receivers that hang take all of them; and one
-// call of a vendor at a time, so that there is time to do something amid a job.
+// One slot per priority class, so that few hanging receivers take all slots; and one vendor call at
+// a time, so that there is time to act during a job.
 const { parts, untilFiring, untilOver, job } = causing({
   WEBHOOK_SLOTS: '1',
   WEBHOOK_SLOW_SLOTS: '1',
@@ -78,7 +78,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await untilFiring('ForgedMessages')
   })
 
-  it('for a job that somebody changed by hand, until it is put right', async () => {
+  it('for a job that was changed by hand, until it is corrected', async () => {
     const { environment: { orgId, services, baseUrl, keys, breaches }, vendor } = parts()
     await vendor.behave('slow')
     const id = await start('whatsapp', { rows: 1_000 })
@@ -91,7 +91,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     })
     expect(answer.status).toBe(500)
     await untilFiring('ServerErrors', 'FailuresRepeated', 'DeadLetters')
-    // Where the runbook says to look.
+    // The component that the runbook names.
     const said = (name: string) => readFileSync(`${services.dataDir}/logs/${name}.log`, 'utf8')
     const request = answer.headers.get('x-request-id') ?? 'none'
     const line = said('ingest-1').split('\n').find(one => one.includes(request))
@@ -135,7 +135,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   it('for more webhooks than can be sent at once, until more processes send them', async () => {
     const { services } = parts().environment
     manner = 'hanging'
-    // A receiver that hangs takes one place, however much waits for it, so each has its own.
+    // A hanging receiver takes one slot, whatever its queue, so each has its own.
     for (let jobs = 1; jobs <= 12; jobs++) {
       await start('phone-validation', { rows: 1, ...hook('hanging', jobs) })
     }

@@ -6,7 +6,7 @@ import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { causing, watching, WITHIN_MS } from '../support/causing.ts'
-import { leaveToLedger } from '../support/gates.ts'
+import { leaveToLedger } from '../support/unlock.ts'
 import { whileFrozen, whileStuttering } from '../support/processes.ts'
 import { startAll } from '../support/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
@@ -22,7 +22,7 @@ afterAll(() => {
   redis.disconnect()
 })
 
-/** What becomes of a job that nobody waits for is not what is looked at here. */
+/** The outcome of these jobs does not matter here. */
 const send = () => { parts().environment.live.createJob(job('phone-validation')).catch(() => {}) }
 
 describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, () => {
@@ -41,7 +41,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await watching(services, watch => watch.untilFiring('StageMissing'))
   })
 
-  it('for a stage that somebody paused, until it is resumed', async () => {
+  it('for a paused stage, until it is resumed', async () => {
     const pauses = createPauses(redis)
     await pauses.pause({ stage: 'deliver', by: 'test', reason: '' })
     await untilFiring('StagePaused')
@@ -49,7 +49,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await untilOver('StagePaused')
   })
 
-  it('for money that somebody changed by hand, until the journal is trusted', async () => {
+  it('for money that was changed by hand, until the journal is trusted', async () => {
     const { environment } = parts()
     const tenant = `${environment.orgId}.live`
     await leaveToLedger(redis, tenant)

@@ -59,26 +59,26 @@ describe('a Prometheus that reads the metrics of all services', () => {
 
   it('scrapes every metric of the list, from the stages it names, with its labels', async () => {
     // Some are reported only once there was something to compare.
-    await eventually(async () => expect(await strangeMetrics()).toEqual([]))
+    await eventually(async () => expect(await unexpectedMetrics()).toEqual([]))
   })
 
-  async function strangeMetrics () {
+  async function unexpectedMetrics () {
     const wrong = await Promise.all(METRICS.map(async ({ name, type, labels }) => {
       const series = type === 'histogram' ? `${name}_count` : name
       const found = await prometheus.query(series)
       return SOURCES[name].by.flatMap(stage => {
         const own = found.find(sample => sample.labels.job === stage)
-        if (own === undefined) return [`${stage} does not tell ${name}`]
+        if (own === undefined) return [`${stage} does not export ${name}`]
         const { __name__: _name, job: _job, instance: _instance, ...reported } = own.labels
         // A label without a value is none to Prometheus.
-        const strange = Object.keys(reported).filter(label => !labels.some(one => one === label))
-        return strange.map(label => `${stage} tells ${name} with the label ${label}`)
+        const unexpected = Object.keys(reported).filter(label => !labels.some(one => one === label))
+        return unexpected.map(label => `${stage} exports ${name} with the label ${label}`)
       })
     }))
     return wrong.flat()
   }
 
-  it('hears what the job has moved', async () => {
+  it('counts what the job has changed', async () => {
     const moved = (movement: string) =>
       valueOf(`sum(money_moved_micros_total{mode="live", movement="${movement}"})`)
     expect(await moved('reserved')).toBe(await moved('charged') + await moved('released'))
@@ -108,7 +108,7 @@ describe('a Prometheus that reads the metrics of all services', () => {
     const queries = panelQueries()
     expect(queries.length).toBeGreaterThan(60)
     let silent: readonly string[] = []
-    // A rate takes two looks at a series, and one of a recorded rule a third.
+    // A rate needs two samples of a series, and one of a recorded rule a third.
     await until(async () => {
       const answers = await Promise.all(queries.map(({ expr }) => prometheus.query(expr)))
       silent = queries.flatMap(({ where }, at) => answers[at]?.length === 0 ? [where] : [])

@@ -102,7 +102,7 @@ describe('accounts in a Redis that lost everything', () => {
     expect(await unshipped()).toEqual([])
   })
 
-  it('are restored once, however often and however much of it is done again', async () => {
+  it('are restored once, however often the recovery is repeated', async () => {
     await createAll()
     await ship()
     await redis.flushall()
@@ -144,7 +144,7 @@ describe('accounts in a Redis that comes back with an old file', () => {
     expect(await kindOf(good.secret)).toBe('revoked')
   })
 
-  it('may be made under a name made by chance before they were compared', async () => {
+  it('may be created under a random name before they were compared', async () => {
     await restart()
     const { organizations, apiKeys, partners } = accounts()
     const { id: orgId } = await organizations.create('New')
@@ -226,7 +226,7 @@ describe('the topic of accounts', () => {
     expect(new Set((await shippedAccounts()).map(({ name }) => name))).toEqual(names)
   })
 
-  it('brings no revoked key back by an old message that is sent again', async () => {
+  it('restores no revoked key from an old message that is sent again', async () => {
     const { orgId, good } = await createAll()
     await ship()
     const unrevoked = (await shippedAccounts()).find(({ name, fields }) =>

@@ -236,7 +236,7 @@ describe('the proof of a tenant', () => {
     }), { numRuns: 300 })
   })
 
-  it('from a position is none of what is broken beyond it, and reads no more', async () => {
+  it('from a position does not exist after a later breach, and reads no more', async () => {
     await fc.assert(fc.asyncProperty(scenario, async given => {
       const { tenant, whole, sound, parts, isBroken } = await stored(given)
       const entries = whole.entries.slice(0, given.proven % (sound + 1))
@@ -251,7 +251,7 @@ describe('the proof of a tenant', () => {
     }), { numRuns: 300 })
   })
 
-  it('does not exist from a position that is not of this journal', async () => {
+  it('does not exist from a position of another journal', async () => {
     const { tenant, whole, parts } = await stored(
       { jobs: 3, hours: 3, unitPriceMicros: 0, place: 0, proven: 0, broken: undefined })
     const proven = provenOf(whole.entries, nowMs)

@@ -24,7 +24,7 @@ for (const seed of [1, 2, 3]) {
 const messages = (count: number): OutgoingMessage[] => Array.from({ length: count }, (_, index) => (
   { topic: 'rows', key: `key-${index % 7}`, value: Buffer.from(`${index}`), headers: {} }))
 
-/** Consumes everything of one group, committing each delivery, and tells the deliveries. */
+/** Consumes everything of one group, committing each delivery, and returns the deliveries. */
 async function consumeAll (options: MemoryBusOptions) {
   const bus = createMemoryBus(options)
   const deliveries: string[] = []
@@ -45,7 +45,7 @@ async function consumeAll (options: MemoryBusOptions) {
 }
 
 describe('the bus in memory', () => {
-  it('repeats itself under a seed and differs under another', async () => {
+  it('is deterministic for a seed and differs for another', async () => {
     const [first, same, other] = await Promise.all(
       [5, 5, 6].map((seed) => consumeAll({ seed, maxDelivery: 3, duplicateSends: 0.2 })))
     expect(first?.deliveries).toEqual(same?.deliveries)
@@ -60,7 +60,7 @@ describe('the bus in memory', () => {
     expect(values.length).toBeLessThan(55)
   })
 
-  it('delivers everything once more after a replay', async () => {
+  it('delivers everything again after a replay', async () => {
     const { bus, deliveries } = await consumeAll({ seed: 1 })
     const before = deliveries.splice(0).filter((line) => line !== 'assigned')
     bus.replay('readers')
@@ -71,7 +71,7 @@ describe('the bus in memory', () => {
     expect(values(deliveries)).toEqual(values(before))
   })
 
-  it('takes commits from a crashed consumer no more and redelivers to its successor', async () => {
+  it('rejects commits of a crashed consumer and redelivers to its successor', async () => {
     const bus = createMemoryBus({ partitionsOf: () => 1, maxDelivery: 1 })
     const gate = Promise.withResolvers<void>()
     const refused: unknown[] = []

@@ -45,7 +45,7 @@ async function redisMs (): Promise<number> {
   return Number(seconds) * 1_000 + Number(micros) / 1_000
 }
 
-/** Claims one and notes what came of it. */
+/** Claims one and records its outcome. */
 async function noteNext (more: Partial<AttemptRecord> = {}): Promise<Claim> {
   const [claim] = await deliveries.claim({ ...ask, limit: 1 })
   if (claim === undefined) throw new Error('nothing is due')
@@ -54,7 +54,7 @@ async function noteNext (more: Partial<AttemptRecord> = {}): Promise<Claim> {
 }
 
 describe('a delivery', () => {
-  it('is counted as due until it is under way, and again when it waits for its time', async () => {
+  it('counts as due until its attempt starts, and again when it waits for its time', async () => {
     const dueAt = async (afterMs = 0) => await deliveries.dueBy(Date.now() + afterMs + 1_000)
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.put(deliveryOf('job_2', 'b.example'))
@@ -66,7 +66,7 @@ describe('a delivery', () => {
     expect([await dueAt(), await dueAt(2 * DAY_MS)]).toEqual([0, 1])
   })
 
-  it('is put once, however often its event comes, and again and again later', async () => {
+  it('is stored once, however often its event comes, and again later', async () => {
     expect(await deliveries.put(deliveryOf('job_1'))).toBe(true)
     expect(await deliveries.put(deliveryOf('job_1'))).toBe(false)
     await noteNext()
@@ -107,7 +107,7 @@ describe('a delivery', () => {
     expect(await redisMs()).toBeGreaterThanOrEqual(dueAtMs)
   })
 
-  it('comes back when its lease ends, and the one who lost it notes nothing', async () => {
+  it('returns when its lease ends, and the owner that lost it records nothing', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.claim({ ...ask, leaseMs: DAY_MS })
     expect(await claimJobs()).toEqual([])
@@ -122,7 +122,7 @@ describe('a delivery', () => {
       .toEqual({ state: 'delivered', attempts: 1, dueAtMs: undefined })
   })
 
-  it('that is given back counts no attempt', async () => {
+  it('that is released counts no attempt', async () => {
     await deliveries.put(deliveryOf('job_1'))
     const [claim] = await deliveries.claim(ask)
     await deliveries.release(claim!, DAY_MS)
@@ -159,7 +159,7 @@ describe('a delivery', () => {
 })
 
 describe('a resend', () => {
-  it('of what has ended is one attempt more, at once', async () => {
+  it('of an ended delivery is one more attempt, at once', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await noteNext()
     expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
@@ -168,7 +168,7 @@ describe('a resend', () => {
     expect(leftMs).toBeGreaterThan(14 * DAY_MS)
   })
 
-  it('of what still waits only brings it forward', async () => {
+  it('of a waiting delivery only moves it forward', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await noteNext({ state: 'waiting', dueAtMs: Date.now() + DAY_MS })
     expect(await deliveries.resend(deliveryOf('job_1'), 1)).toBe('queued')
@@ -176,7 +176,7 @@ describe('a resend', () => {
     expect(await claimJobs()).toEqual([])
   })
 
-  it('of what is under way is that attempt', async () => {
+  it('of a delivery under way is that attempt', async () => {
     await deliveries.put(deliveryOf('job_1'))
     const [claim] = await deliveries.claim(ask)
     expect(await deliveries.resend(deliveryOf('job_1'), 0)).toBe('trying')
@@ -184,7 +184,7 @@ describe('a resend', () => {
     expect(await claimJobs()).toEqual([])
   })
 
-  it('of what is remembered no more goes on after the history', async () => {
+  it('of a forgotten delivery continues after the history', async () => {
     expect(await deliveries.find(eventOf('job_1'))).toBeUndefined()
     expect(await deliveries.resend(deliveryOf('job_1'), 10)).toBe('queued')
     expect(await noteNext()).toMatchObject({ attempt: 11, once: true })
@@ -201,7 +201,7 @@ describe('receivers', () => {
     expect(await claimJobs()).toEqual([])
   })
 
-  it('that took long are served apart, and are back after a quick attempt', async () => {
+  it('that are slow are served separately, until a quick attempt', async () => {
     await deliveries.put(deliveryOf('job_1'))
     await deliveries.put(deliveryOf('job_2'))
     const first = await noteNext({ priority: 'slow' })
@@ -223,14 +223,14 @@ describe('receivers', () => {
     expect(await claimJobs()).toEqual([])
   })
 
-  it('are served by who waits longest, and none waits for what is left of another', async () => {
+  it('are served by longest wait, and none waits for the rest of another', async () => {
     for (let job = 0; job < 300; job++) await deliveries.put(deliveryOf(`job_${job}`))
     await deliveries.put(deliveryOf('job_other', 'b.example'))
     const [first, second] = await claimJobs({ limit: 2 })
     expect([first === 'job_other', second]).toEqual([false, 'job_other'])
   })
 
-  it('that hang, a thousand of them, keep no healthy one waiting for their end', async () => {
+  it('that hang, a thousand of them, delay no healthy one', async () => {
     for (let job = 0; job < 2_000; job++) {
       await deliveries.put(deliveryOf(`job_${job}`, `${job % 1_000}.example`))
     }
@@ -254,7 +254,7 @@ describe('receivers', () => {
       pollMs: 20,
       slowAfterMs: 100,
     })
-    // All others still hang then, four times as many as there are places of the quick.
+    // All others still hang then, four times the number of quick slots.
     await healthy.promise
     expect(under).toBe(1_001)
     end.resolve()
@@ -270,7 +270,7 @@ describe('tenants', () => {
     for (let index = 0; index < count; index++) await deliveries.put(ofTenant(tenant, index))
   }
 
-  it('with thousands of receivers leave the next place to who has the fewest', async () => {
+  it('with thousands of receivers leave the next slot to the tenant with the fewest', async () => {
     await putSome('loud', 60)
     await putSome('quiet', 3)
     const claims = await deliveries.claim({ ...ask, limit: 10 })
@@ -281,7 +281,7 @@ describe('tenants', () => {
     expect(tenantsOf(await deliveries.claim({ ...ask, limit: 2 }))).toEqual(['late', 'loud'])
   })
 
-  it('have so many attempts under way at most, and more as they end', async () => {
+  it('have a maximum of concurrent attempts, and more as they end', async () => {
     await putSome('loud', 10)
     await putSome('quiet', 1)
     const claims = await deliveries.claim({ ...ask, tenantSlots: 4 })

@@ -19,9 +19,9 @@ const store = createJobStore(redis)
 const cursors = createCursors(redis)
 const marks = createMarkStore(redis)
 
-/** What becomes of one request: when it is decided, and whether its feed hears of it. */
-type Fate = { readonly afterMs: number, readonly heard: boolean }
-const fate: fc.Arbitrary<Fate> = fc.record({
+/** The outcome of one request: when it is decided, and whether its feed receives the answer. */
+type Reply = { readonly afterMs: number, readonly heard: boolean }
+const reply: fc.Arbitrary<Reply> = fc.record({
   afterMs: fc.integer({ min: 0, max: 3 }), heard: fc.boolean(),
 })
 
@@ -44,14 +44,14 @@ const log = fc.array(fc.record({
 const plan = fc.record({
   seed: fc.nat(),
   log,
-  fates: fc.infiniteStream(fate),
+  replies: fc.infiniteStream(reply),
   crashes: fc.array(crash, { maxLength: 4 }),
   limit: fc.integer({ min: 1, max: 9 }),
 })
 type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
 
 /** Decides as `lookup` does, by the real script, whether or not the feed still lives to hear. */
-function pipeline (fates: Iterator<Fate>, taken: number[]) {
+function pipeline (replies: Iterator<Reply>, taken: number[]) {
   const pending: Promise<unknown>[] = []
   const decide = async (submission: Submission): Promise<Submitted> => {
     const { tenant, inputs, feed } = submission
@@ -67,7 +67,7 @@ function pipeline (fates: Iterator<Fate>, taken: number[]) {
     return { ...answer, replayed: false }
   }
   const submit = async (submission: Submission): Promise<Submitted> => {
-    const { afterMs, heard } = fates.next().value as Fate
+    const { afterMs, heard } = replies.next().value as Reply
     const decided = sleep(afterMs).then(() => decide(submission))
     pending.push(decided.catch(() => {}))
     if (heard) return decided
@@ -76,13 +76,13 @@ function pipeline (fates: Iterator<Fate>, taken: number[]) {
   return { submit, ended: () => Promise.all(pending) }
 }
 
-async function run ({ seed, log, fates, crashes, limit }: Plan) {
+async function run ({ seed, log, replies, crashes, limit }: Plan) {
   const bus = createMemoryBus({ seed, partitionsOf: () => 1, maxDelivery: 8 })
   const { partner, topic } = await newPartner(redis)
   await fill(bus, partner.name, log.slice(0, -1))
   const place = { tenant: partner.tenant, partner: partner.name, partition: 0 }
   const taken: number[] = []
-  const submitter = pipeline(fates, taken)
+  const submitter = pipeline(replies, taken)
   const start = ({ losesCommits = false } = {}) => {
     const members: Consumption[] = []
     const consume = async (options: ConsumeOptions) => {
@@ -98,7 +98,7 @@ async function run ({ seed, log, fates, crashes, limit }: Plan) {
     const { feed, crash } = start({ losesCommits })
     await sleep(afterMs)
     crash()
-    // A dead process neither hears nor says anything more.
+    // A dead process neither receives nor sends anything more.
     await feed.stop()
     if (losesMarks) await redis.del(`marks:${taggedTenant(partner.tenant)}:${partner.name}:0`)
   }
@@ -122,7 +122,7 @@ function withoutCommits (options: ConsumeOptions): ConsumeOptions {
 }
 
 describe('the cursor of a feed', () => {
-  it('gives every contact to one job, and no copy of it, whatever crashes', async () => {
+  it('assigns every contact to one job, once, whatever crashes', async () => {
     await fc.assert(fc.asyncProperty(plan, async given => {
       const { taken, positions } = await run(given)
       const services = given.log.map(sent => 'service' in sent ? sent.service : undefined)

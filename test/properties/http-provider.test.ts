@@ -12,7 +12,7 @@ afterAll(async () => { await vendor.stop() })
 beforeEach(async () => { await vendor.behave('well') })
 afterEach(() => { vi.useRealTimers() })
 
-/** Lets no time pass but by the test, so that whoever is left alone is so for all of it. */
+/** Time passes only by the test, so that a provider at rest stays so for all of it. */
 const stopClock = () => vi.useFakeTimers({ toFake: ['Date', 'performance'] })
 
 const numbers = (count: number) => Array.from({ length: count }, (_, row) =>
@@ -39,7 +39,7 @@ function checkerOf ({ described, whatsapp = ['http:1'], timeoutMs = 300_000 }: S
     factories: Object.fromEntries(read.providers.map((it) =>
       [`http:${it.id}`, () => createHttpProvider(it)])),
     metrics: {
-      // Series begin at 0, before anything is asked.
+      // Series begin at 0, before any request.
       count: (_, labels, more = 1) => {
         if (more > 0) counted.push([...Object.values(labels), more].join(' '))
       },
@@ -68,7 +68,7 @@ const unclear = FOUR.map((it) => `${it.slice(0, 3)} unknown unclear_answer 0 -`)
 const nothing = FOUR.map((it) => `${it.slice(0, 3)} unknown no_answer 0 -`)
 
 describe('a described vendor', () => {
-  it('gives verdicts in our words, and of its own only names of carriers', async () => {
+  it('gives verdicts in standard terms, and only carrier names of its own', async () => {
     const { run } = checkerOf()
     const checked = await run(10)
     expect(seen(checked).slice(0, 4)).toEqual(FOUR)
@@ -80,12 +80,12 @@ describe('a described vendor', () => {
     expect(checked.verdicts.get(106)?.fields).toEqual({ whatsapp: 'true', line_type: 'mobile' })
   })
 
-  it('gets no more rows a call than it takes', async () => {
+  it('gets at most its maximum of rows per call', async () => {
     expect(seen(await checkerOf().run(45))).toHaveLength(45)
     expect(await vendor.state()).toMatchObject({ calls: 3, rows: 45 })
   })
 
-  it('may take one row a call, known by the contact it repeats', async () => {
+  it('may accept one row per call, identified by the repeated contact', async () => {
     const described = [singleDescription(vendor.url)]
     const { run } = checkerOf({ described, whatsapp: ['http:2'] })
     expect(seen(await run(4))).toEqual(FOUR)
@@ -122,7 +122,7 @@ describe('a described vendor', () => {
     if (failure !== '') expect(counted).toEqual([`whatsapp 101 ${failure} 4`])
   })
 
-  it('that cannot be reached, or does not know us, is down', async () => {
+  it('that is unreachable, or rejects the credentials, is down', async () => {
     const auth = { kind: 'bearer', token: 'other' }
     const strange = checkerOf({ described: [batchDescription(vendor.url, { auth })] })
     expect(seen(await strange.run(1))).toBe('down')
@@ -136,7 +136,7 @@ describe('a described vendor', () => {
 })
 
 describe('the policies around it', () => {
-  it('ask again only what was not taken', async () => {
+  it('retry only rejected rows', async () => {
     for (const [mode, calls] of [['down', 1], ['broken', 1], ['limiting', 1]] as const) {
       await vendor.behave(mode)
       await checkerOf().run(1)
@@ -144,7 +144,7 @@ describe('the policies around it', () => {
     }
   })
 
-  it('leave it alone for as long as it asked', async () => {
+  it('pause requests for as long as it asked', async () => {
     await vendor.behave('limiting')
     stopClock()
     const { run, counted } = checkerOf()
@@ -161,8 +161,8 @@ describe('the policies around it', () => {
     ]
     const limited = { described, whatsapp: ['http:1', 'http:3'] as const }
     expect(seen(await checkerOf(limited).run(4))).toEqual(FOUR)
-    const { numbers: asked } = await vendor.state()
-    expect(asked.filter((it) => it.endsWith('5000'))).toHaveLength(1)
+    const { numbers: requested } = await vendor.state()
+    expect(requested.filter((it) => it.endsWith('5000'))).toHaveLength(1)
   })
 
   it('keep answered rows and leave the others open', async () => {
@@ -174,7 +174,7 @@ describe('the policies around it', () => {
     expect(checked).toMatchObject({ kind: 'answered', open: new Set([102, 103]) })
   })
 
-  it('stop asking a vendor whose calls keep failing', async () => {
+  it('stop calling a vendor whose calls keep failing', async () => {
     await vendor.behave('broken')
     stopClock()
     const { run } = checkerOf()
@@ -182,7 +182,7 @@ describe('the policies around it', () => {
     expect((await vendor.state()).calls).toBe(10)
   })
 
-  it('keep to the rate', async () => {
+  it('respect the rate', async () => {
     const rate = { calls: 2, perMs: 200 }
     const { run } = checkerOf({ described: [batchDescription(vendor.url, { maxRows: 1, rate })] })
     const startedMs = performance.now()

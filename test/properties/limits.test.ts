@@ -91,7 +91,7 @@ describe('the clock of limits', () => {
     requests: fc.integer({ min: 1, max: 6 }),
   })
 
-  it('grants what flows in as it goes forward, nothing as it goes back, as locally', async () => {
+  it('refills as it goes forward, not as it goes back, as locally', async () => {
     const limiter = createRedisLimiter(redis, () => small, SET_CLOCK)
     await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 25 }), async steps => {
       const org = newOrg()
@@ -134,8 +134,8 @@ describe('the clock of limits', () => {
   })
 })
 
-describe('what was taken by a request that came to nothing', () => {
-  it('is put back, and never more than there is room for', async () => {
+describe('tokens of a request without effect', () => {
+  it('is refunded, and never beyond the capacity', async () => {
     const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
     const [limiter, org] = [createRedisLimiter(redis, () => slow), newOrg()]
     const request = { org, kind: 'post' } as const

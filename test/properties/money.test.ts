@@ -140,7 +140,7 @@ async function checkJobs (tenant: string, entries: readonly Journal[]): Promise<
   }
 }
 
-describe('whatever happens in whatever order', () => {
+describe('after any operations in any order', () => {
   it('the balances add up to what was funded, and the journal explains them', async () => {
     await fc.assert(fc.asyncProperty(fc.array(action, { maxLength: 40 }), async steps => {
       const tenant = newTenant()

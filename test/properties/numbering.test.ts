@@ -28,11 +28,11 @@ describe('the compiled numbering plans', () => {
     const { inputs, canonical, differences } = compareWithLibrary(fuzzedInputs(100_000, 7))
     expect(differences.slice(0, 20)).toEqual([])
     expect(inputs).toBe(100_000)
-    // Most inputs must have a form to compare, or the generator has gone astray.
+    // Most inputs must have a form to compare, or the generator is wrong.
     expect(canonical).toBeGreaterThan(60_000)
   })
 
-  it('read 30,000 numbers behind words, or of any length, as the library does', () => {
+  it('read 30,000 numbers after words, or of any length, as the library does', () => {
     const words = ['call ', 'Tel. ', 'x', 'call me (', 'ext. ', 'Fax - ', 'a) ', 'no 1 ']
     const inputs = [...fuzzedInputs(30_000, 11)].map(({ text, country }, index) => {
       const cut = index % 2 === 0 ? text : text.slice(0, index % 13)

@@ -6,8 +6,8 @@ import { InfrastructureError } from '../../services/platform/errors.ts'
 import { FrozenError } from '../../services/money/recovery-guard.ts'
 import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
-import { startGatedRedis } from '../support/gated-redis.ts'
-import { openGates } from '../support/gates.ts'
+import { startLockedRedis } from '../support/locked-redis.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
@@ -15,19 +15,19 @@ import {
   createRecoveryEnvironment, entriesOf, runLedger, type LedgerDeps, type RecoveryEnvironment,
 } from '../support/recovery-environment.ts'
 
-const { redis } = await startGatedRedis()
-const [HARMED, OTHER] = ['org_a.live', 'org_b.live']
+const { redis } = await startLockedRedis()
+const [DAMAGED, OTHER] = ['org_a.live', 'org_b.live']
 
 let environment: RecoveryEnvironment
-let harmed: Scenario
+let damaged: Scenario
 let other: Scenario
 beforeEach(async () => {
   await redis.flushall()
   environment = createRecoveryEnvironment(redis)
-  harmed = createScenario(redis, environment, HARMED)
+  damaged = createScenario(redis, environment, DAMAGED)
   other = createScenario(redis, environment, OTHER)
-  await openGates(redis, [HARMED, OTHER])
-  for (const scenario of [harmed, other]) await live(scenario)
+  await unlockAll(redis, [DAMAGED, OTHER])
+  for (const scenario of [damaged, other]) await live(scenario)
 })
 
 /** A job that runs, one that has ended and is stored nowhere, and one that is archived. */
@@ -49,7 +49,7 @@ const balances = { availableMicros: 7_400, reservedMicros: 2_000, chargedMicros:
 
 /** Adds an entry to the journal, made from the last one. */
 async function writeEntry (change: (last: Journal) => Partial<Journal>): Promise<void> {
-  const last = (await entriesOf(environment, HARMED)).at(-1)!
+  const last = (await entriesOf(environment, DAMAGED)).at(-1)!
   await environment.emitter.emit([{
     topic: 'wallet.journal',
     lane: 'small',
@@ -58,12 +58,12 @@ async function writeEntry (change: (last: Journal) => Partial<Journal>): Promise
   }])
 }
 
-const wallet = moneyKeys(HARMED).wallet
+const wallet = moneyKeys(DAMAGED).wallet
 const text = (available: number) => `availableMicros ${available}, reservedMicros 2000, ` +
   'chargedMicros 600, fundedMicros 10000'
 
 const contradictions: readonly (readonly [string, () => Promise<unknown>, string])[] = [
-  ['a balance somebody has changed', () => redis.hincrby(wallet, 'available', 5),
+  ['a changed balance', () => redis.hincrby(wallet, 'available', 5),
     `after movement 6 Redis has ${text(7_405)}, the journal ${text(7_400)}`],
   ['movements that are nowhere', () => redis.hincrby(wallet, 'seq', 2),
     'Redis has 8 movements, journal and outbox have 6'],
@@ -80,18 +80,18 @@ const contradictions: readonly (readonly [string, () => Promise<unknown>, string
 ]
 
 describe('a contradiction', () => {
-  it.each(contradictions)('by %s freezes its tenant, and no other', async (_, harm, why) => {
-    await harm()
+  it.each(contradictions)('by %s freezes its tenant, and no other', async (_, damage, why) => {
+    await damage()
     const before = await contentOf(redis)
     await endRun(redis)
     await runLedger(environment.deps)
-    expect(await isFrozen(HARMED)).toBe(why)
+    expect(await isFrozen(DAMAGED)).toBe(why)
     expect(await isFrozen(OTHER)).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
     expect(environment.counted).toEqual({ frozen: 1, tenant: 1, replayed_job: 1 })
-    await expect(harmed.wallet.topUp(HARMED, { id: 'b', amountMicros: 1, reason: '' }))
+    await expect(damaged.wallet.topUp(DAMAGED, { id: 'b', amountMicros: 1, reason: '' }))
       .rejects.toThrow(FrozenError)
-    expect(await harmed.accept('job_4', 1))
+    expect(await damaged.accept('job_4', 1))
       .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     expect((await other.accept('job_4', 1)).kind).toBe('accepted')
     expect(await other.wallet.balance(OTHER))
@@ -102,20 +102,20 @@ describe('a contradiction', () => {
     await redis.hincrby(wallet, 'available', 5)
     await endRun(redis)
     await runLedger(environment.deps)
-    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
+    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
     await runLedger(environment.deps)
-    expect(await redis.hkeys(moneyKeys(HARMED).wallet)).not.toContain('trust')
-    expect(await harmed.wallet.balance(HARMED))
+    expect(await redis.hkeys(moneyKeys(DAMAGED).wallet)).not.toContain('trust')
+    expect(await damaged.wallet.balance(DAMAGED))
       .toEqual({ ...balances, fundedMicros: 10_000, seq: 6 })
-    await harmed.endAll()
-    expect(await harmed.wallet.balance(HARMED)).toEqual({
+    await damaged.endAll()
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual({
       availableMicros: 8_800, reservedMicros: 0, chargedMicros: 1_200, fundedMicros: 10_000, seq: 7,
     })
   })
 
   const whole = (journal: number, copied: number, held: number) =>
-    `the journal of ${HARMED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
+    `the journal of ${DAMAGED} has ${journal} entries, its copy in ClickHouse ${copied}, Redis ` +
     `${held}: a journal that lost entries is not trusted; restore it by ` +
     '"npm run ops -- journal restore", then thaw again'
   type Message = ReturnType<RecoveryEnvironment['bus']['messages']>[number]
@@ -130,11 +130,11 @@ describe('a contradiction', () => {
   })
   const copied = (seq: number) => ({
     ...environment.deps.journal,
-    readNewest: async () => [{ ...(await entriesOf(environment, HARMED)).at(-1)!, seq }],
+    readNewest: async () => [{ ...(await entriesOf(environment, DAMAGED)).at(-1)!, seq }],
   })
 
   const away = async () => { throw new InfrastructureError('away') }
-  it.each<{ what: string, deps: () => LedgerDeps, harmed?: string, why: string }>([
+  it.each<{ what: string, deps: () => LedgerDeps, damaged?: string, why: string }>([
     { what: 'is empty', deps: () => reading(() => false), why: whole(0, 6, 6) },
     {
       what: 'is shorter than its copy',
@@ -144,114 +144,114 @@ describe('a contradiction', () => {
     {
       what: 'is shorter than Redis',
       deps: () => environment.deps,
-      harmed: 'seq',
+      damaged: 'seq',
       why: whole(6, 6, 7),
     },
     {
       what: 'is not known to be whole, as the copy is away',
       deps: () =>
         ({ ...environment.deps, journal: { ...environment.deps.journal, readNewest: away } }),
-      why: `the copy of the journal of ${HARMED} in ClickHouse cannot be read, so the journal ` +
+      why: `the copy of the journal of ${DAMAGED} in ClickHouse cannot be read, so the journal ` +
         'cannot be proven complete: thaw again when ClickHouse answers',
     },
   ])('does not end by trust in a journal that $what', async given => {
-    const { deps, harmed: field = 'available', why } = given
+    const { deps, damaged: field = 'available', why } = given
     await redis.hincrby(wallet, field, 1)
     await endRun(redis)
     await runLedger(deps())
-    const before = await harmed.wallet.balance(HARMED)
-    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
+    const before = await damaged.wallet.balance(DAMAGED)
+    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
     await runLedger(deps())
-    expect(await isFrozen(HARMED)).toBe(why)
-    expect(await harmed.wallet.balance(HARMED)).toEqual(before)
+    expect(await isFrozen(DAMAGED)).toBe(why)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
   })
 
   /** Moves money, of which all but the last entry is lost with Redis before it is shipped. */
   async function loseAllButLast (move: () => Promise<unknown>): Promise<Balance> {
     const old = await snapshotOf(redis)
     await move()
-    const last = (await harmed.outbox.pending(HARMED)).at(-1)!
+    const last = (await damaged.outbox.pending(DAMAGED)).at(-1)!
     await environment.emitter.emit(
       [{ topic: 'wallet.journal', lane: 'small', value: last, rows: undefined }])
-    const balance = await harmed.wallet.balance(HARMED)
+    const balance = await damaged.wallet.balance(DAMAGED)
     await putBack(redis, old)
     await runLedger(environment.deps)
     return balance
   }
   const trust = async () => {
-    await redis.hset(moneyKeys(HARMED).wallet, { trust: 'journal' })
-    await redis.hdel(moneyKeys(HARMED).wallet, 'run', 'frozen')
+    await redis.hset(moneyKeys(DAMAGED).wallet, { trust: 'journal' })
+    await redis.hdel(moneyKeys(DAMAGED).wallet, 'run', 'frozen')
     await runLedger(environment.deps)
   }
-  const topUp = (id: number, micros: number) => harmed.act({ do: 'topUp', id, micros })
+  const topUp = (id: number, micros: number) => damaged.act({ do: 'topUp', id, micros })
 
   it.each([
     ['money that was added', () => topUp(2, 500)],
-    ['money that was taken', () => harmed.act({ do: 'adjust', id: 2, micros: -500 })],
-    ['the end of a job', () => harmed.finish('job_1')],
-  ])('by %s before an entry that is there ends as well, for ever', async (_, lost) => {
+    ['money that was taken', () => damaged.act({ do: 'adjust', id: 2, micros: -500 })],
+    ['the end of a job', () => damaged.finish('job_1')],
+  ])('by %s before an entry that is there ends as well, permanently', async (_, lost) => {
     const balance = await loseAllButLast(async () => {
       await lost()
       await topUp(3, 1)
     })
-    expect(await isFrozen(HARMED)).toBe('entries 7 to 7 are missing before entry 8')
+    expect(await isFrozen(DAMAGED)).toBe('entries 7 to 7 are missing before entry 8')
     await trust()
-    expect(await isFrozen(HARMED)).toBe(null)
-    expect(await harmed.wallet.balance(HARMED)).toEqual(balance)
-    expect((await entriesOf(environment, HARMED)).map(({ seq }) => seq))
+    expect(await isFrozen(DAMAGED)).toBe(null)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(balance)
+    expect((await entriesOf(environment, DAMAGED)).map(({ seq }) => seq))
       .toEqual([1, 2, 3, 4, 5, 6, 7, 8])
-    await harmed.endAll()
-    await harmed.ship(false)
+    await damaged.endAll()
+    await damaged.ship(false)
     const before = await contentOf(redis)
     await endRun(redis)
     await runLedger(environment.deps)
-    expect([await isFrozen(HARMED), await contentOf(redis)]).toEqual([null, before])
-    expect(await harmed.wallet.balance(HARMED)).toMatchObject({ reservedMicros: 0 })
+    expect([await isFrozen(DAMAGED), await contentOf(redis)]).toEqual([null, before])
+    expect(await damaged.wallet.balance(DAMAGED)).toMatchObject({ reservedMicros: 0 })
   })
 
   it.each([
     ['two entries', async () => { for (const id of [2, 3]) await topUp(id, 5) }, '7 to 8'],
-    ['a reservation', () => harmed.accept('job_9', 5), '7 to 7'],
+    ['a reservation', () => damaged.accept('job_9', 5), '7 to 7'],
   ])('by a gap of %s stays frozen even then, and its journal as it is', async (_, lost, seqs) => {
     await loseAllButLast(async () => {
       await lost()
       await topUp(4, 1)
     })
-    const before = await harmed.wallet.balance(HARMED)
+    const before = await damaged.wallet.balance(DAMAGED)
     await trust()
-    expect(await isFrozen(HARMED)).toContain(`entries ${seqs} are missing`)
-    expect(await harmed.wallet.balance(HARMED)).toEqual(before)
+    expect(await isFrozen(DAMAGED)).toContain(`entries ${seqs} are missing`)
+    expect(await damaged.wallet.balance(DAMAGED)).toEqual(before)
   })
 
-  it('by a gap drops no rows: the jobs before and behind it are worked on', async () => {
+  it('by a gap drops no rows: the jobs before and after it continue', async () => {
     await loseAllButLast(async () => {
-      for (const id of ['job_7', 'job_8']) await harmed.accept(id, 5)
+      for (const id of ['job_7', 'job_8']) await damaged.accept(id, 5)
     })
-    expect(await isFrozen(HARMED)).toBe('entries 7 to 7 are missing before entry 8')
-    expect(await harmed.store.beginBatch(HARMED, 'job_1')).toBe('run')
-    expect(await harmed.store.beginBatch(HARMED, 'job_8')).toBe('run')
-    expect(await harmed.store.beginBatch(HARMED, 'job_7')).toBe('skip')
+    expect(await isFrozen(DAMAGED)).toBe('entries 7 to 7 are missing before entry 8')
+    expect(await damaged.store.beginBatch(DAMAGED, 'job_1')).toBe('run')
+    expect(await damaged.store.beginBatch(DAMAGED, 'job_8')).toBe('run')
+    expect(await damaged.store.beginBatch(DAMAGED, 'job_7')).toBe('skip')
     // An earlier try of the same request may be behind the gap, so no refusal is definite.
     const claim = { idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0 }
     for (const [job, code] of [['job_9', 'expired'], ['job_10', 'internal']] as const) {
-      await harmed.store.claim(HARMED, { ...claim, job })
-      expect(await harmed.store.refuse(HARMED, job, code))
+      await damaged.store.claim(DAMAGED, { ...claim, job })
+      expect(await damaged.store.refuse(DAMAGED, job, code))
         .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
     }
     const late = { ...acceptRequest('job_11', { freshChecks: 1 }), acceptByMs: 1 }
-    expect(await harmed.store.accept(HARMED, late))
+    expect(await damaged.store.accept(DAMAGED, late))
       .toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
-    expect(await harmed.wallet.balance(HARMED)).toMatchObject({ ...balances, seq: 6 })
+    expect(await damaged.wallet.balance(DAMAGED)).toMatchObject({ ...balances, seq: 6 })
   })
 
-  it('that only the sums show freezes a tenant while it runs', async () => {
+  it('that only the sums reveal freezes a running tenant', async () => {
     await redis.hincrby(wallet, 'available', 5)
     const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +
       'funded 10000, quotes of open jobs 2000'
     const { check } = createRecoveryStore(redis)
-    expect(await check(HARMED)).toEqual({ kind: 'inconsistent', reason })
-    expect(await check(HARMED)).toEqual({ kind: 'frozen', reason })
+    expect(await check(DAMAGED)).toEqual({ kind: 'inconsistent', reason })
+    expect(await check(DAMAGED)).toEqual({ kind: 'frozen', reason })
     expect(await check(OTHER)).toEqual({ kind: 'ok', reason: '' })
     await endRun(redis)
     expect(await check(OTHER)).toEqual({ kind: 'waiting', reason: '' })
@@ -298,7 +298,7 @@ describe.each([
     ['nothing', async () => await redis.flushall()],
     ['an old file', async () => {
       const old = await snapshotOf(redis)
-      for (const scenario of [harmed, other]) {
+      for (const scenario of [damaged, other]) {
         await scenario.act({ do: 'topUp', id: 2, micros: 5 })
         await scenario.accept('job_4', 10)
         await scenario.finish('job_1')
@@ -311,7 +311,7 @@ describe.each([
     const lost = await snapshotOf(redis)
     await runLedger(environment.deps)
     const whole = await contentOf(redis)
-    expect(whole[TENANTS_KEY]).toEqual([HARMED, OTHER])
+    expect(whole[TENANTS_KEY]).toEqual([DAMAGED, OTHER])
     const jobs = ['job_1', 'job_3'].map(job => `job:${taggedTenant(OTHER)}:${job}`)
     expect(await redis.exists(...jobs)).toBe(2)
     let kills = 0
@@ -325,7 +325,7 @@ describe.each([
       if (!killed) break
       await runLedger(environment.deps)
       expect(await contentOf(redis), `killed at step ${kills}`).toEqual(whole)
-      expect([await isFrozen(HARMED), await isFrozen(OTHER)]).toEqual([null, null])
+      expect([await isFrozen(DAMAGED), await isFrozen(OTHER)]).toEqual([null, null])
     }
     expect(await contentOf(redis)).toEqual(whole)
     expect(kills).toBeGreaterThan(25)

@@ -5,13 +5,13 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys, taggedTenant } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/republish.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
-import { startGatedRedis } from '../support/gated-redis.ts'
-import { openGates } from '../support/gates.ts'
+import { startLockedRedis } from '../support/locked-redis.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
 import { createRecoveryEnvironment, runLedger } from '../support/recovery-environment.ts'
 
-const { redis } = await startGatedRedis()
+const { redis } = await startLockedRedis()
 const TENANT = 'org_a.live'
 const KEY = '0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01'
 
@@ -21,7 +21,7 @@ beforeEach(async () => {
   await redis.flushall()
   environment = createRecoveryEnvironment(redis)
   scenario = createScenario(redis, environment, TENANT)
-  await openGates(redis, [TENANT])
+  await unlockAll(redis, [TENANT])
   await scenario.act({ do: 'topUp', id: 1, micros: 9_000 })
 })
 
@@ -36,8 +36,8 @@ async function settled (id: string): Promise<void> {
   await scenario.finish(id)
 }
 
-describe('a job that has ended and is archived nowhere', () => {
-  it('is counted to its end again, and its money moves no second time', async () => {
+describe('a job that has ended and is not archived', () => {
+  it('is counted to its end again, and its money moves once', async () => {
     await settled('job_1')
     await scenario.ship(false)
     const before = await scenario.wallet.balance(TENANT)
@@ -51,7 +51,7 @@ describe('a job that has ended and is archived nowhere', () => {
       status: 'completed', ended: true, closed: false, chargedMicros: 200, releasedMicros: 800,
     })
     expect(await scenario.outbox.pending(TENANT)).toEqual([])
-    // Whoever closes jobs that ended finds it, and archives it.
+    // The process that closes ended jobs finds it, and archives it.
     await scenario.archive('job_1', true)
     const archived = await environment.deps.archive.findAll([TENANT], ['job_1'])
     expect(archived.get('job_1')).toMatchObject({
@@ -119,7 +119,7 @@ describe('a job that is archived', () => {
     expect(events().size).toBe(1)
   })
 
-  it('and that Redis has forgotten since is neither made nor announced again', async () => {
+  it('and that Redis has forgotten since is neither restored nor announced again', async () => {
     await settled('job_1')
     await scenario.archive('job_1', true)
     await scenario.ship(false)
@@ -131,7 +131,7 @@ describe('a job that is archived', () => {
     expect(environment.bus.messages('jobs.settled')).toHaveLength(announced)
   })
 
-  it('that has not come to an end has no event', async () => {
+  it('that has not ended has no event', async () => {
     await scenario.accept('job_1', 100)
     await republish(environment.deps, [(await scenario.store.read(TENANT, 'job_1'))!])
     expect(environment.bus.messages('jobs.settled')).toEqual([])

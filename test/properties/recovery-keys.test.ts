@@ -3,14 +3,14 @@ import type { Keys } from '../../schemas/types.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
 import { ACCEPTED_KEY_MS } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { startGatedRedis } from '../support/gated-redis.ts'
-import { openGates } from '../support/gates.ts'
+import { startLockedRedis } from '../support/locked-redis.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
 import { createRecoveryEnvironment, runLedger } from '../support/recovery-environment.ts'
 import { codec } from '../support/results.ts'
 
-const { redis } = await startGatedRedis()
+const { redis } = await startLockedRedis()
 const TENANT = 'org_a.live'
 
 let environment: ReturnType<typeof createRecoveryEnvironment>
@@ -19,7 +19,7 @@ beforeEach(async () => {
   await redis.flushall()
   environment = createRecoveryEnvironment(redis)
   scenario = createScenario(redis, environment, TENANT)
-  await openGates(redis, [TENANT])
+  await unlockAll(redis, [TENANT])
   await scenario.act({ do: 'topUp', id: 1, micros: 9_000 })
 })
 
@@ -49,7 +49,7 @@ describe('the cursors of feeds', () => {
     expect(await positions()).toEqual(new Map([['a', 20], ['b', 9]]))
   })
 
-  it('of an old file go on to where the journal knows them', async () => {
+  it('of an old file advance to their positions in the journal', async () => {
     await scenario.accept('job_1', 1, feed('a', -1, 4))
     const old = await snapshotOf(redis)
     await scenario.accept('job_2', 1, feed('a', 4, 7))
@@ -74,7 +74,7 @@ describe('the data keys of jobs', () => {
   }
   const wrapped = (text: string, tenant = TENANT) => ({ tenant, wrapped: Buffer.from(text) })
 
-  it('are back, but of jobs that were erased, that are others\', or that have one', async () => {
+  it('are restored, except for jobs that are erased, foreign, or have a key', async () => {
     for (const id of ['job_1', 'job_2', 'job_3', 'job_4']) await scenario.accept(id, 1)
     await scenario.ship(false)
     await put('job_1', wrapped('old'))
@@ -137,31 +137,31 @@ describe('jobs that were erased on demand', () => {
     await redis.del(dataKey)
     await write('job_1', null)
   }
-  const standing = async () => [
+  const existing = async () => [
     await redis.exists(dataKey), await redis.exists(erased),
     await redis.exists(jobKeys(TENANT, 'job_2').dataKey),
     await redis.exists(jobKeys(TENANT, 'job_2').erased),
   ]
 
-  it('stay erased when Redis comes back from an older file, and are known to be', async () => {
+  it('stay erased when Redis restores an older file, and are marked as erased', async () => {
     const old = await withOldFile()
     await eraseFirst()
     await putBack(redis, old)
-    expect(await standing()).toEqual([1, 0, 1, 0])
+    expect(await existing()).toEqual([1, 0, 1, 0])
     await runLedger(environment.deps)
-    expect(await standing()).toEqual([0, 1, 1, 0])
+    expect(await existing()).toEqual([0, 1, 1, 0])
     const left = await redis.pttl(erased)
     expect(left).toBeGreaterThan(ACCEPTED_KEY_MS - 600_000)
     expect(left).toBeLessThanOrEqual(ACCEPTED_KEY_MS)
     expect(environment.counted['erasure']).toBe(1)
   })
 
-  it('are known to be when Redis has lost everything', async () => {
+  it('are marked as erased when Redis has lost everything', async () => {
     await withOldFile()
     await eraseFirst()
     await redis.flushall()
     await runLedger(environment.deps)
-    expect(await standing()).toEqual([0, 1, 1, 0])
+    expect(await existing()).toEqual([0, 1, 1, 0])
     expect(environment.counted['erasure']).toBe(undefined)
   })
 
@@ -182,10 +182,10 @@ describe('jobs that were erased on demand', () => {
     await expect(scenario.accept('job_3', 1)).rejects.toThrow('compared with the journal')
     broken = false
     await runLedger(deps)
-    expect(await standing()).toEqual([0, 1, 1, 0])
+    expect(await existing()).toEqual([0, 1, 1, 0])
   })
 
-  it('are looked for once in a run of the server', async () => {
+  it('are searched for once in a run of the server', async () => {
     await withOldFile()
     const topics: string[] = []
     const reader: typeof environment.deps.reader = {

@@ -65,7 +65,7 @@ describe('the ledger that leads', () => {
       availableMicros: 1_900, reservedMicros: 100, chargedMicros: 0, fundedMicros: 2_000, seq: 3,
     })
     await scenario.ship(false)
-    // An organization made a moment ago is let in without being compared; then it has a past.
+    // A new organization is unlocked without being compared; then it has entries.
     await createWallet(redis).unlockNew(NEW)
     await createWallet(redis).topUp(NEW, { id: 'a', amountMicros: 5, reason: '' })
     await createScenario(redis, environment, NEW).ship(false)
@@ -81,7 +81,7 @@ describe('the ledger that leads', () => {
     })
   })
 
-  it('is one, and another one follows it', async () => {
+  it('is a single process, and another one succeeds it', async () => {
     const first = lead('one')
     await eventually(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^one \d+$/))
     const fence = Number(await redis.get('{ledger}:fence'))
@@ -99,7 +99,7 @@ describe('the ledger that leads', () => {
     expect((await topUp('a')).kind).toBe('posted')
   })
 
-  it('counts the tenants that wait, and none once another one leads', async () => {
+  it('counts the waiting tenants, and none once another process leads', async () => {
     const before = lead('one')
     await topUp('a')
     await before.stop()
@@ -137,26 +137,26 @@ describe('the ledger that leads', () => {
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(2))
   })
 
-  it('freezes whose sums are wrong, counts them, and lets them in once thawed', async () => {
+  it('freezes tenants with wrong sums, counts them, and unlocks them once thawed', async () => {
     lead('one')
     await topUp('a')
     await redis.hincrby(moneyKeys(TENANT).wallet, 'charged', 3)
-    const gates = createRecoveryGuards(redis)
-    await eventually(async () => expect(await gates.read(TENANT)).toEqual({
+    const guards = createRecoveryGuards(redis)
+    await eventually(async () => expect(await guards.read(TENANT)).toEqual({
       isUnlocked: true,
       frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +
         'quotes of open jobs 0',
     }))
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(1))
-    await gates.thaw(TENANT, true)
+    await guards.thaw(TENANT, true)
     await eventually(async () =>
-      expect(await gates.read(TENANT)).toEqual({ isUnlocked: true, frozen: '' }))
+      expect(await guards.read(TENANT)).toEqual({ isUnlocked: true, frozen: '' }))
     expect((await topUp('b')).kind).toBe('posted')
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(0))
     expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
   })
 
-  it('is not ready while the journal cannot be read, and goes on when it can', async () => {
+  it('is not ready while the journal cannot be read, and continues when it can', async () => {
     let broken = true
     const reader = {
       read: async (...given: Parameters<typeof environment.deps.reader.read>) => {

@@ -5,15 +5,15 @@ import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
-import { startGatedRedis } from '../support/gated-redis.ts'
-import { openGates } from '../support/gates.ts'
+import { startLockedRedis } from '../support/locked-redis.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
 import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
 import {
   compareAll, createRecoveryEnvironment, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
 } from '../support/recovery-environment.ts'
 
-const { redis } = await startGatedRedis()
+const { redis } = await startLockedRedis()
 const [BUSY, IDLE] = ['org_busy.live', 'org_idle.live']
 const { signal } = new AbortController()
 const DAY_MS = 86_400_000
@@ -26,7 +26,7 @@ beforeEach(async () => {
   environment = createRecoveryEnvironment(redis)
   busy = createScenario(redis, environment, BUSY)
   idle = createScenario(redis, environment, IDLE)
-  await openGates(redis, [BUSY, IDLE])
+  await unlockAll(redis, [BUSY, IDLE])
   for (const scenario of [busy, idle]) await work(scenario, 'job_1')
 })
 
@@ -77,7 +77,7 @@ describe('a recovery from snapshots', () => {
     expect(read.journal).toBe(0)
   })
 
-  it('a Redis that lost nothing is unlocked by the entries behind them', async () => {
+  it('a Redis that lost nothing is unlocked by the entries after them', async () => {
     const before = await balances()
     await endRun(redis)
     const { deps, read } = watched()
@@ -88,7 +88,7 @@ describe('a recovery from snapshots', () => {
     expect(environment.counted['job']).toBe(undefined)
   })
 
-  it('a Redis that lost everything gets money, jobs and ids of top-ups back', async () => {
+  it('a Redis that lost everything recovers money, jobs and ids of top-ups', async () => {
     const before = await balances()
     const posted = await redis.hgetall(moneyKeys(BUSY).posted)
     await redis.flushall()
@@ -148,7 +148,7 @@ describe('a recovery from snapshots', () => {
   })
 })
 
-describe('a snapshot that somebody else puts back', () => {
+describe('a snapshot that another process restores', () => {
   /** A writer to Kafka has compaction take all snapshots but the oldest of each tenant. */
   function withOldest (deps: LedgerDeps, tenant: string): LedgerDeps {
     const reader: LedgerDeps['reader'] = {
@@ -165,7 +165,7 @@ describe('a snapshot that somebody else puts back', () => {
     return { ...deps, reader }
   }
 
-  /** Two days later nobody reads the entries of today by their time. */
+  /** Two days later no query by time reads the entries of today. */
   let later: LedgerDeps
   beforeEach(async () => {
     for (const scenario of [busy, idle]) await scenario.endAll()
@@ -182,7 +182,7 @@ describe('a snapshot that somebody else puts back', () => {
     later = { ...environment.deps, clock: { now: () => Date.now() + 2 * DAY_MS } }
   })
 
-  it.each(['nothing', 'everything'])('makes no money where Redis lost %s', async lost => {
+  it.each(['nothing', 'everything'])('creates no money where Redis lost %s', async lost => {
     const before = await balances()
     if (lost === 'nothing') await endRun(redis)
     else await redis.flushall()
@@ -237,7 +237,7 @@ describe('a recovery of a tenant that has been idle', () => {
   const active = async () => (await tenants.active()).map(one => one.tenant).toSorted()
   let later: LedgerDeps
   beforeEach(async () => {
-    await openGates(redis, [tenant])
+    await unlockAll(redis, [tenant])
     const done = createScenario(redis, environment, tenant)
     await topUp(done, 'all it has')
     await done.ship(false)

@@ -6,8 +6,8 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, REPLAYING_KEY, TENANTS_KEY, moneyKeys,
 } from '../../services/money/redis-keys.ts'
-import { startGatedRedis } from '../support/gated-redis.ts'
-import { openGates } from '../support/gates.ts'
+import { startLockedRedis } from '../support/locked-redis.ts'
+import { unlockAll } from '../support/unlock.ts'
 import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis-content.ts'
 import {
   action, chargesOf, createScenario, type Action, type Scenario,
@@ -17,7 +17,7 @@ import {
   type RecoveryEnvironment,
 } from '../support/recovery-environment.ts'
 
-const { redis } = await startGatedRedis()
+const { redis } = await startLockedRedis()
 const TENANT = 'org_a.live'
 const NOTHING = { availableMicros: 0, reservedMicros: 0, chargedMicros: 0, fundedMicros: 0, seq: 0 }
 
@@ -30,7 +30,7 @@ async function begin (seed: number) {
   await redis.flushall()
   const environment = createRecoveryEnvironment(redis, seed)
   const scenario = createScenario(redis, environment, TENANT)
-  await openGates(redis, [TENANT])
+  await unlockAll(redis, [TENANT])
   await scenario.act(funds)
   return { environment, scenario }
 }
@@ -45,7 +45,7 @@ const balanceAfter = (entry: Journal | undefined) => entry === undefined
       seq: entry.seq,
     }
 
-/** What is there again, and what becomes of it: all of it told from the entries alone. */
+/** What is restored, and its outcome: all of it derived from the entries alone. */
 async function checkRecovered (
   environment: RecoveryEnvironment, scenario: Scenario, entries: readonly Journal[]
 ): Promise<void> {
@@ -88,8 +88,8 @@ async function runningIn (scenario: Scenario): Promise<readonly string[]> {
     .map(([job]) => job).toSorted()
 }
 
-describe('after whatever was done', () => {
-  it('a Redis that has nothing left is brought to the end of the journal', async () => {
+describe('after any sequence of operations', () => {
+  it('an empty Redis is restored to the end of the journal', async () => {
     await fc.assert(fc.asyncProperty(plan, async ({ seed, steps }) => {
       const { environment, scenario } = await begin(seed)
       for (const step of steps) await scenario.act(step)
@@ -101,7 +101,7 @@ describe('after whatever was done', () => {
     }), { numRuns: 80 })
   })
 
-  it('a Redis with an old file is brought there as well', async () => {
+  it('a Redis with an old file is restored to it as well', async () => {
     await fc.assert(fc.asyncProperty(plan, share, async ({ seed, steps }, percent) => {
       const { environment, scenario } = await begin(seed)
       const cut = Math.floor(steps.length * percent / 100)

@@ -25,7 +25,7 @@ type Scenario = {
   /** Contacts that other jobs of the tenant check, and that the cache forgets, in between. */
   readonly cachedBetween: readonly number[]
   readonly forgottenBetween: readonly number[]
-  /** Contacts that no provider can tell anything about. */
+  /** Contacts that no provider has a verdict for. */
   readonly unanswered: readonly number[]
   readonly forceFresh: boolean
   readonly isCancelled: boolean
@@ -183,7 +183,7 @@ describe('the rows of a job, whatever is delivered again and whatever the cache 
     }), { numRuns: 100 })
   })
 
-  it('are not bought twice by a part that is delivered twice', async () => {
+  it('are not bought twice by a batch that is delivered twice', async () => {
     await fc.assert(fc.asyncProperty(scenarios, async (scenario) => {
       const { checksOnce, preflight, blocks } = await runScenario({ ...scenario, unanswered: [] })
       expect(checksOnce).toBe(scenario.isCancelled ? 0 : preflight.freshChecks)

@@ -47,7 +47,7 @@ describe('a channel to a mail server', () => {
     await expect(channel.send('RCPT TO:<a@b.org>\r\nDATA')).rejects.toThrow(RangeError)
   })
 
-  it('ends with the kind of fault: silence, a cut, nonsense', async () => {
+  it('reports the kind of fault: silence, a cut, garbage', async () => {
     const silent = await pair({ replyTimeoutMs: 30 })
     await expect(silent.channel.send()).rejects.toMatchObject({ kind: 'timeout' })
     const cut = await pair()
@@ -59,7 +59,7 @@ describe('a channel to a mail server', () => {
     expect(odd.socket.destroyed).toBe(true)
   })
 
-  it('hears what was said before the connection was cut', async () => {
+  it('reads what was sent before the connection was cut', async () => {
     const { channel, other } = await pair()
     other.end('554 go away\r\n')
     await once(other, 'close')
@@ -67,7 +67,7 @@ describe('a channel to a mail server', () => {
     await expect(channel.send('EHLO a.org')).rejects.toMatchObject({ kind: 'dropped' })
   })
 
-  it('takes no reply for that of a later command, but a last word', async () => {
+  it('assigns no reply to a later command, except a final one', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 hi\r\n250 too early\r\n')
     await once(socket, 'data')
@@ -80,7 +80,7 @@ describe('a channel to a mail server', () => {
     expect((await closing.channel.send('EHLO a.org')).code).toBe(421)
   })
 
-  it('ends with its signal, also one that came first', async () => {
+  it('ends with its signal, even one aborted before', async () => {
     const stop = new AbortController()
     const { channel } = await pair({ signal: stop.signal, replyTimeoutMs: 120_000 })
     const answer = channel.send()
@@ -90,7 +90,7 @@ describe('a channel to a mail server', () => {
     await expect(late.channel.send()).rejects.toMatchObject({ kind: 'timeout' })
   })
 
-  it('encrypts nothing that was slipped in before', async () => {
+  it('rejects plain text injected before encryption', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 go ahead\r\n250 slipped in\r\n')
     await once(socket, 'data')
@@ -99,7 +99,7 @@ describe('a channel to a mail server', () => {
     await expect(channel.send('EHLO a.org')).rejects.toMatchObject({ kind: 'garbage' })
   })
 
-  it('says good-bye and lets go, even of a server that says nothing', async () => {
+  it('sends QUIT and disconnects, even from a silent server', async () => {
     const { channel, other, socket } = await pair()
     other.write('220 hi\r\n')
     await channel.send()
@@ -109,7 +109,7 @@ describe('a channel to a mail server', () => {
     expect(socket.destroyed).toBe(true)
   })
 
-  it('gives encryption up with a server that does not answer the handshake', async () => {
+  it('reports no_tls if a server does not answer the handshake', async () => {
     const { channel, other } = await pair({ replyTimeoutMs: 50 })
     other.resume()
     await expect(channel.startTls('mx.x.org')).rejects.toMatchObject({ kind: 'no_tls' })

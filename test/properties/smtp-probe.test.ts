@@ -8,7 +8,7 @@ import { createConnect } from '../../services/verify/providers/smtp/connections.
 import { startDnsServer, type DnsServer, type Zone } from '../support/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startMailServers, type MailServer } from '../support/mail-servers.ts'
-import { asked, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
+import { request, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
 import { startSocksProxy } from '../support/socks-proxy.ts'
 import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 
@@ -34,7 +34,7 @@ afterEach(async () => {
   await Promise.all(stops.splice(0).map((stop) => stop()))
 })
 
-/** So much time passes for what is remembered, which looks at its clock once a millisecond. */
+/** Advances the time of caches, which read their clock once a millisecond. */
 async function pass (ms: number): Promise<void> {
   passedMs += ms
   await sleep(5)
@@ -70,7 +70,7 @@ const onlyJanes = (address: string) =>
   address.startsWith('jane') ? undefined : '550 5.1.1 unknown'
 
 describe('a mail server that greylists', () => {
-  it('is asked again, but not before its time, and then believed', async () => {
+  it('is retried, but not before its time, and then trusted', async () => {
     let patient = false
     const { provider, rcpt } = await setUp({
       'mx.grey.org': {
@@ -78,12 +78,12 @@ describe('a mail server that greylists', () => {
       },
     })
     const { check } = provider({ greylistMs: 600_000 })
-    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
+    expect(said(await check(...request(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
     patient = true
-    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
+    expect(said(await check(...request(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
     expect(rcpt('mx.grey.org')).toEqual(['RCPT jane@grey.org'])
     await pass(600_000)
-    expect(said(await check(...asked(['jane@grey.org'])))).toEqual(['valid deliverable'])
+    expect(said(await check(...request(['jane@grey.org'])))).toEqual(['valid deliverable'])
   })
 })
 
@@ -91,14 +91,14 @@ describe('the test with a made-up name', () => {
   it('is made once a domain and remembered', async () => {
     const { provider, rcpt } = await setUp({ 'mx.any.org': { recipients: () => undefined } })
     const { check } = provider()
-    await check(...asked(['jane@any.org']))
+    await check(...request(['jane@any.org']))
     expect(rcpt('mx.any.org')).toHaveLength(2)
     expect(rcpt('mx.any.org')[0]).toBe('RCPT jane@any.org')
-    expect(said(await check(...asked(['joe@any.org'])))).toEqual(['risky catch_all'])
+    expect(said(await check(...request(['joe@any.org'])))).toEqual(['risky catch_all'])
     expect(rcpt('mx.any.org').slice(2)).toEqual(['RCPT joe@any.org'])
   })
 
-  it('takes a connection of its own where only one recipient is heard', async () => {
+  it('uses one connection per recipient where the server accepts only one', async () => {
     const connections: number[] = []
     let recipients = 0
     const { provider, mail } = await setUp({
@@ -110,7 +110,7 @@ describe('the test with a made-up name', () => {
         },
       },
     })
-    const [answer] = await provider().check(...asked(['jane@one.org']))
+    const [answer] = await provider().check(...request(['jane@one.org']))
     expect(answer?.verdict).toMatchObject({ confidence: 95, fields: { catch_all: 'false' } })
     expect(connections).toEqual([1, 1, 2])
     expect(mail.heard.get('mx.one.org')).not.toContain('DATA')
@@ -118,13 +118,13 @@ describe('the test with a made-up name', () => {
 
   it('never counts against hosts that reject unknown names', async () => {
     const { provider, rcpt } = await setUp({ 'mx.gmail.com': { recipients: onlyJanes } })
-    await provider().check(...asked(['jane@gmail.com', 'joe@gmail.com']))
+    await provider().check(...request(['jane@gmail.com', 'joe@gmail.com']))
     expect(rcpt('mx.gmail.com').toSorted()).toEqual(['RCPT jane@gmail.com', 'RCPT joe@gmail.com'])
   })
 })
 
-describe('limits of what a mail server is asked', () => {
-  it('hold for its conversations at a time, over all domains that it serves', async () => {
+describe('limits of requests to a mail server', () => {
+  it('apply to its concurrent sessions, over all domains that it serves', async () => {
     let running = 0
     let most = 0
     const { provider } = await setUp({
@@ -140,17 +140,17 @@ describe('limits of what a mail server is asked', () => {
       },
     }, { 'other.org': { mx: [[10, 'mx.busy.org']] } })
     const { check } = provider({ limits: { perOwner: 2 } })
-    const answers = await check(...asked([...janes(6, 'busy.org'), ...janes(6, 'other.org')]))
+    const answers = await check(...request([...janes(6, 'busy.org'), ...janes(6, 'other.org')]))
     expect(said(answers)).toEqual(Array(12).fill('valid deliverable'))
     expect(most).toBe(2)
   })
 
-  it('put rows off that would have to wait too long', async () => {
+  it('postpone rows that would have to wait too long', async () => {
     const { provider, rcpt } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
     const { check } = provider({ limits: { perOwnerAMinute: 2 } })
     // The third one would have its turn in half a minute.
     vi.spyOn(performance, 'now').mockReturnValue(now())
-    expect(said(await check(...asked(janes(5, 'mail.org'), 20_000)))).toEqual([
+    expect(said(await check(...request(janes(5, 'mail.org'), 20_000)))).toEqual([
       'valid deliverable', 'valid deliverable',
       ...Array(3).fill('unknown timeout later'),
     ])
@@ -159,14 +159,14 @@ describe('limits of what a mail server is asked', () => {
 })
 
 describe('the end of a call', () => {
-  it('puts off rows it cuts short, and holds up no others', async () => {
+  it('postpones interrupted rows, and delays no others', async () => {
     let closed = 0
     const options = { onClose: () => { closed += 1 } }
     const { provider, rcpt } = await setUp({
       'mx.slow.org': { script: { RCPT: 'silent' } },
       'mx.mail.org': { recipients: onlyJanes, options },
     })
-    const running = provider().check(...asked(['jane@slow.org', 'jane@mail.org'], 60_000))
+    const running = provider().check(...request(['jane@slow.org', 'jane@mail.org'], 60_000))
     const call = ends[0]!
     await eventually(() => expect([rcpt('mx.slow.org').length, closed]).toEqual([1, 1]))
     call.end()
@@ -175,11 +175,11 @@ describe('the end of a call', () => {
     expect(call.ms).toBeLessThanOrEqual(60_000 - 250)
   })
 
-  it('by its signal ends every conversation', async () => {
+  it('by its signal ends every session', async () => {
     const { provider, mail, dialled } =
       await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
     const stop = new AbortController()
-    const [rows, options] = asked(['jane@slow.org'])
+    const [rows, options] = request(['jane@slow.org'])
     const running = provider().check(rows, { ...options, signal: stop.signal })
     await eventually(() => expect(dialled).toHaveLength(1))
     stop.abort()
@@ -197,24 +197,24 @@ describe('a mail server that blocks us', () => {
     const { check } = provider({ restMs: 600_000 })
     const all = ['jane@no.org', 'jane@dead.org']
     const answers = ['unknown blocked', 'unknown mail_server_unreachable']
-    expect(said(await check(...asked(all)))).toEqual(answers)
-    expect(said(await check(...asked(['joe@no.org', 'joe@dead.org'])))).toEqual(answers)
+    expect(said(await check(...request(all)))).toEqual(answers)
+    expect(said(await check(...request(['joe@no.org', 'joe@dead.org'])))).toEqual(answers)
     expect(dialled).toHaveLength(2)
     await pass(600_000)
-    await check(...asked(all))
+    await check(...request(all))
     expect(dialled).toHaveLength(4)
   })
 
-  it('at one recipient is still asked about others', async () => {
+  it('at one recipient is still queried for others', async () => {
     const { provider } = await setUp({
       'mx.picky.org': {
         script: { RCPT: (line) => line.includes('<jane@') ? 'drop' : '550 5.1.1 unknown' },
       },
     })
     const { check } = provider()
-    expect(said(await check(...asked(['jane@picky.org']))))
+    expect(said(await check(...request(['jane@picky.org']))))
       .toEqual(['unknown mail_server_unreachable'])
-    expect(said(await check(...asked(['joe@picky.org'])))).toEqual(['invalid mailbox_not_found'])
+    expect(said(await check(...request(['joe@picky.org'])))).toEqual(['invalid mailbox_not_found'])
   })
 })
 
@@ -226,7 +226,7 @@ describe('connections to mail servers', () => {
       'mixed.trap.org': { a: ['192.168.1.1', '93.184.250.250'] },
       'inside.org': { a: ['127.0.0.1'] },
     })
-    const answers = await provider().check(...asked(['jane@trap.org', 'jane@inside.org']))
+    const answers = await provider().check(...request(['jane@trap.org', 'jane@inside.org']))
     expect(said(answers)).toEqual(['unknown mail_server_unreachable', 'invalid no_mail_service'])
     expect(dialled).toEqual(['93.184.250.250'])
   })
@@ -236,22 +236,22 @@ describe('connections to mail servers', () => {
     const proxy = await startSocksProxy(() => mail.portOf('mx.mail.org'))
     stops.push(proxy.stop)
     const connect = createConnect({ port: 25, timeoutMs: 120_000, proxy: proxy.address })
-    const answers = await provider({ connect }).check(...asked(['jane@mail.org']))
+    const answers = await provider({ connect }).check(...request(['jane@mail.org']))
     expect(said(answers)).toEqual(['valid deliverable'])
-    expect(proxy.asked).toEqual(['93.184.200.1:25'])
+    expect(proxy.destinations).toEqual(['93.184.200.1:25'])
   })
 
   it('are plain, and name the configured sender, if configured', async () => {
     const { provider, mail } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } })
     const caller = { helo: 'a.org', sender: 'probe@a.org' }
-    await provider({ startTls: false, caller }).check(...asked(['jane@mail.org']))
+    await provider({ startTls: false, caller }).check(...request(['jane@mail.org']))
     expect(mail.heard.get('mx.mail.org')?.[0]).toBe('MAIL probe@a.org plain a.org')
   })
 
-  it('take part in 200 rows of 20 servers, side by side as many as may', async () => {
+  it('serve 200 rows of 20 servers with the maximum concurrency', async () => {
     const greeted = Promise.withResolvers<void>()
     let connections = 0
-    // Nobody is greeted before all of the first ones have come.
+    // The server greets no client before all of the first ones have connected.
     const onConnect: RealOptions['onConnect'] = (_, done) => {
       if (++connections === 64) greeted.resolve()
       greeted.promise.then(() => done()).catch(done)
@@ -261,7 +261,7 @@ describe('connections to mail servers', () => {
     const { provider } = await setUp(servers)
     const all = Array.from({ length: 20 }, (_, n) => janes(10, `many${n}.org`)).flat()
     const { check } = provider({ startTls: false, limits: { connections: 64 } })
-    expect(new Set(said(await check(...asked(all))))).toEqual(new Set(['valid deliverable']))
+    expect(new Set(said(await check(...request(all))))).toEqual(new Set(['valid deliverable']))
   })
 })
 
@@ -273,7 +273,7 @@ describe('the configured provider', () => {
     SMTP_REPLY_TIMEOUT_MS: '120000',
   }
 
-  it('asks a real server, at a loopback address only when that is allowed', async () => {
+  it('queries a real server, at a loopback address only if that is allowed', async () => {
     const { mail, dns } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } }, {
       'local.org': { a: ['127.0.0.1'] },
     })
@@ -282,7 +282,7 @@ describe('the configured provider', () => {
         ...env, DNS_SERVERS: dns.address, SMTP_PORT: String(mail.portOf('mx.mail.org')), ...more,
       })
       const provider = factoriesOf(config)['smtp-probe']?.()
-      return said(await provider?.check(...asked(['jane@local.org', 'joe@local.org'])) ?? [])
+      return said(await provider?.check(...request(['jane@local.org', 'joe@local.org'])) ?? [])
     }
     expect(await check({ SMTP_ALLOW_PRIVATE: 'true' }))
       .toEqual(['valid deliverable', 'invalid mailbox_not_found'])

@@ -41,7 +41,7 @@ async function commandsOf (work: () => Promise<unknown>): Promise<number> {
 }
 
 describe('the counts of a job that has ended', () => {
-  it('add up to its rows, whatever was lost of its blocks or never came', async () => {
+  it('add up to its rows, whichever blocks were lost or never came', async () => {
     let short = 0
     await fc.assert(fc.asyncProperty(lossy, async ({ given, lost, until }) => {
       const tenant = await fundedTenant()
@@ -70,7 +70,7 @@ describe('the counts of a job that has ended', () => {
 })
 
 describe('a job whose rows are unreadable', () => {
-  it('ends free, its whole reserve let go, whatever had been won before', async () => {
+  it('ends free, its whole reserve released, whatever was charged before', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 20 }, { live: upTo(9) }))
@@ -92,7 +92,7 @@ describe('a job whose rows are unreadable', () => {
 })
 
 describe('the inputs of a chunk', () => {
-  it('are noted though blank ones stood in for them before, and counted once', async () => {
+  it('are recorded although blank ones replaced them before, and counted once', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const inputs = (label: string, rows: readonly number[]) =>
@@ -132,7 +132,7 @@ describe('while the blocks of a job are counted again', () => {
 })
 
 describe('blocks of a job', () => {
-  it('end in the same sums in any order, overlapping and repeated', async () => {
+  it('yield the same sums in any order, overlapping and repeated', async () => {
     await fc.assert(fc.asyncProperty(randomJob, async given => {
       const tenant = await fundedTenant()
       const { rows, deliveries } = layOut(given)
@@ -149,7 +149,7 @@ describe('blocks of a job', () => {
     }), { numRuns: 200 })
   })
 
-  it('give each row to the first block that brings it, whatever later ones say', async () => {
+  it('assign each row to its first block, whatever later ones contain', async () => {
     const one = fc.constantFrom<End | 'none'>('none', 'live', 'unknown', 'cached', 'invalid')
     const block = fc.array(one, { minLength: 13, maxLength: 13 })
     const several = fc.array(block, { minLength: 1, maxLength: 8 })
@@ -224,7 +224,7 @@ describe('requests that race', () => {
     expect(new Set(others.map(claim => claim.job))).toEqual(new Set([`job_${winner}`]))
   })
 
-  it('take over a claim that ran out, and the old job can then never be', async () => {
+  it('take over an expired claim, and the old job can then never exist', async () => {
     const tenant = await fundedTenant()
     const old = await store.claim(tenant, { ...request('job_old'), acceptWithinMs: 1 })
     if (old.kind !== 'new') throw new Error(old.kind)
@@ -274,7 +274,7 @@ describe('requests that race', () => {
 })
 
 describe('scripts', () => {
-  it('do nothing to a job that is not there', async () => {
+  it('do nothing to a missing job', async () => {
     const run = createJobScripts(redis)
     expect(await run.close('org_x.live', 'job_1')).toEqual(['open'])
     expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])

@@ -25,7 +25,7 @@ const refused = refusedAddresses(port)
 const bothSchemes = (address: string) => [address, address.replace(/^https:/, 'http:')]
 
 describe('the list', () => {
-  it('has at least 200 different addresses, and no address of names that are public', () => {
+  it('has at least 200 different addresses, and no address of a public name', () => {
     expect(new Set([...refused, ...REBOUND_NAMES]).size).toBeGreaterThanOrEqual(300)
     expect(new Set(refused).size).toBe(refused.length)
     expect(Object.values(LITERALS).flat().length).toBeGreaterThan(150)
@@ -41,7 +41,7 @@ describe('an address of the list', () => {
     expect(webhookUrlError(`https://${name}:${port}/`, strict)).toBeUndefined()
   })
 
-  it('is not connected to, whatever a name in it is found to be', async () => {
+  it('is not connected to, whatever its name resolves to', async () => {
     const send = createSender({ ...rules, resolve: async () => ['127.0.0.1', '::1'] })
     const answers = await Promise.all(refused.flatMap(bothSchemes)
       .map(async url => ({ url, answer: (await send(url, request)).answer })))
@@ -55,7 +55,7 @@ describe('an address of the list', () => {
 })
 
 describe('a name', () => {
-  it('that leads to a network of ours is not connected to, by whatever record', async () => {
+  it('that leads to an internal network is not connected to, for any record type', async () => {
     const dns = await startDnsServer(ZONES)
     const send = createSender({ ...rules, resolve: createResolve([dns.address]) })
     const answers = await Promise.all(REBOUND_NAMES.map(async name =>
@@ -66,22 +66,22 @@ describe('a name', () => {
     await dns.stop()
   })
 
-  it('is asked for once an attempt, and the socket takes what was judged', async () => {
-    let asked = 0
-    // Nobody has this address; by the second answer it would be the canary.
+  it('is resolved once an attempt, and the socket uses the checked address', async () => {
+    let lookups = 0
+    // No server has this address; by the second answer it would be the canary.
     const answers = [['3ffe::1'], ['127.0.0.1']]
-    const resolve = async () => answers[asked++] ?? ['127.0.0.1']
+    const resolve = async () => answers[lookups++] ?? ['127.0.0.1']
     const brief = createSender({ ...rules, timeoutMs: 300, resolve })
     const before = (await brief(`http://rebound.net:${port}/`, request)).answer
-    expect([asked, before.kind]).toEqual([1, 'failed'])
+    expect([lookups, before.kind]).toEqual([1, 'failed'])
     expect(before).not.toEqual({ kind: 'failed', reason: 'blocked_address' })
     const send = createSender({ ...rules, resolve })
     const after = (await send(`http://rebound.net:${port}/`, request)).answer
-    expect([asked, after]).toEqual([2, { kind: 'failed', reason: 'blocked_address' }])
+    expect([lookups, after]).toEqual([2, { kind: 'failed', reason: 'blocked_address' }])
     expect(connections()).toEqual(silence)
   })
 
-  it('that leads to this machine by its own address is not connected to', async () => {
+  it('that resolves to an own address of this machine is not connected to', async () => {
     const own = Object.values(networkInterfaces()).flatMap(some => some ?? [])
       .map(({ address }) => address)
     expect(own.length).toBeGreaterThan(0)
@@ -95,7 +95,7 @@ describe('a name', () => {
 })
 
 describe('the canaries', () => {
-  it('would have heard it', async () => {
+  it('would have received a request', async () => {
     const send = createSender({ ...rules, allowLoopback: true, resolve: createResolve() })
     await send(`http://127.0.0.1:${port}/`, request)
     await send(`http://[::1]:${port}/`, request)

@@ -11,7 +11,7 @@ export function writtenAlerts (): readonly WrittenAlert[] {
     .map(text => ({ name: text.split('\n', 1)[0] ?? '', text }))
 }
 
-/** The headings of the runbook's steps, with what stands below each. */
+/** The headings of the runbook's steps, with the text below each. */
 export function runbookSteps (): ReadonlyMap<string, string> {
   return new Map(at('deploy/docs/runbook.md').split('\n### ').slice(1).map(part => {
     const [heading = '', ...lines] = part.split('\n')

@@ -129,7 +129,7 @@ function describeOffsets (environment: () => BusHarness): void {
     expect(offsetOf(second.seen[0])).toBe(0n)
   })
 
-  it('goes on after a restart from an explicit lower commit', async () => {
+  it('continues after a restart from an explicit lower commit', async () => {
     const { bus, createTopic } = environment()
     const topic = await createTopic(1)
     await bus.producer('lower').send(numbered(topic, 12))
@@ -203,7 +203,7 @@ function describeAgain (environment: () => BusHarness): void {
 }
 
 function describePauses (environment: () => BusHarness): void {
-  it('goes on with other partitions while one pauses', async () => {
+  it('continues with other partitions while one pauses', async () => {
     const { bus, createTopic } = environment()
     const topic = await createTopic(2)
     let paused = -1

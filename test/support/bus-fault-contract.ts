@@ -8,7 +8,7 @@ export type OnLink = (
 
 /**
  * What every adapter of the bus has to stand: answers and requests that get lost, connections that
- * break, brokers that refuse, members that freeze. The cases run beside each other, since most of
+ * break, brokers that refuse, members that freeze. The cases run in parallel, since most of
  * their time is waiting for a client to notice.
  */
 export function describeBusFaults (

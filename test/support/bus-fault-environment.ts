@@ -9,7 +9,7 @@ import { createKafkaBus, type KafkaBusOptions } from '../../services/kafka/kafka
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
 import { startKafkaProxy, type KafkaProxy } from './kafka-proxy.ts'
 
-/** A bus of an adapter behind a proxy of its own, and what the cases see without the proxy. */
+/** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
 export type FaultLink = {
   readonly bus: Bus
   readonly proxy: KafkaProxy
@@ -30,7 +30,7 @@ export type MemberNews =
   | { readonly kind: 'delivered', readonly offsets: readonly number[] }
   | { readonly kind: 'committed' | 'refused' | 'aborted' }
 
-/** Holds what it was delivered, and commits only on `commit`. */
+/** Holds its deliveries, and commits only on `commit`. */
 export type Member = {
   readonly freeze: () => void
   readonly thaw: () => void
@@ -74,7 +74,7 @@ export async function openKafkaFaultEnvironment (
 type Place = {
   readonly brokers: readonly string[]
   readonly admin: Admin
-  /** To be deleted in the end. */
+  /** Deleted at the end. */
   readonly topics: string[]
 }
 

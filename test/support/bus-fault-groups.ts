@@ -21,12 +21,12 @@ const JOINS: readonly { readonly name: string, readonly fault: ProxyFault }[] = 
   { name: 'the place of the coordinator', fault: { api: 'FindCoordinator', what: 'lose answer' } },
 ]
 
-/** Nobody else joins; the client waits for so long and five seconds more for an answer. */
+/** No other member joins; the client waits this long plus five seconds for an answer. */
 const JOINING = { rebalanceTimeoutMs: 300 }
 
 /** Groups that lose words of their coordinator, members that freeze, work that is taken away. */
 export function describeGroupFaults (onLink: OnLink): void {
-  // What takes longest comes first, so that the rest runs beside it.
+  // The longest case comes first, so that the others run in parallel.
   describeHeartbeats(onLink)
   describeLostHeartbeat(onLink)
   for (const { name, fault } of JOINS) {
@@ -47,7 +47,7 @@ export function describeGroupFaults (onLink: OnLink): void {
   describeZombies(onLink)
 }
 
-/** It notices early that a heartbeat is lost, as it gives up only when many are. */
+/** It notices a lost heartbeat early; the client leaves only after many. */
 const DEAF = { requestTimeoutMs: 300, heartbeatMs: 200 }
 const SESSION = { sessionTimeoutMs: 6_000, heartbeatMs: 500 }
 /** Longer than the session of every case that lets one end. */
@@ -77,7 +77,7 @@ function describeHeartbeats (onLink: OnLink): void {
     expect(deaf.count()).toBeGreaterThan(3)
     deaf.end()
     await send()
-    // An answer that comes late is asked for again, and what was sent may be there twice.
+    // A late answer is requested again, and what was sent may be there twice.
     await run.until(() => distinct(run.seen) >= sent)
     await eventually(() => expect(run.consumption.ready()).toBe(true))
     expect(link.fatal).toEqual([])
@@ -121,12 +121,12 @@ function describeMoves (onLink: OnLink): void {
     const run = await record(link.bus, [topic], { handle: commitAll })
     await link.bus.producer('moved').send(numbered(topic, 10))
     await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([10]))
-    const asked = link.proxy.traffic('FindCoordinator').requests
+    const requestsBefore = link.proxy.traffic('FindCoordinator').requests
     const moved = (['Heartbeat', 'OffsetCommit'] as const).map(api => link.proxy.inject(
       { api, what: 'refuse', error: 'NOT_COORDINATOR', times: Infinity }))
     await link.bus.producer('moved').send(numbered(topic, 10))
     await eventually(() =>
-      expect(link.proxy.traffic('FindCoordinator').requests).toBeGreaterThan(asked))
+      expect(link.proxy.traffic('FindCoordinator').requests).toBeGreaterThan(requestsBefore))
     for (const fault of moved) fault.end()
     await eventually(async () => expect(await link.committed(run.group, topic)).toEqual([20]))
     expect(distinct(run.seen)).toBe(20)
@@ -200,7 +200,7 @@ function describeZombies (onLink: OnLink): void {
       const successor = await record(link.bus, [topic], { group, handle: commitAll })
       await successor.until(() => distinct(successor.seen) === 10)
       await eventually(async () => expect(await link.committed(group, topic)).toEqual([10]))
-      // It finds the word to commit when it thaws, before it can hear of anything else.
+      // It finds the request to commit when it resumes, before any other message.
       zombie.commit(5)
       zombie.thaw()
       await zombie.heard('refused')

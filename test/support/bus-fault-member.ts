@@ -2,13 +2,13 @@ import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
 import type { MemberNews } from './bus-fault-environment.ts'
 
 /**
- * A member of a group in a process that may be frozen: it tells what it is delivered, works on that
+ * A member of a group in a process that may be frozen: it reports its deliveries, works on them
  * until it receives the offset to commit, and reports whether the broker accepted it.
  */
 const { brokers, group, topic } = JSON.parse(process.argv[2] ?? '{}')
 const requested = Promise.withResolvers<number>()
 process.once('message', offset => requested.resolve(offset as number))
-const tell = (news: MemberNews) => { process.send?.(news) }
+const report = (news: MemberNews) => { process.send?.(news) }
 
 const bus = createKafkaBus({
   brokers,
@@ -21,11 +21,11 @@ await bus.consume({
   topics: [topic],
   onAssigned: () => {},
   onDelivery: async ({ messages, signal, commit }) => {
-    tell({ kind: 'delivered', offsets: messages.map(({ offset }) => Number(offset)) })
-    signal.addEventListener('abort', () => tell({ kind: 'aborted' }))
+    report({ kind: 'delivered', offsets: messages.map(({ offset }) => Number(offset)) })
+    signal.addEventListener('abort', () => report({ kind: 'aborted' }))
     const offset = await requested.promise
     await commit(BigInt(offset)).then(
-      () => tell({ kind: 'committed' }), () => tell({ kind: 'refused' }))
+      () => report({ kind: 'committed' }), () => report({ kind: 'refused' }))
     // It is frozen for long: what it is handed afterwards is nothing to this case.
     await new Promise(() => {})
     return { kind: 'done' }

@@ -44,14 +44,14 @@ const LOSSES: readonly Case[] = [
     faults: [{ api: 'OffsetCommit', what: 'refuse', error: 'NOT_COORDINATOR' }],
   },
   {
-    name: 'the answer that tells where the group stands is lost',
+    name: 'the answer with the committed offsets of the group is lost',
     faults: [{ api: 'OffsetFetch', what: 'lose answer' }],
   },
 ]
 
 const MESSAGES = 40
 
-/** Reads that may skip, and commits that may be lost, and nothing of that may happen. */
+/** Faults by which reads could skip messages and commits could be lost. */
 export function describeReadingFaults (onLink: OnLink): void {
   for (const { name, faults } of LOSSES) {
     it(`delivers and commits everything although ${name}`, onLink(async link => {
@@ -81,7 +81,7 @@ export function describeReadingFaults (onLink: OnLink): void {
   describeSearches(onLink)
 }
 
-/** The broker holds a fetch, and everybody waits for it, longer than any test takes. */
+/** The broker holds a fetch, and all readers wait for it, longer than any test takes. */
 const HELD = {
   maxWaitMs: 3_600_000, requestTimeoutMs: 3_600_000, sessionTimeoutMs: 300_000,
 }
@@ -119,7 +119,7 @@ function describeSlowReads (onLink: OnLink): void {
     for (let index = 0; index < 50; index++) await link.bus.producer('ahead').send([large(index)])
     await run.until(() => run.seen.length > 0)
     await link.bus.producer('ahead').send([large(50)])
-    // Nothing tells that no further fetch comes, so a few of the broker's waits are let pass.
+    // Nothing reports that no further fetch comes, so a few of the broker's waits are let pass.
     await eventually(() =>
       expect(link.proxy.traffic('Heartbeat').requests).toBeGreaterThan(3))
     expect(link.proxy.traffic('Fetch').answerBytes).toBeLessThan(2_500_000)

@@ -41,24 +41,24 @@ const HEALED: readonly Case[] = [
   },
 ]
 
-/** These hurt the beginning of a producer, before anything of it is acknowledged. */
+/** These faults hit the start of a producer, before anything of it is acknowledged. */
 const BEGINNING: readonly Case[] = [
   { name: 'the id of a producer', faults: [{ api: 'InitProducerId', what: 'lose answer' }] },
   { name: 'what a new connection can do', faults: [{ api: 'ApiVersions', what: 'lose answer' }] },
   { name: 'where the partitions are', faults: [{ api: 'Metadata', what: 'lose answer' }] },
 ]
 
-/** Sends that may be lost, doubled or reordered, and none of that may happen. */
+/** Faults by which sends could be lost, duplicated or reordered. */
 export function describeSendingFaults (onLink: OnLink): void {
   for (const { name, faults } of HEALED) {
     it(`keeps one send whole when ${name}`, onLink(async link => {
       const run = await begin(link)
       await run.send('warm')
       const injected = faults.map(fault => link.proxy.inject(fault))
-      await run.send('hurt')
+      await run.send('faulty')
       await run.send('after')
       await Promise.all(injected.map(({ done }) => done))
-      await run.check(['warm', 'hurt', 'after'])
+      await run.check(['warm', 'faulty', 'after'])
     }))
   }
   for (const { name, faults } of HEALED.slice(0, 6)) {
@@ -66,10 +66,10 @@ export function describeSendingFaults (onLink: OnLink): void {
       const run = await begin(link)
       await run.send('warm')
       const injected = faults.map(fault => link.proxy.inject(fault))
-      await Promise.all(['hurt', 'beside', 'behind'].map(run.send))
+      await Promise.all(['faulty', 'beside', 'behind'].map(run.send))
       await run.send('after')
       await Promise.all(injected.map(({ done }) => done))
-      await run.check(['warm', 'hurt', 'beside', 'behind', 'after'])
+      await run.check(['warm', 'faulty', 'beside', 'behind', 'after'])
     }))
   }
   for (const { name, faults } of BEGINNING) {
@@ -96,7 +96,7 @@ async function begin (link: FaultLink) {
   return {
     topic,
     messages,
-    send: (call: string) => link.bus.producer('hurt').send(messages(call)),
+    send: (call: string) => link.bus.producer('faulty').send(messages(call)),
     check: async (calls: readonly string[]) => {
       const found = await link.contents(topic)
       for (let key = 0; key < KEYS; key++) {
@@ -114,14 +114,14 @@ function describeRejections (onLink: OnLink): void {
     onLink(async link => {
       const run = await begin(link)
       await run.send('warm')
-      const begun = link.proxy.traffic('InitProducerId').requests
+      const requestsBefore = link.proxy.traffic('InitProducerId').requests
       const rejected = link.proxy.inject(
         { api: 'Produce', what: 'refuse', error: 'OUT_OF_ORDER_SEQUENCE_NUMBER' })
-      await Promise.all(['hurt', 'beside'].map(run.send))
+      await Promise.all(['faulty', 'beside'].map(run.send))
       await run.send('after')
       expect(rejected.count()).toBe(1)
-      expect(link.proxy.traffic('InitProducerId').requests).toBe(begun + 1)
-      await run.check(['warm', 'hurt', 'beside', 'after'])
+      expect(link.proxy.traffic('InitProducerId').requests).toBe(requestsBefore + 1)
+      await run.check(['warm', 'faulty', 'beside', 'after'])
     }))
 
   it('refuses a message that is too big before it sends anything of it', onLink(async link => {
@@ -129,7 +129,7 @@ function describeRejections (onLink: OnLink): void {
     await run.send('warm')
     const { requests } = link.proxy.traffic('Produce')
     const big = { ...run.messages('big')[0], value: Buffer.alloc(3_000_000) } as OutgoingMessage
-    const sent = link.bus.producer('hurt').send([...run.messages('beside'), big])
+    const sent = link.bus.producer('faulty').send([...run.messages('beside'), big])
     await expect(sent).rejects.toThrow('split it')
     expect(link.proxy.traffic('Produce').requests).toBe(requests)
     await run.send('after')
@@ -141,7 +141,7 @@ const CALL_BYTES = 100_000
 /** One request may be so large, whatever waits. */
 const REQUEST_BYTES = 1_100_000
 
-/** A request that is late is not sent once more. */
+/** A late request is not sent again. */
 const PATIENT = { requestTimeoutMs: 300_000 }
 
 function describeSlowSends (onLink: OnLink): void {

@@ -9,7 +9,7 @@ export const filesBelow = (folder: string): readonly string[] =>
     return entry.isFile() ? [path] : []
   })
 
-/** The files below a folder that hold any of these bytes. */
+/** The files below a folder that contain any of these bytes. */
 export function filesWith (folder: string, wanted: readonly Buffer[]): readonly string[] {
   return filesBelow(folder).filter(path => {
     const bytes = withoutEnd(unlessGone(() => readFileSync(path), Buffer.alloc(0)))

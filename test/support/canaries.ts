@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { filesBelow, filesWith } from './bytes.ts'
 
-/** How a text may stand somewhere: as it is, encoded, and in parts that still tell it. */
+/** The forms a text may be stored in: as it is, encoded, and in parts that identify it. */
 export function formsOf (text: string): readonly Buffer[] {
   const digits = text.replace(/\D/g, '')
   const isPhone = /^[\d+() -]+$/.test(text)
@@ -41,7 +41,7 @@ export function findings (
     .filter(path => !KEPT_APART.test(path))
 }
 
-/** How much there is to search, so that a search of nothing is noticed. */
+/** The amount of data to search, so that an empty search is noticed. */
 export function searched (folders: readonly string[]): number {
   return folders.flatMap(filesBelow).length
 }

@@ -115,11 +115,11 @@ function watchOf (firing: Firing): Watch {
   const untilOver: Watch['untilOver'] = (...names) =>
     until(firing, found => !names.some(name => found.includes(name)), () => `not over: ${names}`)
   const untilQuiet = async () => {
-    let looks = 0
+    let polls = 0
     await until(firing, found => {
-      looks = found.every(name => AT_ANY_TIME.includes(name)) ? looks + 1 : 0
-      return looks === 2
-    }, () => 'not quiet')
+      polls = found.every(name => AT_ANY_TIME.includes(name)) ? polls + 1 : 0
+      return polls === 2
+    }, () => 'some alert still fires')
   }
   return { untilFiring, untilOver, untilQuiet }
 }

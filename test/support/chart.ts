@@ -30,7 +30,7 @@ type Container = {
   readonly volumeMounts: readonly { readonly name: string, readonly mountPath: string }[]
 }
 
-/** As far as tests look at it; what else there is, is checked by schemas. */
+/** The fields that tests read; schemas check the others. */
 export type Manifest = {
   readonly apiVersion: string
   readonly kind: string
@@ -69,13 +69,13 @@ export type Rule = {
 }
 export type RuleGroup = { readonly name: string, readonly rules: readonly Rule[] }
 
-const quiet = () => {}
+const ignore = () => {}
 
 /** Helm's own judgement, or what it renders, for the release `vj` in the namespace `jobs`. */
 export async function helm (
   command: 'lint' | 'template', args: readonly string[] = []
 ): Promise<Ran> {
-  const program = await installHelm(quiet)
+  const program = await installHelm(ignore)
   const name = command === 'template' ? ['vj', chart, '--namespace', 'jobs'] : [chart, '--strict']
   return await runTool(program, [command, ...name, '--kube-version', `${KUBERNETES}.0`, ...args])
 }
@@ -87,11 +87,11 @@ export async function render (args: readonly string[] = minimal): Promise<readon
   return yamlOf(output).filter(found => found !== null) as Manifest[]
 }
 
-/** What Kubernetes' own schemas say against manifests; unknown fields are faults too. */
+/** The violations of Kubernetes' own schemas in manifests; unknown fields are faults too. */
 export async function faultsOf (manifests: readonly Manifest[]): Promise<readonly string[]> {
   const text = manifests.map(manifest => `${JSON.stringify(manifest)}\n---\n`).join('')
   const { code, output } = await inFile(text, async file =>
-    runTool(`${await installValidator(quiet)}/kubernetes-validate`,
+    runTool(`${await installValidator(ignore)}/kubernetes-validate`,
       ['--strict', '--quiet', '-k', KUBERNETES, file]))
   const lines = output.split('\n').filter(line => line.trim() !== '')
   return code === 0 && lines.length === 0 ? [] : [...lines, `exit code ${code}`]
@@ -110,7 +110,7 @@ type Definition = {
 
 /** The schemas of foreign resources, by `<group>/<version> <kind>`. */
 export async function definitions (): Promise<ReadonlyMap<string, object>> {
-  const folder = await installDefinitions(quiet)
+  const folder = await installDefinitions(ignore)
   const wanted = readdirSync(folder)
     .filter(file => /scaledobjects|podmonitors|prometheusrules/.test(file))
   const found = await Promise.all(wanted.map(async file =>
@@ -120,7 +120,7 @@ export async function definitions (): Promise<ReadonlyMap<string, object>> {
       [`${group}/${name} ${names.kind}`, strict(schema.openAPIV3Schema)] as const)))
 }
 
-/** What the definition of a foreign resource says against a manifest. */
+/** The violations of the definition of a custom resource in a manifest. */
 export function foreignFaultsOf (
   manifest: Manifest, known: ReadonlyMap<string, object>
 ): readonly string[] {

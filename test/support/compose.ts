@@ -36,7 +36,7 @@ export const composeFile = join(root, 'deploy/compose.yaml')
 
 /**
  * What compose makes of the project's file with these variables and no others, as far as tests
- * look at it; `compose-config.test.ts` compares it with compose's own words. Throws the file's
+ * read it; `compose-config.test.ts` compares it with compose's own output. Throws the file's
  * own message where a required variable is missing.
  */
 export function composeModel (env: Env): Model {

@@ -37,7 +37,7 @@ export function dashboards (): readonly DashboardJson[] {
 
 export type PanelQuery = { readonly where: string, readonly expr: string }
 
-/** Every query of every panel, as Grafana sends it when all is chosen and an hour is looked at. */
+/** Every query of every panel, as Grafana sends it with all options chosen and a range of 1 h. */
 export function panelQueries (): readonly PanelQuery[] {
   return dashboards().flatMap(({ uid, panels }) => panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr }) => ({

@@ -35,7 +35,7 @@ export function openDeadCommands (env: Env) {
     job: string, ...more: readonly string[]
   ): Promise<readonly Summary[]> =>
     JSON.parse(await dead('list', '--job', job, '--json', ...more)).letters
-  /** The letters of a job that wait, once there are so many. */
+  /** The pending letters of a job, once there are this many. */
   const waitingOf = async (job: string, count = 1): Promise<readonly Summary[]> =>
     await eventually(async () => {
       const letters = await lettersOf(job)
@@ -48,7 +48,7 @@ export function openDeadCommands (env: Env) {
   return { dead, lettersOf, waitingOf, run, close: () => rmSync(folder, { recursive: true }) }
 }
 
-/** Resolves once a group has done everything that lies in its topic. */
+/** Resolves once a group has processed everything in its topic. */
 export async function untilRead (
   brokers: Brokers, groupId: string, topic: string
 ): Promise<void> {
@@ -63,7 +63,7 @@ export async function untilRead (
   })
 }
 
-/** Puts a group, which has no members, behind everything in a topic, as if it had been read. */
+/** Moves a group without members to the end of a topic, as if it had been read. */
 export async function skipAll (brokers: Brokers, groupId: string, topic: string): Promise<void> {
   await withAdmin({ brokers }, async admin => {
     const partitions = (await admin.fetchTopicOffsets(topic))
@@ -84,7 +84,7 @@ export async function messagesOf (
   return found.toSorted((a, b) => String(a.key) < String(b.key) ? -1 : 1)
 }
 
-/** A message once more, with its own content unless another is given. */
+/** A copy of a message, with its own content unless another is given. */
 export function onceMore (
   { topic, key, headers, value }: RawMessage, content = value
 ): OutgoingMessage {

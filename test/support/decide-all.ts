@@ -8,7 +8,7 @@ import { createManualClock } from './stage-doubles.ts'
 
 type Sent = (value: { readonly tenant: string }) => void
 
-/** Has one delivery of a topic decided by a worker, and hears of every message it sends. */
+/** Has one delivery of a topic decided by a worker, and observes every message it sends. */
 export async function decideAll<S extends StageName> (
   stage: Stage<S>,
   { topic, messages }: { readonly topic: string, readonly messages: readonly Incoming[] },

@@ -3,7 +3,7 @@ import type { Job } from '../../services/jobs/job.ts'
 export const DELIVERED_TENANT = 'org_01.live'
 export const DELIVERED_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
-/** A job that came to its end, whose header is sealed by whoever needs one. */
+/** A job that has ended, without a sealed header: callers seal one where they need it. */
 export function endedJob (more: Partial<Job> = {}): Job {
   return {
     id: DELIVERED_JOB,

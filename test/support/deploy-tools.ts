@@ -8,7 +8,7 @@ const run = promisify(execFile)
 const BUILD_TIMEOUT_MS = 1_200_000
 const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
 
-/** What deployment files are checked with; each version is a decision, so it stands here. */
+/** What deployment files are checked with; each version is a decision, so it is pinned here. */
 const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
 /** The last one that can be built by its name alone. */
 const COMPOSE = 'github.com/docker/compose/v5/cmd@v5.0.2'
@@ -57,7 +57,7 @@ export async function installDefinitions (say: Say): Promise<string> {
     say('downloading definitions of KEDA and Prometheus Operator (once)')
     const go = await requireGo()
     for (const { module, folder } of DEFINITIONS) {
-      // Outside of any module, so that nothing is looked up beside it.
+      // Outside of any module, so that no package is resolved beside it.
       const { stdout } = await run(go, ['mod', 'download', '-json', module], { cwd: to })
       const from = `${(JSON.parse(stdout) as { readonly Dir: string }).Dir}/${folder}`
       const files = readdirSync(from).filter(file => file.endsWith('.yaml'))

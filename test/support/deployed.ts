@@ -44,7 +44,7 @@ export function servedBy (programs: readonly Deployed[]): Served {
   }
 }
 
-/** The consumers of one program, limited as its environment says; none of what is no stage. */
+/** The consumers of one program, limited by its environment; none for other programs. */
 export function consumersOf (deployed: Deployed): readonly Subscription[] {
   const stage = stageOf(deployed)
   if (stage === undefined) return []

@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { createServer, isIPv6, type Server } from 'node:net'
 
-/** What a resolver says of one name; a name it does not know does not exist. */
+/** The records of a resolver for one name; an unknown name does not exist. */
 export type Zone = {
   readonly mx?: readonly (readonly [preference: number, host: string])[]
   readonly a?: readonly string[]
@@ -10,9 +10,9 @@ export type Zone = {
   readonly ns?: readonly string[]
   /** Instead of an answer: a response code of RFC 1035, or silence. */
   readonly fault?: 'SERVFAIL' | 'REFUSED' | 'FORMERR' | 'silent' | 'garbage'
-  /** The fault shows only when these records are asked for. */
+  /** The fault occurs only for queries of these records. */
   readonly faultOf?: keyof typeof TYPES
-  /** Answers over UDP are cut off, so that the question is asked again over TCP. */
+  /** Answers over UDP are cut off, so that the query is repeated over TCP. */
   readonly truncated?: boolean
 }
 
@@ -25,7 +25,7 @@ export type DnsServer = {
 }
 
 const TYPES = { A: 1, NS: 2, CNAME: 5, MX: 15, AAAA: 28 } as const
-/** What every resolver with access to the DNS knows; zones may say otherwise of the name `.`. */
+/** Records of every resolver with access to the DNS; zones may override the name `.`. */
 const ROOT = { '.': { ns: ['a.root-servers.net'] } }
 const CODES = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5, FORMERR: 1, NOERROR: 0 } as const
 const HEADER_BYTES = 12
@@ -108,7 +108,7 @@ function reply (
 ): Buffer {
   const header = Buffer.alloc(HEADER_BYTES)
   raw.copy(header, 0, 0, 2)
-  // A response, with recursion wanted and to be had.
+  // A response, with recursion desired and available.
   header.writeUInt16BE(0x8180 | (truncated ? 0x0200 : 0) | CODES[code], 2)
   header.writeUInt16BE(1, 4)
   header.writeUInt16BE(records.length, 6)

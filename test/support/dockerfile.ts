@@ -7,7 +7,7 @@ import { root } from './sources.ts'
 
 export const dockerfile = join(root, 'deploy/Dockerfile')
 
-/** One instruction: `RUN`, and what it says. */
+/** One instruction: `RUN`, and its arguments. */
 export type Step = {
   readonly keyword: string
   readonly text: string
@@ -36,7 +36,7 @@ export function buildStages (): readonly Stage[] {
   return stages
 }
 
-/** What the linter says against the text of a Dockerfile. */
+/** The findings of the linter for the text of a Dockerfile. */
 export const lint = (text: string): readonly string[] =>
   validate(text).map(({ message }) => String(message))
 

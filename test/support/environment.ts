@@ -28,7 +28,7 @@ export type Environment = {
   readonly stop: () => Promise<void>
 }
 
-/** What services of tests are given where a test says nothing else: receivers on this machine. */
+/** Default environment of the services of tests: receivers on this machine. */
 const DEFAULTS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
 
 type EnvironmentOptions = {

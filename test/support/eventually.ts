@@ -1,6 +1,6 @@
 import { vi } from 'vitest'
 
-/** Far beyond what takes its time on a busy machine: what is not so by then never will be. */
+/** Far beyond the slowest case on a busy machine: a later success is impossible. */
 const HANGS_AFTER_MS = 240_000
 
 /** Resolves with what the assertion returns, once it holds; rejects with its failure if never. */

@@ -34,8 +34,8 @@ const CONTACTS = '\ufeffFirma;phone;Bemerkung\r\n' +
   '"Jörg ""Jogi"" Weiß";(212) 736-5000;\r\nKühne;+442079460958;mobil\r\nAmt;unbekannt;\r\n'
 
 /**
- * All services with an organization that has money, and a folder that looks like a clone in which
- * `npm start` runs: its `.local` tells of these services.
+ * All services with an organization that has money, and a folder like a clone in which
+ * `npm start` runs: its `.local` describes these services.
  */
 export async function startGuideEnvironment (): Promise<GuideEnvironment> {
   const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-guides-'))
@@ -93,13 +93,13 @@ const shellIn = (folder: string): GuideEnvironment['shell'] => async (script, en
   return { status: Number((await exited)[0]), out, errors }
 }
 
-/** Puts what belongs to this run in the place of names that stand for anybody's. */
+/** Replaces placeholders by the names of this run. */
 export function filled (commands: string, { environment, job }: GuideEnvironment): string {
   const partner = `acme-${randomBytes(4).toString('hex')}`
   return commands
     .replaceAll('ORG_ID', environment.orgId)
     .replaceAll('JOB_ID', job)
     .replaceAll('--name acme', `--name ${partner}`)
-    // There is nobody here to be asked for the price.
+    // No user is here to confirm the price.
     .replaceAll(/^npm run submit .*$/gm, '$& --yes')
 }

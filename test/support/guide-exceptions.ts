@@ -73,7 +73,7 @@ export const RUN_PAGES: readonly string[] = [
   ].map(name => `deploy/docs/${name}.md`),
 ]
 
-/** Languages of blocks that say nothing to be run. */
+/** Languages of blocks that contain no commands. */
 const SHOWN: readonly string[] = ['mermaid', 'text']
 
 /** No test of pages may begin these: they would touch what is not theirs. */

@@ -10,7 +10,7 @@ const streams = {
   input: new PassThrough(), output: new PassThrough(), errors: new PassThrough(),
 }
 
-/** Scripts that are command lines with commands of their own, and the words each stands for. */
+/** Scripts that are command lines with commands of their own, and the words that select them. */
 const PROGRAMS: Readonly<Record<string, readonly [Command, ...string[]]>> = {
   workspace: [createWorkspace()],
   ops: [createOps()],

@@ -37,7 +37,7 @@ export function stepsOf (blocks: readonly Block[]): readonly Step[] {
   return commands === '' ? steps : [...steps, { commands, shown: [] }]
 }
 
-/** The first text that is not shown behind the ones before it; undefined when all are there. */
+/** The first text that does not follow the previous ones; undefined when all are there. */
 export function missingIn (output: string, shown: readonly string[]): string | undefined {
   let from = 0
   return shown.find((text) => {

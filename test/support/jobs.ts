@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { emptyBitmap, set } from '../../services/platform/bitmap.ts'
 import type { AcceptRequest, JobStore, TallyBlock } from '../../services/jobs/store.ts'
 
-/** A job whose rows are all fresh, unless said otherwise; a minute is left to accept it. */
+/** A job whose rows are all fresh by default; a minute is left to accept it. */
 export function acceptRequest (
   id: string,
   { freshChecks = 10, cacheHits = 0, duplicateRows = 0, invalidRows = 0, ...more }: {
@@ -86,7 +86,7 @@ export function blockOf (
 /** Numbers from 0 to `length` - 1. */
 export const upTo = (length: number): number[] => Array.from({ length }, (_, index) => index)
 
-/** Accepts as whoever reads a request does it: only what was claimed before can become a job. */
+/** Accepts like the reader of requests: only a claimed request can become a job. */
 export async function acceptClaimed (
   store: JobStore, tenant: string, request: AcceptRequest
 ): ReturnType<JobStore['accept']> {

@@ -12,7 +12,7 @@ export async function openKafkaHarness (brokers: readonly string[]): Promise<Bus
     brokers,
     clientId: 'bus-test',
     onFatal: (error) => { fatal.push(error) },
-    // A member hears of another one with its next heartbeat.
+    // A member learns of another one with its next heartbeat.
     settings: { heartbeatMs: 200 },
   })
   const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING })

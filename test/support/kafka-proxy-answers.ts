@@ -19,7 +19,7 @@ export type KafkaError = keyof typeof ERRORS
 const NONE = int64(-1n)
 type Partitions = readonly { readonly topic: string, readonly partitions: readonly number[] }[]
 
-/** What a broker says that did nothing of what it was asked: every partition has the error. */
+/** The response of a broker that did not execute a request: every partition has the error. */
 export function refusal (request: KafkaRequest, error: KafkaError): Buffer {
   const code = int16(ERRORS[error])
   return answerFrame(request.correlationId, bodyOf(request, code))
@@ -73,7 +73,7 @@ function refusedCommit (reader: Reader, code: Buffer): Buffer {
   reader.text()
   reader.int32()
   reader.text()
-  // Up to version 4 a retention time stands here.
+  // Up to version 4 a retention time follows.
   const topics = partitionsOf(reader, () => {
     const partition = reader.int32()
     reader.skip(8)
@@ -84,8 +84,8 @@ function refusedCommit (reader: Reader, code: Buffer): Buffer {
 }
 
 /**
- * Puts the proxy's ports in the place of the brokers' in an answer that names brokers, so that
- * whoever asked stays on the proxy.
+ * Replaces the brokers' ports by the proxy's in an answer that names brokers, so that the client
+ * stays on the proxy.
  */
 export function renamePorts (
   { api, version }: Pick<KafkaRequest, 'api' | 'version'>, answer: Buffer,

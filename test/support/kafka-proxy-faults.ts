@@ -3,25 +3,25 @@ import type { KafkaApi, KafkaRequest } from './kafka-proxy-frames.ts'
 
 /** What the proxy does to a request or to its answer. */
 export type What =
-  /** The broker never hears of it, and the connection stays. */
+  /** The broker never receives it, and the connection stays. */
   | 'lose request'
-  /** The broker does it, and nobody hears of that; the connection stays. */
+  /** The broker executes it, and the answer is dropped; the connection stays. */
   | 'lose answer'
   /** Half of the request arrives, then both connections are reset. */
   | 'cut in request'
-  /** The broker does it, and the connection is reset instead of answered. */
+  /** The broker executes it, and the connection is reset instead of answered. */
   | 'cut before answer'
   /** The answer, and whatever follows it on the connection, comes later. */
   | 'delay answer'
-  /** The broker never hears of it, and an error is the answer. */
+  /** The broker never receives it, and an error is the answer. */
   | 'refuse'
 
 export type ProxyFault = {
   readonly api: KafkaApi
   readonly what: What
-  /** It begins with the nth request from now on that fits; 1 is the next. */
+  /** It begins with the nth matching request from now on; 1 is the next. */
   readonly nth?: number
-  /** So many requests that fit, one after another; 1 when left out, Infinity until `end`. */
+  /** The number of matching requests, one after another; default 1, Infinity until `end`. */
   readonly times?: number
   readonly delayMs?: number
   readonly error?: KafkaError
@@ -48,7 +48,7 @@ export type Trap = Injected & {
   readonly springs: (frame: Buffer) => boolean
 }
 
-/** Makes a trap: `takes` looks at a request, `springs` at the frame that is to be hurt. */
+/** Makes a trap: `takes` matches a request, `springs` the frame of the fault. */
 export function createTrap (fault: ProxyFault, onSprung: () => void): Trap {
   const { api, nth = 1, times = 1, client = '', answerBytes = 0 } = fault
   const { promise: done, resolve } = Promise.withResolvers<void>()

@@ -75,7 +75,7 @@ export function readRequest (frame: Buffer): KafkaRequest {
   }
 }
 
-/** The correlation id of an answer; it says which request is answered. */
+/** The correlation id of an answer, which identifies its request. */
 export const correlationIdOf = (frame: Buffer): number => frame.readInt32BE(LENGTH_BYTES)
 
 /** Where the body of an answer begins. */

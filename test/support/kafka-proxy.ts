@@ -20,7 +20,7 @@ export type Traffic = {
 export type KafkaProxy = {
   /** Where clients connect, one address a broker; the answers of the brokers name these too. */
   readonly addresses: readonly string[]
-  /** Hurts requests that come from now on; of several faults that fit, the oldest acts. */
+  /** Injects a fault into later requests; of several that fit, the oldest acts. */
   readonly inject: (fault: ProxyFault) => Injected
   /** Resets every connection there is. */
   readonly cutAll: () => void
@@ -33,7 +33,7 @@ export type KafkaProxy = {
 export type ProxyOptions = {
   /** `host:port` of each broker. */
   readonly brokers: readonly string[]
-  /** The port to name in the place of the proxy's own, when something stands before the proxy. */
+  /** The port to name in the place of the proxy's own, when another proxy is in front of it. */
   readonly namePort?: (ownPort: number) => number
 }
 
@@ -128,15 +128,15 @@ function openLink (client: Socket, port: number, tap: Tap): Link {
     toBroker(frame)
   }
   const onAnswer = (frame: Buffer) => {
-    const asked = waiting.get(correlationIdOf(frame))
-    if (asked === undefined) return toClient(frame)
-    waiting.delete(asked.request.correlationId)
-    const traffic = tap.trafficOf(asked.request.api)
+    const answered = waiting.get(correlationIdOf(frame))
+    if (answered === undefined) return toClient(frame)
+    waiting.delete(answered.request.correlationId)
+    const traffic = tap.trafficOf(answered.request.api)
     traffic.answers += 1
     traffic.answerBytes += frame.length
-    renamePorts(asked.request, frame, tap.portOf)
-    if (!asked.trap?.springs(frame)) return toClient(frame)
-    const { what, delayMs = 0 } = asked.trap.fault
+    renamePorts(answered.request, frame, tap.portOf)
+    if (!answered.trap?.springs(frame)) return toClient(frame)
+    const { what, delayMs = 0 } = answered.trap.fault
     if (what === 'cut before answer') cut()
     if (what === 'delay answer') toClient(frame, delayMs)
   }
@@ -188,7 +188,7 @@ function feed (socket: Socket, split: (chunk: Buffer) => void, cut: () => void):
   })
 }
 
-/** Writes in order, later if asked to; a full target makes its source wait. */
+/** Writes in order, after the delay if any; a full target makes its source wait. */
 function createWriter (target: Socket, source: Socket): (bytes: Buffer, afterMs?: number) => void {
   let held = 0
   let tail = Promise.resolve()

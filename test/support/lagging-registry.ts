@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 
 export type LaggingRegistry = {
   readonly url: string
-  /** How often it was asked for a schema that it denied to have. */
+  /** How often it answered a request for an existing schema with 404. */
   readonly denials: () => number
   /** From now on it has all schemas. */
   readonly catchUp: () => void

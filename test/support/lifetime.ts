@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 
-/** Clocks of two programs may differ by a little, whatever the machine does beside. */
+/** Clocks of two programs may differ by a little, under any load of the machine. */
 export const CLOCKS_MS = 1_000
 
 /**

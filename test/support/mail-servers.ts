@@ -3,13 +3,13 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { createConnect, type Connect } from '../../services/verify/providers/smtp/connections.ts'
 import type { Zone } from './dns-server.ts'
 
-/** What a server says to a recipient it refuses, such as `550 5.1.1 No such user`. */
+/** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
 export type Recipients = (address: string, connection: number) => string | undefined
 
 /**
- * A real server that keeps to the standard, or one that follows a script: replies by verb (GREETING
+ * A real server that follows the standard, or one that follows a script: replies by verb (GREETING
  * for the first one), where `silent` sends nothing, `drop` ends the connection and what is left out
- * is accepted. `closed` has an address where nobody listens.
+ * is accepted. `closed` has an address where no server listens.
  */
 export type MailServer =
   | { readonly recipients: Recipients, readonly options?: SMTPServerOptions }
@@ -17,7 +17,7 @@ export type MailServer =
   | 'closed'
 
 export type MailServers = {
-  /** Names of all hosts with addresses that look public. */
+  /** Names of all hosts with public addresses. */
   readonly zones: Readonly<Record<string, Zone>>
   /** Leads those addresses to the servers. */
   readonly connect: Connect
@@ -30,7 +30,7 @@ export type MailServers = {
 
 const CONNECT_TIMEOUT_MS = 120_000
 /** Nothing listens at this port (discard), which only the superuser could open. */
-const NOBODY = 9
+const CLOSED_PORT = 9
 const TLS_HANDSHAKE = 0x16
 
 /** Mail servers on ports of 127.0.0.1, one a host. */
@@ -47,10 +47,10 @@ export async function startMailServers (
     heard.set(host, commands)
     zones[host] = { a: [address] }
     const running = server === 'closed' ? undefined : await start(server, commands)
-    ports.set(address, running?.port ?? NOBODY)
+    ports.set(address, running?.port ?? CLOSED_PORT)
     if (running !== undefined) stops.push(running.stop)
   }
-  const portAt = (address = '') => ports.get(address) ?? NOBODY
+  const portAt = (address = '') => ports.get(address) ?? CLOSED_PORT
   return {
     zones,
     heard,

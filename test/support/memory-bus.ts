@@ -7,7 +7,7 @@ export type MemoryBusOptions = {
   /** Decides sizes of deliveries, their order across partitions, and duplicates. */
   readonly seed?: number
   readonly partitionsOf?: (topic: string) => number
-  /** Deliveries have from one to so many messages. */
+  /** Deliveries have from one to this many messages. */
   readonly maxDelivery?: number
   /** Probability that a send arrives twice, as after a lost answer. */
   readonly duplicateSends?: number
@@ -18,11 +18,11 @@ export type MemoryBusOptions = {
 }
 
 export type MemoryBus = Bus & {
-  /** Resolves when no member of any group has anything left to be handed over, or at work. */
+  /** Resolves when no member of any group has messages to deliver or in progress. */
   readonly idle: () => Promise<void>
-  /** The process of a consumption dies: no more commits, nobody waits for its handlers. */
+  /** The process of a consumption dies: no more commits, its handlers are abandoned. */
   readonly crash: (consumption: Consumption) => void
-  /** Sets all offsets of a group to 0; its members begin again. */
+  /** Sets all offsets of a group to 0; its members start over. */
   readonly replay: (group: string) => void
   /** All messages of a topic, by partition and offset. */
   readonly messages: (topic: string) => readonly RawMessage[]
@@ -190,9 +190,9 @@ class Member implements Consumption {
   #life = new AbortController()
   #places: readonly Place[] = []
   #started = false
-  /** The message each partition goes on with; unset means with the committed one. */
+  /** The next message of each partition; unset means the committed one. */
   #positions = new Map<string, number>()
-  /** Partitions whose handler runs or which rest after `again`. */
+  /** Partitions whose handler runs or which pause after `again`. */
   #busy = new Map<string, Promise<void>>()
 
   constructor (broker: Broker, consume: ConsumeOptions) {

@@ -9,7 +9,7 @@ const MEGABYTE = 1_024 * 1_024
 const head = (line: string, ...headers: readonly string[]) =>
   [`HTTP/1.1 ${line}`, ...headers, '', ''].join('\r\n')
 
-/** Writes for as long as somebody reads, up to so many bytes; counts what was handed over. */
+/** Writes for as long as a client reads, up to so many bytes; counts what was handed over. */
 function pour (socket: Socket, piece: Buffer, { most, count }: {
   readonly most: number
   readonly count?: (bytes: number) => void
@@ -26,7 +26,7 @@ function pour (socket: Socket, piece: Buffer, { most, count }: {
   write()
 }
 
-/** A byte every second, for ever. */
+/** A byte every second, forever. */
 function drip (socket: Socket, text: string): void {
   socket.write(text)
   const timer = setInterval(() => socket.write('x'), 1_000)
@@ -41,7 +41,7 @@ export type OddReceivers = {
 
 type Behaviours = Readonly<Record<string, (socket: Socket) => void>>
 
-/** What each does once something was sent to it; `count` hears of what is poured out. */
+/** What each does once something was sent to it; `count` receives the bytes it writes. */
 function behavioursOf (count: (bytes: number) => void): Behaviours {
   const bomb = gzipSync(Buffer.alloc(50 * MEGABYTE))
   return {
@@ -94,7 +94,7 @@ export async function startOddReceivers (): Promise<OddReceivers> {
       else socket.resume()
     }))
   }
-  await add('is not trusted', createTlsServer(selfSigned('nobody')))
+  await add('is not trusted', createTlsServer(selfSigned('untrusted')))
   afterAll(() => {
     for (const socket of sockets) socket.destroy()
     for (const server of servers) server.close()

@@ -43,7 +43,7 @@ async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
   return false
 }
 
-/** Resolves once every group has committed the end of everything it reads; looks every 200 ms. */
+/** Resolves once every group has committed the end of everything it reads; polls every 200 ms. */
 export async function untilConsumed (env: Env, timeoutMs = 240_000): Promise<void> {
   const giveUpAt = Date.now() + timeoutMs
   await withAdmin(brokersOf(env), async admin => {

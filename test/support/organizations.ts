@@ -17,7 +17,7 @@ export async function balanceOf (env: Env, orgId: string) {
   }
 }
 
-/** A new organization with a live key of these scopes and so much money. */
+/** A new organization with a live key of these scopes and this balance. */
 export async function createOrganizationWith (
   env: Env, { availableMicros, scopes = SCOPES }: Wish
 ) {

@@ -12,7 +12,7 @@ export type OwnBroker = {
   readonly close: () => Promise<void>
 }
 
-/** A broker that a test may kill, because nobody else uses it. */
+/** A broker that a test may kill, because no other test uses it. */
 export async function startOwnBroker (): Promise<OwnBroker> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-broker-`)
   const ports = openPortBook(dataDir)

@@ -70,7 +70,7 @@ export function recordAnswers (context: BrowserContext) {
   const reading: Promise<{ readonly url: string, readonly content: string }>[] = []
   const read = async (response: Response) => {
     const headers = JSON.stringify(await response.allHeaders().catch(() => ({})))
-    // Redirects, downloads and streams that were left have no content to be read.
+    // Redirects, downloads and aborted streams have no content to read.
     const body = await response.text().catch(() => '')
     return { url: `${response.request().method()} ${response.url()}`, content: headers + body }
   }

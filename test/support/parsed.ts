@@ -20,7 +20,7 @@ export function importSpecifiers (source: Source): readonly string[] {
 }
 
 /**
- * Every function of more than so many lines with the number that it takes, comments above it left
+ * Every function of more than `limit` lines with its number of lines, comments above it left
  * out.
  */
 export function longFunctionsOf (

@@ -3,13 +3,13 @@ import {
 } from '../../services/verify/providers/mail-domains.ts'
 import type { DnsServer } from './dns-server.ts'
 
-/** Nobody waits for them long, as nothing ever comes. */
+/** Queries for them time out early, as no answer ever comes. */
 const NEVER_ANSWERED: readonly unknown[] = ['silent', 'garbage']
 const BRIEF_MS = 100
-/** However slow the machine is, an answer that comes is heard. */
+/** Long enough for every answer, however slow the machine is. */
 const PATIENT_MS = 60_000
 
-/** A real resolver asked of a server of a test: with patience, but for what it never answers. */
+/** A real resolver of a test server: with a long timeout, except for what it never answers. */
 export function createPatientDns (
   server: DnsServer, { concurrency = 16 }: Partial<Pick<DnsOptions, 'concurrency'>> = {}
 ): DnsQueries {

@@ -17,7 +17,7 @@ export async function installPrometheus (say: Say): Promise<void> {
   if (!await isThere()) throw new Error(advice)
 }
 
-/** What promtool says; rejects with its words when it is not content. */
+/** The output of promtool; rejects with it when a check fails. */
 export async function promtool (args: readonly string[], cwd: string): Promise<string> {
   await installPrometheus(console.log)
   return await run('promtool', [...args], { cwd }).then(({ stdout }) => stdout,

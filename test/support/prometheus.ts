@@ -25,7 +25,7 @@ export type Rule = {
 }
 
 export type Prometheus = {
-  /** The samples of now; rejects with what Prometheus says of a query it does not understand. */
+  /** The current samples; rejects with the error of Prometheus for an invalid query. */
   readonly query: (expr: string) => Promise<readonly Sample[]>
   readonly targets: () => Promise<readonly Target[]>
   readonly rules: () => Promise<readonly Rule[]>
@@ -36,9 +36,9 @@ export type Prometheus = {
 
 export type PrometheusOptions = {
   readonly services: readonly Pick<RunningService, 'name' | 'metricsUrl'>[]
-  /** Pause between two times that metrics are read, and between two that rules are judged. */
+  /** Interval of scrapes and of rule evaluations. */
   readonly everyMs?: number
-  /** Rules that look at seconds where the deployed ones look at minutes, some at lower numbers. */
+  /** Rules with windows of seconds where the deployed ones have minutes, some at lower numbers. */
   readonly hurried?: true
 }
 

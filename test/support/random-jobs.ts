@@ -69,7 +69,7 @@ export function layOut ({ chunks, parts, order }: RandomJob): {
   return { rows, deliveries }
 }
 
-/** The counts of a job all of whose rows have ended. */
+/** The counts of a job with no open rows. */
 export function countsOf (rows: readonly Row[]) {
   const of = (...ends: readonly Row['end'][]) => rows.filter(row => ends.includes(row.end))
   const withCopies = (some: readonly Row[]) => some.reduce((sum, row) => sum + 1 + row.copies, 0)
@@ -87,7 +87,7 @@ export function countsOf (rows: readonly Row[]) {
   }
 }
 
-/** The request of that job, whose quote says the truth of its rows. */
+/** The request of that job, whose quote matches its rows. */
 export function requestOf (rows: readonly Row[]): AcceptRequest {
   const counts = countsOf(rows)
   return acceptRequest('job_1', {

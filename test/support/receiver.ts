@@ -19,7 +19,7 @@ export type Receiver = {
   readonly received: readonly Received[]
   /** Connections that were made, whether a request came over them or not. */
   readonly connections: () => number
-  /** Resolves when so many requests with this path have come. */
+  /** Resolves when this many requests with this path have come. */
   readonly until: (count: number, path?: string) => Promise<readonly Received[]>
 }
 

@@ -34,7 +34,7 @@ const OVERRIDES = {
 type Env = Readonly<Record<string, string>>
 
 /**
- * A journal and a Redis of its own, which may be harmed, with services on them, the other parts of
+ * A journal and a Redis of its own, which tests may damage, services on them, the other parts of
  * the stack of this worker, and an organization.
  */
 export type Recovering = {
@@ -105,7 +105,7 @@ export async function startRecovering (
 
 type Deps = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
 
-/** Other files of this worker have written to its journal, and know nothing of another Redis. */
+/** Other files of this worker have written to its journal, and use another Redis. */
 async function openDeps (dataDir: string): Promise<Deps> {
   const common = { dataDir, ports: openPortBook(dataDir), say: () => {} }
   const kafka = await kafkaPart(common)
@@ -140,13 +140,13 @@ function waitsOf (
   }
 }
 
-/** Looks again and again until it finds something; a look that fails found nothing. */
+/** Polls until `find` has a result; a failed poll found nothing. */
 export async function until<T> (
-  what: string, look: () => Promise<T | undefined | false>
+  what: string, find: () => Promise<T | undefined | false>
 ): Promise<T> {
   return await eventually(async () => {
-    const found = await look()
-    if (found === undefined || found === false) throw new Error(`in vain: ${what}`)
+    const found = await find()
+    if (found === undefined || found === false) throw new Error(`timed out waiting for ${what}`)
     return found
   })
 }
@@ -160,7 +160,7 @@ export function kill (pid: number): void {
   }
 }
 
-/** Leaves nothing of the files. */
+/** Removes all files. */
 export function emptied (files: string): void {
   rmSync(files, { recursive: true, force: true })
   mkdirSync(files)

@@ -56,7 +56,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
       },
     },
     graceMs: 7,
-    // What was written in this very millisecond is in it as well.
+    // Entries of this millisecond are included.
     snapshotBehindMs: -1_000,
     archive: {
       findAll: async (tenants, ids) => new Map(tenants.flatMap(tenant => ids.flatMap(id => {

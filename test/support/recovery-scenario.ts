@@ -110,7 +110,7 @@ function createBlocks ({ store, bus }: RecoveryEnvironment, tenant: string) {
     behind.set(id, [...behind.get(id) ?? [], sent])
     return sent
   }
-  /** As `settle` takes them: what lies in the topic, in its order. */
+  /** As `settle` reads them: the messages of the topic, in order. */
   const count = async (id: string): Promise<void> => {
     for (const block of behind.get(id) ?? []) await store.tally(tenant, tallyBlockOf(block))
     behind.delete(id)
@@ -204,7 +204,7 @@ export async function chargedRows (
   return rows
 }
 
-/** What each job of these entries is to be charged when all have come to their ends. */
+/** The charge of each job of these entries once all have ended. */
 export async function chargesOf (
   environment: RecoveryEnvironment, tenant: string, entries: readonly Journal[]
 ): Promise<ReadonlyMap<string, number>> {

@@ -20,7 +20,7 @@ const NODES = 3
 /** Its characters have meanings in addresses. */
 const PASSWORD = 'a+b@c:d/e'
 
-/** Three servers that share the slots of one cluster, without copies; whoever starts it ends it. */
+/** Three servers that share the slots of one cluster, without replicas; the caller stops it. */
 export async function startRedisCluster (): Promise<RedisCluster> {
   const ports = await freePorts(2 * NODES)
   const own = ports.slice(0, NODES)

@@ -16,7 +16,7 @@ export async function snapshotOf (redis: Redis): Promise<Snapshot> {
 }
 
 /**
- * Has Redis hold what it held then and nothing else, as after a start from an old file: the run
+ * Resets Redis to that content and nothing else, as after a start from an old file: the run
  * that tenants were unlocked for is over.
  */
 export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> {
@@ -25,7 +25,7 @@ export async function putBack (redis: Redis, snapshot: Snapshot): Promise<void> 
   await endRun(redis)
 }
 
-/** What a restart does to gates and claims: the run they are of is another one. */
+/** What a restart does to recovery guards and claims: their run is not the current one. */
 export async function endRun (redis: Redis): Promise<void> {
   const ended = 'f'.repeat(40)
   for (const wallet of await redis.keys('w:*')) await redis.hset(wallet, 'run', ended)

@@ -15,7 +15,7 @@ export type RedisServer = {
 
 /**
  * A redis-server of one's own on a unix socket in a temporary folder: no port to collide, nothing
- * kept. Whoever starts it ends it.
+ * kept. The caller stops it.
  */
 export async function startRedisServer (settings: readonly string[] = []): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), 'redis-'))
@@ -44,6 +44,6 @@ async function accepting (server: ChildProcess): Promise<void> {
   for await (const text of server.stdout!) {
     if (String(text).includes('ready to accept connections')) break
   }
-  // Whatever it says from now on is not read, but must not fill the pipe either.
+  // Its output from now on is not read, but must not fill the pipe either.
   server.stdout!.resume()
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
-import { keepGatesOpen } from './gates.ts'
+import { keepUnlocked } from './unlock.ts'
 import { startRedisServer } from './redis-server.ts'
 
 export type PrivateRedis = {
@@ -38,6 +38,6 @@ export async function startRedis (): Promise<PrivateRedis> {
     connections.push(connection)
     return connection
   }
-  await keepGatesOpen(connect(), connect())
+  await keepUnlocked(connect(), connect())
   return { redis: connect(), connect, stop }
 }

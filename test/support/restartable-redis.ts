@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
 import { startRedisServer } from './redis-server.ts'
 
-/** A Redis of one's own that keeps a file, and can end and start; nobody opens its gates. */
+/** A Redis of one's own that keeps a file, and can end and start; its tenants stay locked. */
 export async function startRestartableRedis () {
   const folder = mkdtempSync(join(tmpdir(), 'gate-'))
   const path = join(folder, 's')

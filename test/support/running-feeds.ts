@@ -9,8 +9,8 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 
-/** `asked`: every job that the feeds requested. */
-export type RunningFeeds = PartnerFeeds & { readonly asked: readonly Submission[] }
+/** `requested`: every job that the feeds requested. */
+export type RunningFeeds = PartnerFeeds & { readonly requested: readonly Submission[] }
 
 /** The configuration of `feed` and `publish`, with short pauses. */
 export function configs (env: Env) {
@@ -24,10 +24,10 @@ export function configs (env: Env) {
 export function runFeeds (
   env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submitter'>
 ): RunningFeeds {
-  const asked: Submission[] = []
+  const requested: Submission[] = []
   const submitter = {
     submit: async (submission: Submission): Promise<Submitted> => {
-      asked.push(submission)
+      requested.push(submission)
       return { kind: 'accepted', job: undefined as never, replayed: false }
     },
     quote: async () => { throw new Error('a feed requested a quote') },
@@ -39,5 +39,5 @@ export function runFeeds (
     submitter,
     fatal: error => { throw error },
   })
-  return { ...startPartnerFeeds(deps), asked }
+  return { ...startPartnerFeeds(deps), requested }
 }

@@ -47,7 +47,7 @@ export async function rulesAt (admin: Admin): Promise<readonly string[]> {
   ].join(' '))).toSorted()
 }
 
-/** Lets principals write a topic, as somebody would by hand. */
+/** Lets principals write a topic, as an operator would by hand. */
 export async function allowWriting (
   admin: Admin, resourceName: string, principals: readonly string[]
 ): Promise<void> {
@@ -64,7 +64,7 @@ export async function allowWriting (
   })
 }
 
-/** Lines of the logs of all services that tell of something the brokers deny. */
+/** Lines of the logs of all services that report something the brokers deny. */
 export function denials ({ services }: Pick<SecureEnvironment, 'services'>): readonly string[] {
   return services.list().flatMap(({ name }) =>
     readFileSync(`${services.dataDir}/logs/${name}.log`, 'utf8').split('\n')

@@ -25,7 +25,7 @@ export type SecureBroker = {
 }
 
 /**
- * How long the brokers believe a user to be who signed in. The client signs in again ten seconds
+ * How long the brokers accept an authentication. The client authenticates again ten seconds
  * before that ends, so it has to be longer.
  */
 const SESSION_MS = 11_000
@@ -101,7 +101,7 @@ function listeners (
     'listener.name.sasl_ssl.plain.sasl.jaas.config': `${plain} required ${passwords};`,
     'listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config': `${scram} required;`,
     'listener.name.sasl_ssl.scram-sha-512.connections.max.reauth.ms': SESSION_MS,
-    // Everybody may do what no rule is about, until a test makes one.
+    // Without a matching rule every operation is allowed, until a test adds one.
     'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
     'allow.everyone.if.no.acl.found': true,
     'super.users': 'User:ANONYMOUS',

@@ -9,7 +9,7 @@ export type SecureChild<News> = {
   readonly stop: () => Promise<void>
 }
 
-/** Starts a program of this folder that tells news, with nothing but `env` and the path. */
+/** Starts a program of this folder that sends news, with nothing but `env` and the path. */
 export function startSecureChild<News> (
   program: string, env: Readonly<Record<string, string>>
 ): SecureChild<News> {

@@ -37,8 +37,8 @@ export function smtpProviderOf (
   return createSmtpProbeProvider({ domains, probe })
 }
 
-/** What is asked of a provider in a test that does not end it early. */
-export function asked (addresses: readonly string[], withinMs = 300_000) {
+/** The arguments of a provider's check, in a test that does not abort it. */
+export function request (addresses: readonly string[], withinMs = 300_000) {
   return [
     addresses.map((canonical, row) => ({ row, canonical })),
     {

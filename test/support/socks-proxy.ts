@@ -2,8 +2,8 @@ import { connect, createServer, type Socket } from 'node:net'
 
 export type SocksProxy = {
   readonly address: string
-  /** `host:port` of every connection that was asked for. */
-  readonly asked: readonly string[]
+  /** `host:port` of every requested connection. */
+  readonly destinations: readonly string[]
   readonly stop: () => Promise<void>
 }
 
@@ -11,7 +11,7 @@ const GRANTED = Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
 
 /** A SOCKS5 proxy (RFC 1928) without log-in that leads every connection to one local port. */
 export async function startSocksProxy (portOf: () => number): Promise<SocksProxy> {
-  const asked: string[] = []
+  const destinations: string[] = []
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -19,7 +19,7 @@ export async function startSocksProxy (portOf: () => number): Promise<SocksProxy
     socket.once('data', () => {
       socket.write(Buffer.from([5, 0]))
       socket.once('data', (request) => {
-        asked.push(`${request.subarray(4, 8).join('.')}:${request.readUInt16BE(8)}`)
+        destinations.push(`${request.subarray(4, 8).join('.')}:${request.readUInt16BE(8)}`)
         const target = connect(portOf(), '127.0.0.1', () => {
           socket.write(GRANTED)
           socket.pipe(target).pipe(socket)
@@ -33,7 +33,7 @@ export async function startSocksProxy (portOf: () => number): Promise<SocksProxy
   const { port } = server.address() as { port: number }
   return {
     address: `127.0.0.1:${port}`,
-    asked,
+    destinations,
     stop: async () => {
       for (const socket of sockets) socket.destroy()
       await new Promise<void>((resolve) => { server.close(() => resolve()) })

@@ -7,7 +7,7 @@ import { provision } from '../../deploy/provision.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { endLeftovers } from '../../deploy/local/launcher/state.ts'
 import { startStack } from '../../deploy/local/stack.ts'
-import { keepGatesOpenAt } from './gates.ts'
+import { keepUnlockedAt } from './unlock.ts'
 import type { TestStack } from './stack.ts'
 
 declare module 'vitest' {
@@ -69,9 +69,9 @@ async function start (dataDir: string): Promise<Started> {
   const running = await startStack({
     dataDir: stackDir, say: line => console.log(`stack: ${line}`),
   })
-  let closeGates = () => {}
+  let stopUnlocking = () => {}
   const end = async () => {
-    closeGates()
+    stopUnlocking()
     // Services that a worker kept for its files end with it; without setpriv they are ended here.
     for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
     await running.stop()
@@ -80,7 +80,7 @@ async function start (dataDir: string): Promise<Started> {
     const env = { ...running.addresses, ...loadSecrets(stackDir) }
     await provision(env)
     // Not every test runs a ledger, which unlocks the wallets of tenants.
-    closeGates = await keepGatesOpenAt(running.addresses.REDIS_STATE_URL)
+    stopUnlocking = await keepUnlockedAt(running.addresses.REDIS_STATE_URL)
     return { stack: { env, dataDir: stackDir, servicesDir }, end }
   } catch (error) {
     await end()

@@ -22,7 +22,7 @@ export const VERIFY_SETTINGS = {
   retryForMs: 900_000,
 }
 
-/** A clock that stands still until it is moved; `sleep` moves it instead of waiting. */
+/** A clock that is stopped until it is moved; `sleep` moves it instead of waiting. */
 export function createManualClock (startMs = QUOTED_AT_MS) {
   let nowMs = startMs
   return {
@@ -44,7 +44,7 @@ export type StoreDouble = Pick<JobStore,
 
 type Stored = { readonly jobs: Map<string, Job>, readonly refusals: Map<string, Refusal> }
 
-/** A job store in memory: one tenant's outcomes, with as much balance as is given. */
+/** A job store in memory: one tenant's outcomes, with the given balance. */
 export function createStoreDouble (
   { availableMicros = 1e12, clock = createManualClock() } = {}
 ): StoreDouble {
@@ -200,7 +200,7 @@ export function entryOf (tenant: string, job: Job): Journal {
   }
 }
 
-/** A message as a stage is given it; `offset` tells messages of the same content apart. */
+/** A message as a stage is given it; `offset` distinguishes messages of the same content. */
 export function incoming<T extends TopicName> (
   topic: T, value: Incoming<T>['value'],
   { rows, offset = 0, timestampMs = QUOTED_AT_MS }:
@@ -234,7 +234,7 @@ export function emitted<T extends TopicName> (
     .filter((emission) => emission.topic === topic) as unknown as Emission<T>[]
 }
 
-/** A token that stands for a contact: equal texts have equal tokens, spread as real ones are. */
+/** A token that represents a contact: equal texts have equal tokens, spread as real ones are. */
 export function tokenFor (canonical: string): Buffer {
   if (canonical === '') return Buffer.alloc(16)
   return createHash('sha256').update(canonical).digest().subarray(0, 16)

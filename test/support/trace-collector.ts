@@ -25,7 +25,7 @@ export type ExportedSpan = {
 }
 
 export type Collector = {
-  /** What OTEL_EXPORTER_OTLP_ENDPOINT is to be. */
+  /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string
   readonly spans: () => readonly ExportedSpan[]
   /** Everything that was passed on, as it came. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 
 export type TraceReceiver = {
-  /** What OTEL_EXPORTER_OTLP_ENDPOINT is to be. */
+  /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string
   /** Everything that came, byte by byte: texts stand in clear in what services send. */
   readonly text: () => string
@@ -17,7 +17,7 @@ export async function startTraceReceiver (): Promise<TraceReceiver> {
   const server = createServer((request, response) => {
     buffer(request).then(body => {
       if (request.url === '/v1/traces') bodies.push(body)
-      // An empty message says that all of it was taken.
+      // An empty message confirms that all of it was accepted.
       response.setHeader('content-type', 'application/x-protobuf').end()
     }, () => response.destroy())
   })

@@ -6,7 +6,7 @@ import {
   TASK, TRACE, VENDOR_HOST, VENDOR_KEY, VENDOR_NAME, type VendorMode, type VendorState,
 } from './vendor-words.ts'
 
-type Asked = { readonly ref: string, readonly number: string }
+type Item = { readonly ref: string, readonly number: string }
 
 const state: {
   mode: VendorMode, calls: number, callsAtMs: number[], rows: number, numbers: string[]
@@ -21,8 +21,8 @@ function send (response: ServerResponse, status: number, body: unknown): void {
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-/** The last digit decides: 9 gets a word nobody described, other odd ones are not registered. */
-function resultOf ({ ref, number }: Asked) {
+/** The last digit decides: 9 gets an undocumented word, other odd ones are not registered. */
+function resultOf ({ ref, number }: Item) {
   const digit = Number(number.at(-1))
   const word = digit % 2 === 0 ? 'REGISTERED' : 'ABSENT'
   return {
@@ -88,13 +88,13 @@ async function answer (request: IncomingMessage, response: ServerResponse): Prom
   if (url.pathname === '/control') return await control(request, response)
   const { mode } = state
   const single = url.pathname === '/single'
-  const body = single ? undefined : await json(request) as { items: readonly Asked[] }
-  const asked = body?.items ??
+  const body = single ? undefined : await json(request) as { items: readonly Item[] }
+  const requested = body?.items ??
     [{ ref: '', number: url.searchParams.get('number') ?? '' }]
   state.calls++
   state.callsAtMs.push(Date.now())
-  state.rows += asked.length
-  state.numbers.push(...asked.map(({ number }) => number))
+  state.rows += requested.length
+  state.numbers.push(...requested.map(({ number }) => number))
   if (request.headers['x-key'] !== VENDOR_KEY && url.searchParams.get('key') !== VENDOR_KEY) {
     return send(response, 401, { error: `${VENDOR_NAME} does not know this key` })
   }
@@ -103,7 +103,7 @@ async function answer (request: IncomingMessage, response: ServerResponse): Prom
   if (mode === 'slow') await sleep(150)
   if (mode === 'half' && state.calls % 2 === 0) return send(response, 503, VENDOR_HOST)
   if (mode === 'recovering' && state.calls === 1) return send(response, 503, VENDOR_HOST)
-  const results = asked.map(resultOf)
+  const results = requested.map(resultOf)
   if (single) return send(response, 200, { task: TASK, data: results[0] })
   send(response, 200, { task: TASK, results: SPOILED[mode]?.(results) ?? results })
 }

@@ -1,4 +1,4 @@
-/** Words of the vendor that nobody outside may ever read. */
+/** Words of the vendor that no customer may read. */
 export const VENDOR_NAME = 'Zyxoria'
 export const VENDOR_HOST = 'eu3.zyxoria-lookup.example'
 export const TASK = 'tsk_9f8e7d6c5b4a3921'

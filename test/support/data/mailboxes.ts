@@ -1,7 +1,7 @@
 import type { Zone } from '../dns-server.ts'
 import type { MailServer } from '../mail-servers.ts'
 
-/** What a real server with ordinary mailboxes says, by the local part. */
+/** The replies of a real server with ordinary mailboxes, by the local part. */
 const REFUSALS: Readonly<Record<string, string>> = {
   nobody: '550 5.1.1 No such user here',
   moved: '550 5.1.6 Mailbox has moved, no forwarding address',
@@ -120,7 +120,7 @@ export const MAIL_ZONES: Readonly<Record<string, Zone>> = {
 }
 
 /**
- * An input and `status reason confidence`, `later` when it is to be asked again; then the columns
+ * An input and `status reason confidence`, `later` when it is to be retried; then the columns
  * that say true by their name, those that say false with a minus (`catch_all` and `mx_found` are
  * blank otherwise, `disposable`, `role` and `free` false), and a suggestion.
  */
@@ -130,7 +130,7 @@ const deliverable = 'valid deliverable 95'
 const exact = '-catch_all mx_found'
 
 export const MAILBOXES_TABLE: readonly Situation[] = [
-  // Spelling, told before anybody is asked.
+  // Spelling, decided without any lookup.
   ['', 'preflight empty'],
   ['jane', 'preflight not_an_email'],
   ['@mail.org', 'preflight not_an_email'],
@@ -148,7 +148,7 @@ export const MAILBOXES_TABLE: readonly Situation[] = [
   [`${'a'.repeat(65)}@mail.org`, 'preflight local_part_too_long'],
   [`jane@${'a'.repeat(64)}.org`, 'preflight invalid_domain'],
   [`jane@${'a.'.repeat(124)}org`, 'preflight address_too_long'],
-  // What a server that has mailboxes says.
+  // The replies of a server that has mailboxes.
   ['jane@mail.org', deliverable, exact],
   ['  jane@mail.org ', deliverable, exact],
   ['jane(comment)@mail.org', deliverable, exact],

@@ -1,6 +1,6 @@
 import type { Zone } from '../dns-server.ts'
 
-/** Ways to write addresses of this machine and of networks behind it, as hosts of a URL. */
+/** Notations of addresses of this machine and of internal networks, as hosts of a URL. */
 export const LITERALS: Readonly<Record<string, readonly string[]>> = {
   'this machine, version 4': [
     '127.0.0.1', '127.1', '127.0.1', '127.00.00.01', '127.000.000.001', '127.127.127.127',
@@ -62,7 +62,7 @@ export const LITERALS: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Names of this machine, of networks behind it and of the metadata of clouds. */
+/** Names of this machine, of internal networks and of cloud metadata services. */
 export const PRIVATE_NAMES: readonly string[] = [
   'localhost', 'LOCALHOST', 'LocalHost', 'localhost.', 'a.localhost', 'b.a.localhost.',
   'localhost.localdomain', 'localhost6.localdomain6', 'ip6-localhost', 'ip6-loopback',
@@ -77,7 +77,7 @@ export const PRIVATE_NAMES: readonly string[] = [
   '1.0.0.127.in-addr.arpa',
 ]
 
-/** Whole addresses that are none, say something else than they seem to, or hide a host. */
+/** Whole addresses that are invalid, misleading, or hide a host. */
 export const ODD_ADDRESSES: readonly string[] = [
   '', ' ', 'https', 'https:', 'https://', 'https:///', 'https://?', 'https://#', 'https://:{port}/',
   'https://[', 'https://[]/', 'https://[::1', 'https://::1/', 'https://[::ffff:127.0.0.1/',
@@ -114,7 +114,7 @@ export const ODD_ADDRESSES: readonly string[] = [
 const PUBLIC_V6 = '2606:4700:4700::1111'
 
 /**
- * Names that look like any other, and what their servers say. Every one leads to a network that
+ * Ordinary names, and the records of their servers. Every one leads to a network that
  * nothing may be sent to, at least by one of its addresses.
  */
 export const ZONES: Readonly<Record<string, Zone>> = {
@@ -172,7 +172,7 @@ export const ZONES: Readonly<Record<string, Zone>> = {
 const NOT_ASKED = ['localhost', 'alias-two.rebound.net', 'alias-three.rebound.net',
   'metadata.google.internal']
 
-/** Names that a request may hold, as their text tells nothing. */
+/** Names that a request may contain: their text reveals nothing. */
 export const REBOUND_NAMES: readonly string[] =
   Object.keys(ZONES).filter(name => !NOT_ASKED.includes(name))
 

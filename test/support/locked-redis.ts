@@ -2,8 +2,8 @@ import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
 import { startRedisServer } from './redis-server.ts'
 
-/** A Redis of one's own whose gates nobody opens; it ends with the test file. */
-export async function startGatedRedis () {
+/** A Redis of one's own whose tenants stay locked; it ends with the test file. */
+export async function startLockedRedis () {
   const server = await startRedisServer()
   const connections: Redis[] = []
   afterAll(async () => {

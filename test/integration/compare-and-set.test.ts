@@ -6,10 +6,10 @@ const { redis } = await startRedis()
 
 describe('compare-and-set of a value in Redis', () => {
   it('happens only if it is unchanged, and keeps its expiry', async () => {
-    const swap = createCompareAndSet(redis)
+    const compareAndSet = createCompareAndSet(redis)
     await redis.set('text', 'a', 'PX', 86_400_000)
-    expect(await swap('text', 'a', Buffer.from('b'))).toBe(true)
-    expect(await swap('text', 'a', 'c')).toBe(false)
+    expect(await compareAndSet('text', 'a', Buffer.from('b'))).toBe(true)
+    expect(await compareAndSet('text', 'a', 'c')).toBe(false)
     expect(await redis.get('text')).toBe('b')
     expect(await redis.pttl('text')).toBeGreaterThan(80_000_000)
   })

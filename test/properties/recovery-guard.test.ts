@@ -47,7 +47,7 @@ const FREE = [
 ]
 
 describe('after a restart of the server', () => {
-  it('no script does anything until the tenant was compared', async () => {
+  it('no script changes anything until the tenant was compared', async () => {
     const scenario = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
     await scenario.wallet.unlockNew(TENANT)
@@ -66,11 +66,11 @@ describe('after a restart of the server', () => {
       return answer.status === 'rejected' && answer.reason instanceof RecoveringError
     })
     expect(refused).toEqual(Object.keys(calls))
-    // Of a job that is there reading says what it says; that one is not there may be a loss.
+    // Reads of an existing job return it; a missing one may be a loss.
     for (const read of ['outcome', 'read', 'readWithManifest', 'beginBatch'] as const) {
       await expect(scenario.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
     }
-    // Whoever is let in while no file was lost must have been let in by a ledger.
+    // A tenant that was unlocked before must have been unlocked by a ledger.
     await scenario.wallet.unlockNew(TENANT)
     expect(await contentOf(redis)).toEqual(before)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(run)
@@ -83,7 +83,7 @@ describe('after a restart of the server', () => {
     })).kind).toBe('new')
   })
 
-  it('no job comes of a claim made before it, as that it was refused may be lost', async () => {
+  it('no job comes from a claim made before it, as its refusal may be lost', async () => {
     const { store, wallet, act } = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
     await wallet.unlockNew(TENANT)
@@ -100,7 +100,7 @@ describe('after a restart of the server', () => {
     expect((await store.accept(TENANT, request('job_3'))).kind).toBe('accepted')
   })
 
-  it('a master that leads again moves no money, and gives up no message', async () => {
+  it('a master that leads again moves no money, and drops no message', async () => {
     const { store, wallet, act, accept } = createScenario(redis, environment, TENANT)
     await runLedger(environment.deps)
     await wallet.unlockNew(TENANT)
@@ -126,7 +126,7 @@ describe('after a restart of the server', () => {
     expect((await store.read(TENANT, 'job_1'))?.counts.finishedRows).toBe(0)
   })
 
-  it.each(['topUp', 'adjust'] as const)('%s waits at the gate and moves once', async move => {
+  it.each(['topUp', 'adjust'] as const)('%s waits for unlocking, then moves once', async move => {
     const heard: string[] = []
     const listener = connect()
     listener.on('message', (_channel, tenant: string) => { heard.push(tenant) })

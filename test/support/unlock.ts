@@ -3,14 +3,14 @@ import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GUARD_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 
-const OPEN = `${joinLua(GUARD_LUA)}
+const UNLOCK_LUA = `${joinLua(GUARD_LUA)}
 redis.call('HSET', KEYS[1], 'run', run_id())`
-const COMPARED = `${joinLua(GUARD_LUA)}
+const MARK_COMPARED_LUA = `${joinLua(GUARD_LUA)}
 redis.call('SET', KEYS[1], run_id())`
 
-/** Lets tenants in as a ledger would that has found nothing of them in the journal. */
-export async function openGates (redis: Redis, tenants: readonly string[]): Promise<void> {
-  for (const tenant of tenants) await redis.eval(OPEN, 1, moneyKeys(tenant).wallet)
+/** Unlocks tenants, like a ledger that has found none of their entries in the journal. */
+export async function unlockAll (redis: Redis, tenants: readonly string[]): Promise<void> {
+  for (const tenant of tenants) await redis.eval(UNLOCK_LUA, 1, moneyKeys(tenant).wallet)
 }
 
 /** Set: tenants that only a ledger unlocks. */
@@ -21,10 +21,10 @@ export async function leaveToLedger (redis: Redis, tenant: string): Promise<void
   await redis.sadd(LEFT_TO_LEDGER_KEY, tenant)
 }
 
-/** `keepGatesOpen` for the Redis at an address; the answer ends it. */
-export async function keepGatesOpenAt (url: string): Promise<() => void> {
+/** `keepUnlocked` for the Redis at an address; the answer ends it. */
+export async function keepUnlockedAt (url: string): Promise<() => void> {
   const [redis, subscriber] = [new Redis(url), new Redis(url)]
-  await keepGatesOpen(redis, subscriber)
+  await keepUnlocked(redis, subscriber)
   return () => {
     redis.disconnect()
     subscriber.disconnect()
@@ -35,10 +35,10 @@ export async function keepGatesOpenAt (url: string): Promise<() => void> {
  * Unlocks every locked tenant, for tests without a ledger: the tenants they make up have no
  * entries, and neither have accounts. `subscriber` is a connection of its own.
  */
-export async function keepGatesOpen (redis: Redis, subscriber: Redis): Promise<void> {
-  await redis.eval(COMPARED, 1, ACCOUNTS_RUN_KEY)
+export async function keepUnlocked (redis: Redis, subscriber: Redis): Promise<void> {
+  await redis.eval(MARK_COMPARED_LUA, 1, ACCOUNTS_RUN_KEY)
   const unlock = async (tenant: string) => {
-    if (await redis.sismember(LEFT_TO_LEDGER_KEY, tenant) === 0) await openGates(redis, [tenant])
+    if (await redis.sismember(LEFT_TO_LEDGER_KEY, tenant) === 0) await unlockAll(redis, [tenant])
   }
   subscriber.on('message', (_channel, tenant) => {
     // A locked tenant fails visibly; here the connection may just be closing.
