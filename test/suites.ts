@@ -9,7 +9,7 @@ export type Tier = 'fast' | 'full'
 export type Suite = {
   readonly name: string
   readonly tier: Tier
-  /** What it takes on two quiet cores; a longer run is a warning, never a failure. */
+  /** What it takes on two idle cores; a longer run is a warning, never a failure. */
   readonly expectedSeconds: number
   /** Tools it needs besides what the README asks for; without one of them it is skipped. */
   readonly tools?: readonly ToolName[]
@@ -36,7 +36,7 @@ const LONG = [
   'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
   'test/attacks/hostile-broker.test.ts', 'test/e2e/crash.test.ts',
 ]
-/** Files that take longest: begun last, one would keep a single worker busy at the end. */
+/** Files that take longest: started last, one would keep a single worker busy at the end. */
 export const LONGEST = [
   'test/e2e/contract/contract.test.ts', 'test/e2e/ops.test.ts', 'test/e2e/guides.test.ts',
   'test/e2e/secure/secure.test.ts', 'test/e2e/bad-input/bad-input.test.ts',

@@ -28,7 +28,7 @@ export type Adversary = {
   readonly close: () => Promise<void>
 }
 
-/** Somebody with every right at the brokers and the registry, and without our keys. */
+/** An attacker with all rights at the brokers and the registry, but without the service keys. */
 export async function createAdversary (
   brokers: readonly string[], codec: Pick<Codec, 'decode' | 'encode'>
 ): Promise<Adversary> {
@@ -65,12 +65,12 @@ export async function createAdversary (
   }
 }
 
-const strangersMac = createMessageMac({
+const adversaryMac = createMessageMac({
   MESSAGE_KEYS: { 1: randomBytes(32).toString('base64') }, MESSAGE_KEY_ACTIVE: '1',
 })
 
 /** The message signed with a key of the adversary's own, under the id of ours. */
-export function signedByStranger (message: Captured): Captured {
-  const { headers } = strangersMac.sign({ ...message, key: String(message.key) })
+export function signedByAdversary (message: Captured): Captured {
+  const { headers } = adversaryMac.sign({ ...message, key: String(message.key) })
   return { ...message, headers }
 }

@@ -54,7 +54,7 @@ async function verdictsOf (id: string) {
 
 type Verdicts = Awaited<ReturnType<typeof verdictsOf>>
 
-/** A job that nobody attacks: what each of its rows says, and its charge. */
+/** A job without an attack: the content of each row, and its charge. */
 async function runUsual (): Promise<{ readonly job: JobStatusResource, readonly rows: Verdicts }> {
   // A stage that was away may need longer than the request waits.
   const { id } = await eventually(() => post())

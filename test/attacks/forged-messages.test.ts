@@ -8,7 +8,7 @@ import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
 import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
-import { createAdversary, signedByStranger, type Adversary } from './adversary.ts'
+import { createAdversary, signedByAdversary, type Adversary } from './adversary.ts'
 
 let environment: Recovering
 let adversary: Adversary
@@ -57,7 +57,7 @@ describe('an entry of the money journal that no service wrote', () => {
       availableMicros: before.availableMicros + 500_000_000_000,
       fundedMicros: before.fundedMicros + 500_000_000_000,
     }))
-    await adversary.send([topUp, signedByStranger(topUp)])
+    await adversary.send([topUp, signedByAdversary(topUp)])
     await eventually(async () => {
       expect(await forged('wallet.journal')).toBeGreaterThanOrEqual(2)
     })
@@ -86,7 +86,7 @@ describe('in the topic of data keys', () => {
     const headers = { tenant: environment.tenant, job: id }
     const of = { topic: 'job.keys', key: Buffer.from(id), headers }
     await adversary.send([
-      { ...of, value: null }, signedByStranger({ ...of, value: null }),
+      { ...of, value: null }, signedByAdversary({ ...of, value: null }),
       { ...of, value: Buffer.from([7]) },
     ])
     await environment.shipped()
@@ -116,7 +116,7 @@ describe('in the topic of accounts', () => {
       revision: 9,
       fields: (account.fields as { name: string }[]).filter(field => field.name !== 'revokedAt'),
     }))
-    await adversary.send([newer, signedByStranger(newer), working])
+    await adversary.send([newer, signedByAdversary(newer), working])
     await environment.shipped()
     await environment.services.setScale({ ledger: 0, lookup: 0, settle: 0 })
     await environment.restart(emptied)

@@ -61,7 +61,7 @@ const COLUMNS = {
   },
 } as const
 
-/** Puts rows of a table into it once more, `times` each, with other values for some columns. */
+/** Inserts rows of a table again, `times` each, with other values for some columns. */
 async function insertCopies (
   { table, where, times = 1 }: {
     readonly table: keyof typeof COLUMNS, readonly where: string, readonly times?: number
@@ -82,7 +82,7 @@ async function insertCopies (
 const rowsOf = (job: string) =>
   `tenant = '${tenantOf(environment.orgId, 'live')}' AND job = '${job}'`
 
-/** Puts the record of a job into the archive once more, with other values for some columns. */
+/** Inserts the record of a job into the archive again, with other values for some columns. */
 async function insertCopy (job: string, changed: Changed, times = 1): Promise<void> {
   const where = `${rowsOf(job)} ORDER BY stored LIMIT 1`
   await insertCopies({ table: 'jobs', where, times }, { stored: 'now64(3) + 1', ...changed })

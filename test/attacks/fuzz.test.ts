@@ -65,7 +65,7 @@ async function expectServicesSound () {
   watch = await watchServices(environment.services.list)
   for (const { name, peakMb, longestPauseSeconds } of watched) {
     report.push(`  ${name}: at most ${Math.round(peakMb)} MB, ` +
-      `${longestPauseSeconds.toFixed(2)} s between two looks of the event loop`)
+      `${longestPauseSeconds.toFixed(2)} s between two samples of the event loop`)
   }
   expect(watched.filter(({ peakMb }) => peakMb > MAX_PEAK_MB)).toEqual([])
 }
@@ -128,7 +128,7 @@ it(`${CASES} mutated bodies, seed ${SEED}, get a documented answer each`, async 
   expect(await breachesOf(environment.env, environment.demo.orgId)).toEqual([])
 })
 
-/** A customer and a partner who go on while others' messages are mutated. */
+/** A customer and a partner whose work continues while others' messages are mutated. */
 type Customer = { readonly live: Client, readonly test: Client, readonly partner: TestPartner }
 
 async function customerOf (keys: { readonly live: string, readonly test: string }) {

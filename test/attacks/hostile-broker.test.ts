@@ -12,7 +12,7 @@ import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/
 import { startReceiver } from '../support/receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
 import { parseCsv } from '../support/environment.ts'
-import { createAdversary, signedByStranger, type Adversary, type Sent } from './adversary.ts'
+import { createAdversary, signedByAdversary, type Adversary, type Sent } from './adversary.ts'
 import { flipped, pick, type Random } from './mutations.ts'
 
 const FORGERIES = Number(process.env['FORGERIES'] ?? 300)
@@ -48,12 +48,12 @@ const FORGERIES_OF: Readonly<Record<string, Forgery>> = {
     ({ ...seen, headers: { ...other.headers, mac: seen.headers['mac'] ?? '' } }),
   rekeyed: (seen, other) => ({ ...seen, key: other.key, headers: { ...seen.headers, note: '1' } }),
   unsigned: ({ headers: { mac: _, ...headers }, ...seen }) => ({ ...seen, headers }),
-  signed: seen => signedByStranger({ ...seen, value: seen.value ?? Buffer.alloc(0) }),
+  signed: seen => signedByAdversary({ ...seen, value: seen.value ?? Buffer.alloc(0) }),
   richer: seen => adversary.changed(seen, value => Object.fromEntries(Object.entries(value)
     .map(([name, field]) => [name, typeof field === 'number' ? field + 1 : field]))),
 }
 
-/** Exactly what a service sent, once more, to any partition: the one thing that can be believed. */
+/** Exactly what a service sent, repeated, to any partition: the only forgery that is accepted. */
 const copied = (seen: RawMessage, random: Random): Sent =>
   ({ ...seen, partition: Math.floor(random() * 2) })
 

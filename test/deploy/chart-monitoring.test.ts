@@ -81,7 +81,7 @@ describe('the rules of the chart', () => {
     expect(unscoped('sum(up) / stage_rows_total')).toEqual(['up', 'stage_rows_total'])
   })
 
-  it('fire and stay quiet as those of compose do, by series of this namespace', async () => {
+  it('fire or not like those of compose, on series of this namespace', async () => {
     expect(await tried('jobs', 'as written')).toContain('SUCCESS')
   })
 

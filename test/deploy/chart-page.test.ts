@@ -84,7 +84,7 @@ describe.each([
       ['metrics', 'http'].map(port => ({ port, protocol: 'TCP' })))
   })
 
-  it('asks the interface at its service, which believes it as the page believes others', () => {
+  it('calls the API through its service, which trusts it like any proxy', () => {
     const interfaces = new URL(valueOf(page, 'API_URL') ?? '')
     const { selector } = named<ServiceSpec>(manifests, 'Service', interfaces.hostname)
     const [ingest, ...others] = found(manifests, selector)

@@ -122,9 +122,9 @@ describe.each([
       expect([stage, reached.map(([key]) => key)]).toEqual([stage, read])
       const outside = rules.filter(to => to.includes('0.0.0.0/0')).length
       expect([stage, outside]).toEqual([stage, ['deliver', 'verify'].includes(stage) ? 1 : 0])
-      // One rule each for names, the stores, what the page asks the others, and the world.
-      const asked = stage === 'page' ? 1 : 0
-      expect([stage, rules.length]).toEqual([stage, 1 + read.length + asked + outside])
+      // One rule each for names, the stores, what the page requests, and the internet.
+      const pageRules = stage === 'page' ? 1 : 0
+      expect([stage, rules.length]).toEqual([stage, 1 + read.length + pageRules + outside])
     }
   })
 

@@ -18,7 +18,7 @@ async function config (envFile: string) {
   return await runTool(await installCompose(() => {}), args, env)
 }
 
-/** The fields that the tests of the project's file look at, in one form. */
+/** The fields that the tests of the project's file compare, in one form. */
 const fieldsOf = (service: Service) => ({
   image: service.image,
   isBuilt: service.build !== undefined,

@@ -38,7 +38,7 @@ const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== '
   .map(([name, { command, environment }]) =>
     ({ name, program: command?.[0] ?? '', env: environment ?? {} }))
 
-/** Where the stages tell their metrics. */
+/** The metrics endpoints of the stages. */
 const stagePorts = () => ours().filter(([name]) => wantedByTopology().stages.includes(name))
   .map(([name, { environment }]) => `${name}:${environment.PORT_METRICS}`)
 
@@ -186,7 +186,7 @@ describe('compose.yaml', () => {
     expect(model.services.gateway?.depends_on?.page?.condition).toBe('service_healthy')
   })
 
-  it('keeps traces only where it is asked to, from every service', () => {
+  it('keeps traces of every service only where enabled', () => {
     const { services } = model
     const optional = Object.keys(services)
       .filter(name => services[name]?.profiles?.[0] === 'traces')

@@ -69,9 +69,9 @@ describe('the health check', () => {
   it.each([
     [200, 0], [503, 1], ['none', 1],
   ] as const)('of a service that answers %s ends with %i', async (status, code) => {
-    const asked: unknown[] = []
+    const requests: unknown[] = []
     const server = createServer((request, response) => {
-      asked.push(request.url)
+      requests.push(request.url)
       response.writeHead(Number(status)).end()
     })
     await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
@@ -81,7 +81,7 @@ describe('the health check', () => {
     const [, ...args] = JSON.parse(command) as string[]
     const ran = await runTool(process.execPath, args, { PORT_METRICS: String(port) })
     expect(ran.code).toBe(code)
-    expect(asked).toEqual(status === 'none' ? [] : ['/healthz'])
+    expect(requests).toEqual(status === 'none' ? [] : ['/healthz'])
     server.close()
   })
 })

@@ -30,7 +30,7 @@ afterAll(() => environment?.stop())
 const run = (...inputs: readonly string[]) =>
   runJob(environment.live, { service: 'phone-validation', inputs })
 
-/** Audits the tenant beyond a position; what it says, and where the next one goes on. */
+/** Audits the tenant from a position; returns the report, and where the next audit continues. */
 async function auditFrom (from: ReadonlyMap<string, ProvenHead> = new Map(), waitMs = 240_000) {
   const said: string[] = []
   const { report, proven } = await auditIncrementally({ ...parts, redis: state, kafka }, {
@@ -63,7 +63,7 @@ describe('what ClickHouse counts for an audit', () => {
 })
 
 describe('an incremental audit', () => {
-  it('reads what is new, and all data of a tenant with a breach', async () => {
+  it('reads new data, and all data of a tenant with a breach', async () => {
     await run('+12127365001', '+12127365002')
     const first = await auditFrom()
     expect([first.breaches, first.read]).toEqual([[], [3, 1, 2]])
@@ -93,7 +93,7 @@ describe('an incremental audit', () => {
     expect(broken.said.at(-1)).toContain('reading all data of 1 of 1 tenants')
   })
 
-  it('reads all from a position that is of another journal', async () => {
+  it('reads everything from a position of another journal', async () => {
     const { next } = await auditFrom()
     const proven = next.get(tenant)!
     const { before } = proven

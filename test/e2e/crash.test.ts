@@ -32,7 +32,7 @@ const READS = {
 
 type Posted = { readonly key: string, readonly accepted: Promise<{ readonly id: string }> }
 
-/** Resolves with the moment to look for: when the stage is in the middle of the job. */
+/** Resolves to a wait for the moment when the stage is in the middle of the job. */
 async function middleOf (stage: string): Promise<(posted: Posted) => Promise<void>> {
   if (stage === 'ingest') {
     // The key is claimed once the body was read.
@@ -58,7 +58,7 @@ async function middleOf (stage: string): Promise<(posted: Posted) => Promise<voi
 const restartsOf = (stage: string) =>
   environment.services.list().find(({ name }) => name === `${stage}-1`)?.restarts ?? 0
 
-/** A job in whose middle a stage is killed; it comes from a client that goes on asking. */
+/** A job in whose middle a stage is killed; its client keeps retrying. */
 async function surviveWithout (stage: string, from: number): Promise<void> {
   const inputs = mixedPhones(ROWS, from)
   const request = { service: 'phone-validation', inputs, countryCode: 'US', forceFresh: true }
@@ -80,7 +80,7 @@ async function surviveWithout (stage: string, from: number): Promise<void> {
 }
 
 describe('services killed in the middle of jobs', () => {
-  // The brokers wait seconds for whoever is killed, so some of them are killed side by side.
+  // The brokers wait seconds for a killed member, so some are killed at the same time.
   it.each([
     ['before they are accepted', ['ingest', 'normalize', 'lookup']],
     ['once they are accepted', ['verify', 'settle', 'ledger']],

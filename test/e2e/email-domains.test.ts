@@ -34,11 +34,11 @@ describe('e-mail addresses with a resolver', () => {
     ])
     expect(first.job.chargedMicros * 3).toBe(first.created.preflight.maxQuoteMicros * 2)
     expect(dns.questions.toSorted()).toEqual([...new Set(dns.questions)].toSorted())
-    const asked = dns.questions.length
-    expect(asked).toBeGreaterThan(0)
+    const questionCount = dns.questions.length
+    expect(questionCount).toBeGreaterThan(0)
     const again = await runJob(environment.live, { service, inputs })
     expect(again.rows.map(row => row.source)).toEqual(['none', 'cache', 'cache'])
     expect(again.job.chargedMicros).toBe(0)
-    expect(dns.questions).toHaveLength(asked)
+    expect(dns.questions).toHaveLength(questionCount)
   })
 })

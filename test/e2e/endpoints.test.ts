@@ -147,7 +147,7 @@ describe('a job that is cancelled', () => {
     expect((await ask('/jobs?status=cancelled', { key })).json.data).toMatchObject([{ id }])
   })
 
-  it('before its checks have begun costs nothing and has a complete file, too', async () => {
+  it('before its checks have started costs nothing and has a complete file, too', async () => {
     const sent = ['+12127365009', 'call me', '+12127365009']
     const id = await whileHalted(async () => {
       const { id } = await environment.live.createJob({ service, inputs: sent, forceFresh: true })

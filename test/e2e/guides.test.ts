@@ -69,7 +69,7 @@ describe('every script that a page names', () => {
   it('has the commands and options that are named with it', async () => {
     const named = mentions.filter(({ script }) => script !== 'test')
     const lacking = await Promise.all(named.map(async mention => {
-      const options = optionsOf(mention) ?? await optionsToldBy(mention.script)
+      const options = optionsOf(mention) ?? await helpOptionsOf(mention.script)
       return mention.options.filter(option => !options.includes(option))
         .map(option => `${mention.page}: ${mention.script} ${option}`)
     }))
@@ -77,17 +77,17 @@ describe('every script that a page names', () => {
     expect(new Set(named.flatMap(({ options }) => options)).size).toBeGreaterThan(15)
   })
 
-  const told = new Map<string, Promise<readonly string[]>>()
-  /** What a script that does one thing says to --help, asked once; nothing else is begun by it. */
-  function optionsToldBy (script: string): Promise<readonly string[]> {
+  const helpTexts = new Map<string, Promise<readonly string[]>>()
+  /** The options that a script of one command lists for --help, which starts nothing; run once. */
+  function helpOptionsOf (script: string): Promise<readonly string[]> {
     if (!mentions.some(one => one.script === script && one.options.length > 0)) {
       return Promise.resolve([])
     }
     const program = (scripts[script] ?? '').replace('sh deploy/setup && ', '')
-    const asked = told.get(script) ??
+    const known = helpTexts.get(script) ??
       here.shell(`${program} --help`)
         .then(({ out, errors }) => (out + errors).match(/--\w[\w-]*/g) ?? [])
-    told.set(script, asked)
-    return asked
+    helpTexts.set(script, known)
+    return known
   }
 })

@@ -101,14 +101,14 @@ describe('the listener of TLS', () => {
       return [answer.statusCode, parsed(await text(answer)).error?.code]
     }
     expect(await plain('127.0.0.1')).toEqual([200, undefined])
-    // A machine without a network has nobody to refuse.
+    // A machine without a network has no address to refuse.
     for (const address of addresses) {
       expect([address, ...await plain(address ?? '')]).toEqual([address, 403, 'https_required'])
     }
   })
 })
 
-describe('the magic inputs that refuse a job', () => {
+describe('the sandbox inputs that refuse a job', () => {
   it.each([
     ['phone-validation', '+1 500 555 0402'],
     ['email-validation', 'insufficient_balance@a.example'],

@@ -60,7 +60,7 @@ async function redisSeconds (): Promise<number> {
   return Number(seconds) + Number(micros) / 1e6
 }
 
-/** Asks so often, a few requests at once; tells the statuses and the time by Redis. */
+/** Sends so many requests, a few at once; returns the statuses and the time by Redis. */
 async function flood (times: number, ask: () => Promise<Response>) {
   const startedAt = await redisSeconds()
   const codes: string[] = []
@@ -140,8 +140,9 @@ describe('the headers of the limits', () => {
   })
 
   it('are missing on unauthenticated responses', async () => {
-    const stranger = await get('nonsense')
-    expect([stranger.status, stranger.headers.has('ratelimit-limit')]).toEqual([401, false])
+    const unauthenticated = await get('nonsense')
+    const { status, headers } = unauthenticated
+    expect([status, headers.has('ratelimit-limit')]).toEqual([401, false])
   })
 })
 

@@ -38,7 +38,7 @@ afterAll(async () => { await environment.stop() })
 
 const refusals: Record<string, number> = {}
 
-/** As long as it takes: whoever is refused for now comes back when told to. */
+/** As long as it takes: a job refused for now is retried after its Retry-After. */
 async function runJob (number: number): Promise<JobStatusResource> {
   const client = clients[Math.floor(number / JOBS_OF_A_TENANT)] as Client
   const request = requestOf(number)

@@ -120,16 +120,16 @@ describe('a replay', () => {
   })
 })
 
-/** What the processes of a stage tell, one sum of all series each. */
-const told = async (metric: string, stage: string): Promise<readonly number[]> => {
+/** The metric of each process of a stage, as the sum of all its series. */
+const sumsOf = async (metric: string, stage: string): Promise<readonly number[]> => {
   const targets = environment.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
   const { processes } = await queryMetrics(
     targets.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
   return processes.map(samples => samples.reduce((sum, { value }) => sum + value, 0))
 }
 
-const untilTold = (metric: string, stage: string, values: readonly number[]) =>
-  eventually(async () => expect(await told(metric, stage)).toEqual(values))
+const untilSums = (metric: string, stage: string, values: readonly number[]) =>
+  eventually(async () => expect(await sumsOf(metric, stage)).toEqual(values))
 
 describe('a stage that is paused', () => {
   const group = 'verify.small.phone-validation'
@@ -138,7 +138,7 @@ describe('a stage that is paused', () => {
     await environment.services.setScale({ verify: 2 })
     expect(await ops('pause', 'verify', '--by', 'ann', '--reason', 'a test'))
       .toMatchObject({ stage: 'verify', paused: true, changed: true })
-    await untilTold('stage_paused', 'verify', [1, 1])
+    await untilSums('stage_paused', 'verify', [1, 1])
     const inputs = mixedPhones(600, 5_000_000)
     const { id } = await environment.live.createJob({
       service: 'phone-validation', inputs, countryCode: 'US',
@@ -155,9 +155,9 @@ describe('a stage that is paused', () => {
       expect(environment.services.list().find(({ name }) => name === 'verify-1')?.restarts).toBe(1)
     })
     await environment.services.untilReady()
-    await untilTold('stage_paused', 'verify', [1, 1])
-    await untilTold('service_ready', 'verify', [1, 1])
-    // Whoever has the partitions now holds their messages in hand.
+    await untilSums('stage_paused', 'verify', [1, 1])
+    await untilSums('service_ready', 'verify', [1, 1])
+    // The process that now owns the partitions holds their messages.
     await eventually(async () =>
       expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1))
     expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
@@ -167,7 +167,7 @@ describe('a stage that is paused', () => {
     expect(out).toMatch(/^verify is paused since \S+ by ann: a test\. /m)
 
     expect(await ops('resume', 'verify')).toMatchObject({ paused: false, changed: true })
-    await untilTold('stage_paused', 'verify', [0, 0])
+    await untilSums('stage_paused', 'verify', [0, 0])
     const ended = await environment.live.waitForEnd(id)
     expect(ended).toMatchObject({ status: 'completed', totalRows: 600 })
     expect(await environment.breaches()).toEqual([])
@@ -175,16 +175,16 @@ describe('a stage that is paused', () => {
   })
 
   it('makes no attempt at a webhook that comes due', async () => {
-    const attempts = async () => (await told('webhook_attempts_total', 'deliver'))[0] ?? 0
+    const attempts = async () => (await sumsOf('webhook_attempts_total', 'deliver'))[0] ?? 0
     const atFirst = await attempts()
     await environment.test.createJob({
       service: 'phone-validation',
       inputs: ['+12127365000'],
-      webhook_url: 'https://nobody.invalid/hook',
+      webhook_url: 'https://unreachable.invalid/hook',
     })
     await eventually(async () => expect(await attempts()).toBeGreaterThan(atFirst))
     await ops('pause', 'deliver')
-    await untilTold('stage_paused', 'deliver', [1])
+    await untilSums('stage_paused', 'deliver', [1])
     const before = await attempts()
     await new Promise(resolve => setTimeout(resolve, 2.5 * RETRY_MS))
     expect(await attempts()).toBe(before)
@@ -195,9 +195,9 @@ describe('a stage that is paused', () => {
   it('may be any that reads topics, but the ledger', async () => {
     const others = ['feed', 'normalize', 'lookup', 'settle', 'publish']
     for (const stage of others) await ops('pause', stage, '--yes')
-    for (const stage of others) await untilTold('stage_paused', stage, [1])
+    for (const stage of others) await untilSums('stage_paused', stage, [1])
     for (const stage of others) await ops('resume', stage)
-    for (const stage of others) await untilTold('stage_paused', stage, [0])
+    for (const stage of others) await untilSums('stage_paused', stage, [0])
     await expect(ops('pause', 'ledger')).rejects.toThrow('ledger cannot be paused')
     const refused = await commands.run({}, 'pause', 'lookup')
     expect([refused.code, refused.errors]).toEqual([1, expect.stringContaining('Add --yes')])

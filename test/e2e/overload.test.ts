@@ -35,7 +35,7 @@ let metricsUrls: readonly string[]
 
 beforeAll(async () => {
   environment = await startEnvironment()
-  // Nobody serves the lane bulk of normalize any more.
+  // No process serves the lane bulk of normalize any more.
   await environment.services.setScale({ normalize: 0 })
   const [one, two] = await Promise.all([
     start(['ingest']), start(['ingest']), start(['normalize'], 'small'),

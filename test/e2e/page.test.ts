@@ -63,12 +63,12 @@ describe('the sign-in', () => {
     const [cookie] = (await context.cookies()).filter(({ name }) => name === 'session')
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' })
 
-    const stranger = await newContext()
-    const other = await stranger.newPage()
+    const otherContext = await newContext()
+    const other = await otherContext.newPage()
     await other.goto(link)
     await other.getByRole('button', { name: 'Sign in' }).click()
     await other.getByText('That link was already used').waitFor()
-    await stranger.close()
+    await otherContext.close()
   })
 })
 
@@ -101,7 +101,7 @@ describe('a key', () => {
     await page.getByRole('button', { name: 'Copied' }).waitFor()
     await expect.poll(() => page.locator('#announcer').textContent()).toBe('Copied.')
 
-    // The form is sent again by a reload; no second key comes of it.
+    // The form is sent again by a reload; no second key is created.
     await page.reload()
     await page.getByText('That key already exists').waitFor()
     expect(await rows('API keys').count()).toBe(before + 1)
@@ -235,22 +235,22 @@ describe('the settings', () => {
 })
 
 describe('other users and sites', () => {
-  it('reach no job of this organization, and this one none of theirs', async () => {
+  it('cannot reach jobs of this organization, nor the reverse', async () => {
     const other = await createOrganizationWith(environment.env, { availableMicros: 1_000_000 })
-    const stranger = await newContext()
-    const at = await stranger.newPage()
+    const otherContext = await newContext()
+    const at = await otherContext.newPage()
     await signIn(at, await environment.linkFor({ org: other.orgId }))
     const { jobId } = made
     for (const path of ['', '/results.csv']) {
-      const answer = await stranger.request.get(`/live/jobs/${jobId}${path}`)
+      const answer = await otherContext.request.get(`/live/jobs/${jobId}${path}`)
       expect([path, answer.status()]).toEqual([path, 404])
       expect(await answer.text()).not.toContain(jobId)
     }
-    expect((await stranger.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
+    expect((await otherContext.request.get(`/live/live?view=job&job=${jobId}`)).status()).toBe(404)
     // In the other mode of its own organization it is not there either.
     expect((await context.request.get(`/test/jobs/${jobId}`)).status()).toBe(404)
     expect((await context.request.get('/pipeline')).status()).toBe(404)
-    await stranger.close()
+    await otherContext.close()
   })
 
   it('cannot submit forms of a signed-in user', async () => {
@@ -369,7 +369,7 @@ describe('the sign-out', () => {
     await viewer.close()
   })
 
-  it('is a button, after which the cookie opens nothing', async () => {
+  it('is a button, after which the cookie is invalid', async () => {
     const state = await context.storageState()
     await page.goto('/live/overview')
     await page.getByRole('button', { name: 'Sign out' }).click()

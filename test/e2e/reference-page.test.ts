@@ -20,7 +20,7 @@ afterAll(async () => {
 describe('the page of the reference', () => {
   it.each([
     [1_280, 'light'], [1_280, 'dark'], [360, 'light'], [360, 'dark'],
-  ] as const)('can be read by everybody, %d pixels wide, %s', async (width, colorScheme) => {
+  ] as const)('can be read without a key, %d pixels wide, %s', async (width, colorScheme) => {
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme })
     const faults: string[] = []
     page.on('console', message => { faults.push(message.text()) })

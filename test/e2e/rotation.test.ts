@@ -38,7 +38,7 @@ const request = { service: 'phone-validation', inputs: phones, metadata: { campa
 const contacts = phones.slice(0, 3)
   .map(input => ({ input, reference: undefined, countryCode: undefined }))
 
-/** What jobs go through; the others are not asked for anything before the old keys go. */
+/** The stages of these jobs; no other one is used before the old keys are removed. */
 const STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
 
 let environment: Environment

@@ -122,7 +122,7 @@ async function failures (): Promise<void> {
   await test.waitForEnd(down.id)
 }
 
-/** A part of a job that comes once more with a broken seal; resolves when it lies dead. */
+/** A batch of a job, repeated with a broken seal; resolves when it is a dead letter. */
 async function poison (job: string): Promise<void> {
   const [part] = await messagesOf(brokers, job, 'rows.to-verify.small.phone-validation')
   if (part === undefined) throw new Error('the job has a part')
@@ -163,7 +163,7 @@ describe('what is kept and shown', () => {
     expect(wanted.filter(form => shown.includes(form)).map(String)).toEqual([])
   })
 
-  it('would be caught showing one', async () => {
+  it('would be detected showing one', async () => {
     const canary = `+1646555${serial}`
     const redis = connectRedis(env.REDIS_STATE_URL ?? '')
     await redis.set('control', Buffer.from(canary).toString('base64'))

@@ -15,7 +15,7 @@ type Line = {
   readonly err?: { readonly at?: readonly string[] }
 }
 
-/** The logs of the services by name; those that files share may have told of other things. */
+/** The logs of the services by name; shared services may have logged other events. */
 function logs (): ReadonlyMap<string, string> {
   const folder = join(environment.services.dataDir, 'logs')
   return new Map(readdirSync(folder).map(name => [name, readFileSync(join(folder, name), 'utf8')]))

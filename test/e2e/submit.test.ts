@@ -188,11 +188,11 @@ describe('the examples', () => {
     const { code, out } = await example.ended()
     expect(code).toBe(0)
     expect(out).toMatch(/^at most 6000 micros for 3 checks\n/)
-    // Of three addresses two are disposable; of the third only the DNS, which is off, could tell.
+    // Of three addresses two are disposable; the third needs the DNS, which is off.
     expect(out).toMatch(/no address +invalid not_an_email\ncompleted: paid 4000 micros\n$/)
   })
 
-  it('webhook-receiver.ts believes what the service has signed', async () => {
+  it('webhook-receiver.ts accepts what the service has signed', async () => {
     const { line: next, kill } = start(process.execPath, 'deploy/examples/webhook-receiver.ts')
     const address = /http:\S+/.exec(await next())?.[0] ?? ''
     const forged = await fetch(address, { method: 'POST', body: '{}' })

@@ -33,7 +33,7 @@ const next = createRelease('next', (schema, file) => INNER.test(file)
   ? withField(schema, { name: 'inNextRelease', type: 'string', default: 'a text in all messages' })
   : schema, ['result_blocks', 'jobs', 'journal', 'deliveries', 'job_keys'].map(table =>
   `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS in_next_release String FIRST;\n`).join(''))
-/** What nobody could run beside: a field that older writers do not send. */
+/** A release that is incompatible with the old one: a field that older writers do not send. */
 const breaking = createRelease('breaking', (schema, file) => file === 'rows.to-verify'
   ? withField(schema, { name: 'priority', type: 'int' })
   : schema)
@@ -56,7 +56,7 @@ const requestOf = (rows: number, from: number) => ({
 
 function begin (request: ReturnType<typeof requestOf>): ReturnType<typeof runJob> {
   const running = runJob(client, request)
-  // Whoever waits for it sees its failure, at the end.
+  // The caller sees its failure when it waits for it.
   running.catch(() => {})
   return running
 }

@@ -60,7 +60,7 @@ describe('a batch of phone numbers', () => {
     })
   })
 
-  it('is verified live again when asked to', async () => {
+  it('is verified live again on request', async () => {
     const { job, rows } = await runJob(environment.live, { ...request, forceFresh: true })
     expect(job).toMatchObject({ cacheHits: 0, freshRecords: 5 })
     expect(rows.filter(row => row.source === 'cache')).toEqual([])

@@ -80,7 +80,7 @@ async function newTenant (): Promise<Tenant> {
   return { tenant: tenantOf(orgId, 'test'), client }
 }
 
-/** A job that no provider is asked for, so that it ends at once. */
+/** A job without fresh rows, so that it ends at once. */
 async function startJob (client: Client, webhookUrl: string): Promise<string> {
   const job = await client.createJob({
     service: 'phone-validation', inputs: ['nonsense'], webhook_url: webhookUrl,
@@ -100,7 +100,7 @@ async function historyOf (tenant: string, job: string): Promise<readonly Attempt
   return attempts
 }
 
-const told = (attempts: readonly Attempt[]) =>
+const summaryOf = (attempts: readonly Attempt[]) =>
   attempts.map(({ outcome, reason, httpStatus }) => [outcome, reason, httpStatus])
 
 /** Of every event of these tenants, how often it ended in each way; `failed` is no end. */
@@ -135,7 +135,7 @@ const twice = (reason: string, status: number) => [
   ['failed', reason, status], ['exhausted', reason, status],
 ]
 
-/** What comes of receivers that answer as they like. */
+/** The outcomes of receivers with unusual responses. */
 const ODD: Readonly<Record<string, readonly (readonly (string | number)[])[]>> = {
   'sends a gigabyte': [['delivered', '', 200]],
   'sends a bomb': [['delivered', '', 200]],
@@ -169,17 +169,17 @@ describe('a misbehaving receiver', () => {
         [path, urlOf(`127.2.2.${1 + index}`, path), expected] as const),
       ['no trust', `https://127.2.3.1:${odd.ports['is not trusted']}/`, twice('tls_error', 0)],
       ['no TLS', `https://127.2.3.2:${receiver.port}/`, twice('tls_error', 0)],
-      ['nobody', 'http://127.2.3.4:1/', twice(...CLOSED)],
+      ['closed port', 'http://127.2.3.4:1/', twice(...CLOSED)],
     ] as const
     const ended = await Promise.all(cases.map(async ([name, url]) => {
       const attempts = await historyOf(tenant, await startJob(client, url))
       return [name, attempts] as const
     }))
-    expect(ended.map(([name, attempts]) => [name, told(attempts)]))
+    expect(ended.map(([name, attempts]) => [name, summaryOf(attempts)]))
       .toEqual(cases.map(([name, , expected]) => [name, expected]))
     // A day's wait was not granted.
-    const [asked] = ended.find(([name]) => name === '/429')?.[1] ?? []
-    expect((asked?.nextAtMs ?? 0) - (asked?.atMs ?? 0)).toBeLessThan(2 * WAIT_MS + 5_000)
+    const [limited] = ended.find(([name]) => name === '/429')?.[1] ?? []
+    expect((limited?.nextAtMs ?? 0) - (limited?.atMs ?? 0)).toBeLessThan(2 * WAIT_MS + 5_000)
     expect(receiver.received.filter(({ path }) => path === '/no')).toEqual([])
   })
 
@@ -205,7 +205,7 @@ describe('receivers that hang, many more than there are slots,', () => {
       }
     }))
     await expect.poll(() => hanging.length).toBe(hosts.length)
-    // No place becomes free meanwhile: whoever hangs does so until it is let go.
+    // No slot becomes free meanwhile: each hanging request waits until it is released.
     await untilHealthyCame('busy', clients)
     expect(hanging).toHaveLength(hosts.length)
 

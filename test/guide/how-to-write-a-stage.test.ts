@@ -13,7 +13,7 @@ import { createMemoryBus } from '../support/memory-bus.ts'
 
 // HOW TO WRITE A STAGE
 //
-// This file is the manual, and it runs. A stage is a room under services/: it reads the topics that
+// This file is the manual, and it runs. A stage is a folder of services/: it reads the topics that
 // services/topology.ts lists for it and writes those listed there, and it is joined to the other
 // stages by nothing else.
 //
@@ -36,12 +36,12 @@ function createShoutingStage (canonicalOf: CanonicalOf): Stage<'normalize'> {
     // that is acknowledged before their offsets are committed. Every row must come out again: there
     // is no way to drop one.
     decide: async chunks => chunks.map(chunk => decisionOf(chunk, canonicalOf)),
-    // 2. WHAT CANNOT BE DECIDED. A throw is no decision. If infrastructure is away, the engine asks
-    // again until it is back. Any other failure is tried three times; then the message goes to
-    // `normalize.dead` as it came, and this says what becomes of its rows, by its headers alone.
+    // 2. WHAT CANNOT BE DECIDED. A throw is no decision. If infrastructure is away, the engine
+    // retries until it is back. Any other failure is tried three times; then the message goes to
+    // `normalize.dead` as it came, and this decides the outcome of its rows, by its headers alone.
     whenDead: async () => [],
     // 3. MEMORY. A message in no decision is held: its offset is not committed, and it comes again
-    // after a restart. Whoever holds messages drops them here, because then they come again; such a
+    // after a restart. A stage that holds messages drops them here, because they come again; such a
     // stage is given to the engine as a function, to be made once a subscription.
     forget: () => {},
   }
@@ -66,7 +66,7 @@ const shout: CanonicalOf = inputs => {
   return { canonicals: inputs.map(input => input.toUpperCase()), reasons: inputs.map(() => '') }
 }
 
-// 5. A TEST of a stage calls `decide` with values and looks at what it decided: no broker, no keys.
+// 5. A TEST of a stage calls `decide` with values and checks the decisions: no broker, no keys.
 // Only what the engine adds is shown here, on a bus in memory. The real message codec also seals
 // the rows under a data key; this one leaves them readable, so that the example shows what travels.
 
@@ -139,7 +139,7 @@ it('a stage decides; the engine reads, sends, buries and commits', async () => {
   const canonicals = normalized.flatMap(rows => (rows as { canonicals: string[] }).canonicals)
   expect(canonicals.sort()).toEqual(['FIRST', 'LAST'])
 
-  // The chunk that no rule fits stopped nobody. It lies where operators look, with the reason.
+  // The chunk that no rule fits stopped no other. It is a dead letter, with the reason.
   const [dead, ...others] = bus.messages('normalize.dead')
   expect(others).toEqual([])
   expect(dead?.headers.dead_reason).toBe('decision failed')

@@ -8,7 +8,7 @@ import { pages, root } from '../support/sources.ts'
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
 const FENCED = /^( *)```[^]*?^\1```$/gm
 const GENERATED = /<!-- (\w+) -->\n[^]*?<!-- \/\1 -->/g
-/** Words of an older English, or of nobody else's: the standard ones are in the glossary. */
+/** Archaic and private words: the glossary has the standard ones. */
 const UNCLEAR =
   /\b(anew|whoever|whomever|lest|hither|mends?|mended|told|tells|nobody's|to be had|goes by)\b/i
 

@@ -72,9 +72,9 @@ describe('a webhook address', () => {
       return [name, status, json.id] as const
     })
     expect(ended.filter(([, status]) => status !== 202)).toEqual([])
-    const told = await eachOf(ended, async ([name, , id]) =>
+    const reported = await eachOf(ended, async ([name, , id]) =>
       [name, outcomes(await attemptsOf(id, key, 2))])
-    expect(told).toEqual(names.map(name => [name, [
+    expect(reported).toEqual(names.map(name => [name, [
       ['failed', 'blocked_address'], ['exhausted', 'blocked_address'],
     ]]))
     expect(canary.connections()).toBe(0)

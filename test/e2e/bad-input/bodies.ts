@@ -58,7 +58,7 @@ describe('a body', () => {
     const { status, code, json } = await ask('/jobs', { body })
     expect([status, code]).toEqual([400, 'invalid_request'])
     expect(json.error.message).toContain('Leave it out')
-    // And nobody got it by another way.
+    // And no prototype was changed.
     expect(await refusal({ service })).toEqual(invalid('inputs'))
   })
 

@@ -48,7 +48,7 @@ describe('what frames a request', () => {
     ['no name of a header', [': nothing', 'content-length: 2'], '{}'],
     ['two hosts', ['host: other', 'content-length: 2'], '{}'],
   ])(`${row(8)}: %s`, async (_what, headers, sent) => {
-    // Whoever takes the frame for another one sees a second request behind.
+    // A server that reads other framing sees a second request behind.
     const smuggled = head('GET /api/v1/balance HTTP/1.1')
     const { status, code, text } = await raw([postHead(...headers), sent, smuggled])
     expect([status, code]).toEqual([400, 'invalid_request'])
@@ -105,7 +105,7 @@ describe('the memory reservation for bodies', () => {
     const large = JSON.stringify({ ...good, inputs: [' '.repeat(1_000), 1] })
     const answer = async () =>
       (await ask('/jobs', { body: large.padEnd(30_000_000, ' ') })).status
-    // Whoever is still being noticed to be gone may hold some for a moment.
+    // Connections whose end is not noticed yet may hold memory for a moment.
     await expect.poll(answer).toBe(400)
   })
 })

@@ -37,7 +37,7 @@ describe('inputs', () => {
     const meanwhile: number[] = []
     while (!post.isAnswered) {
       meanwhile.push((await ask('/services')).status)
-      // Fewer than are let in.
+      // Fewer than the limits admit.
       await delay(10)
     }
     const { status, json } = await answered

@@ -19,7 +19,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   5: here('__proto__ and constructor.prototype, in any spelling, are 400'),
   6: here('100,000 levels of nesting are 400'),
   7: here('a body over 34 MB, elsewhere over 64 KiB, is 413 before it is read, or once it is seen'),
-  8: here('lengths that lie, a length beside chunks, and chunks of garbage are 400 and the end'),
+  8: here('lengths that lie, a length with chunks, and chunks of garbage are 400 and the end'),
   9: here('a compressed body is 415 unsupported_media_type and is not unpacked'),
   10: here('any media type but application/json in UTF-8 is 415'),
   11: here('headers and bodies that come a byte at a time are 408 and the end'),
@@ -29,7 +29,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   15: here('a key that is missing, garbled, sent twice, too long or in the query is 401'),
   16: {
     says: 'a key that was revoked is 401, one without the scope 403',
-    where: `${CONTRACT}/keys.ts: that is revoked works no more a second later`,
+    where: `${CONTRACT}/keys.ts: that is revoked has stopped working a second later`,
   },
   17: {
     says: 'the job of another organization is the same 404 as none',
@@ -57,7 +57,7 @@ export const ROWS: Readonly<Record<number, Row>> = {
   34: here('forceFresh that is no boolean is 400'),
   35: here('an unknown field is 400 invalid_request and named'),
   36: here('metadata beyond 50 labels of 40 and 500 characters is 400; control characters in it ' +
-    'are no fault, and come back'),
+    'are accepted, and returned'),
   37: here('a webhook address that is not public is 400, or never reached if its name hides it'),
   38: here('an Idempotency-Key that is no UUID v4, or two, is 400; its case makes no difference'),
   39: {
@@ -84,11 +84,11 @@ export const ROWS: Readonly<Record<number, Row>> = {
   45: here('101 in a burst are limited, also when the clock of the store goes back'),
   46: {
     says: 'results before the end are 409 job_not_completed with Retry-After',
-    where: `${CONTRACT}/results.ts: asked for before the end are 409 with Retry-After`,
+    where: `${CONTRACT}/results.ts: requested before the end are 409 with Retry-After`,
   },
   47: here('formulas are as submitted, and guarded with safe=spreadsheet unless they are numbers'),
   48: here('quotes, commas and line breaks come back from the file as they were'),
-  49: here('a client that leaves in the middle makes no job, harms none and leaves nothing open'),
+  49: here('a client that leaves in the middle makes no job and leaves nothing open'),
   50: here('ten downloads at once are all whole, and ranges are not cut'),
   51: here('the highest quote there can be is a whole number'),
   52: {

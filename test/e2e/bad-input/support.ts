@@ -10,7 +10,7 @@ import { startEnvironment, type Environment } from '../../support/environment.ts
 
 type Running = {
   readonly environment: Environment
-  /** The interface once more, with so little patience that one can wait for its end. */
+  /** A second API process whose timeouts are short enough for tests. */
   readonly strict: RunningServices
   readonly dns: DnsServer
   readonly canary: Receiver

@@ -7,7 +7,7 @@ import { newCustomer, PROXY, receiver, shared, workspace } from './support.ts'
 
 /*
  * What a customer finds who has read the interface text and the guides. All it takes from outside
- * `customer.ts` are addresses and keys. Services with other settings are judged elsewhere:
+ * `customer.ts` are addresses and keys. Services with other settings are tested elsewhere:
  *
  * | 100 requests a second: a queue that waits too long | test/unit/ingest/preflight-queue.test.ts |
  * | sums of counters over random jobs with failures    | test/properties/counters.test.ts        |
@@ -122,7 +122,7 @@ const CHECKS = ['syntax', 'lists', 'domain', 'mailbox', 'numbering_plan', 'carri
 const isNetwork = (row: Row) =>
   row.carrier !== '' || (row.mcc !== '' && row.mnc !== '')
 
-it('a customer pays for a row only if its check gave the verdict that was asked for', async () => {
+it('a customer pays for a row only if its check gave the requested verdict', async () => {
   const { live } = await aCustomer()
   const { body: { data: services } } = await live.ask('/services')
   const free = ['unknown', 'none']
@@ -164,7 +164,7 @@ it('a customer gets what a live key could, for nothing, with a test key', async 
   }
 })
 
-it('a customer is told what each service checks before it pays', async () => {
+it('a customer reads what each service checks before it pays', async () => {
   const { live } = await aCustomer()
   const { body: { data: services } } = await live.ask('/services')
   expect(services).toHaveLength(6)
@@ -180,7 +180,7 @@ it('a customer is told what each service checks before it pays', async () => {
   expect(ofRange.limitations).toContain('carrier_of_range')
 })
 
-/** ISO 3166-1 alpha-2 as published, and three codes in common use beside it. */
+/** ISO 3166-1 alpha-2 as published, and three other codes in common use. */
 const COUNTRIES = `AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM
 BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM
 DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW

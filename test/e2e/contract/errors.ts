@@ -64,7 +64,7 @@ describe('an error', () => {
     expect(text).toContain('temporarily_unavailable')
   })
 
-  it(proves('for want of a usable key is 401 with WWW-Authenticate'), async () => {
+  it(proves('without a usable key is 401 with WWW-Authenticate'), async () => {
     const { test } = await newCustomer()
     const wrong = `${test.key.slice(0, -1)}${test.key.endsWith('0') ? '1' : '0'}`
     const cases: readonly (readonly [string | undefined, string])[] = [

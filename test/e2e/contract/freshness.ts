@@ -20,7 +20,7 @@ describe('the freshness policy of an organization', () => {
     const quote = async () => (await live.client.quote({ service, inputs })).preflight.cacheHits
     expect(await quote()).toBe(1)
     await setDays(orgId, 30)
-    // A policy is believed for a second.
+    // A policy is cached for a second.
     const shortened = async () => daysOf((await ended(live, { service, inputs })).rows[0])
     await expect.poll(shortened).toBe(30)
     await setDays(orgId, 0)

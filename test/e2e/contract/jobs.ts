@@ -45,7 +45,7 @@ describe('the states of a job', () => {
       .toEqual([])
   })
 
-  it(proves('are never failed by what becomes of a row'), async () => {
+  it(proves('are never failed by the outcome of a row'), async () => {
     const { test } = await newCustomer()
     const inputs = ['+12127360003', '+12127360005', '+12127360006', 'x']
     const { job, rows } = await ended(test, { service, inputs })
@@ -126,7 +126,7 @@ describe('the status resource', () => {
 })
 
 describe('a job', () => {
-  it(proves('goes on to its end when the client leaves during the POST'), async () => {
+  it(proves('completes when the client disconnects during the POST'), async () => {
     const { live } = await newCustomer()
     const body = JSON.stringify({ service, inputs: newNumbers(2), metadata: { left: 'yes' } })
     await whileHalted('normalize-1', async () => {
@@ -177,12 +177,12 @@ describe('the job of another organization', () => {
   it(proves('is indistinguishable from one that does not exist'), async () => {
     const [owner, other] = [await newCustomer(), await newCustomer()]
     const { id } = await owner.live.client.createJob({ service, inputs: ['x'] })
-    const asked = async (job: string) => {
+    const answersFor = async (job: string) => {
       const { status, json: { error } } = await other.live.ask(`/jobs/${job}`)
       return [status, error.code, error.message]
     }
-    const theirs = await asked(id)
-    expect(theirs).toEqual(await asked(`${id.slice(0, -4)}0000`))
+    const theirs = await answersFor(id)
+    expect(theirs).toEqual(await answersFor(`${id.slice(0, -4)}0000`))
     expect(theirs.slice(0, 2)).toEqual([404, 'job_not_found'])
   })
 })

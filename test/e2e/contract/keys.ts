@@ -11,7 +11,7 @@ const codeOf = async (key: string) => (await ask('/balance', { key })).code
 const make = (org: string, more: Readonly<Record<string, string>> = {}) =>
   workspace(parts => tasks.createKey(parts, { org, mode: 'live', ...more })) as Promise<Shown>
 
-/** How long a key may go on being believed. */
+/** How long a key may stay cached. */
 const CACHED_MS = 1_000
 
 /** Makes the end of a key come an hour sooner. */
@@ -78,7 +78,7 @@ describe('an API key', () => {
     }
   })
 
-  it(proves('that is rolled works on for its grace, and then no more'), async () => {
+  it(proves('that is rolled works during its grace, and not after it'), async () => {
     const { orgId } = await newCustomer()
     const old = await make(orgId)
     expect(await codeOf(old.secret ?? '')).toBe(undefined)
@@ -92,7 +92,7 @@ describe('an API key', () => {
     expect(await codeOf(fresh.secret ?? '')).toBe(undefined)
   })
 
-  it(proves('that is revoked works no more a second later'), async () => {
+  it(proves('that is revoked has stopped working a second later'), async () => {
     const { orgId } = await newCustomer()
     const key = await make(orgId)
     expect(await codeOf(key.secret ?? '')).toBe(undefined)
@@ -135,7 +135,7 @@ describe('a test key', () => {
     expect((await vendor.state()).calls).toBe(0)
   })
 
-  it(proves('meets 402 by a magic input'), async () => {
+  it(proves('gets 402 for a sandbox input'), async () => {
     const { live, test } = await newCustomer()
     for (const [slug, input] of [
       ['phone-validation', '+1 500-555-0402'], ['email-validation', 'insufficient_balance@x.org'],

@@ -221,7 +221,7 @@ describe('results', () => {
       ])
     })
 
-  it(proves('asked for before the end are 409 with Retry-After'), async () => {
+  it(proves('requested before the end are 409 with Retry-After'), async () => {
     const { test } = await newCustomer()
     await whileHalted('verify-1', async () => {
       const { id } = await test.client.createJob({ service, inputs: newNumbers(1) })

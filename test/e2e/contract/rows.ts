@@ -72,14 +72,14 @@ export const ROWS = {
   // Jobs
   'begin with queued in the 202 and only move forward': HERE,
   'without fresh rows never show a live check': HERE,
-  'are never failed by what becomes of a row': HERE,
+  'are never failed by the outcome of a row': HERE,
   'fail only by a fault of the system, which releases what is unspent':
     'test/integration/jobs.test.ts: fails a stalled job: one block for open rows',
   'has the fields of the interface, in their types': HERE,
   'counts that add up to the rows, a live verdict invalid being a success': HERE,
   'the preflight of the 202 stays as it was': HERE,
   'resultUrl is there from the beginning': HERE,
-  'goes on to its end when the client leaves during the POST': HERE,
+  'completes when the client disconnects during the POST': HERE,
   'with fresh rows takes one of ten slots of its organization; the eleventh is 429': HERE,
   'of cached or invalid rows alone takes no slot': HERE,
   'of another organization has slots of its own; test jobs take the same': HERE,
@@ -92,7 +92,7 @@ export const ROWS = {
   'is indistinguishable from one that does not exist': HERE,
 
   // Results
-  'asked for before the end are 409 with Retry-After': HERE,
+  'requested before the end are 409 with Retry-After': HERE,
   'are 410 after their retention': HERE,
   'is UTF-8 without byte order mark, with CRLF, an attachment named after the job': HERE,
   'has the standard columns, then those of the service': HERE,
@@ -116,18 +116,18 @@ export const ROWS = {
   // Errors, versions, documents
   'has one form, and every answer has an X-Request-Id': HERE,
   'is in one table, the description of the interface': HERE,
-  'for want of a usable key is 401 with WWW-Authenticate': HERE,
+  'without a usable key is 401 with WWW-Authenticate': HERE,
   'for a wrong path is 404, for a wrong method 405 with Allow': HERE,
   'for headers that are too large is 431':
     'test/unit/ingest/socket.test.ts: with headers of 100 kB get 431',
   'for a request that comes too slowly is 408': 'test/unit/ingest/failures.test.ts: %s is answered',
-  'of ours is 500 without detail':
-    'test/unit/ingest/create-job.test.ts: because of a fault of ours',
+  'of the service is 500 without detail':
+    'test/unit/ingest/create-job.test.ts: because of an internal fault',
   'is echoed in every answer and has no other switch than the path': HERE,
-  'what is to go is announced twelve months ahead':
+  'what is removed is announced twelve months ahead':
     'test/unit/ingest/deprecations.test.ts: works for twelve months at least',
   'are the documents over HTTPS; health and metrics have a port of their own': HERE,
-  'through a proxy must be HTTPS on its outer side; only known proxies are believed':
+  'through a proxy must be HTTPS on its outer side; only known proxies are trusted':
     'test/e2e/contract/customer-claims.ts: a customer finds nothing in clear behind a proxy',
   'over TLS is served by certificate files':
     'test/unit/ingest/tls.test.ts: serves clients that trust its certificate',
@@ -147,11 +147,11 @@ export const ROWS = {
   'is vj_live_ or vj_test_, 30 characters and a checksum, and shown once': HERE,
   'is one of several, each with its scopes, its expiry and its last use': HERE,
   'needs jobs:write for what changes something, jobs:read for the rest': HERE,
-  'that is rolled works on for its grace, and then no more': HERE,
-  'that is revoked works no more a second later': HERE,
+  'that is rolled works during its grace, and not after it': HERE,
+  'that is revoked has stopped working a second later': HERE,
   'pays nothing, and has jobs, cache and balance of its own': HERE,
   'is answered by the sandbox alone, the same every time': HERE,
-  'meets 402 by a magic input': HERE,
+  'gets 402 for a sandbox input': HERE,
 
   // Freshness
   'that is shortened counts at once, for records that are already there as well': HERE,
@@ -172,7 +172,7 @@ export const ROWS = {
     'is signed in both schemes, and sent once results are readable',
   'reports a cancelled job with its status resource and no rows': HERE,
   'has one signature for each active secret while they change': HERE,
-  'that failed is in the history of its job and can be sent once more': HERE,
+  'that failed is in the history of its job and can be resent': HERE,
   'is attempted on schedule until exhausted, with a new signature each time':
     'test/integration/deliver.test.ts: is attempted on schedule until exhausted',
   'is tried ten times in 75 h 35 min':
@@ -183,7 +183,7 @@ export const ROWS = {
     'test/integration/deliver.test.ts: grants Retry-After up to twice the step',
   'to one receiver is not delayed by another that hangs':
     'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
-  'goes to no address of ours, checked when the socket connects':
+  'goes to no internal address, checked when the socket connects':
     'test/unit/deliver/blocked-addresses.test.ts: is not reached by a name that resolves to',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
@@ -191,8 +191,8 @@ export const ROWS = {
     'test/unit/client/verify-webhook.test.ts: accepts a timestamp %i seconds away and none further',
 
   // The vendor behind a service
-  'has its money put aside before the vendor is first called': HERE,
-  'is put off while the vendor is down, and goes on when it is back': HERE,
+  'has its money reserved before the vendor is first called': HERE,
+  'is delayed while the vendor is down, and continues when it is back': HERE,
   'of rows the vendor has no verdict of ends unknown and free': HERE,
   'is in no response, file, event or history': HERE,
   'is in no file and no log': HERE,

@@ -16,7 +16,7 @@ import { runJob, startEnvironment, type Environment } from '../../support/enviro
 /** How long a request waits for its preflight at the interface that is impatient. */
 export const ACCEPT_WITHIN_MS = 1_000
 
-/** A proxy that is believed; the tests themselves connect from another address. */
+/** A trusted proxy; the tests themselves connect from another address. */
 export const PROXY = '127.0.0.9'
 
 /** Live keys are answered by the sandbox as well, so that every verdict costs money. */
@@ -30,7 +30,7 @@ const PROVIDERS = {
 
 type Running = {
   readonly environment: Environment
-  /** The interface once more, which does not wait long for a preflight. */
+  /** A second API process with a short wait for a preflight. */
   readonly impatient: RunningServices
   readonly vendor: Vendor
   readonly redis: ReturnType<typeof connectRedis>
@@ -194,7 +194,7 @@ function accountOf (key: string, orgId: string, mode: Mode): Account {
 export const workspace = <T> (work: (parts: WorkspaceDeps) => Promise<T>): Promise<T> =>
   withWorkspace(shared().environment.env, work)
 
-/** Works while a service stands still, and lets it go on whatever happens. */
+/** Works while a service is suspended, and always resumes it. */
 export async function whileHalted<T> (service: string, work: () => Promise<T>): Promise<T> {
   const { services } = shared().environment
   services.kill(service, 'SIGSTOP')

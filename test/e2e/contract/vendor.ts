@@ -64,7 +64,7 @@ function filesNaming (words: readonly string[]): readonly string[] {
 }
 
 describe('a live job of a described vendor', () => {
-  it('completes with its answers in our words, and is paid for by verdicts: it ' +
+  it('completes with its answers in standard terms, and is charged by verdicts: it ' +
     proves('takes the carrier of a provider that knows better'), async () => {
     const { inputs, job, rows } = await jobWith('well', [0, 1, 2, 9])
     expect(rows).toEqual([
@@ -75,11 +75,11 @@ describe('a live job of a described vendor', () => {
     expect((await shared().vendor.state()).numbers.toSorted()).toEqual(inputs.toSorted())
   })
 
-  it(proves('has its money put aside before the vendor is first called'), async () => {
+  it(proves('has its money reserved before the vendor is first called'), async () => {
     const { inputs, job, live } = await jobWith('well', Array(60).fill(2) as number[])
-    const { callsAtMs, numbers: asked } = await shared().vendor.state()
-    // Nobody else asks this vendor, so every call was for this job.
-    expect(asked.toSorted()).toEqual(inputs.toSorted())
+    const { callsAtMs, numbers: checked } = await shared().vendor.state()
+    // No other test uses this vendor, so every call was for this job.
+    expect(checked.toSorted()).toEqual(inputs.toSorted())
     const [reserve, settle, ...more] = await journalOf(live.tenant, job.id)
     expect([reserve?.type, settle?.type, more]).toEqual(['reserve', 'settle', []])
     expect(reserve?.amountMicros).toBe(job.maxQuoteMicros)
@@ -89,7 +89,7 @@ describe('a live job of a described vendor', () => {
     }
   })
 
-  it(proves('is put off while the vendor is down, and goes on when it is back'), async () => {
+  it(proves('is delayed while the vendor is down, and continues when it is back'), async () => {
     const before = await putOff()
     const { job, rows } = await jobWith('recovering', [0, 1])
     expect(await putOff()).toBe(before + 1)

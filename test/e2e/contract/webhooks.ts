@@ -60,7 +60,7 @@ describe('a webhook', () => {
     expect(verifyWebhook({ ...got!, secret: 'whsec_AAAA' }).ok).toBe(false)
   })
 
-  it(proves('that failed is in the history of its job and can be sent once more'), async () => {
+  it(proves('that failed is in the history of its job and can be resent'), async () => {
     const { test } = await newCustomer()
     const { path, url } = addressFor(500)
     const { id } = await test.client.createJob({ service, inputs: ['x'], webhook_url: url })

@@ -62,9 +62,9 @@ describe('a stack whose stages have a user each at the brokers', () => {
       await allowWriting(admin, '*', ['User:ingest'])
       await eventually(async () =>
         expect(await rulesAt(admin)).toHaveLength(before.length + 3))
-      const told: string[] = []
-      await provision(secure().env, line => told.push(line))
-      expect(told).toContain(`access: ${before.length} rules of stages hold, 2 others removed`)
+      const output: string[] = []
+      await provision(secure().env, line => output.push(line))
+      expect(output).toContain(`access: ${before.length} rules of stages hold, 2 others removed`)
       await eventually(async () => {
         const left = (await rulesAt(admin)).filter(rule => !before.includes(rule))
         expect(left).toEqual([expect.stringMatching(/^User:acme .* wallet\.journal /)])

@@ -88,7 +88,7 @@ describe('a stack with TLS and passwords everywhere', () => {
         expect(['', 'alert'], `port ${port}`).toContain(await plainAnswer(port, text))
       }
     }
-    // The metrics of a service are plain, so the probe would tell.
+    // The metrics of a service are plain, so the probe detects plain answers.
     const metrics = Number(new URL(secure().services.list()[0]?.metricsUrl ?? '').port)
     expect(await plainAnswer(metrics, words[0] ?? '')).toMatch(/^HTTP\/1\.1 404/)
   })
