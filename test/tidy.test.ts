@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { importSpecifiers, importsOf, longFunctionsOf } from './support/parsed.ts'
-import { sources, type Source } from './support/sources.ts'
+import { ARCHAIC, sources, type Source } from './support/sources.ts'
 
 const limits = {
   columns: 100,
@@ -54,6 +54,12 @@ describe('every file', () => {
     expect(offences(({ path, text }) =>
       /^export default/m.test(text) && !settings.test(path) ? ['a default export'] : []))
       .toEqual([])
+  })
+
+  it('avoids archaic words', () => {
+    expect(offences(({ path, lines }) => path === 'test/support/sources.ts'
+      ? []
+      : lines.filter(line => ARCHAIC.test(line)).map(line => line.trim()))).toEqual([])
   })
 
   it('speaks of the product only', () => {

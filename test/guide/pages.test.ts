@@ -3,14 +3,11 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guide-exceptions.ts'
 import { blocksOf, mentionsOf } from '../support/guide.ts'
-import { pages, root } from '../support/sources.ts'
+import { ARCHAIC, pages, root } from '../support/sources.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
 const FENCED = /^( *)```[^]*?^\1```$/gm
 const GENERATED = /<!-- (\w+) -->\n[^]*?<!-- \/\1 -->/g
-/** Archaic and private words: the glossary has the standard ones. */
-const UNCLEAR =
-  /\b(anew|whoever|whomever|lest|hither|mends?|mended|told|tells|nobody's|to be had|goes by)\b/i
 
 const MADE_AT_SETUP: readonly string[] = ['deploy/.env']
 
@@ -50,7 +47,7 @@ describe.each(pages)('%s', page => {
 
   it('avoids archaic words', () => {
     const lines = read(page).replaceAll(GENERATED, '').replaceAll(/`[^`\n]*`/g, '').split('\n')
-    expect(lines.filter(line => UNCLEAR.test(line))).toEqual([])
+    expect(lines.filter(line => ARCHAIC.test(line))).toEqual([])
   })
 })
 

@@ -37,7 +37,7 @@ export async function signIn (page: Page, link: string): Promise<void> {
 
 const MAX_STOPS = 80
 
-/** Goes by the Tab key to the element of that name, as people without a mouse do. */
+/** Moves to the element of that name by the Tab key, as people without a mouse do. */
 export async function tabTo (page: Page, name: string): Promise<void> {
   const passed: string[] = []
   for (let stop = 0; stop < MAX_STOPS; stop++) {

@@ -14,7 +14,7 @@ export function peerArguments (): PeerArguments {
   return { brokers: brokers.split(','), from, to }
 }
 
-/** Tells the starting process that the group is joined. */
+/** Reports to the starting process that the group is joined. */
 export function sayReady (): void {
   process.send?.('ready')
 }

@@ -8,7 +8,7 @@ export const COLOURS = {
   good: '#2e8b57', fair: '#e0a100', bad: '#c0392b', line: '#555555',
 } as const
 
-/** Far enough apart to be told apart on white, also in print. */
+/** Far enough apart to be distinguished on white, also in print. */
 const SERIES = [
   '#1f6fb4', '#e07b00', '#2e8b57', '#c0392b', '#7d55b0', '#8a5a44', '#d264a8', '#6f6f6f',
   '#a8a820', '#17a2b8', '#0b3d66', '#8fbf5a', '#f0a58f', '#444466',
