@@ -11,6 +11,7 @@ import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import type { MailDomains } from './providers/mail-domains.ts'
+import { redisSharedDomains } from './providers/shared-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
@@ -24,11 +25,9 @@ export function verifyDeps (
   config: VerifyConfig, connected: Connected, domains?: MailDomains
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
-  const onFault = (error: unknown) =>
-    log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
   return {
     store: createJobStore(state),
-    cache: redisRecordCache(cache, { onFault }),
+    cache: redisRecordCache(cache, { onFault: logCacheFault(log) }),
     check: createChecker({
       lists: config.PROVIDERS,
       secondLists: config.SECOND_OPINIONS,
@@ -46,6 +45,12 @@ export function verifyDeps (
     batch: config.VERIFY_BATCH_MESSAGES,
     retryDelayMs: config.RETRY_DELAY_MS,
     retryForMs: config.RETRY_DEADLINE_MS,
+  }
+}
+
+function logCacheFault (log: Connected['log']): (error: unknown) => void {
+  return (error) => {
+    log.warn({ err: error }, 'cache Redis unavailable, contacts and domains count as not cached')
   }
 }
 
@@ -74,7 +79,8 @@ if (import.meta.main) {
     const subscriptions = subscriptionsOf('verify', {
       lanes: config.LANES, services: config.SERVICES,
     })
-    const domains = mailDomainsOf(config)
+    const shared = redisSharedDomains(connected.cache, { onFault: logCacheFault(context.log) })
+    const domains = mailDomainsOf(config, shared)
     logDns(domains, context.log).catch(context.fatal)
     const stage = createVerifyStage(verifyDeps(config, connected, domains))
     const { cachedPolicy } = createOrganizations(connected.state)

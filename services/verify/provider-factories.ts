@@ -10,6 +10,7 @@ import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
 import { createProbe } from './providers/smtp/probe.ts'
+import type { SharedDomains } from './providers/shared-domains.ts'
 
 const SECOND_MS = 1_000
 
@@ -35,7 +36,9 @@ export function factoriesOf (
 }
 
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
-export function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
+export function mailDomainsOf (
+  config: VerifyConfig, shared?: SharedDomains
+): MailDomains | undefined {
   if (config.DNS_SERVERS?.length === 0) return undefined
   const dns = createDns({
     servers: config.DNS_SERVERS,
@@ -46,6 +49,7 @@ export function mailDomainsOf (config: VerifyConfig): MailDomains | undefined {
     keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
     keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
     maxDomains: config.DNS_CACHE_DOMAINS,
+    ...(shared === undefined ? {} : { shared }),
     ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
   })
 }

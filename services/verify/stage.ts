@@ -13,7 +13,7 @@ import { allWithout, batchEmissions, type EmitDeps } from './batch.ts'
 import { checkBatch, type CheckDeps } from './check-batch.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
-  readonly store: Pick<JobStore, 'beginBatch' | 'outcome'>
+  readonly store: Pick<JobStore, 'batchAction' | 'outcome'>
   /** Maximum concurrent verification batches of a service in this process. */
   readonly concurrencyOf: (service: ServiceSlug) => number
   /** Maximum number of messages in one call of `decide`. */
@@ -111,7 +111,7 @@ Promise<BatchDecision[]> {
 async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: AbortSignal):
 Promise<BatchDecision> {
   const { value } = message
-  const status = await deps.store.beginBatch(value.tenant, value.job)
+  const status = await deps.store.batchAction(value.tenant, value.job)
   if (status === 'skip') return { completes: [message], emits: [] }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)

@@ -41,4 +41,20 @@ describe('e-mail addresses with a resolver', () => {
     expect(again.job.chargedMicros).toBe(0)
     expect(dns.questions).toHaveLength(questionCount)
   })
+
+  it('are not looked up again by a process that starts later', async () => {
+    const inputs = ['joe@mail.org', 'joe@gone.org']
+    const first = await runJob(environment.live, { service, inputs })
+    const questionCount = dns.questions.length
+    await environment.services.setScale({ verify: 0 })
+    await environment.services.setScale({})
+    await environment.services.untilReady()
+    // Addresses without a record, so that only results of domains are reused.
+    const others = await runJob(environment.live,
+      { service, inputs: ['jim@mail.org', 'jim@gone.org'] })
+    expect(others.rows.map(row => [row.reason, row.source]))
+      .toEqual([['domain_accepts_mail', 'none'], ['domain_not_found', 'live']])
+    expect(others.job.chargedMicros).toBe(first.job.chargedMicros)
+    expect(dns.questions).toHaveLength(questionCount)
+  })
 })

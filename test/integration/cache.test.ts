@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Claim } from '../../services/cache/cache.ts'
 import { keyPrefixOf } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
+import { redisSharedDomains } from '../../services/verify/providers/shared-domains.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 
@@ -134,5 +135,31 @@ describe('offers in Redis', () => {
     const lasting = await Promise.all((await redis.keys(`${keyPrefixOf(scope)}*`)).map(
       async (key) => await redis.pttl(key)))
     expect(lasting.filter((ms) => ms > 89 * DAY_MS)).toHaveLength(299)
+  })
+})
+
+describe('results of mail domains in Redis', () => {
+  const domains = redisSharedDomains(redis, { onFault })
+
+  it('are found until they expire, under a digest of the domain', async () => {
+    expect(await domains.read('plain.org')).toBeUndefined()
+    await domains.write('plain.org', { kind: 'accepts', ttlMs: LEASE_MS })
+    const found = await domains.read('plain.org')
+    expect(found).toEqual({ kind: 'accepts', ttlMs: expect.any(Number) })
+    expect(found?.ttlMs).toBeGreaterThan(0)
+    expect(found?.ttlMs).toBeLessThanOrEqual(LEASE_MS)
+    const [key = '', ...others] = await redis.keys('mail-domain:*')
+    expect([others, key.includes('plain')]).toEqual([[], false])
+    await redis.set(key, 'anything', 'KEEPTTL')
+    expect(await domains.read('plain.org')).toBeUndefined()
+  })
+
+  it('are missing while Redis is unavailable', async () => {
+    const faults: unknown[] = []
+    const closed = redis.duplicate({ enableOfflineQueue: false, lazyConnect: true })
+    const cut = redisSharedDomains(closed, { onFault: error => faults.push(error) })
+    await cut.write('plain.org', { kind: 'accepts', ttlMs: LEASE_MS })
+    expect(await cut.read('plain.org')).toBeUndefined()
+    expect(faults).toHaveLength(2)
   })
 })

@@ -2,8 +2,9 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createEmailDomainProvider } from '../../services/verify/providers/email.ts'
 import {
-  createDns, createMailDomains, type DnsOptions,
+  createDns, createMailDomains, type DnsOptions, type MailDomain,
 } from '../../services/verify/providers/mail-domains.ts'
+import type { SharedDomains } from '../../services/verify/providers/shared-domains.ts'
 import { SITUATIONS, ZONES } from '../support/data/mail-domains.ts'
 import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
 import { createPatientDns } from '../support/patient-dns.ts'
@@ -17,13 +18,15 @@ beforeEach(() => {
   nowMs = 1_000
 })
 
-function domainsOf (more: Partial<DnsOptions> = {}) {
+type DomainsOptions = Partial<DnsOptions> & { readonly shared?: SharedDomains }
+
+function domainsOf ({ shared, ...more }: DomainsOptions = {}) {
   const isOwn = more.servers !== undefined || more.timeoutMs !== undefined
   const dns = isOwn
     ? createDns({ servers: [server.address], timeoutMs: 300, concurrency: 16, ...more })
     : createPatientDns(server, more)
   const times = { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 1_000 }
-  return createMailDomains(dns, { ...times, now: () => nowMs })
+  return createMailDomains(dns, { ...times, now: () => nowMs, ...shared && { shared } })
 }
 
 async function verdicts (
@@ -62,6 +65,35 @@ describe('a mail domain', () => {
     nowMs += 60_000
     await verdicts(rows, { domains })
     expect(server.questions).toContain('MX plain.org')
+  })
+
+  it('is queried by one of several processes, for the rest of its TTL', async () => {
+    const stored = new Map<string, { readonly kind: MailDomain, readonly endsAtMs: number }>()
+    const shared: SharedDomains = {
+      read: async (domain) => {
+        const { kind, endsAtMs = 0 } = stored.get(domain) ?? {}
+        return kind !== undefined && endsAtMs > nowMs
+          ? { kind, ttlMs: endsAtMs - nowMs }
+          : undefined
+      },
+      write: async (domain, { kind, ttlMs }) => {
+        stored.set(domain, { kind, endsAtMs: nowMs + ttlMs })
+      },
+    }
+    server.zones.set('failing.org', { fault: 'SERVFAIL' })
+    const rows = ['a@plain.org', 'b@gone.org', 'c@null.org', 'd@host-only.org', 'e@failing.org']
+    const first = await verdicts(rows, { domains: domainsOf({ shared }) })
+    server.questions.length = 0
+    nowMs += 4_000
+    const other = domainsOf({ shared })
+    expect(await verdicts(rows, { domains: other })).toEqual(first)
+    expect(new Set(server.questions)).toEqual(new Set(['NS .', 'MX failing.org']))
+    nowMs += 1_001
+    server.questions.length = 0
+    await verdicts(['b@gone.org', 'a@plain.org'], { domains: other })
+    expect(server.questions).toEqual(['MX gone.org'])
+    expect(await other.hosts('plain.org', 1))
+      .toEqual([{ name: 'mx1.net-a.org', addresses: [expect.any(String)] }])
   })
 
   it('is queried again after a fault, and counts once it answers', async () => {

@@ -3,6 +3,7 @@ import { isIP } from 'node:net'
 import { bulkhead } from 'cockatiel'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
+import type { SharedDomain, SharedDomains } from './shared-domains.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -31,6 +32,8 @@ type MailDomainOptions = {
   readonly keepMs: number
   readonly keepNegativeMs: number
   readonly maxDomains: number
+  /** Results of all processes; without it, results are cached in this one only. */
+  readonly shared?: SharedDomains
   /** Which addresses count as reachable; public ones if left out. */
   readonly isReachable?: (address: string) => boolean
   /** Milliseconds of a monotonic clock; replaced by tests. */
@@ -47,17 +50,17 @@ type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
  * may deny that any domain exists, so results count only while the resolvers know the root zone.
  */
 export function createMailDomains (dns: DnsQueries, options: MailDomainOptions): MailDomains {
-  const domains = createCache<Found>(
-    options, ({ kind }) => kind === 'accepts' || kind === 'implicit')
-  const hosts = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
-  const roots = createCache<DnsAnswer<string>>(options, ({ kind }) => kind === 'found')
+  const domains = createCache<SharedDomain>(options)
+  const exchanges = createCache<Found>(options)
+  const hosts = createCache<DnsAnswer<string>>(options)
+  const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
-  const { isReachable = isPublicAddress } = options
+  const { isReachable = isPublicAddress, shared } = options
   const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () =>
     reachableOf(await addressesOf(host), isReachable))
-  const found = (domain: string) => domains.get(domain, async (): Promise<Found> => {
+  const found = (domain: string) => exchanges.get(domain, async (): Promise<Found> => {
     if (!await isAvailable()) return { kind: 'fault', names: [] }
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
@@ -68,10 +71,18 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     }
     return { kind: answer.kind === 'no_domain' ? 'missing' : 'fault', names: [] }
   })
+  const find = (domain: string) => domains.get(domain, async () => {
+    const stored = await shared?.read(domain)
+    if (stored !== undefined) return stored
+    const { kind } = await found(domain)
+    const ttlMs = ttlOf(kind, options)
+    if (ttlMs > 0) await shared?.write(domain, { kind, ttlMs })
+    return { kind, ttlMs }
+  })
   return {
     isAvailable,
     known: (domain) => domains.peek(domain)?.kind,
-    find: async (domain) => (await found(domain)).kind,
+    find: async (domain) => (await find(domain)).kind,
     hosts: async (domain, max) =>
       await firstReachable((await found(domain)).names, max, reachableAddresses),
   }
@@ -126,18 +137,18 @@ DnsAnswer<string> {
 }
 
 /** A cache of answers by name, which shares concurrent queries and does not store faults. */
-function createCache<T extends { readonly kind: string }> (
-  options: MailDomainOptions, isPositive: (answer: T) => boolean
+function createCache<T extends { readonly kind: AnyKind, readonly ttlMs?: number }> (
+  options: MailDomainOptions
 ) {
-  const { keepMs, keepNegativeMs, maxDomains, now } = options
+  const { maxDomains, now } = options
   const perf = now === undefined ? {} : { perf: { now }, ttlResolution: 0 }
   const known = new LRUCache<string, T>({ max: maxDomains, ...perf })
   const pending = new Map<string, Promise<T>>()
   const query = async (name: string, send: () => Promise<T>) => {
     try {
       const answer = await send()
-      const ttl = isPositive(answer) ? keepMs : keepNegativeMs
-      if (answer.kind !== 'fault' && ttl > 0) known.set(name, answer, { ttl })
+      const { ttlMs: ttl = ttlOf(answer.kind, options) } = answer
+      if (ttl > 0) known.set(name, answer, { ttl })
       return answer
     } finally {
       pending.delete(name)
@@ -153,6 +164,16 @@ function createCache<T extends { readonly kind: string }> (
       return await running
     },
   }
+}
+
+type AnyKind = MailDomain | DnsAnswer<unknown>['kind']
+
+/** The time to live of a result; 0 for a fault. */
+function ttlOf (
+  kind: AnyKind, { keepMs, keepNegativeMs }: Pick<MailDomainOptions, 'keepMs' | 'keepNegativeMs'>
+): number {
+  if (kind === 'fault') return 0
+  return ['accepts', 'implicit', 'found'].includes(kind) ? keepMs : keepNegativeMs
 }
 
 /** `none`: the name has no such records; `no_domain`: the name does not exist. */
