@@ -43,7 +43,12 @@ export function guard (app: FastifyInstance, deps: Deps, settings: Settings): vo
     setCommonHeaders(reply)
     const { scope, produces, takesBody } = request.routeOptions.config
     requireHttps(request, reply)
-    if (request.is404) return answerUnroutable(request, reply, methodsOf(request))
+    if (request.is404) {
+      // A key counts where it is valid; the answer is the same with any key and during an outage.
+      request.caller = await authenticate(request, findKey).catch(() => undefined)
+      if (request.caller !== undefined) await applyLimits(request, reply, request.caller.org)
+      return answerUnroutable(request, reply, methodsOf(request))
+    }
     if (scope !== undefined) {
       request.caller = await authenticate(request, findKey)
       await applyLimits(request, reply, request.caller.org)

@@ -364,9 +364,10 @@ it('a customer finds its limits in every answer, refusals too', async () => {
     live.ask('/jobs', { body: '{' }), live.post('/jobs', { ...good, service: 'fax' }),
     live.ask('/jobs', { body: good, headers: { 'idempotency-key': 'one' } }),
     live.post('/jobs', good), live.post('/jobs', { ...good, inputs: ['x'] }),
-    live.post('/quotes', good),
+    live.post('/quotes', good), live.ask('/nothing'), live.ask('/jobs', { method: 'PUT' }),
   ])
-  expect(statusesOf(answers)).toEqual([200, 200, 400, 404, 415, 400, 400, 400, 402, 202, 200])
+  expect(statusesOf(answers))
+    .toEqual([200, 200, 400, 404, 415, 400, 400, 400, 402, 202, 200, 404, 405])
   for (const { status, headers } of answers) {
     const [limit = -1, remaining = -1, reset, retryAfter] =
       LIMITS.map(name => Number(headers[name]))

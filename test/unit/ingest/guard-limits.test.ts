@@ -51,6 +51,18 @@ describe('every authenticated answer', () => {
     expect(calls).toEqual([{ org: 'org_01', kind: 'get' }])
   })
 
+  it.each([
+    ['GET', '/api/v1/nothing', 404, 'get'], ['PUT', '/api/v1/jobs', 405, 'post'],
+    ['OPTIONS', '/api/v1/jobs', 204, 'post'],
+  ] as const)('to %s %s has them too', async (...[method, url, status, kind]) => {
+    const { limiter, calls } = limiterOf('admitted')
+    const { app } = application({ limiter })
+    const answer = await app.inject({ method, url, headers: { authorization: 'Bearer live' } })
+    expect(answer.statusCode).toBe(status)
+    expect(answer.headers).toMatchObject({ ...headers, 'retry-after': '0' })
+    expect(calls).toEqual([{ org: 'org_01', kind }])
+  })
+
   it('has them also when something is away or wrong', async () => {
     const { limiter } = limiterOf('admitted')
     const failing = (error: Error) =>
@@ -83,9 +95,10 @@ describe('every authenticated answer', () => {
     const { app, get, post } = application({ limiter })
     const answers = [
       await get(`/jobs/${JOB_ID}`, { key: 'unknown' }), await post(good, { key: 'revoked' }),
-      await app.inject('/changelog'), await get('/nothing'),
+      await app.inject('/changelog'), await app.inject('/api/v1/nothing'),
+      await get('/nothing', { key: 'unknown' }),
     ]
-    expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404])
+    expect(answers.map(answer => answer.statusCode)).toEqual([401, 401, 200, 404, 404])
     for (const answer of answers) expect(answer.headers).not.toHaveProperty('ratelimit-limit')
     expect(calls).toEqual([])
   })
