@@ -24,7 +24,11 @@ export const ROW_COUNTERS = [
 /** The status resource of a job. */
 export const JobSchema = Type.Object({
   id: Type.String(),
-  status: Type.Enum([...JOB_STATES]),
+  status: Type.Enum([...JOB_STATES], {
+    description: 'queued: accepted. preparing: all rows are on their way. verifying: rows wait ' +
+      'for a live check or are being checked. cancelling: checks under way are finished, all ' +
+      'other rows end without one.',
+  }),
   totalRows: Count(`At any time ${ROW_COUNTERS.join(' + ')}.`),
   cacheHits: Count('Rows answered from the cache of the organization.'),
   freshRecords: Count('Rows verified live: a check for this job gave their verdict.'),

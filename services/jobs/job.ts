@@ -1,4 +1,5 @@
 import { decodeTime, ulid } from 'ulid'
+import type { JOB_STATES } from '../../schemas/api/job.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 /** Returns `job_` and a ULID in lower case; `nowMs` is Redis time. */
@@ -14,11 +15,7 @@ export function requestedAtMs (job: string): number {
   return decodeTime(job.slice('job_'.length).toUpperCase())
 }
 
-export const JOB_STATUSES = [
-  'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',
-] as const
-
-export type JobStatus = typeof JOB_STATUSES[number]
+export type JobStatus = typeof JOB_STATES[number]
 
 /**
  * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: the request

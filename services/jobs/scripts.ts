@@ -40,14 +40,13 @@ function loadScripts (redis: Redis) {
     endJob: jobScript(redis, 'end', 1),
     read: jobScript(redis, 'read', 1),
     cancel: jobScript(redis, 'cancel', 1),
-    beginVerifying: jobScript(redis, 'begin-verifying', 1),
   }
 }
 
 /** One function per script: its keys, and the order of its arguments. */
 export function createJobScripts (redis: Redis) {
   const {
-    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel, beginVerifying,
+    claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel,
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
@@ -71,12 +70,10 @@ export function createJobScripts (redis: Redis) {
     announce: (tenant: string, job: string) =>
       announce(tenant, [jobKeys(tenant, job).job], [job]),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
-    beginVerifying: (tenant: string, job: string) =>
-      beginVerifying(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
     tally: (tenant: string, block: TallyBlock, recount: boolean) =>
       tally(tenant, tallyKeys(tenant, block.job), [
-        ...tallyArguments(tenant, block), block.standsIn && !recount ? 1 : 0,
+        ...tallyArguments(tenant, block), block.replacesLost && !recount ? 1 : 0,
       ]),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, count(finished)]
@@ -137,9 +134,9 @@ function tallyArguments (tenant: string, block: TallyBlock): (string | number | 
   ]
 }
 
-function inputsOf ({ inputs, standsIn }: TallyBlock): 0 | 1 | 2 {
+function inputsOf ({ inputs, replacesLost }: TallyBlock): 0 | 1 | 2 {
   if (!inputs) return 0
-  return standsIn ? 2 : 1
+  return replacesLost ? 2 : 1
 }
 
 /** Pairs of big-endian 32-bit numbers: row, number of duplicates. */

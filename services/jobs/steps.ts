@@ -77,7 +77,7 @@ export type TallyBlock = {
    * True if it replaces unreadable blocks. Its inputs are blank, so real inputs are stored even
    * after it.
    */
-  readonly standsIn: boolean
+  readonly replacesLost: boolean
   /** Index within the job, from 0, of the first row of the chunk. */
   readonly firstRow: number
   readonly finished: Buffer

@@ -24,7 +24,7 @@ export function createJobStore (redis: Redis) {
   const run = createJobScripts(redis)
   const reads = readsOf(redis, run)
   return {
-    ...requestsOf(redis, run), ...reads, ...runningOf(redis, run, reads), ...endsOf(run, reads),
+    ...requestsOf(redis, run), ...reads, ...runningOf(run), ...endsOf(run, reads),
   }
 }
 
@@ -101,6 +101,17 @@ function readsOf (redis: Redis, run: Scripts) {
       return undefined
     },
 
+    /**
+     * What to do with a verification batch. `cancelling`: end its rows free. `skip`: emit nothing.
+     */
+    batchAction: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
+      const { job: key } = jobKeys(tenant, job)
+      const [status, ended] = await redis.hmget(key, 'status', 'ended')
+      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
+      if (ended === '1') return 'skip'
+      return status === 'cancelling' ? 'cancelling' : 'run'
+    },
+
     /** Jobs that are not closed, the longest without progress first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
       const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
@@ -113,24 +124,11 @@ function readsOf (redis: Redis, run: Scripts) {
 }
 
 /** The steps of a running job. */
-function runningOf (redis: Redis, run: Scripts, { read }: Reads) {
+function runningOf (run: Scripts) {
   return {
     /** Marks the job as produced and notifies its request. Has no effect without a job. */
     announce: async (tenant: string, job: string): Promise<void> => {
       await run.announce(tenant, job)
-    },
-
-    /**
-     * Called before each verification batch. `cancelling`: end its rows free. `skip`: emit nothing.
-     */
-    beginBatch: async (tenant: string, job: string): Promise<'run' | 'cancelling' | 'skip'> => {
-      const { job: key } = jobKeys(tenant, job)
-      const [status, ended] = await redis.hmget(key, 'status', 'ended')
-      if (status === null) return await read(tenant, job) === undefined ? 'skip' : 'run'
-      if (ended === '1') return 'skip'
-      if (status === 'cancelling') return 'cancelling'
-      if (status !== 'verifying') await run.beginVerifying(tenant, job)
-      return 'run'
     },
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */

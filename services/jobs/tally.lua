@@ -4,6 +4,7 @@
 -- duplicates: pairs of big-endian 32-bit row and count, then 1 for a block that replaces lost
 -- blocks (NO_BATCH.unresolvable). Such a block ends all open rows of its chunk, so it is rejected
 -- while the blocks of its job are recounted: rows that have a verdict may only seem open.
+-- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local replay = KEYS[3]
@@ -112,6 +113,10 @@ local function buffer_won(fields, won, inputs, now)
   buffer(fields, changes)
 end
 
+local function is_unstarted(fields)
+  return fields.status == 'queued' or fields.status == 'preparing'
+end
+
 local fields, found = record_of(keys.job, SEEN, INPUTS)
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
 local shut = replaces_lost and guard_of(keys.wallet).locked or shut_for(fields, keys.wallet)
@@ -165,6 +170,9 @@ end
 local now = now_ms()
 buffer_won(fields, won, inputs, now)
 if not ends then
+  if is_unstarted(fields) and fields.quotedFresh ~= '0' then
+    buffer(fields, { 'status', 'verifying' })
+  end
   record_progress(keys, job, now)
   write(keys.job)
   return tallied('counted', keys, fields)

@@ -161,7 +161,7 @@ describe('a stage that is paused', () => {
     await eventually(async () =>
       expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1))
     expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
-    expect(await environment.live.job(id)).toMatchObject({ status: 'preparing', successRecords: 0 })
+    expect(await environment.live.job(id)).toMatchObject({ status: 'verifying', successRecords: 0 })
     const { out } = await commands.run({}, 'lag', '--once', '--stage', 'verify')
     expect(out).toMatch(/^verify \(paused\) /m)
     expect(out).toMatch(/^verify is paused since \S+ by ann: a test\. /m)

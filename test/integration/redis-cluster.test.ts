@@ -47,7 +47,7 @@ describe('the tenants of a state in a cluster', () => {
       await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
       await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key' }))
       await store.announce(tenant, 'job_1')
-      expect(await store.beginBatch(tenant, 'job_1')).toBe('run')
+      expect(await store.batchAction(tenant, 'job_1')).toBe('run')
       const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
       expect(await store.tally(tenant, block)).toMatchObject({ ended: true })
       expect(await store.close(tenant, 'job_1')).toBe(true)

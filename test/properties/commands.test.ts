@@ -32,7 +32,7 @@ async function runJob (job: string): Promise<void> {
   await outbox.remove(TENANT, [accepted.entry!.seq])
   await store.outcome(TENANT, job)
   await readKey()
-  await store.beginBatch(TENANT, job)
+  await store.batchAction(TENANT, job)
   await readKey()
   await store.tally(TENANT, blockOf({ ...row, inputs: true }, {}))
   const ended = await store.tally(TENANT, blockOf(row, { live: [0] }))
@@ -50,12 +50,12 @@ async function callsOf (work: () => Promise<void>): Promise<ReadonlyMap<string, 
     .map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-it('a job of one row asks the state Redis for 51 commands by 7 scripts', async () => {
+it('a job of one row asks the state Redis for 47 commands by 6 scripts', async () => {
   await createWallet(redis).topUp(TENANT, { id: 'a', amountMicros: 1_000_000, reason: '' })
   // What Redis does not know yet is sent twice, and tenants are marked once a minute.
   await runJob('job_first')
   const calls = await callsOf(() => runJob('job_second'))
   const all = [...calls.values()].reduce((sum, each) => sum + each, 0)
   expect({ all, scripts: calls.get('evalsha') }, JSON.stringify([...calls]))
-    .toEqual({ all: 51, scripts: 7 })
+    .toEqual({ all: 47, scripts: 6 })
 })

@@ -15,7 +15,7 @@ const header = { metadata: {}, webhookUrl: '' }
 /** What happens between the deliveries of blocks: position, and step. */
 const steps = fc.array(fc.tuple(
   fc.nat({ max: 36 }),
-  fc.constantFrom('announce', 'begin', 'cancel', 'fail', 'lose' as const)
+  fc.constantFrom('announce', 'cancel', 'fail', 'lose' as const)
 ), { maxLength: 4 })
 const stories = fc.record({
   given: randomJob, steps, dead: fc.array(fc.boolean(), { minLength: 36, maxLength: 36 }),
@@ -24,7 +24,6 @@ const stories = fc.record({
 /** Takes a step of the only job of a tenant. */
 async function take (tenant: string, step: string): Promise<void> {
   if (step === 'announce') await store.announce(tenant, 'job_1')
-  else if (step === 'begin') await store.beginBatch(tenant, 'job_1')
   else if (step === 'cancel') await store.cancel(tenant, 'job_1')
   else {
     const finished = await store.openRows(tenant, 'job_1')

@@ -30,7 +30,6 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
     accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
     refuse: () => store.refuse(TENANT, 'job_2', 'internal'),
     announce: () => store.announce(TENANT, 'job_1'),
-    beginBatch: () => store.beginBatch(TENANT, 'job_1'),
     cancel: () => store.cancel(TENANT, 'job_1'),
     tally: () => store.tally(TENANT, block),
     end: () => store.end(TENANT, 'job_1'),
@@ -43,7 +42,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'readWithManifest', 'openJobs', 'openRows', 'eraseKey',
+  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'openRows', 'eraseKey',
 ]
 
 describe('after a restart of the server', () => {
@@ -67,7 +66,7 @@ describe('after a restart of the server', () => {
     })
     expect(refused).toEqual(Object.keys(calls))
     // Reads of an existing job return it; a missing one may be a loss.
-    for (const read of ['outcome', 'read', 'readWithManifest', 'beginBatch'] as const) {
+    for (const read of ['outcome', 'read', 'readWithManifest', 'batchAction'] as const) {
       await expect(scenario.store[read](TENANT, 'job_lost')).rejects.toThrow(RecoveringError)
     }
     // A tenant that was unlocked before must have been unlocked by a ledger.
@@ -116,7 +115,7 @@ describe('after a restart of the server', () => {
       blockOf({ job, chunkRows: 10, inputs: true }, { live: upTo(live) })
     const calls = [
       () => store.tally(TENANT, block('job_1', 10)),
-      () => store.tally(TENANT, { ...block('job_1', 1), standsIn: true }),
+      () => store.tally(TENANT, { ...block('job_1', 1), replacesLost: true }),
       () => store.tally(TENANT, block('job_2', 1)),
       () => store.announce(TENANT, 'job_2'),
       () => store.close(TENANT, 'job_2'),

@@ -97,8 +97,8 @@ describe('the inputs of a chunk', () => {
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const inputs = (label: string, rows: readonly number[]) =>
       blockOf({ job: 'job_1', chunkRows: 10, inputs: true, label }, { invalid: rows })
-    await store.tally(tenant, { ...inputs('lost', upTo(9)), standsIn: true })
-    await store.tally(tenant, { ...inputs('lost again', []), standsIn: true })
+    await store.tally(tenant, { ...inputs('lost', upTo(9)), replacesLost: true })
+    await store.tally(tenant, { ...inputs('lost again', []), replacesLost: true })
     await store.tally(tenant, inputs('come', []))
     await store.tally(tenant, inputs('come again', []))
     const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
@@ -116,7 +116,7 @@ describe('while the blocks of a job are counted again', () => {
     const { replay } = moneyKeys(tenant)
     await redis.hset(replay, 'job_1', 0)
     const place = { job: 'job_1', chunkRows: 10, inputs: true }
-    const dead = { ...blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) }), standsIn: true }
+    const dead = { ...blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) }), replacesLost: true }
     await expect(store.tally(tenant, dead)).rejects.toThrow(ReplayingError)
     const rows = (await store.openRows(tenant, 'job_1'))!
     const lost = { digest: '', finished: rows }

@@ -71,7 +71,7 @@ export function blockOf (
     chunk,
     digest: createHash('sha256').update(content).digest('hex'),
     inputs,
-    standsIn: false,
+    replacesLost: false,
     firstRow,
     finished: bits(...ends),
     cached: bits(cached),

@@ -33,7 +33,7 @@ export function createManualClock (startMs = QUOTED_AT_MS) {
 }
 
 export type StoreDouble = Pick<JobStore,
-  'accept' | 'refuse' | 'outcome' | 'announce' | 'beginBatch'> & {
+  'accept' | 'refuse' | 'outcome' | 'announce' | 'batchAction'> & {
     readonly jobs: Map<string, Job>
     readonly accepts: AcceptRequest[]
     /** Changes an accepted job, as other stages would. */
@@ -84,7 +84,7 @@ export function createStoreDouble (
       mayFail()
       change(id, { announced: true, status: 'preparing' })
     },
-    beginBatch: async (_tenant, id) => {
+    batchAction: async (_tenant, id) => {
       mayFail()
       const job = jobs.get(id)
       if (job === undefined || job.ended) return 'skip'

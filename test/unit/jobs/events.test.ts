@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES, eventIdOf, eventTypeOf } from '../../../services/jobs/events.ts'
-import { JOB_STATUSES } from '../../../services/jobs/job.ts'
+import { JOB_STATES } from '../../../schemas/api/job.ts'
 
 describe('an event', () => {
   it('is there for each end of a job and for nothing else', () => {
-    const found = JOB_STATUSES.map(status => eventTypeOf(status)).filter(type => type !== undefined)
+    const found = JOB_STATES.map(status => eventTypeOf(status)).filter(type => type !== undefined)
     expect(found.toSorted()).toEqual([...EVENT_TYPES].sort())
     expect(eventTypeOf('completed')).toBe('job.completed')
     expect(eventTypeOf('constructor')).toBeUndefined()
