@@ -14,10 +14,10 @@ export const ledgerConfig = defineConfig({
     maximum: 10_000,
     description: 'Entries copied by one insert, at most.',
   }),
-  SWEEP_EVERY_MS: Type.Integer({
+  REAP_EVERY_MS: Type.Integer({
     default: 2_000,
     minimum: 10,
-    description: 'Pause between two sweeps for orphaned entries and jobs.',
+    description: 'Pause between two runs of the reaper of orphaned entries and jobs.',
   }),
   ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,

@@ -34,7 +34,7 @@ export function reapDeps (
     ...createRepositories(connected),
     // Separate from the producers of the stage, as both may send at the same time.
     emitter: createEmitter({
-      messageCodec, producerOf: name => bus.producer(`sweep.${name}`),
+      messageCodec, producerOf: name => bus.producer(`reaper.${name}`),
     }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     tenants: createTenants(state),

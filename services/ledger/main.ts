@@ -41,6 +41,6 @@ await run('ledger', ledgerConfig, async (config, context) => {
   const running = await runStage<'ledger'>(stage, {
     ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,
   })
-  const { ready, stop } = startReaper(running, reaperDeps, config.SWEEP_EVERY_MS)
+  const { ready, stop } = startReaper(running, reaperDeps, config.REAP_EVERY_MS)
   return { ready: () => ready() && leader.ready(), stop }
 })

@@ -33,7 +33,7 @@ export type Reaped = { readonly entries: number, readonly stalledJobs: number }
 /**
  * Completes what crashed processes have left: ships old outbox entries, closes ended jobs and fails
  * stalled ones. Several ledgers may run it at once, as every step is idempotent. A failure of one
- * tenant or job is logged and retried by the next sweep.
+ * tenant or job is logged and retried by the next run.
  * @throws FatalError when a retry cannot help.
  */
 export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<Reaped> {
@@ -63,10 +63,10 @@ async function shipOrphans (deps: ReapDeps, tenant: string): Promise<number> {
   const old = pending.filter(({ at }) => deps.clock.now() - at >= deps.orphanAgeMs)
   const left = pending.length - old.length
   if (old.length === 0) return left
-  failpoint('sweep.shipping')
+  failpoint('reaper.shipping')
   await deps.emitter.emit(old.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
-  failpoint('sweep.shipped')
+  failpoint('reaper.shipped')
   await deps.outbox.remove(tenant, old.map(({ seq }) => seq))
   deps.metrics.count('recovery_actions_total', { kind: 'entry' }, old.length)
   return left
@@ -111,15 +111,15 @@ async function guarded<T> (
     return await action()
   } catch (error) {
     if (error instanceof FatalError) throw error
-    log.error({ ...about, err: error }, 'sweep of one tenant or job failed; retrying')
+    log.error({ ...about, err: error }, 'reaper failed for one tenant or job; retrying')
     return undefined
   }
 }
 
 /**
- * Sweeps in a loop beside the running stage, with a pause of `everyMs`. A failed sweep is logged
+ * Runs in a loop beside the running stage, with a pause of `everyMs`. A failed run is logged
  * and makes the service not ready until one succeeds; a FatalError is passed to `fatal` and ends
- * the loop. `stop` resolves when the current sweep has reached its next step.
+ * the loop. `stop` resolves when the current run has reached its next step.
  */
 export function startReaper (
   stage: RunningStage, deps: ReapDeps & { readonly fatal: (error: unknown) => void },
@@ -129,7 +129,7 @@ export function startReaper (
   let healthy = true
   let last: Reaped = { entries: 0, stalledJobs: 0 }
   deps.metrics.watch('jobs_stalled', {}, () => last.stalledJobs)
-  const sweep = async () => {
+  const loop = async () => {
     while (!stopping.signal.aborted) {
       try {
         last = await reap(deps, stopping.signal)
@@ -137,12 +137,12 @@ export function startReaper (
       } catch (error) {
         healthy = false
         if (error instanceof FatalError) return deps.fatal(error)
-        deps.log.warn({ err: error }, 'sweep failed')
+        deps.log.warn({ err: error }, 'reaper run failed; retrying')
       }
       await sleep(everyMs, stopping.signal).catch(() => {})
     }
   }
-  const ended = sweep()
+  const ended = loop()
   const stop = async () => {
     stopping.abort()
     await Promise.all([ended, stage.stop()])

@@ -132,7 +132,7 @@ async function unlockTenant (deps: RecoveryDeps, term: LeaderTerm, one: Compared
   else deps.log.info(details, 'tenant unlocked')
 }
 
-/** Whether sweeps must visit the tenant. */
+/** Whether the reaper must visit the tenant. */
 const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: number) =>
   nowMs - journal.at < IDLE_AFTER_MS || [
     wallet.outbox, wallet.openJobs, uncounted, verdict.faults,

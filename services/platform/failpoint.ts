@@ -40,8 +40,8 @@ export const NAMED_FAILPOINTS = {
   'deliver.noted': 'the attempt is recorded in Redis, the history does not have it',
   'deliver.shipped': 'the history has the attempt, its record is still in Redis',
   'ledger.appended': 'the copy has the entries, their offsets are not committed',
-  'sweep.shipping': 'orphaned outbox entries are found and not shipped',
-  'sweep.shipped': 'orphaned outbox entries are shipped and not removed',
+  'reaper.shipping': 'orphaned outbox entries are found and not shipped',
+  'reaper.shipped': 'orphaned outbox entries are shipped and not removed',
   'publish.sending': 'results are read and not sent',
   'publish.sent': 'some results are acknowledged, offsets are not committed',
 } as const

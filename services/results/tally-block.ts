@@ -6,9 +6,9 @@ import { blockDigest } from './result-blocks.ts'
 /** The fields of a block that the tally needs. */
 export function tallyBlockOf (block: Completed): TallyBlock {
   const { job, chunk, batch, inputs, firstRow, duplicates } = block
-  const standsIn = batch === NO_BATCH.unresolvable
+  const replacesLost = batch === NO_BATCH.unresolvable
   const { finished, cached, live, invalid, unknown, cancelled } = block
   const digest = blockDigest(block)
   const bitmaps = { finished, cached, live, invalid, unknown, cancelled }
-  return { job, chunk, digest, inputs, standsIn, firstRow, duplicates, ...bitmaps }
+  return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, ...bitmaps }
 }

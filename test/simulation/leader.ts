@@ -20,7 +20,7 @@ type LeaderProcess = { readonly stop: () => Promise<void> }
 
 const MAX_DEATHS = 4
 const DEATH_PER_COMMAND = 0.004
-const SWEEP_EVERY_MS = 200
+const REAP_EVERY_MS = 200
 
 /** Starts the first one. */
 export function startLeader (options: LeaderOptions): Leader {
@@ -58,8 +58,8 @@ function startProcess (options: LeaderOptions, redis: Redis, name: string): Lead
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
   const leading = election.startLeader(deps)
-  const sweeping = startReaper(noStage, deps, SWEEP_EVERY_MS)
-  return { stop: async () => { await Promise.all([leading.stop(), sweeping.stop()]) } }
+  const reaping = startReaper(noStage, deps, REAP_EVERY_MS)
+  return { stop: async () => { await Promise.all([leading.stop(), reaping.stop()]) } }
 }
 
 /** Deletes the lease of a leader with another name. */

@@ -15,7 +15,7 @@ export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis:
     store: jobsOf(redis),
     outbox: createOutbox(redis),
     emitter: createEmitter({
-      messageCodec, producerOf: lane => bus.producer(`sweep.${lane}`),
+      messageCodec, producerOf: lane => bus.producer(`reaper.${lane}`),
     }),
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,

@@ -10,7 +10,7 @@ import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
-  'sweep.shipped',
+  'reaper.shipped',
 ]
 
 /** More at a time would be another fault: a machine that is too small. */
@@ -26,7 +26,7 @@ const QUICK_SCALE = { settle: 2 }
 function instanceOf (point: Failpoint, number = 1): string {
   const [folder = ''] = point.split('.')
   const owners: Readonly<Record<string, string>> = {
-    submit: 'ingest', finish: 'settle', sweep: 'ledger',
+    submit: 'ingest', finish: 'settle', reaper: 'ledger',
   }
   return `${owners[folder] ?? folder}-${number}`
 }
@@ -40,9 +40,9 @@ async function hit (
   scene: Scene, point: Failpoint, { name, measured }: { name: string, measured: boolean }
 ): Promise<Hit> {
   const { environment: { services }, random, say } = scene
-  const passing = point.startsWith('sweep') ? 1 : 1 + Math.floor(random() * 3)
+  const passing = point.startsWith('reaper') ? 1 : 1 + Math.floor(random() * 3)
   services.arm(name, point, `kill@${passing}`)
-  const provoking = point.startsWith('sweep') ? provokeSweep(scene) : undefined
+  const provoking = point.startsWith('reaper') ? provokeReaper(scene) : undefined
   const fired = await services.untilFired(name, REACHED_WITHIN_MS)
   await provoking
   if (fired === undefined) {
@@ -62,7 +62,7 @@ async function hit (
 }
 
 /** No other process ships entries of the workspace. */
-async function provokeSweep ({ environment, orgId }: Scene): Promise<void> {
+async function provokeReaper ({ environment, orgId }: Scene): Promise<void> {
   await withWorkspace(environment.stack.env, async parts => {
     await topUp(parts, { org: orgId, mode: 'live', usd: '1' })
   })

@@ -66,7 +66,7 @@ function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[
 
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
 
-describe('a sweep', () => {
+describe('a run of the reaper', () => {
   it('ships orphaned entries, and leaves young ones to their process', async () => {
     const { parts, emitted, removed, counts } = setUp({ ages: [5_000, 2_000, 1_999] })
     expect((await reap(parts)).entries).toBe(1)
@@ -136,7 +136,7 @@ describe('a sweep', () => {
 })
 
 describe('startReaper', () => {
-  it('is not ready after a failed sweep, continues, and stops with the stage', async () => {
+  it('is not ready after a failed run, continues, and stops with the stage', async () => {
     const { parts } = setUp()
     const rounds: string[] = []
     const rested = Promise.withResolvers<void>()

@@ -54,11 +54,11 @@ describe('recount', () => {
       chunk: 1,
       firstRow: 4,
       inputs: false,
-      standsIn: false,
+      replacesLost: false,
       duplicates: [{ row: 2, count: 2 }],
       finished: Buffer.from([5]),
     })
-    expect(tallyBlockOf({ ...one, batch: -2 }).standsIn).toBe(true)
+    expect(tallyBlockOf({ ...one, batch: -2 }).replacesLost).toBe(true)
     expect(logged).toEqual([])
   })
 
