@@ -76,8 +76,7 @@ export function countAttempts (
 
 /**
  * Measures the gauge `webhook_queue_depth` until stopped: the number of attempts that are due and
- * not
- * started. A value that only grows means that `deliver` needs more instances. After a failed
+ * not started. A value that only grows means that `deliver` needs more instances. After a failed
  * measurement the gauge keeps its value.
  */
 export function startQueueDepth (

@@ -70,7 +70,10 @@ export type Stage<S extends StageName = StageName> = {
   readonly decide: (
     messages: readonly Incoming<ReadsOf<S>>[], signal: AbortSignal,
   ) => Promise<readonly (Decision<S> | Postponement<S>)[]>
-  /** Emissions for the rows of a message that can never be decided, by headers and topic alone. */
+  /**
+   * Resolves the rows of a message that can never be decided, by headers and topic alone: refuses a
+   * job that is not accepted, or returns emissions. Its effects are idempotent.
+   */
   readonly whenDead: (
     headers: RawMessage['headers'], topic: RawMessage['topic'],
   ) => Promise<readonly EmittedBy<S>[]>

@@ -1,4 +1,5 @@
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
+import { MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
@@ -61,9 +62,6 @@ export type ReadOptions = {
   /** Whether the partner may use a service. */
   readonly isConfigured: (service: ServiceSlug) => boolean
 }
-
-/** The limit of the REST API. */
-const MAX_INPUT_CHARACTERS = 1_024
 
 const SLUGS: ReadonlySet<string> = new Set(SERVICE_SLUGS)
 const COUNTRIES: ReadonlySet<string> = new Set(COUNTRY_CODES)

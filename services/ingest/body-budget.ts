@@ -2,7 +2,8 @@
 export const MAX_BODY_BYTES = 34 * 1_024 * 1_024
 
 /**
- * The limit of most routes. So small a body needs no reservation: a slow client may take its time.
+ * The limit of most routes. A body up to this size needs no reservation, so a slow client may take
+ * its time.
  */
 export const SMALL_BODY_BYTES = 64 * 1_024
 

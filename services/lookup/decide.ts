@@ -118,7 +118,7 @@ function kindOf ({ coordinates, rows, hits, originals }: Chunk, row: number): Ro
   return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 
-/** The only place where a 0-based index becomes the row number of the result file. */
+/** `duplicateOf` is the row number of the result file, from 1. */
 function duplicateOutcome ({ coordinates, rows, originals }: Chunk, row: number): DuplicateOutcome {
   const isEmail = SERVICES[coordinates.service].kind === 'email'
   return {

@@ -34,7 +34,7 @@ Promise<Decision<'lookup'>> {
  * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
  * after its reservation is in the journal, because a Redis that loses its last writes would lose
  * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
- * so the blocks are of the kind `dead`, which waits for them.
+ * so the blocks replace lost ones (`NO_BATCH.unresolvable`), which waits for the recount.
  */
 export async function failJob (
   unit: JobUnit, deps: JobDeps

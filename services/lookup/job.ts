@@ -49,8 +49,8 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
 }
 
 /**
- * True when nothing can come of the job any more; one that is too late is refused for good. Before
- * that `accept` says so, and is asked in any case.
+ * Whether the job is refused or closed. False before `acceptBy`: then `accept` decides. Later a job
+ * that is not accepted is refused here.
  */
 async function isEnded (head: Normalized, { store, clock }: JobDeps): Promise<boolean> {
   if (clock.now() <= head.acceptBy) return false

@@ -11,7 +11,7 @@ export type Canonical =
   | { readonly ok: false, readonly reason: InvalidReason }
 
 /** A longer input is an invalid row, which is free; counted in characters, not in bytes. */
-export const MAX_INPUT_CHARACTERS = 320
+export const MAX_CONTACT_CHARACTERS = 320
 
 const PRINTABLE_ASCII = /^[ -~]+$/
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for
@@ -38,7 +38,7 @@ export function inputFault (trimmed: string): InvalidReason | undefined {
 
 /** Whether a text exceeds the maximum length of an input. */
 export function isTooLong (text: string): boolean {
-  if (text.length <= MAX_INPUT_CHARACTERS) return false
+  if (text.length <= MAX_CONTACT_CHARACTERS) return false
   // A character outside the basic plane has two code units; only code points are counted.
-  return text.length > 2 * MAX_INPUT_CHARACTERS || [...text].length > MAX_INPUT_CHARACTERS
+  return text.length > 2 * MAX_CONTACT_CHARACTERS || [...text].length > MAX_CONTACT_CHARACTERS
 }

@@ -79,8 +79,8 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
 
 /**
  * Ends the rows of an unreadable block as `unknown`, free of charge. If that ends the job, `ledger`
- * closes it. The block held the inputs of its chunk unless its headers say `inputs: false`. Blank
- * inputs replace only those: blank inputs that are stored before the chunk's own ones stay.
+ * closes it. The block held the inputs of its chunk unless its headers say `inputs: false`; then
+ * blank ones take their place.
  */
 async function finishUnresolvableRows (
   deps: SettleDeps, headers: RawMessage['headers']

@@ -15,7 +15,7 @@ import { createMemoryBus } from '../support/memory-bus.ts'
 //
 // This file is the manual, and it runs. A stage is a folder of services/: it reads the topics that
 // services/topology.ts lists for it and writes those listed there, and it is joined to the other
-// stages by nothing else.
+// stages only by topics.
 //
 // 1. THE DECISION. `stage.ts` turns messages into decisions and knows neither Kafka nor keys: it is
 // given decoded messages, whose rows open on demand, and says what to emit. The types come from the
@@ -27,22 +27,22 @@ type Rows = { readonly canonicals: readonly string[], readonly reasons: readonly
 
 type CanonicalOf = (inputs: readonly string[]) => Rows
 
-function createShoutingStage (canonicalOf: CanonicalOf): Stage<'normalize'> {
+function createUpperCaseStage (canonicalOf: CanonicalOf): Stage<'normalize'> {
   return {
     name: 'normalize',
     // At most so many messages are decided in one call; more of them share one wait for the broker.
     batch: 20,
-    // One decision finishes one or several messages. It says what is emitted for them, and all of
-    // that is acknowledged before their offsets are committed. Every row must come out again: there
-    // is no way to drop one.
+    // One decision completes one or several messages. It says what is emitted for them, and all of
+    // that is acknowledged before their offsets are committed. Only rows of a job that is not
+    // accepted may be dropped; each row of an accepted job must be emitted.
     decide: async chunks => chunks.map(chunk => decisionOf(chunk, canonicalOf)),
-    // 2. WHAT CANNOT BE DECIDED. A throw is no decision. If infrastructure is away, the engine
-    // retries until it is back. Any other failure is tried three times; then the message goes to
-    // `normalize.dead` as it came, and this decides the outcome of its rows, by its headers alone.
+    // 2. ERRORS. While a dependency is unavailable, the engine retries. Any other error is tried
+    // three times; then the message goes to `normalize.dead` unchanged, and this function resolves
+    // its rows, from its headers alone. It may have effects, which must be idempotent.
     whenDead: async () => [],
     // 3. MEMORY. A message in no decision is held: its offset is not committed, and it comes again
-    // after a restart. A stage that holds messages drops them here, because they come again; such a
-    // stage is given to the engine as a function, to be made once a subscription.
+    // after a restart. A stage that holds messages drops them here, because they come again; the
+    // engine is given a function that creates such a stage for each subscription.
     forget: () => {},
   }
 }
@@ -56,12 +56,12 @@ function decisionOf (chunk: Chunk, canonicalOf: CanonicalOf) {
     completes: [chunk],
     emits: [{ topic: 'rows.normalized', lane, value, rows }],
     // 4. WHAT MAY HAPPEN ONLY AFTERWARDS goes into `afterProduced`: it runs once everything emitted
-    // is acknowledged. It may run twice, as everything may after a crash, so it must not mind.
+    // is acknowledged. It must be idempotent: after a crash it may run twice.
   }
   return decision
 }
 
-const shout: CanonicalOf = inputs => {
+const toUpperCase: CanonicalOf = inputs => {
   if (inputs.includes('poison')) throw new Error('no rule for this input')
   return { canonicals: inputs.map(input => input.toUpperCase()), reasons: inputs.map(() => '') }
 }
@@ -111,7 +111,7 @@ const chunkOf = (chunk: number): Omit<Chunk['value'], 'rowsSchema' | 'sealed'> =
   header: null,
 })
 
-it('a stage decides; the engine reads, sends, buries and commits', async () => {
+it('a stage decides; the engine reads, sends, dead-letters and commits', async () => {
   const bus = createMemoryBus({ seed: 7 })
   const inputs = ['first', 'poison', 'last']
   const submitted = await Promise.all(inputs.map((input, chunk) => openCodec.encode({
@@ -119,9 +119,9 @@ it('a stage decides; the engine reads, sends, buries and commits', async () => {
   })))
   await bus.producer('client').send(submitted)
 
-  // 6. RUNNING. `main.ts` of every stage does only this: it opens the shared parts, makes the stage
-  // and gives both to the engine, one consumer for each lane of the topology.
-  const stage = await runStage(createShoutingStage(shout), {
+  // 6. RUNNING. `main.ts` of every stage does only this: it connects the dependencies, creates the
+  // stage and runs it in the engine, with one consumer for each lane of the topology.
+  const stage = await runStage(createUpperCaseStage(toUpperCase), {
     bus,
     messageCodec: openCodec,
     metrics: createMetrics(),

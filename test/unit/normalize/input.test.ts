@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { inputFault, invalid, MAX_INPUT_CHARACTERS } from '../../../services/normalize/input.ts'
+import { inputFault, invalid, MAX_CONTACT_CHARACTERS } from '../../../services/normalize/input.ts'
 
 describe('inputFault', () => {
   it.each([
@@ -8,10 +8,10 @@ describe('inputFault', () => {
     ['', 'empty'],
     ['a\u007fb', 'control_character'],
     ['a\udc00b', 'malformed_unicode'],
-    ['x'.repeat(MAX_INPUT_CHARACTERS), undefined],
-    ['x'.repeat(MAX_INPUT_CHARACTERS + 1), 'too_long_input'],
-    ['\u{1f4de}'.repeat(MAX_INPUT_CHARACTERS), undefined],
-    ['\u{1f4de}'.repeat(MAX_INPUT_CHARACTERS) + 'x', 'too_long_input'],
+    ['x'.repeat(MAX_CONTACT_CHARACTERS), undefined],
+    ['x'.repeat(MAX_CONTACT_CHARACTERS + 1), 'too_long_input'],
+    ['\u{1f4de}'.repeat(MAX_CONTACT_CHARACTERS), undefined],
+    ['\u{1f4de}'.repeat(MAX_CONTACT_CHARACTERS) + 'x', 'too_long_input'],
   ])('finds in %j: %s', (text, reason) => {
     expect(inputFault(text)).toBe(reason)
   })
