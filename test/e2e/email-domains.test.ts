@@ -8,13 +8,17 @@ beforeAll(async () => {
   dns = await startDnsServer({
     'mail.org': { mx: [[10, 'mx.mail.org']] }, 'mx.mail.org': { a: ['93.184.215.14'] },
   })
-  environment = await startEnvironment({ DNS_SERVERS: dns.address },
-    { stages: ['ingest', 'verify'] })
+  // A query that is repeated after a timeout on a busy machine would be counted twice.
+  environment = await startEnvironment(
+    { DNS_SERVERS: dns.address, DNS_TIMEOUT_MS: '60000' }, { stages: ['ingest', 'verify'] })
 })
 afterAll(async () => {
   await environment.stop()
   await dns.stop()
 })
+
+/** Queries of domains; each process asks for the root zone when it starts. */
+const queries = () => dns.questions.filter(question => question !== 'NS .')
 
 describe('e-mail addresses with a resolver', () => {
   const service = 'email-validation'
@@ -33,19 +37,19 @@ describe('e-mail addresses with a resolver', () => {
       ['invalid', 'domain_not_found'],
     ])
     expect(first.job.chargedMicros * 3).toBe(first.created.preflight.maxQuoteMicros * 2)
-    expect(dns.questions.toSorted()).toEqual([...new Set(dns.questions)].toSorted())
-    const questionCount = dns.questions.length
-    expect(questionCount).toBeGreaterThan(0)
+    expect(queries().toSorted()).toEqual([...new Set(queries())].toSorted())
+    const queryCount = queries().length
+    expect(queryCount).toBeGreaterThan(0)
     const again = await runJob(environment.live, { service, inputs })
     expect(again.rows.map(row => row.source)).toEqual(['none', 'cache', 'cache'])
     expect(again.job.chargedMicros).toBe(0)
-    expect(dns.questions).toHaveLength(questionCount)
+    expect(queries()).toHaveLength(queryCount)
   })
 
   it('are not looked up again by a process that starts later', async () => {
     const inputs = ['joe@mail.org', 'joe@gone.org']
     const first = await runJob(environment.live, { service, inputs })
-    const questionCount = dns.questions.length
+    const queryCount = queries().length
     await environment.services.setScale({ verify: 0 })
     await environment.services.setScale({})
     await environment.services.untilReady()
@@ -55,6 +59,6 @@ describe('e-mail addresses with a resolver', () => {
     expect(others.rows.map(row => [row.reason, row.source]))
       .toEqual([['domain_accepts_mail', 'none'], ['domain_not_found', 'live']])
     expect(others.job.chargedMicros).toBe(first.job.chargedMicros)
-    expect(dns.questions).toHaveLength(questionCount)
+    expect(queries()).toHaveLength(queryCount)
   })
 })
