@@ -5,7 +5,7 @@ const COUNTRIES = [
   'US', 'GB', 'DE', 'FR', 'IN', 'BR', 'AU', 'ES', 'IT', 'JP', 'MX', 'ZA',
 ] as const satisfies readonly CountryCode[]
 
-/** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
+/** Creates a generator of pseudorandom numbers in [0, 1) that depend on the seed (mulberry32). */
 export function seededRandom (seed: number): () => number {
   let state = seed
   return () => {
@@ -18,34 +18,37 @@ export function seededRandom (seed: number): () => number {
 
 function numberOf (country: CountryCode, serial: number): PhoneNumber {
   const example = getExampleNumber(country, examples)
-  if (example === undefined) throw new Error(`no example number of ${country}`)
+  if (example === undefined) throw new Error(`no example number for ${country}`)
   const tail = String(serial).padStart(6, '0').slice(-6)
   example.nationalNumber = `${example.nationalNumber.slice(0, -6)}${tail}` as never
   example.number = `+${example.countryCallingCode}${example.nationalNumber}` as never
   return example
 }
 
-function written (number: PhoneNumber, how: number): string {
-  if (how < 0.4) return number.number
-  if (how < 0.65) return number.formatInternational()
-  if (how < 0.8 || number.country !== 'US') return number.formatInternational().replaceAll(' ', '-')
+/** Chooses one of several formats by a random number. */
+function formatted (number: PhoneNumber, choice: number): string {
+  if (choice < 0.4) return number.number
+  if (choice < 0.65) return number.formatInternational()
+  if (choice < 0.8 || number.country !== 'US') {
+    return number.formatInternational().replaceAll(' ', '-')
+  }
   return number.formatNational()
 }
 
 /**
- * Phone numbers as customers send them: 12 countries, 40 % E.164, the rest written for people,
- * 5 % that are none, 5 % that repeat an earlier number in another format. `from` moves the serial
- * numbers, so that two calls need not share a number. Country of national numbers: US.
+ * Generates phone numbers like those of customers: 12 countries, 40 % E.164, the rest in other
+ * formats, 5 % not numbers, 5 % duplicates of an earlier number in another format. Calls with
+ * disjoint serial numbers share no phone number. National formats are of the US.
  */
-export function mixedPhones (rows: number, from = 0): readonly string[] {
-  const random = seededRandom(20_261_121 + from)
+export function mixedPhones (rows: number, firstSerial = 0): readonly string[] {
+  const random = seededRandom(20_261_121 + firstSerial)
   const inputs: string[] = []
   for (let row = 0; row < rows; row++) {
     const kind = random()
-    const repeated = kind >= 0.05 && kind < 0.10 && row > 0
-    const serial = from + (repeated ? Math.floor(random() * row) : row)
+    const isDuplicate = kind >= 0.05 && kind < 0.10 && row > 0
+    const serial = firstSerial + (isDuplicate ? Math.floor(random() * row) : row)
     const number = numberOf(COUNTRIES[serial % COUNTRIES.length] ?? 'US', serial)
-    inputs.push(kind < 0.05 ? `call me ${serial}` : written(number, random()))
+    inputs.push(kind < 0.05 ? `call me ${serial}` : formatted(number, random()))
   }
   return inputs
 }

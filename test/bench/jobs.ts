@@ -1,45 +1,45 @@
 import type { Client } from '../../services/client/client.ts'
 import { mixedPhones } from './inputs.ts'
-import { spreadOf, type Spread } from './spread.ts'
+import { percentilesOf, type Percentiles } from './percentiles.ts'
 
-/** All times from the moment the POST was sent. */
-export type Timed = {
+/** Latencies of a job, all from the moment its POST is sent. */
+export type JobTimes = {
   readonly preflightMs: number
   readonly wallMs: number
-  /** When the result file was there to its last byte; the same as `wallMs` if it was not asked. */
+  /** Until the last byte of the result file; `wallMs` when it is not downloaded. */
   readonly csvMs: number
   readonly csvBytes: number
 }
 
-type Ways = {
+type JobOptions = {
   readonly withCsv?: boolean
   readonly service?: string
   readonly pollEveryMs?: number
 }
 
-/** Up to so many rows a job is over so soon that asking seldom would be what is measured. */
-const OFTEN_ASKED_ROWS = 10_000
+/** Smaller jobs end so soon that a longer polling interval would dominate their latency. */
+const LARGE_JOB_ROWS = 10_000
 
-/** Rows of different jobs start at serial numbers that no other job uses. */
+/** No two jobs share a serial number, so no job finds rows of another one in the cache. */
 let nextSerial = 0
 
-/** The first of so many serial numbers that no earlier call gave. */
-export function serials (rows: number): number {
+/** Reserves serial numbers; returns the first one. */
+export function reserveSerials (rows: number): number {
   nextSerial += rows
   return nextSerial - rows
 }
 
-/** So many phone numbers that no earlier call gave. */
-export function phones (rows: number): readonly string[] {
-  return mixedPhones(rows, serials(rows))
+/** Phone numbers that no earlier job contains. */
+export function freshPhones (rows: number): readonly string[] {
+  return mixedPhones(rows, reserveSerials(rows))
 }
 
-/** One job from its POST to `completed`; throws when it ends in any other way. */
+/** Runs one job from its POST to `completed`; throws when it ends with another status. */
 export async function timeJob (
-  client: Client, inputs: readonly string[], ways: Ways = {}
-): Promise<Timed> {
-  const { withCsv = false, service = 'phone-validation' } = ways
-  const { pollEveryMs = inputs.length > OFTEN_ASKED_ROWS ? 25 : 5 } = ways
+  client: Client, inputs: readonly string[], options: JobOptions = {}
+): Promise<JobTimes> {
+  const { withCsv = false, service = 'phone-validation' } = options
+  const { pollEveryMs = inputs.length > LARGE_JOB_ROWS ? 25 : 5 } = options
   const country = service === 'email-validation' ? {} : { countryCode: 'US' }
   const sentAt = performance.now()
   const { id } = await client.createJob({ service, inputs, ...country })
@@ -52,23 +52,23 @@ export async function timeJob (
   return { preflightMs, wallMs, csvMs: performance.now() - sentAt, csvBytes }
 }
 
-/** Reads a result file to its last byte, as one does that keeps it in a file. */
-async function countBytes (pieces: AsyncIterable<Uint8Array>): Promise<number> {
+/** Consumes a result file as a stream. */
+async function countBytes (chunks: AsyncIterable<Uint8Array>): Promise<number> {
   let bytes = 0
-  for await (const { length } of pieces) bytes += length
+  for await (const { length } of chunks) bytes += length
   return bytes
 }
 
-/** Jobs one after another. */
-export async function smallJobs (
+/** Runs jobs one after another; returns the percentiles of their wall times. */
+export async function timeSequentialJobs (
   client: Client, inputsOf: () => readonly string[], count: number
-): Promise<Spread> {
+): Promise<Percentiles> {
   const times: number[] = []
   for (let job = 0; job < count; job++) times.push((await timeJob(client, inputsOf())).wallMs)
-  return spreadOf(times)
+  return percentilesOf(times)
 }
 
-/** Megabytes a second of a result file. */
-export function downloadRate ({ csvBytes, csvMs, wallMs }: Timed): number {
+/** Throughput of the download of a result file in MB/s. */
+export function downloadRate ({ csvBytes, csvMs, wallMs }: JobTimes): number {
   return csvBytes / 1_000 / (csvMs - wallMs)
 }

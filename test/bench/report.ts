@@ -1,16 +1,16 @@
-import type { Figures } from './measure.ts'
-import type { CrowdFigures } from './parts/crowd.ts'
-import type { EmailFigures } from './parts/email.ts'
-import type { FairnessFigures } from './parts/fairness.ts'
-import type { GrowthFigures } from './parts/growth.ts'
-import type { PeersFigures } from './parts/peers.ts'
-import type { RecoveryFigures } from './parts/recovery.ts'
-import type { ScalingFigures } from './parts/scaling.ts'
-import type { SoakFigures } from './parts/soak.ts'
-import type { WebhookFigures } from './parts/webhooks.ts'
+import type { CoreFigures } from './core.ts'
+import type { CrowdFigures } from './scenarios/crowd.ts'
+import type { EmailFigures } from './scenarios/email.ts'
+import type { FairnessFigures } from './scenarios/fairness.ts'
+import type { GrowthFigures } from './scenarios/growth.ts'
+import type { PeersFigures } from './scenarios/peers.ts'
+import type { RecoveryFigures } from './scenarios/recovery.ts'
+import type { ScalingFigures } from './scenarios/scaling.ts'
+import type { SoakFigures } from './scenarios/soak.ts'
+import type { WebhookFigures } from './scenarios/webhooks.ts'
 
-/** Everything one run measured; parts that were not asked for are missing. */
-export type Report = Figures & {
+/** The figures of one run; those of scenarios that did not run are missing. */
+export type Report = CoreFigures & {
   readonly growth?: GrowthFigures
   readonly crowd?: CrowdFigures
   readonly scaling?: ScalingFigures

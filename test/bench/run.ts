@@ -1,80 +1,82 @@
-import { measure } from './measure.ts'
-import type { BenchOptions, Part } from './options.ts'
-import { measureCrowd } from './parts/crowd.ts'
-import { measureEmail } from './parts/email.ts'
-import { measureFairness } from './parts/fairness.ts'
-import { measureGrowth } from './parts/growth.ts'
-import { measurePeers } from './parts/peers.ts'
-import { measureRecovery } from './parts/recovery.ts'
-import { measureScaling } from './parts/scaling.ts'
-import { measureSoak } from './parts/soak.ts'
-import { measureWebhooks } from './parts/webhooks.ts'
+import type { BenchContext } from './context.ts'
+import { measureCore } from './core.ts'
+import type { BenchOptions, Scenario } from './options.ts'
 import type { Report } from './report.ts'
-import { CUSTOMER_LIMITS, withServices, type BenchStack } from './services.ts'
-import type { Setting } from './setting.ts'
+import { measureCrowd } from './scenarios/crowd.ts'
+import { measureEmail } from './scenarios/email.ts'
+import { measureFairness } from './scenarios/fairness.ts'
+import { measureGrowth } from './scenarios/growth.ts'
+import { measurePeers } from './scenarios/peers.ts'
+import { measureRecovery } from './scenarios/recovery.ts'
+import { measureScaling } from './scenarios/scaling.ts'
+import { measureSoak } from './scenarios/soak.ts'
+import { measureWebhooks } from './scenarios/webhooks.ts'
+import { DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
-type Asked = Pick<BenchOptions, 'rows' | 'scale' | 'parts' | 'soakMinutes' | 'recoveryEntries'>
-
-export type RunOptions = Asked &
-  Pick<Setting, 'bareLoopMs' | 'show'> & {
-    /** More environment for every service. */
+export type RunOptions =
+  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries'> &
+  Pick<BenchContext, 'bareLoopMs' | 'log'> & {
+    /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
   }
 
-type Work = { readonly part: Part, readonly work: () => Promise<unknown> }
+type Measurement = { readonly scenario: Scenario, readonly measure: () => Promise<unknown> }
 
 /**
- * The figures of every run, then the parts that were asked for. The soak has services of its own,
- * that begin with the memory of a start; the hops are last, as their rows lead nowhere.
+ * Measures the core figures, then the selected scenarios. Those that need a configuration or a
+ * memory of their own run on separate services: the soak starts with the memory of new processes.
+ * The peers run last, because no service consumes the rows that they produce.
  */
-export async function measureReport (stack: BenchStack, options: RunOptions): Promise<Report> {
-  const { rows, soakMinutes, bareLoopMs, show, overrides } = options
+export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
+  const { rows, soakMinutes, bareLoopMs, log, overrides } = options
   const scale = { normalize: options.scale, verify: options.scale }
-  const own = { rows, bareLoopMs, show }
-  const start = <T>(work: (setting: Setting) => Promise<T>): Promise<T> =>
-    withServices(stack, { scale, overrides }, running => work({ ...running, ...own }))
-  const report = await start(async setting => ({
-    ...await measure(setting), ...await attemptAll(options, partsOf(setting)),
+  const common = { rows, bareLoopMs, log }
+  const onServices = <T>(measure: (context: BenchContext) => Promise<T>): Promise<T> =>
+    withServices(stack, { scale, overrides }, running => measure({ ...running, ...common }))
+  const report = await onServices(async context => ({
+    ...await measureCore(context), ...await runScenarios(options, sharedScenarios(context)),
   }))
-  const apart = await attemptAll(options, [
+  const separate = await runScenarios(options, [
     {
-      part: 'fairness',
-      work: () => withServices(stack, { scale, overrides: { ...overrides, ...CUSTOMER_LIMITS } },
-        running => measureFairness({ ...running, ...own, env: stack.env })),
+      scenario: 'fairness',
+      measure: () => withServices(
+        stack, { scale, overrides: { ...overrides, ...DEFAULT_LIMITS } },
+        running => measureFairness({ ...running, ...common, env: stack.env })),
     },
     {
-      part: 'recovery',
-      work: () => measureRecovery(stack, { overrides, show, entries: options.recoveryEntries }),
+      scenario: 'recovery',
+      measure: () => measureRecovery(stack, { overrides, log, entries: options.recoveryEntries }),
     },
-    { part: 'soak', work: () => start(setting => measureSoak(setting, soakMinutes)) },
-    { part: 'peers', work: () => measurePeers({ env: stack.env, overrides, ...own }) },
+    { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
+    { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
   ])
-  return { ...report, ...apart }
+  return { ...report, ...separate }
 }
 
-function partsOf (setting: Setting): readonly Work[] {
+/** The scenarios that run on the same services as the core figures. */
+function sharedScenarios (context: BenchContext): readonly Measurement[] {
   return [
-    { part: 'growth', work: () => measureGrowth(setting) },
-    { part: 'crowd', work: () => measureCrowd(setting) },
-    { part: 'scaling', work: () => measureScaling(setting) },
-    { part: 'webhooks', work: () => measureWebhooks(setting) },
-    { part: 'email', work: () => measureEmail(setting) },
+    { scenario: 'growth', measure: () => measureGrowth(context) },
+    { scenario: 'crowd', measure: () => measureCrowd(context) },
+    { scenario: 'scaling', measure: () => measureScaling(context) },
+    { scenario: 'webhooks', measure: () => measureWebhooks(context) },
+    { scenario: 'email', measure: () => measureEmail(context) },
   ]
 }
 
-/** Reports a part that can't be measured; the figures of the others are kept. */
-async function attemptAll (
-  { parts, show }: RunOptions, all: readonly Work[]
-): Promise<Partial<Pick<Report, Part>>> {
-  const measured: Partial<Record<Part, unknown>> = {}
-  for (const { part, work } of all) {
-    if (!parts.has(part)) continue
+/** Runs the selected scenarios. A failed one is reported and does not discard the others. */
+async function runScenarios (
+  { scenarios, log }: RunOptions, all: readonly Measurement[]
+): Promise<Partial<Pick<Report, Scenario>>> {
+  const figures: Partial<Record<Scenario, unknown>> = {}
+  for (const { scenario, measure } of all) {
+    if (!scenarios.has(scenario)) continue
     try {
-      measured[part] = await work()
+      figures[scenario] = await measure()
     } catch (error) {
-      show(`!! ${part} could not be measured: ${String(error)}`)
+      log(`!! ${scenario} could not be measured: ${String(error)}`)
       process.exitCode = 1
     }
   }
-  return measured as Partial<Pick<Report, Part>>
+  return figures as Partial<Pick<Report, Scenario>>
 }

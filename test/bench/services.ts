@@ -7,29 +7,29 @@ import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { startAll } from '../support/services.ts'
-import type { Process, Setting } from './setting.ts'
+import type { BenchContext, Process } from './context.ts'
 
 type Env = Readonly<Record<string, string>>
 
 export type BenchStack = {
-  /** Addresses and secrets, as services take them. */
+  /** Addresses and secrets in the environment of a service. */
   readonly env: Env
   readonly infrastructure: readonly Process[]
   /** Live keys of two organizations. */
-  readonly keys: readonly [own: string, neighbour: string]
+  readonly keys: readonly [first: string, other: string]
 }
 
-export type Running =
-  Omit<Setting, 'rows' | 'bareLoopMs' | 'show'>
+/** Running services and their clients; the context without the size of the load. */
+export type RunningContext = Omit<BenchContext, 'rows' | 'bareLoopMs' | 'log'>
 
 type Setup = {
   readonly scale: Scale
-  /** More environment for every service. */
+  /** Additional environment of every service. */
   readonly overrides: Env
 }
 
-/** What is measured is the pipeline: clients that ask far more often than customers may. */
-export const WIDE_LIMITS = {
+/** Customer limits above any load of the benchmark: it measures the pipeline, not the limits. */
+export const RAISED_LIMITS = {
   LIMIT_POST_BURST: '100000',
   LIMIT_POST_SUSTAINED: '100000',
   LIMIT_GET: '100000',
@@ -38,15 +38,15 @@ export const WIDE_LIMITS = {
   MAX_PREFLIGHT_ROWS: '10000000',
 }
 
-/** How much of the pipeline a customer may take, as services have it by default. */
-export const CUSTOMER_LIMITS = {
+/** The default limits on how much of the pipeline one customer may use. */
+export const DEFAULT_LIMITS = {
   MAX_ACTIVE_JOBS: '10', MAX_PREFLIGHTS: '10', MAX_PREFLIGHT_ROWS: '100000',
 }
 
 /** 100,000 USD. */
-const PLENTY = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
+const TOP_UP = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
 
-/** An embedded stack with two organizations for one piece of work; it ends whatever happens. */
+/** Runs work on an embedded stack with two organizations. Always stops the stack. */
 export async function withStack<T> (
   dataDir: string, work: (stack: BenchStack) => Promise<T>
 ): Promise<T> {
@@ -55,26 +55,27 @@ export async function withStack<T> (
     const env = { ...stack.addresses, ...loadSecrets(dataDir) }
     await provision(env)
     const infrastructure = stack.parts.map(part => ({ name: part.spec.name, pid: part.pid() }))
-    return await work({ env, infrastructure, keys: [await richKey(env), await richKey(env)] })
+    const keys = [await createFundedKey(env), await createFundedKey(env)] as const
+    return await work({ env, infrastructure, keys })
   } finally {
     await stack.stop()
   }
 }
 
-/** All services on a stack for one piece of work; they end whatever happens. */
+/** Runs work on all services on a stack. Always stops the services. */
 export async function withServices<T> (
-  { env, infrastructure, keys: [own, other] }: BenchStack, { scale, overrides }: Setup,
-  work: (running: Running) => Promise<T>
+  { env, infrastructure, keys: [apiKey, otherKey] }: BenchStack, { scale, overrides }: Setup,
+  work: (running: RunningContext) => Promise<T>
 ): Promise<T> {
-  const services = await startAll({ env, scale, overrides: { ...WIDE_LIMITS, ...overrides } })
+  const services = await startAll({ env, scale, overrides: { ...RAISED_LIMITS, ...overrides } })
   const { baseUrl } = services
-  const address = { baseUrl, apiKey: own }
+  const access = { baseUrl, apiKey }
   try {
     return await work({
-      address,
-      client: createClient(address),
-      neighbour: createClient({ baseUrl, apiKey: other }),
-      impatient: createClient({ ...address, retries: 0 }),
+      access,
+      client: createClient(access),
+      otherClient: createClient({ baseUrl, apiKey: otherKey }),
+      clientWithoutRetries: createClient({ ...access, retries: 0 }),
       services,
       infrastructure,
       scale,
@@ -84,9 +85,9 @@ export async function withServices<T> (
   }
 }
 
-/** The live key of a new organization that has money enough. */
-export async function richKey (env: Env): Promise<string> {
+/** Creates an organization with enough balance for all jobs; returns its live key. */
+export async function createFundedKey (env: Env): Promise<string> {
   const { orgId, keys } = await createDemo(env)
-  await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(orgId, 'live'), PLENTY))
+  await withWorkspace(env, ({ wallet }) => wallet.topUp(tenantOf(orgId, 'live'), TOP_UP))
   return keys.live
 }

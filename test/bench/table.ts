@@ -1,61 +1,64 @@
-import type { Judgement } from './judge.ts'
+import type { LimitCheck } from './check-limits.ts'
+import { fixed, formatLines, formatPercentiles, formatValue, type Line } from './format.ts'
 import type { Report } from './report.ts'
-import { partLines } from './part-lines.ts'
-import { fixed, lines, spread, valueText, type Line } from './text.ts'
+import { scenarioLines } from './scenario-lines.ts'
 
-/** The figures as people read them; CPU seconds are those of a fresh big job alone. */
-export function table (report: Report): string {
-  const every: readonly Line[] = [
-    ['rows of the big job', fixed(report.rows)],
+/** Formats all figures. CPU seconds are those of one fresh large job. */
+export function reportTable (report: Report): string {
+  const core: readonly Line[] = [
+    ['rows of a large job', fixed(report.rows)],
     ['bare loop, warm median', `${fixed(report.bareLoopMs)} ms`],
-    ['the first job of all', `${fixed(report.firstWallMs)} ms to completed`],
-    ['POST to 202', `${fixed(report.preflightMs)} ms, ${fixed(report.ratioPreflight, 2)} of it`],
+    ['first job after the start', `${fixed(report.firstWallMs)} ms to completed`],
+    ['POST to 202', `${fixed(report.preflightMs)} ms, ratio ${fixed(report.ratioPreflight, 2)}`],
     ['POST to completed', `${fixed(report.wallMs)} ms, ${fixed(report.rowsPerSecond)} rows/s`],
     ['ratio_bare', fixed(report.ratioBare, 2)],
     ['with the CSV downloaded', fixed(report.ratioWithCsv, 2)],
-    ['the same again, all cached', fixed(report.ratioCached, 2)],
+    ['the same job, all cached', fixed(report.ratioCached, 2)],
     ['results download', `${fixed(report.resultsMbPerSecond, 1)} MB/s`],
-    ['100 rows, all cached', spread(report.cached100)],
-    ['100 rows, all fresh', spread(report.fresh100)],
-    ['100 rows beside a big job', spread(report.besideBig)],
+    ['100 rows, all cached', formatPercentiles(report.cached100)],
+    ['100 rows, all fresh', formatPercentiles(report.fresh100)],
+    ['100 rows during a large job', formatPercentiles(report.duringLargeJob)],
     ['idle CPU of all services', `${fixed(report.idleCpuPercent, 2)} % of a core`],
     ...report.processes.map(({ name, cpuSeconds, peakMb }): Line =>
       [name, `${fixed(cpuSeconds, 2)} s CPU, peak ${fixed(peakMb)} MB`]),
   ]
-  return lines([...every, ...partLines(report)])
+  return formatLines([...core, ...scenarioLines(report)])
 }
 
-const HEAD = ['figure', 'value', 'limit', 'aim', ''] as const
+const HEADERS = ['figure', 'value', 'limit', 'target', ''] as const
 const WIDTHS = [46, 20, 11, 11, 0] as const
-/** What limits were set for. */
+/** The size of a large job that the limits apply to. */
 const LIMITS_ROWS = 100_000
 
-/** Value, limit and aim of every figure, and whether they hold; missed ones are marked. */
-export function judgementTable (judgements: readonly Judgement[], rows: number): string {
+/** Formats value, limit, target and status of every figure; missed limits are marked. */
+export function limitTable (checks: readonly LimitCheck[], rows: number): string {
   const row = (cells: readonly string[]) =>
     cells.map((cell, index) => cell.padEnd(WIDTHS[index] ?? 0)).join(' ').trimEnd()
-  const missed = judgements.filter(({ verdict }) => verdict === 'missed').length
+  const missed = checks.filter(({ status }) => status === 'limit missed').length
   return [
-    row(HEAD),
-    ...judgements.map(judgement => row(cellsOf(judgement))),
-    missed === 0 ? 'No limit was missed.' : `!! ${missed} of ${judgements.length} limits missed`,
-    ...rows === LIMITS_ROWS ? [] : [`Limits are for 100,000 rows; this was a try with ${rows}.`],
+    row(HEADERS),
+    ...checks.map(check => row(cellsOf(check))),
+    missed === 0 ? 'No limit was missed.' : `!! ${missed} of ${checks.length} limits missed`,
+    ...rows === LIMITS_ROWS
+      ? []
+      : [`Limits apply to 100,000 rows; this was a quick run with ${rows}.`],
   ].join('\n')
 }
 
-function cellsOf (judgement: Judgement): readonly string[] {
-  const { figure, unit, is, value, limit, aim } = judgement
-  const bound = (goal: number) => `${is === 'most' ? '<=' : '>='} ${goal.toLocaleString('en')}`
+function cellsOf (check: LimitCheck): readonly string[] {
+  const { figure, unit, bound, value, limit, target } = check
+  const goalText = (goal: number) =>
+    `${bound === 'upper' ? '<=' : '>='} ${goal.toLocaleString('en')}`
   return [
     figure,
-    value === undefined ? '-' : valueText(value, unit),
-    bound(limit),
-    aim === undefined ? '-' : bound(aim),
-    verdictText(judgement),
+    value === undefined ? '-' : formatValue(value, unit),
+    goalText(limit),
+    target === undefined ? '-' : goalText(target),
+    statusText(check),
   ]
 }
 
-function verdictText ({ verdict, missedByPercent, part }: Judgement): string {
-  if (verdict === 'missed') return `!! missed by ${fixed(missedByPercent ?? NaN, 1)} %`
-  return verdict === 'not measured' ? `not measured (--${part})` : verdict
+function statusText ({ status, missedByPercent, scenario }: LimitCheck): string {
+  if (status === 'limit missed') return `!! missed by ${fixed(missedByPercent ?? NaN, 1)} %`
+  return status === 'not measured' ? `not measured (--${scenario})` : status
 }

@@ -1,4 +1,4 @@
-import { median } from '../bench/spread.ts'
+import { median } from '../bench/percentiles.ts'
 import type { Outcome } from './fault.ts'
 
 const HEADERS = ['fault', 'kind', 'injected', 'recovery p50/max', 'jobs', 'rows', '202', '503',

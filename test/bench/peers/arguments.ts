@@ -1,20 +1,20 @@
-/** What a peer is started with. */
+/** Command-line arguments of a peer. */
 export type PeerArguments = {
   readonly brokers: readonly string[]
-  /** Topic it reads. */
+  /** Input topic. */
   readonly from: string
-  /** Topic it writes. */
+  /** Output topic. */
   readonly to: string
 }
 
-/** What this peer was started with; it ends with the process that started it. */
+/** Reads the arguments of this peer, and makes it exit when its parent disconnects. */
 export function peerArguments (): PeerArguments {
   process.on('disconnect', () => process.exit())
   const [, , brokers = '', from = '', to = ''] = process.argv
   return { brokers: brokers.split(','), from, to }
 }
 
-/** Reports to the starting process that the group is joined. */
-export function sayReady (): void {
+/** Reports to the parent that this peer has joined its consumer group. */
+export function reportReady (): void {
   process.send?.('ready')
 }

@@ -1,7 +1,7 @@
-/** One way to take chunks from a topic, verify them and write them to another. */
+/** A process that consumes chunks from a topic, verifies them and produces them to another one. */
 export type Hop = {
   readonly name: string
-  /** From the first message produced to the last one that came out, in milliseconds. */
+  /** Sends all chunks; resolves with the time from the first message to the last output, in ms. */
   readonly round: () => Promise<number>
   readonly close: () => Promise<void>
 }

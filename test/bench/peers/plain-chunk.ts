@@ -11,7 +11,7 @@ export type PlainResult = {
 
 const key = createSecretKey(Buffer.alloc(32, 1))
 
-/** The work of the bare loop on a chunk of inputs as JSON, with its results as JSON. */
+/** Does the work of the bare loop on the inputs of a JSON chunk; returns the results as JSON. */
 export function verifyChunk (json: string): string {
   const { inputs } = JSON.parse(json) as { readonly inputs: readonly string[] }
   return JSON.stringify({ rows: inputs.map(resultOf) })

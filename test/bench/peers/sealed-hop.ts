@@ -10,12 +10,12 @@ import { connectRedis } from '../../../services/platform/redis.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
 import { laneOf, topicName } from '../../../services/platform/topics.ts'
 import type { Hop } from './hop.ts'
-import { watchOutputs } from './outputs.ts'
+import { watchOutputs } from './output-watcher.ts'
 
 type Env = Readonly<Record<string, string>>
 
 const TENANT = 'org_bench.live'
-const ACCEPT_WITHIN_MS = 600_000
+const ACCEPT_DEADLINE_MS = 600_000
 
 const config = defineConfig(pick(commonConfig, [
   'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
@@ -23,8 +23,9 @@ const config = defineConfig(pick(commonConfig, [
 ]))
 
 /**
- * The product's own first hop: chunks sealed and sent by the code of `ingest`, through the running
- * service `normalize`. They are sealed before the clock starts, as the plain chunks are JSON then.
+ * Connects to the first hop of the product: the code of `ingest` seals and sends chunks, and the
+ * running service `normalize` processes them. Sealing is not timed, like the JSON serialization of
+ * the plain chunks.
  */
 export async function connectSealedHop (env: Env, inputs: readonly string[]): Promise<Hop> {
   const settings = loadConfig(config, env)
@@ -33,7 +34,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     brokers: settings.KAFKA_BROKERS,
     clientId: 'bench',
     mac: createMessageMac(settings),
-    onFatal: failed,
+    onFatal: error => { throw error },
   })
   const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
@@ -48,10 +49,10 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     name: 'sealed',
     round: async () => {
       const job = `job_bench${++rounds}`
-      const sealed = await sealJob({ keys, emitter, tokenVersion }, { job, inputs })
-      const end = outputs.until(job, sealed.chunks)
+      const { batches, chunks } = await sealJob({ keys, emitter, tokenVersion }, { job, inputs })
+      const end = outputs.waitFor(job, chunks)
       const startedAt = performance.now()
-      await Promise.all(sealed.turns.map(turn => emitter.send(turn)))
+      await Promise.all(batches.map(sealed => emitter.send(sealed)))
       return await end - startedAt
     },
     close: async () => {
@@ -61,20 +62,20 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   }
 }
 
-type Sender = Parameters<typeof send>[0] & { readonly emitter: Emitter }
+type SendContext = Parameters<typeof send>[0] & { readonly emitter: Emitter }
 
-/** What `ingest` sends of a job, sealed and held back. */
+/** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
-  { keys, emitter, tokenVersion }: Sender,
+  { keys, emitter, tokenVersion }: SendContext,
   { job, inputs }: { readonly job: string, readonly inputs: readonly string[] }
-): Promise<{ readonly turns: readonly Sealed[], readonly chunks: number }> {
-  const turns: Sealed[] = []
-  const held = {
+): Promise<{ readonly batches: readonly Sealed[], readonly chunks: number }> {
+  const batches: Sealed[] = []
+  const sealOnly = {
     emit: async (emissions: Parameters<Emitter['emit']>[0]) => {
-      turns.push(await emitter.seal(emissions))
+      batches.push(await emitter.seal(emissions))
     },
   }
-  await send({ keys, emitter: held, tokenVersion }, {
+  await send({ keys, emitter: sealOnly, tokenVersion }, {
     submission: {
       tenant: TENANT,
       service: 'phone-validation',
@@ -87,14 +88,10 @@ async function sealJob (
       webhookUrl: '',
     },
     claimed: {
-      job, nowMs: Date.now(), acceptByMs: Date.now() + ACCEPT_WITHIN_MS, quoteOnly: true,
+      job, nowMs: Date.now(), acceptByMs: Date.now() + ACCEPT_DEADLINE_MS, quoteOnly: true,
     },
     signal: new AbortController().signal,
   })
-  const messages = turns.flatMap(turn => [...turn.values()].flat())
-  return { turns, chunks: messages.length }
-}
-
-function failed (error: unknown): never {
-  throw error
+  const messages = batches.flatMap(sealed => [...sealed.values()].flat())
+  return { batches, chunks: messages.length }
 }

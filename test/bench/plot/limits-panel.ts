@@ -1,31 +1,35 @@
-import { shareOfLimit, type Judgement } from '../judge.ts'
-import { numberText, valueText } from '../text.ts'
-import { chart, COLOURS, named, type Panel } from './style.ts'
+import { shareOfLimit, type LimitCheck } from '../check-limits.ts'
+import { formatNumber, formatValue } from '../format.ts'
+import { chart, COLORS, titled, type Panel } from './style.ts'
 
-const COLOUR_OF = {
-  'aim met': COLOURS.good, met: COLOURS.fair, missed: COLOURS.bad, 'not measured': COLOURS.line,
+const COLOR_OF = {
+  'target met': COLORS.good,
+  'limit met': COLORS.fair,
+  'limit missed': COLORS.bad,
+  'not measured': COLORS.line,
 } as const
 const BAR_PIXELS = 34
-const MEANING = '% of the limit (less is better); green: aim met, amber: limit met, red: missed'
+const AXIS_TITLE =
+  '% of the limit (less is better); green: target met, amber: limit met, red: missed'
 const PLAIN_AXIS = { axisLine: { show: false }, axisTick: { show: false } }
 
-/** Every measured figure as a share of its limit, so that all fit one axis; aims as marks. */
-export function limitsPanel (judgements: readonly Judgement[]): Panel | undefined {
-  // The axis counts from below.
-  const measured = judgements.filter(({ value }) => value !== undefined).toReversed()
+/** Every measured figure as a share of its limit, so that all share one axis; targets as marks. */
+export function limitsPanel (checks: readonly LimitCheck[]): Panel | undefined {
+  // The category axis starts at the bottom.
+  const measured = checks.filter(({ value }) => value !== undefined).toReversed()
   if (measured.length === 0) return undefined
-  const bars = measured.map(judgement => ({
-    value: percentOf(judgement, judgement.value),
-    itemStyle: { color: COLOUR_OF[judgement.verdict] },
+  const bars = measured.map(check => ({
+    value: percentOf(check, check.value),
+    itemStyle: { color: COLOR_OF[check.status] },
   }))
-  const aims = measured.map(judgement => percentOf(judgement, judgement.aim) ?? '-')
-  const option = chart('Figures against their limits', {
+  const targets = measured.map(check => percentOf(check, check.target) ?? '-')
+  const option = chart('Figures as shares of their limits', {
     grid: { left: 330, right: 230, top: 80, bottom: 50 },
-    legend: { top: 12, right: 230, data: ['aim'] },
-    xAxis: { type: 'value', min: 0, ...named(MEANING) },
+    legend: { top: 12, right: 230, data: ['target'] },
+    xAxis: { type: 'value', min: 0, ...titled(AXIS_TITLE) },
     yAxis: [
       { type: 'category', data: measured.map(({ figure }) => figure) },
-      { ...PLAIN_AXIS, type: 'category', position: 'right', data: measured.map(labelOf) },
+      { ...PLAIN_AXIS, type: 'category', position: 'right', data: measured.map(valueLabel) },
     ],
     series: [
       {
@@ -36,15 +40,15 @@ export function limitsPanel (judgements: readonly Judgement[]): Panel | undefine
         markLine: {
           silent: true,
           symbol: 'none',
-          lineStyle: { color: COLOURS.bad, width: 2, type: 'solid' },
+          lineStyle: { color: COLORS.bad, width: 2, type: 'solid' },
           label: { formatter: 'limit' },
           data: [{ xAxis: 100 }],
         },
       },
       {
-        name: 'aim',
+        name: 'target',
         type: 'scatter',
-        data: aims,
+        data: targets,
         symbol: 'rect',
         symbolSize: [3, 26],
         color: '#222222',
@@ -54,10 +58,10 @@ export function limitsPanel (judgements: readonly Judgement[]): Panel | undefine
   return { height: 130 + measured.length * BAR_PIXELS, option }
 }
 
-function percentOf (judgement: Judgement, value: number | undefined): number | undefined {
-  return value === undefined ? undefined : shareOfLimit(judgement, value) * 100
+function percentOf (check: LimitCheck, value: number | undefined): number | undefined {
+  return value === undefined ? undefined : shareOfLimit(check, value) * 100
 }
 
-function labelOf ({ value = NaN, unit, limit }: Judgement): string {
-  return `${numberText(value, unit)} / ${valueText(limit, unit)}`
+function valueLabel ({ value = NaN, unit, limit }: LimitCheck): string {
+  return `${formatNumber(value, unit)} / ${formatValue(limit, unit)}`
 }

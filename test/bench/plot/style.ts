@@ -1,20 +1,20 @@
 import type { EChartsOption } from 'echarts'
 
-/** A chart of the page, with its height in pixels; all are as wide. */
+/** A chart of the page and its height in pixels; all have the same width. */
 export type Panel = { readonly height: number, readonly option: EChartsOption }
 
 export const WIDTH = 1_000
-export const COLOURS = {
+export const COLORS = {
   good: '#2e8b57', fair: '#e0a100', bad: '#c0392b', line: '#555555',
 } as const
 
-/** Far enough apart to be distinguished on white, also in print. */
+/** Distinguishable on white, also in print. */
 const SERIES = [
   '#1f6fb4', '#e07b00', '#2e8b57', '#c0392b', '#7d55b0', '#8a5a44', '#d264a8', '#6f6f6f',
   '#a8a820', '#17a2b8', '#0b3d66', '#8fbf5a', '#f0a58f', '#444466',
 ]
 
-/** What all charts have in common: light, without motion, with room for labels. */
+/** The common style of all charts: light, and without animation. */
 export function chart (title: string, option: EChartsOption): EChartsOption {
   return {
     animation: false,
@@ -26,7 +26,7 @@ export function chart (title: string, option: EChartsOption): EChartsOption {
   }
 }
 
-/** An axis with its name in the middle below it, or beside it. */
-export function named (name: string, gap = 30) {
+/** Centers the title of an axis. */
+export function titled (name: string, gap = 30) {
   return { name, nameLocation: 'middle' as const, nameGap: gap }
 }

@@ -1,22 +1,26 @@
 import { describe, expect, it } from 'vitest'
-import { judge, judgeAll } from '../../bench/judge.ts'
-import { cpuPanel } from '../../bench/plot/cpu-panel.ts'
+import { checkLimit, checkLimits } from '../../bench/check-limits.ts'
 import { limitsPanel } from '../../bench/plot/limits-panel.ts'
 import { plotPage } from '../../bench/plot/page.ts'
-import { FULL, PLAIN } from './report.ts'
+import { cpuPanel } from '../../bench/plot/panels.ts'
+import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 
 type Series = { readonly name: string, readonly data: readonly unknown[] }
 const seriesOf = (option: object | undefined) =>
   (option as { readonly series: readonly Series[] }).series
 
-describe('the chart of the limits', () => {
-  const most = { figure: 'a ratio', unit: 'ratio', is: 'most', limit: 2, aim: 1 } as const
-  const least = { figure: 'a rate', unit: 'rows/s', is: 'least', limit: 100, aim: 200 } as const
+describe('limitsPanel', () => {
+  const upper = {
+    figure: 'a ratio', unit: 'ratio', bound: 'upper', limit: 2, target: 1,
+  } as const
+  const lower = {
+    figure: 'a rate', unit: 'rows/s', bound: 'lower', limit: 100, target: 200,
+  } as const
 
-  it('shows values and aims as shares of the limit, from the top', () => {
-    const judgements = [judge(most, 3), judge(least, 400), judge(most, undefined)]
-    const option = limitsPanel(judgements)?.option
-    const [bars, aims] = seriesOf(option)
+  it('shows values and targets as shares of the limit, from the top', () => {
+    const checks = [checkLimit(upper, 3), checkLimit(lower, 400), checkLimit(upper, undefined)]
+    const option = limitsPanel(checks)?.option
+    const [bars, targets] = seriesOf(option)
     expect(bars?.data).toEqual([
       { value: 25, itemStyle: { color: '#2e8b57' } },
       { value: 150, itemStyle: { color: '#c0392b' } },
@@ -25,17 +29,17 @@ describe('the chart of the limits', () => {
       { data: ['a rate', 'a ratio'] },
       { data: ['400 / 100 rows/s', '3.00 / 2.00'] },
     ])
-    expect(aims?.data).toEqual([50, 50])
+    expect(targets?.data).toEqual([50, 50])
   })
 
-  it('is left out when nothing was measured', () => {
-    expect(limitsPanel([judge(most, undefined)])).toBeUndefined()
+  it('returns nothing without measured figures', () => {
+    expect(limitsPanel([checkLimit(upper, undefined)])).toBeUndefined()
   })
 })
 
-describe('the chart of CPU seconds', () => {
+describe('cpuPanel', () => {
   it('stacks the processes of a job above the bare loop', () => {
-    const series = seriesOf(cpuPanel(PLAIN).option)
+    const series = seriesOf(cpuPanel(CORE_REPORT).option)
     expect(series.map(({ name, data }) => [name, data])).toEqual([
       ['ingest-1', ['-', '0.500']],
       ['normalize-1', ['-', '0.300']],
@@ -45,10 +49,10 @@ describe('the chart of CPU seconds', () => {
   })
 })
 
-describe('the page', () => {
-  const page = plotPage(FULL, judgeAll(FULL))
+describe('plotPage', () => {
+  const page = plotPage(FULL_REPORT, checkLimits(FULL_REPORT))
 
-  it('is one SVG with a chart below the other', () => {
+  it('returns one SVG that contains all charts', () => {
     expect(page.startsWith('<svg xmlns="http://www.w3.org/2000/svg" width="1000"')).toBe(true)
     expect(page.match(/<svg /g)).toHaveLength(5)
     expect(page.trimEnd().endsWith('</svg>')).toBe(true)
@@ -57,15 +61,15 @@ describe('the page', () => {
   it('names all series, axes and units', () => {
     const texts = [...page.matchAll(/<text[^>]*>([^<]*)</g)].map(([, text]) => text)
     for (const text of [
-      'Figures against their limits', 'aim', 'limit', 'ingest-1', 'normalize-1', 'kafka-1',
-      'settle-1', 'bare loop', 'in proportion to the largest', 'minutes', 'resident MB', 'rows',
-      'ms', 'CPU seconds', 'growth: wall of all rows / a tenth of them', '960 ms',
+      'Figures as shares of their limits', 'target', 'limit', 'ingest-1', 'normalize-1', 'kafka-1',
+      'settle-1', 'bare loop', 'proportional to the largest', 'minutes', 'resident MB', 'rows',
+      'ms', 'CPU seconds', 'growth: wall time of all rows / of a tenth', '960 ms',
     ]) expect(texts).toContain(text)
   })
 
-  it('has no chart of what was not measured', () => {
-    const plain = plotPage(PLAIN, judgeAll(PLAIN))
-    expect(plain.match(/<svg /g)).toHaveLength(3)
-    expect(plain).not.toContain('resident MB')
+  it('omits the charts of scenarios that did not run', () => {
+    const core = plotPage(CORE_REPORT, checkLimits(CORE_REPORT))
+    expect(core.match(/<svg /g)).toHaveLength(3)
+    expect(core).not.toContain('resident MB')
   })
 })

@@ -1,24 +1,24 @@
-import { phones, timeJob } from '../jobs.ts'
-import type { Setting } from '../setting.ts'
-import { median } from '../spread.ts'
+import type { BenchContext } from '../context.ts'
+import { freshPhones, timeJob } from '../jobs.ts'
+import { median } from '../percentiles.ts'
 
 export type GrowthStep = { readonly rows: number, readonly wallMs: number }
 
 export type GrowthFigures = {
   readonly steps: readonly GrowthStep[]
-  /** Wall of the largest job divided by that of a job with a tenth of its rows. */
+  /** Wall time of the largest job divided by that of a job with a tenth of its rows. */
   readonly ratio: number
 }
 
 const SHARES = [0.01, 0.03, 0.1, 0.3, 1]
 const ROUNDS = 5
 
-/** Rows of the jobs that are compared: 1 %, 3 %, 10 %, 30 % and all of the largest one. */
+/** Job sizes of 1 %, 3 %, 10 %, 30 % and 100 % of the rows. */
 export function stepsOf (rows: number): readonly number[] {
   return SHARES.map(share => Math.max(1, Math.round(rows * share)))
 }
 
-/** Wall of the largest step divided by that of the step with a tenth of its rows. */
+/** Wall time of the largest step divided by that of the step with a tenth of its rows. */
 export function growthRatio (steps: readonly GrowthStep[]): number {
   const largest = steps.toSorted((a, b) => a.rows - b.rows).at(-1)
   if (largest === undefined) return NaN
@@ -27,16 +27,18 @@ export function growthRatio (steps: readonly GrowthStep[]): number {
 }
 
 /**
- * How long fresh jobs of each size take: the median of some rounds, each of which has all sizes, so
- * that a slow moment of the machine meets them all.
+ * Measures the wall time of fresh jobs by size, as the median of several rounds. Each round
+ * includes all sizes, so that a slow period of the machine affects all of them.
  */
-export async function measureGrowth ({ client, rows, show }: Setting): Promise<GrowthFigures> {
+export async function measureGrowth (
+  { client, rows, log }: BenchContext
+): Promise<GrowthFigures> {
   const sizes = stepsOf(rows)
-  show(`growth: fresh jobs of ${sizes.join(', ')} rows, ${ROUNDS} of each`)
+  log(`growth: ${ROUNDS} rounds of fresh jobs of ${sizes.join(', ')} rows`)
   const times = sizes.map((): number[] => [])
   for (let round = 0; round < ROUNDS; round++) {
     for (const [index, size] of sizes.entries()) {
-      times[index]?.push((await timeJob(client, phones(size))).wallMs)
+      times[index]?.push((await timeJob(client, freshPhones(size))).wallMs)
     }
   }
   const steps = sizes.map((size, index) => ({ rows: size, wallMs: median(times[index] ?? []) }))

@@ -3,14 +3,14 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { createClient } from '../../../services/client/client.ts'
 import { mixedPhones } from '../inputs.ts'
 import { timeJob } from '../jobs.ts'
-import type { CrowdPlan } from './crowd-client.ts'
+import type { CrowdPlan } from './crowd.ts'
 
-/** Ten clients that ask for a big job's progress all the time would be a load of their own. */
+/** With the interval of a single job, polling for ten jobs would be a load of its own. */
 const POLL_EVERY_MS = 200
 
 const plan = workerData as CrowdPlan
-if (parentPort === null) throw new Error('this runs on a thread of crowd-client.ts')
-const client = createClient(plan.client)
+if (parentPort === null) throw new Error('crowd-worker.ts is not on a worker thread of crowd.ts')
+const client = createClient(plan.access)
 const waves = plan.waves.map(jobs => jobs.map(serial => mixedPhones(plan.rows, serial)))
 
 parentPort.postMessage('ready')

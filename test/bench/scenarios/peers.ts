@@ -1,16 +1,16 @@
 import { chunksOf } from '../../../services/jobs/chunks.ts'
 import { startAll } from '../../support/services.ts'
-import { inTime } from '../in-time.ts'
 import { mixedPhones } from '../inputs.ts'
 import type { Hop } from '../peers/hop.ts'
 import { startPlainHop } from '../peers/plain-hop.ts'
 import { connectSealedHop } from '../peers/sealed-hop.ts'
-import { median } from '../spread.ts'
+import { median } from '../percentiles.ts'
+import { withDeadline } from '../with-deadline.ts'
 
 export type HopFigures = { readonly wallMs: number, readonly ratio: number }
 
 export type PeersFigures = {
-  /** Before and after the rounds, the mean of both. */
+  /** Mean of one run before and one after the rounds. */
   readonly bareLoopMs: number
   readonly kafkajs: HopFigures
   readonly platformatic: HopFigures
@@ -18,30 +18,30 @@ export type PeersFigures = {
   readonly sealed: HopFigures
 }
 
-type Options = {
+type PeersOptions = {
   readonly env: Readonly<Record<string, string>>
   readonly overrides: Readonly<Record<string, string>>
   readonly rows: number
   readonly bareLoopMs: () => number
-  readonly show: (line: string) => void
+  readonly log: (line: string) => void
 }
 
 const WARM_UP_ROUNDS = 2
 const ROUNDS = 5
 
 /**
- * One hop from topic to topic by each client, and by the product's own `normalize` with no other
- * service beside it. Rounds take turns, so that a slow moment of the machine meets them all.
+ * Measures one hop from topic to topic with each Kafka client, and with the product's own
+ * `normalize` while no other service runs.
  */
-export async function measurePeers (options: Options): Promise<PeersFigures> {
-  const { env, overrides, rows, bareLoopMs, show } = options
-  show(`peers: ${ROUNDS} rounds of ${rows} rows through kafkajs, @platformatic/kafka and normalize`)
+export async function measurePeers (options: PeersOptions): Promise<PeersFigures> {
+  const { env, overrides, rows, bareLoopMs, log } = options
+  log(`peers: ${ROUNDS} rounds of ${rows} rows through kafkajs, @platformatic/kafka and normalize`)
   const services = await startAll({ env, stages: ['normalize'], overrides })
   const hops: Hop[] = []
   try {
     const before = bareLoopMs()
     await startHops(hops, options)
-    const [kafkajs = NaN, platformatic = NaN, sealed = NaN] = await inTurns(hops)
+    const [kafkajs = NaN, platformatic = NaN, sealed = NaN] = await medianTimes(hops)
     const bareMs = (before + bareLoopMs()) / 2
     const figuresOf = (wallMs: number) => ({ wallMs, ratio: wallMs / bareMs })
     return {
@@ -56,8 +56,8 @@ export async function measurePeers (options: Options): Promise<PeersFigures> {
   }
 }
 
-/** Into a list, so that those that were started are closed when another can't be. */
-async function startHops (hops: Hop[], { env, rows }: Options): Promise<void> {
+/** Appends to a list, so that the caller closes the hops that started when another one fails. */
+async function startHops (hops: Hop[], { env, rows }: PeersOptions): Promise<void> {
   const inputs = mixedPhones(rows)
   const chunks = chunksOf(inputs).map(chunk => chunk.inputs)
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
@@ -67,12 +67,15 @@ async function startHops (hops: Hop[], { env, rows }: Options): Promise<void> {
   hops.push(await connectSealedHop(env, inputs))
 }
 
-/** The median of each, in their order. */
-async function inTurns (hops: readonly Hop[]): Promise<readonly number[]> {
+/**
+ * Returns the median time of each hop. The hops alternate, so that a slow period of the machine
+ * affects all of them.
+ */
+async function medianTimes (hops: readonly Hop[]): Promise<readonly number[]> {
   const times = hops.map((): number[] => [])
   for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round++) {
     for (const [index, hop] of hops.entries()) {
-      const ms = await inTime(`a round of ${hop.name}`, hop.round())
+      const ms = await withDeadline(`a round of ${hop.name}`, hop.round())
       if (round >= WARM_UP_ROUNDS) times[index]?.push(ms)
     }
   }

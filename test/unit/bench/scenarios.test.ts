@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { downloadRate } from '../../bench/jobs.ts'
 import { memoryGrowth } from '../../bench/memory.ts'
-import { partLines } from '../../bench/part-lines.ts'
-import { mailZones, mixedEmails } from '../../bench/parts/email.ts'
-import { growthRatio, stepsOf } from '../../bench/parts/growth.ts'
-import { postFigures } from '../../bench/parts/scaling.ts'
 import { verifyChunk } from '../../bench/peers/plain-chunk.ts'
-import { FULL, PLAIN } from './report.ts'
+import { scenarioLines } from '../../bench/scenario-lines.ts'
+import { mailZones, mixedEmails } from '../../bench/scenarios/email.ts'
+import { growthRatio, stepsOf } from '../../bench/scenarios/growth.ts'
+import { postFigures } from '../../bench/scenarios/scaling.ts'
+import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 
 describe('growth', () => {
-  it('has steps up to all rows, a tenth of them among these', () => {
+  it('has steps up to all rows, including a tenth of them', () => {
     expect(stepsOf(100_000)).toEqual([1_000, 3_000, 10_000, 30_000, 100_000])
     expect(stepsOf(1_000)).toEqual([10, 30, 100, 300, 1_000])
   })
 
-  it('is the wall of all rows divided by that of a tenth', () => {
+  it('is the wall time of all rows divided by that of a tenth', () => {
     const steps = [
       { rows: 10_000, wallMs: 125 }, { rows: 100_000, wallMs: 1_000 }, { rows: 1_000, wallMs: 50 },
     ]
@@ -24,58 +24,58 @@ describe('growth', () => {
   })
 })
 
-describe('memory under a steady load', () => {
+describe('memoryGrowth', () => {
   const every5 = (seconds: number, mbAt: (second: number) => number) =>
     Array.from({ length: seconds / 5 }, (_, index) => (index + 1) * 5)
       .map(second => ({ second, mb: { settle: mbAt(second) } }))
 
-  it('is compared between the second minute and the last half', () => {
+  it('compares the second minute with the last half minute', () => {
     const samples = every5(600, second => second < 100 ? 100 : 130)
     expect(memoryGrowth(samples))
       .toEqual([{ name: 'settle', firstMb: 100, lastMb: 130, ratio: 1.3 }])
   })
 
-  it('does not heed one sample that is out of line', () => {
+  it('ignores a single outlier', () => {
     const samples = every5(600, second => second === 75 || second === 595 ? 900 : 100)
     expect(memoryGrowth(samples)[0]?.ratio).toBe(1)
   })
 
-  it('of a short load begins after a quarter of it', () => {
+  it('starts after a quarter of a short load', () => {
     const samples = every5(60, second => second <= 30 ? 100 : second <= 45 ? 110 : 120)
     expect(memoryGrowth(samples)[0]).toEqual({
       name: 'settle', firstMb: 100, lastMb: 120, ratio: 1.2,
     })
   })
 
-  it('is unknown without samples', () => {
+  it('returns nothing without samples', () => {
     expect(memoryGrowth([])).toEqual([])
   })
 })
 
-describe('posts under way while groups change', () => {
-  it('are counted by what was answered', () => {
+describe('postFigures', () => {
+  it('counts posts by the status of their responses', () => {
     const posts = [202, 503, 429, 0, 202].map((status, index) => ({ ms: index * 10, status }))
     expect(postFigures(posts))
       .toEqual({ posts: 5, p50Ms: 20, p99Ms: 40, unavailable: 1, otherRefusals: 2 })
   })
 })
 
-describe('a download', () => {
-  it('is as fast as its bytes came after the end of the job', () => {
-    const timed = { preflightMs: 400, wallMs: 1_000, csvMs: 1_250, csvBytes: 20_000_000 }
-    expect(downloadRate(timed)).toBe(80)
+describe('downloadRate', () => {
+  it('divides the bytes by the time since the end of the job', () => {
+    const times = { preflightMs: 400, wallMs: 1_000, csvMs: 1_250, csvBytes: 20_000_000 }
+    expect(downloadRate(times)).toBe(80)
   })
 })
 
-describe('mixed addresses', () => {
+describe('mixedEmails', () => {
   const inputs = mixedEmails(2_000, 0)
 
-  it('are the same for the same place, and others elsewhere', () => {
+  it('returns the same addresses for the same serial numbers, and others for others', () => {
     expect(mixedEmails(2_000, 0)).toEqual(inputs)
     expect(mixedEmails(10, 2_000)).not.toEqual(inputs.slice(0, 10))
   })
 
-  it('are at domains the resolver knows, but for the companies that are gone', () => {
+  it('uses domains of mailZones and missing company domains', () => {
     const zones = mailZones()
     const domains = new Set(inputs.filter(input => input.includes('@'))
       .map(input => input.slice(input.lastIndexOf('@') + 1)))
@@ -85,8 +85,8 @@ describe('mixed addresses', () => {
   })
 })
 
-describe('the work of a plain hop', () => {
-  it('is what the bare loop does', () => {
+describe('verifyChunk', () => {
+  it('returns a result for every input, valid or not', () => {
     const inputs = ['(212) 736-5000', 'call me', '+12']
     const { rows } = JSON.parse(verifyChunk(JSON.stringify({ inputs }))) as { rows: object[] }
     expect(rows[0]).toEqual({
@@ -101,10 +101,10 @@ describe('the work of a plain hop', () => {
   })
 })
 
-describe('the lines of the parts', () => {
-  it('are only of those that were measured', () => {
-    expect(partLines(PLAIN)).toEqual([])
-    expect(partLines(FULL)).toEqual([
+describe('scenarioLines', () => {
+  it('includes only the scenarios that ran', () => {
+    expect(scenarioLines(CORE_REPORT)).toEqual([])
+    expect(scenarioLines(FULL_REPORT)).toEqual([
       ['growth: 1000 rows', '40 ms'],
       ['growth: 10000 rows', '120 ms'],
       ['growth: 100000 rows', '960 ms'],

@@ -2,8 +2,8 @@ import type { Report } from '../../bench/report.ts'
 
 const names = ['ingest-1', 'normalize-1', 'kafka-1'] as const
 
-/** A run as it might be, with only the parts that every run has. */
-export const PLAIN: Report = {
+/** A report with only the core figures. */
+export const CORE_REPORT: Report = {
   rows: 100_000,
   bareLoopMs: 1_000,
   firstWallMs: 2_000,
@@ -17,14 +17,14 @@ export const PLAIN: Report = {
   resultsMbPerSecond: 80,
   cached100: { p50Ms: 18, p95Ms: 81 },
   fresh100: { p50Ms: 40, p95Ms: 75 },
-  besideBig: { p50Ms: 50, p95Ms: 90 },
+  duringLargeJob: { p50Ms: 50, p95Ms: 90 },
   idleCpuPercent: 2,
   processes: names.map((name, index) => ({ name, cpuSeconds: 0.5 - index * 0.2, peakMb: 120 })),
 }
 
-/** The same with the parts that are plotted, and one that is counted upwards. */
-export const FULL: Report = {
-  ...PLAIN,
+/** The same with the scenarios of the plot, and one whose limit is a lower bound. */
+export const FULL_REPORT: Report = {
+  ...CORE_REPORT,
   growth: {
     steps: [
       { rows: 1_000, wallMs: 40 }, { rows: 10_000, wallMs: 120 }, { rows: 100_000, wallMs: 960 },

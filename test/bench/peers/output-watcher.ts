@@ -2,29 +2,31 @@ import { Kafka, logLevel, type KafkaMessage } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { withAdmin } from '../../../services/kafka/admin.ts'
 
-export type Outputs = {
-  /** Resolves with the moment at which so many messages of a round had come. */
-  readonly until: (round: string, count: number) => Promise<number>
+export type OutputWatcher = {
+  /** Resolves with the time at which this many messages of a round have arrived. */
+  readonly waitFor: (round: string, count: number) => Promise<number>
   readonly close: () => Promise<void>
 }
 
-type Waiting = { readonly round: string, left: number, readonly done: (at: number) => void }
+type Waiter = { readonly round: string, left: number, readonly resolve: (at: number) => void }
 
-/** Watches what is written to a topic from now on; a message's header `job` names its round. */
-export async function watchOutputs (brokers: readonly string[], topic: string): Promise<Outputs> {
+/** Counts the new messages of a topic by round, which the header `job` of a message contains. */
+export async function watchOutputs (
+  brokers: readonly string[], topic: string
+): Promise<OutputWatcher> {
   const groupId = `bench.${randomUUID()}`
-  await beginAtEnd({ brokers, topic, groupId })
+  await commitEndOffsets({ brokers, topic, groupId })
   const kafka = new Kafka({ brokers: [...brokers], clientId: 'bench', logLevel: logLevel.NOTHING })
   const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100 })
-  const waiting = new Set<Waiting>()
-  const take = ({ headers }: KafkaMessage) => {
+  const waiters = new Set<Waiter>()
+  const countMessage = ({ headers }: KafkaMessage) => {
     const round = String(headers?.job)
-    for (const one of waiting) {
-      if (one.round !== round) continue
-      one.left -= 1
-      if (one.left > 0) continue
-      waiting.delete(one)
-      one.done(performance.now())
+    for (const waiter of waiters) {
+      if (waiter.round !== round) continue
+      waiter.left -= 1
+      if (waiter.left > 0) continue
+      waiters.delete(waiter)
+      waiter.resolve(performance.now())
     }
   }
   const joined = new Promise(resolve => { consumer.on(consumer.events.GROUP_JOIN, resolve) })
@@ -33,19 +35,19 @@ export async function watchOutputs (brokers: readonly string[], topic: string): 
   await consumer.run({
     autoCommit: false,
     partitionsConsumedConcurrently: 4,
-    eachBatch: async ({ batch }) => batch.messages.forEach(take),
+    eachBatch: async ({ batch }) => batch.messages.forEach(countMessage),
   })
   await joined
   return {
-    until: (round, count) => new Promise(resolve => {
-      waiting.add({ round, left: count, done: resolve })
+    waitFor: (round, count) => new Promise(resolve => {
+      waiters.add({ round, left: count, resolve })
     }),
     close: () => consumer.disconnect(),
   }
 }
 
-/** With an initial offset, the group misses nothing that is written while it joins. */
-async function beginAtEnd (
+/** With committed offsets, the group also gets the messages that are produced while it joins. */
+async function commitEndOffsets (
   { brokers, topic, groupId }: {
     readonly brokers: readonly string[], readonly topic: string, readonly groupId: string,
   }

@@ -2,43 +2,43 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Client } from '../../../services/client/client.ts'
-import { inTime } from '../in-time.ts'
-import { phones, timeJob } from '../jobs.ts'
-import type { Setting } from '../setting.ts'
+import type { BenchContext } from '../context.ts'
+import { freshPhones, timeJob } from '../jobs.ts'
+import { withDeadline } from '../with-deadline.ts'
 
 export type WebhookFigures = {
   readonly deliveries: number
-  /** Between the first and the last one. */
+  /** Between the first and the last delivery. */
   readonly wallMs: number
   readonly deliveriesPerSecond: number
-  /** One-row jobs, all cached, from the first POST to the last 202. */
+  /** All-cached one-row jobs, from the first POST to the last 202. */
   readonly jobsPerSecond: number
 }
 
-/** The settings that let services send to a receiver on this machine. */
+/** Allows services to deliver to a receiver on this machine. */
 export const LOCAL_RECEIVERS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
 
 const CLIENTS = 16
-const ROWS_A_DELIVERY = 50
+const ROWS_PER_DELIVERY = 50
 
 /**
- * Many small jobs end while nothing delivers; then `deliver` starts and has all their events before
- * it, so that its own speed is measured and not that of the jobs.
+ * Measures the throughput of `deliver`: many small jobs end while it is stopped, so all events are
+ * there when it starts, and the speed of the jobs has no influence.
  */
-export async function measureWebhooks (setting: Setting): Promise<WebhookFigures> {
-  const { client, services, scale, rows, show } = setting
-  const deliveries = Math.ceil(rows / ROWS_A_DELIVERY)
-  show(`webhooks: ${deliveries} jobs of one row, then their events to a receiver on this machine`)
+export async function measureWebhooks (context: BenchContext): Promise<WebhookFigures> {
+  const { client, services, scale, rows, log } = context
+  const deliveries = Math.ceil(rows / ROWS_PER_DELIVERY)
+  log(`webhooks: ${deliveries} one-row jobs, then their events to a receiver on this machine`)
   const receiver = await startReceiver(deliveries)
   try {
-    const inputs = phones(1)
+    const inputs = freshPhones(1)
     await timeJob(client, inputs)
     await services.setScale({ ...scale, deliver: 0 })
     const startedAt = performance.now()
-    await createJobs(client, { deliveries, inputs, url: receiver.url })
+    await createJobs(client, { count: deliveries, inputs, url: receiver.url })
     const jobsMs = performance.now() - startedAt
     await services.setScale(scale)
-    const wallMs = await inTime('the last delivery', receiver.all)
+    const wallMs = await withDeadline('the last delivery', receiver.done)
     const rate = (count: number, ms: number) => count / ms * 1_000
     return {
       deliveries,
@@ -51,14 +51,14 @@ export async function measureWebhooks (setting: Setting): Promise<WebhookFigures
   }
 }
 
-/** Some clients, each with one request at a time. */
+/** Creates jobs from concurrent clients, each with one request at a time. */
 async function createJobs (
   client: Client,
-  { deliveries, inputs, url }: {
-    readonly deliveries: number, readonly inputs: readonly string[], readonly url: string,
+  { count, inputs, url }: {
+    readonly count: number, readonly inputs: readonly string[], readonly url: string,
   }
 ): Promise<void> {
-  let left = deliveries
+  let left = count
   const work = async () => {
     while (left-- > 0) {
       await client.createJob({
@@ -69,17 +69,17 @@ async function createJobs (
   await Promise.all(Array.from({ length: CLIENTS }, work))
 }
 
-/** Answers 200 at once; `all` is the time from the first to the last of so many requests. */
+/** Responds 200 at once; `done` resolves with the time between the first and the last request. */
 async function startReceiver (count: number) {
-  const all = Promise.withResolvers<number>()
-  let came = 0
+  const done = Promise.withResolvers<number>()
+  let received = 0
   let firstAt = 0
   const server = createServer((request, response) => {
     request.resume()
     response.end()
-    came += 1
-    if (came === 1) firstAt = performance.now()
-    if (came === count) all.resolve(performance.now() - firstAt)
+    received += 1
+    if (received === 1) firstAt = performance.now()
+    if (received === count) done.resolve(performance.now() - firstAt)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -88,5 +88,5 @@ async function startReceiver (count: number) {
     server.closeAllConnections()
     server.close()
   }
-  return { url: `http://127.0.0.1:${port}/`, all: all.promise, close }
+  return { url: `http://127.0.0.1:${port}/`, done: done.promise, close }
 }

@@ -8,20 +8,20 @@ import { messageMacOf } from '../../support/signed.ts'
 
 type Env = Readonly<Record<string, string>>
 
-export type History = {
-  /** Writes entries until the journals of all tenants have so many together. */
-  readonly grow: (entries: number) => Promise<void>
+export type JournalGenerator = {
+  /** Appends entries until the journals of all tenants have this many in total. */
+  readonly growTo: (entries: number) => Promise<void>
   readonly tenants: readonly string[]
   readonly close: () => Promise<void>
 }
 
-/** Long ago, so that no key of a job could be sent again. */
+/** Old enough that no idempotency key of these jobs is still valid. */
 const AGE_MS = 48 * 3_600_000
 const FUNDS = 1_000_000_000_000
 const PRICE = 1_000
-const SENT_AT_ONCE = 1_000
+const BATCH_ENTRIES = 1_000
 
-/** What a reserve entry says of a job of one row. */
+/** The terms in the reserve entry of a one-row job. */
 const TERMS = JSON.stringify({
   unitPriceMicros: String(PRICE),
   acceptBy: '1790000000000',
@@ -46,21 +46,21 @@ const TERMS = JSON.stringify({
 type Wallet = { readonly tenant: string, seq: number, amounts: Amounts }
 
 /**
- * Tenants with journals as jobs of one row leave them, and wallets in Redis that agree with them:
- * each begins with a top-up, then a reservation and its settlement in turn.
+ * Generates the journals of one-row jobs, and wallets in Redis that match them. Each journal starts
+ * with a top-up; then reservations and settlements alternate.
  */
-export function createHistory (
-  { env, redis, tenants: count, prefix = 'history' }:
+export function createJournalGenerator (
+  { env, redis, tenants: count, prefix = 'journal' }:
   { env: Env, redis: Redis, tenants: number, prefix?: string }
-): History {
+): JournalGenerator {
   const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
   const bus = createKafkaBus({
     brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
-    clientId: 'history',
+    clientId: 'bench',
     mac: messageMacOf(env),
     onFatal: error => { throw error },
   })
-  const producer = bus.producer('history')
+  const producer = bus.producer('journal')
   const at = Date.now() - AGE_MS
   const wallets = Array.from({ length: count }, (_, index): Wallet =>
     ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: ZERO_AMOUNTS }))
@@ -70,21 +70,19 @@ export function createHistory (
     value: await codec.encode('wallet.journal-value', value),
     headers: { tenant: value.tenant, job: value.job },
   })
-  const grow = async (wallet: Wallet, entries: number): Promise<Journal[]> =>
-    Array.from({ length: Math.max(0, entries - wallet.seq) }, () => nextOf(wallet, at))
   return {
     tenants: wallets.map(({ tenant }) => tenant),
-    grow: async entries => {
-      // An odd number: after the top-up each job has both its entries.
-      const each = Math.floor(entries / count / 2) * 2 + 1
-      let waiting: Journal[] = []
+    growTo: async entries => {
+      // Odd, so that after the top-up each job has both of its entries.
+      const perTenant = Math.floor(entries / count / 2) * 2 + 1
+      let batch: Journal[] = []
       const send = async () => {
-        await producer.send(await Promise.all(waiting.map(messageOf)))
-        waiting = []
+        await producer.send(await Promise.all(batch.map(messageOf)))
+        batch = []
       }
       for (const wallet of wallets) {
-        waiting.push(...await grow(wallet, each))
-        if (waiting.length >= SENT_AT_ONCE) await send()
+        while (wallet.seq < perTenant) batch.push(appendEntry(wallet, at))
+        if (batch.length >= BATCH_ENTRIES) await send()
       }
       await send()
       await writeWallets(redis, wallets)
@@ -93,7 +91,8 @@ export function createHistory (
   }
 }
 
-function nextOf (wallet: Wallet, at: number): Journal {
+/** Applies the next entry of its journal to the wallet; returns the entry. */
+function appendEntry (wallet: Wallet, at: number): Journal {
   const seq = wallet.seq + 1
   const type = seq === 1 ? 'topup' : seq % 2 === 0 ? 'reserve' : 'settle'
   const amountMicros = type === 'topup' ? FUNDS : PRICE
@@ -117,9 +116,9 @@ function nextOf (wallet: Wallet, at: number): Journal {
 }
 
 async function writeWallets (redis: Redis, wallets: readonly Wallet[]): Promise<void> {
-  for (let from = 0; from < wallets.length; from += SENT_AT_ONCE) {
+  for (let from = 0; from < wallets.length; from += BATCH_ENTRIES) {
     const pipeline = redis.pipeline()
-    for (const { tenant, seq, amounts } of wallets.slice(from, from + SENT_AT_ONCE)) {
+    for (const { tenant, seq, amounts } of wallets.slice(from, from + BATCH_ENTRIES)) {
       const { wallet, posted } = moneyKeys(tenant)
       pipeline.hset(wallet, {
         seq,

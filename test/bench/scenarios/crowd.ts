@@ -1,0 +1,111 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import { atConstantRate } from '../constant-rate.ts'
+import type { ApiAccess, BenchContext } from '../context.ts'
+import { freshPhones, reserveSerials, timeJob, timeSequentialJobs } from '../jobs.ts'
+import { percentilesOf, type Percentiles } from '../percentiles.ts'
+import { resetPeaks, usagesOf } from '../usage.ts'
+
+export type CrowdFigures = {
+  /** Concurrent large jobs, and rows of each. */
+  readonly jobs: number
+  readonly rowsEach: number
+  /** From the first POST to the end of the last job of all waves. */
+  readonly wallMs: number
+  readonly rowsPerSecond: number
+  /** All-cached 100-row jobs of another organization: before the crowd, and during it. */
+  readonly idle: Percentiles
+  readonly underLoad: Percentiles
+  /** Number of jobs during the crowd. */
+  readonly samples: number
+  /** The p95 under load divided by the idle p95. */
+  readonly ratio: number
+  readonly processes: readonly { readonly name: string, readonly peakMb: number }[]
+  /** The highest peak of these processes. */
+  readonly peakMb: number
+}
+
+/** What the worker thread of the crowd sends. */
+export type CrowdPlan = {
+  readonly access: ApiAccess
+  readonly rows: number
+  /** The first serial number of each job, by wave. */
+  readonly waves: readonly (readonly number[])[]
+}
+
+type Crowd = {
+  /** Sends all waves, one after another; resolves with their wall time. */
+  readonly run: () => Promise<number>
+  readonly stop: () => Promise<void>
+}
+
+const CONCURRENT_JOBS = 10
+/** One wave is too short for enough samples of small jobs. */
+const WAVES = 2
+const IDLE_JOBS = 40
+const SMALL_JOB_EVERY_MS = 1_000
+
+/** Runs waves of concurrent large jobs, and each second a small job of another organization. */
+export async function measureCrowd (context: BenchContext): Promise<CrowdFigures> {
+  const { access, otherClient, rows, log } = context
+  log(`crowd: ${WAVES} waves of ${CONCURRENT_JOBS} concurrent jobs of ${rows} rows, with small ` +
+    'jobs of another organization')
+  const hundred = freshPhones(100)
+  await timeJob(otherClient, hundred)
+  const idle = await timeSequentialJobs(otherClient, () => hundred, IDLE_JOBS)
+  const waves = Array.from({ length: WAVES }, () =>
+    Array.from({ length: CONCURRENT_JOBS }, () => reserveSerials(rows)))
+  const crowd = await startCrowd({ access, rows, waves })
+  try {
+    return { idle, ...await measureUnderLoad(context, { crowd, hundred, idle }) }
+  } finally {
+    await crowd.stop()
+  }
+}
+
+/**
+ * Starts a client on a worker thread. It takes half a second to serialize ten bodies of 100,000
+ * rows, and the client of another organization would not wait for that.
+ */
+async function startCrowd (plan: CrowdPlan): Promise<Crowd> {
+  const worker = new Worker(new URL('./crowd-worker.ts', import.meta.url), { workerData: plan })
+  // Rejects with an error of the worker.
+  await once(worker, 'message')
+  const run = async () => {
+    const ended = once(worker, 'message')
+    worker.postMessage('start')
+    const [wallMs] = await ended as [number]
+    return wallMs
+  }
+  return { run, stop: async () => { await worker.terminate() } }
+}
+
+type Load = {
+  readonly crowd: Crowd
+  readonly hundred: readonly string[]
+  readonly idle: Percentiles
+}
+
+async function measureUnderLoad (
+  { otherClient, services, rows }: BenchContext, { crowd, hundred, idle }: Load
+): Promise<Omit<CrowdFigures, 'idle'>> {
+  resetPeaks(services.list())
+  const running = crowd.run()
+  const times = await atConstantRate(SMALL_JOB_EVERY_MS, {
+    until: running, work: async () => (await timeJob(otherClient, hundred)).wallMs,
+  })
+  const wallMs = await running
+  const processes = usagesOf(services.list()).map(({ name, peakMb }) => ({ name, peakMb }))
+  const underLoad = percentilesOf(times)
+  return {
+    jobs: CONCURRENT_JOBS,
+    rowsEach: rows,
+    wallMs,
+    rowsPerSecond: rows * CONCURRENT_JOBS * WAVES / wallMs * 1_000,
+    underLoad,
+    samples: times.length,
+    ratio: underLoad.p95Ms / idle.p95Ms,
+    processes,
+    peakMb: Math.max(...processes.map(({ peakMb }) => peakMb)),
+  }
+}

@@ -1,0 +1,108 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { ApiError, createClient, type Client } from '../../../services/client/client.ts'
+import type { BenchContext } from '../context.ts'
+import { freshPhones, timeJob } from '../jobs.ts'
+import { median } from '../percentiles.ts'
+import { createFundedKey, type RunningContext } from '../services.ts'
+
+export type FairnessFigures = {
+  /** A job with a fifth of the rows: alone, and beside ten large jobs of another organization. */
+  readonly baselineMs: number
+  readonly underLoadMs: readonly number[]
+  /** The large jobs, from the first POST to the last end. */
+  readonly largeJobsMs: number
+  /** Median under load divided by the baseline. */
+  readonly ratio: number
+  /** Responses 5xx to the jobs under load. */
+  readonly unavailable: number
+  /**
+   * Jain's fairness index of the rows that organizations with equal load have completed when half
+   * of all rows are.
+   */
+  readonly jainIndex: number
+}
+
+type FairnessContext = RunningContext & Pick<BenchContext, 'rows' | 'log'> & {
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** The default MAX_ACTIVE_JOBS of an organization. */
+const CONCURRENT_JOBS = 10
+const BASELINE_JOBS = 5
+const ORGANIZATIONS = 10
+const POLL_EVERY_MS = 200
+
+/** Measures the slowdown by another organization, and the shares of ten with equal load. */
+export async function measureFairness (context: FairnessContext): Promise<FairnessFigures> {
+  const { rows, log } = context
+  const smallRows = Math.max(1, Math.round(rows / 5))
+  log(`fairness: a job of ${smallRows} rows, alone and beside ${CONCURRENT_JOBS} jobs of ` +
+    `${rows} rows`)
+  const [largeClient, smallClient] = await createClients(context, 2) as [Client, Client]
+  await timeJob(smallClient, freshPhones(smallRows))
+  const baseline: number[] = []
+  for (let job = 0; job < BASELINE_JOBS; job++) {
+    baseline.push((await timeJob(smallClient, freshPhones(smallRows))).wallMs)
+  }
+  const underLoad = await measureUnderLoad({ largeClient, smallClient }, { rows, smallRows })
+  log(`fairness: ${ORGANIZATIONS} organizations with ${CONCURRENT_JOBS} jobs each`)
+  const jainIndex = await measureShares(await createClients(context, ORGANIZATIONS), smallRows)
+  const baselineMs = median(baseline)
+  return { baselineMs, ...underLoad, ratio: median(underLoad.underLoadMs) / baselineMs, jainIndex }
+}
+
+async function createClients (
+  { env, access: { baseUrl } }: FairnessContext, count: number
+): Promise<readonly Client[]> {
+  const clients: Client[] = []
+  for (let index = 0; index < count; index++) {
+    clients.push(createClient({ baseUrl, apiKey: await createFundedKey(env), retries: 0 }))
+  }
+  return clients
+}
+
+async function measureUnderLoad (
+  { largeClient, smallClient }: { readonly largeClient: Client, readonly smallClient: Client },
+  { rows, smallRows }: { readonly rows: number, readonly smallRows: number }
+): Promise<Pick<FairnessFigures, 'underLoadMs' | 'largeJobsMs' | 'unavailable'>> {
+  const inputs = Array.from({ length: CONCURRENT_JOBS }, () => freshPhones(rows))
+  const ended = new AbortController()
+  const startedAt = performance.now()
+  const load = Promise.all(inputs.map(job => timeJob(largeClient, job, { pollEveryMs: 500 })))
+    .finally(() => ended.abort())
+  const underLoadMs: number[] = []
+  let unavailable = 0
+  while (!ended.signal.aborted) {
+    try {
+      const { wallMs } = await timeJob(smallClient, freshPhones(smallRows))
+      underLoadMs.push(wallMs)
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status < 500) throw error
+      unavailable += 1
+    }
+  }
+  await load
+  return { underLoadMs, largeJobsMs: performance.now() - startedAt, unavailable }
+}
+
+/** Jain's index is 1 when all shares are equal, and 1/n when one organization has everything. */
+async function measureShares (clients: readonly Client[], rows: number): Promise<number> {
+  const load = clients.map(client => Promise.all(
+    Array.from({ length: CONCURRENT_JOBS }, () => freshPhones(rows))
+      .map(inputs => timeJob(client, inputs, { pollEveryMs: 1_000 }))))
+  const half = clients.length * CONCURRENT_JOBS * 100 / 2
+  for (;;) {
+    await delay(POLL_EVERY_MS)
+    const shares = await Promise.all(clients.map(completedPercent))
+    const total = shares.reduce((sum, share) => sum + share, 0)
+    if (total < half) continue
+    await Promise.all(load)
+    return total ** 2 / (shares.length * shares.reduce((sum, share) => sum + share ** 2, 0))
+  }
+}
+
+/** The progress of all jobs in percent, added up. */
+async function completedPercent (client: Client): Promise<number> {
+  const { data } = await client.jobsPage({ limit: 100 })
+  return data.reduce((sum, { progressPercent }) => sum + progressPercent, 0)
+}

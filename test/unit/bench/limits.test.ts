@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { checkLimit, checkLimits, shareOfLimit, type LimitCheck } from '../../bench/check-limits.ts'
+import { LIMITS } from '../../bench/limits.ts'
+import { limitTable } from '../../bench/table.ts'
+import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
+
+const upper = { figure: 'a ratio', unit: 'ratio', bound: 'upper', limit: 1, target: 0.75 } as const
+const lower = {
+  figure: 'a rate', unit: 'rows/s', bound: 'lower', limit: 15_000, target: 30_000,
+} as const
+
+describe('a figure with an upper bound', () => {
+  it('meets its target, its limit or neither; an equal value meets it', () => {
+    expect(checkLimit(upper, 0.75).status).toBe('target met')
+    expect(checkLimit(upper, 0.76).status).toBe('limit met')
+    expect(checkLimit(upper, 1).status).toBe('limit met')
+    expect(checkLimit(upper, 1.25)).toEqual({
+      ...upper, value: 1.25, status: 'limit missed', missedByPercent: 25,
+    })
+  })
+})
+
+describe('a figure with a lower bound', () => {
+  it('meets its target, its limit or neither', () => {
+    expect(checkLimit(lower, 30_000).status).toBe('target met')
+    expect(checkLimit(lower, 15_000).status).toBe('limit met')
+    expect(checkLimit(lower, 12_000)).toEqual({
+      ...lower, value: 12_000, status: 'limit missed', missedByPercent: 20,
+    })
+  })
+
+  it('is a larger share of its limit the lower it is', () => {
+    expect(shareOfLimit(checkLimit(lower, 12_000), 12_000)).toBe(1.25)
+    expect(shareOfLimit(checkLimit(upper, 0.5), 0.5)).toBe(0.5)
+  })
+})
+
+describe('checkLimit', () => {
+  it('supports a limit without a target, and a figure without a value', () => {
+    const { target: _target, ...limit } = upper
+    expect(checkLimit(limit, 0.1)).toEqual({ ...limit, value: 0.1, status: 'limit met' })
+    expect(checkLimit({ ...limit, scenario: 'growth' }, undefined))
+      .toEqual({ ...limit, scenario: 'growth', status: 'not measured' })
+  })
+
+  it('reports NaN as missed', () => {
+    expect(checkLimit(upper, NaN).status).toBe('limit missed')
+  })
+})
+
+describe('a report', () => {
+  const statusesOf = (checks: readonly LimitCheck[]) =>
+    checks.map(({ status, scenario }) => scenario === undefined ? status : `${scenario}: ${status}`)
+
+  it('is compared with every limit', () => {
+    const fairness = Array(2).fill('fairness: not measured')
+    const recovery = Array(5).fill('recovery: not measured')
+    expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
+      'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',
+      'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'target met',
+      'crowd: not measured', 'soak: not measured', 'limit met', 'email: not measured',
+      ...fairness, ...recovery,
+    ])
+    expect(statusesOf(checkLimits(FULL_REPORT)).filter(status => status.includes(': '))).toEqual([
+      'peers: not measured', 'growth: target met', 'crowd: not measured', 'crowd: not measured',
+      'soak: limit met', 'email: limit missed', ...fairness, ...recovery,
+    ])
+  })
+
+  it('has a table that states by how much each limit is missed', () => {
+    const table = limitTable(checkLimits(FULL_REPORT), FULL_REPORT.rows).split('\n')
+    expect(table).toHaveLength(LIMITS.length + 2)
+    expect(table[3]).toBe(
+      'the same job again, all cached                 0.84                 ' +
+      '<= 0.7      <= 0.5      !! missed by 20.0 %')
+    expect(table[5]).toMatch(/ not measured \(--peers\)$/)
+    expect(table[14]).toMatch(/ 12,500 rows\/s +>= 15,000 +>= 30,000 +!! missed by 16\.7 %$/)
+    expect(table.at(-1)).toBe(`!! 3 of ${LIMITS.length} limits missed`)
+  })
+
+  it('with fewer rows has a table that states that limits do not apply', () => {
+    expect(limitTable([checkLimit(upper, 0.5)], 2_000).split('\n').slice(-2)).toEqual([
+      'No limit was missed.', 'Limits apply to 100,000 rows; this was a quick run with 2000.',
+    ])
+  })
+})
