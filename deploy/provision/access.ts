@@ -10,8 +10,8 @@ import { createAccessRules, deleteOtherAccessRules } from '../../services/kafka/
 export async function alignAccess (admin: Admin, say: (line: string) => void): Promise<void> {
   const rules = stageRules()
   if (!await createAccessRules(admin, rules)) {
-    return say('access: the brokers have no authorizer and let everybody do everything')
+    return say('ACLs: not created, the brokers have no authorizer, so every client has full access')
   }
   const removed = await deleteOtherAccessRules(admin, rules)
-  say(`access: ${rules.length} rules of stages hold, ${removed} others removed`)
+  say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
 }

@@ -121,8 +121,8 @@ export type PartnerKeys = readonly [oldest: Buffer, ...newer: Buffer[]]
 /** Throws RangeError for a name that is not valid in the name of a topic. */
 export function checkName (name: string): void {
   if (NAME.test(name)) return
-  throw new RangeError('A partner is named by 1 to 63 small letters, digits and dashes, and does ' +
-    'not begin with a dash.')
+  throw new RangeError(`partner name "${name}" is invalid; use 1 to 63 lowercase letters, digits ` +
+    'and dashes, not starting with a dash')
 }
 
 function newKey (

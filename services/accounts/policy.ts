@@ -47,7 +47,9 @@ export function fieldsOfPolicy (change: PolicyChange): Readonly<Record<string, s
     if (value === 'default') return [[name, '']]
     const { min, max } = POLICY_RANGES[name]
     if (Number.isInteger(value) && value >= min && value <= max) return [[name, String(value)]]
-    throw new RangeError(`${name} is a whole number from ${min} to ${max}, or default.`)
+    const shown = Number.isNaN(value) ? 'not a whole number' : value
+    throw new RangeError(
+      `${name} is ${shown}; use an integer from ${min} to ${max}, or "default".`)
   }))
 }
 

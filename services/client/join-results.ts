@@ -17,7 +17,7 @@ const WRITE_CHARACTERS = 256 * 1_024
 /**
  * Appends the results to the lines of the file, job by job in the order of the file, and stores
  * after each job how much of the unfinished output is complete. Streams both the file and the
- * results. Throws CommandError when the file has changed.
+ * results. Throws CommandError when the file has changed or the results do not match the job.
  */
 export async function joinResults (run: Run): Promise<void> {
   const { store, deps, settings: { output } } = run
@@ -51,11 +51,13 @@ async function joinJob (run: Run, unfinished: string): Promise<void> {
     let rows = 0
     for await (const record of readRecords(settings.input, file.dialect, job)) {
       const row = await results.next()
-      if (row.done === true) throw wrongResultCount(job, `only ${rows}`)
+      if (row.done === true) throw countError(run, job, { lines: rows + 1, results: rows })
       rows++
       writer.write(lineOf(record, row.value), row.value[statusIndex])
     }
-    if ((await results.next()).done !== true) throw wrongResultCount(job, `more than ${rows}`)
+    if ((await results.next()).done !== true) {
+      throw countError(run, job, { lines: rows, results: rows + 1 })
+    }
     const { bytes, byStatus } = writer.flush()
     fsyncSync(handle)
     store.update({ joined: { jobs: joined.jobs + 1, bytes, columns, byStatus } })
@@ -66,8 +68,19 @@ async function joinJob (run: Run, unfinished: string): Promise<void> {
   if (jobs.length > 1) deps.say(`Joined ${store.state().joined.jobs} of ${jobs.length} jobs.`)
 }
 
-const wrongResultCount = ({ id, rows }: RunJob, found: string) =>
-  new Error(`the result file of ${id} has ${found} rows, but the job has ${rows}`)
+/** `lines` of the file and `results` of the job are counted up to the first difference. */
+function countError (
+  { settings: { input } }: Run, { id, rows }: RunJob,
+  { lines, results }: { readonly lines: number, readonly results: number }
+): CommandError {
+  if (lines > rows || (lines < results && lines < rows)) {
+    return new CommandError(`${input} no longer has the ${rows} rows of job ${id}: it has ` +
+      'changed during the run. Restore it and run the command again.')
+  }
+  const found = results > rows ? `more than ${rows}` : `only ${results}`
+  return new CommandError(
+    `Job ${id} has ${rows} rows, but its result file has ${found}. Run the command again.`)
+}
 
 async function writeHeader (
   { store, settings }: Run, layout: Layout, { write }: Writer
@@ -75,7 +88,10 @@ async function writeHeader (
   const { file, plan } = store.state()
   let header: CsvRecord | undefined
   for await (const record of readRecords(settings.input, file.dialect, plan.header)) header = record
-  if (header === undefined) throw new Error(`${settings.input} has no header line any more`)
+  if (header === undefined) {
+    throw new CommandError(`${settings.input} has lost its header line during the run. Restore ` +
+      'it and run the command again.')
+  }
   const original = header.cells.map(cell => decodeCell(cell, file.encoding))
   write(headerLine(header, uniqueNames(layout.columns, original), layout))
 }

@@ -66,8 +66,8 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
     const rest = decipher.final()
     return rest.length === 0 ? plain : Buffer.concat([plain, rest])
   } catch (cause) {
-    throw new SealError('authentication of sealed bytes failed: wrong key or binding, or changed ' +
-      'bytes', { cause })
+    throw new SealError('decryption failed: wrong key, wrong additional authenticated data, or ' +
+      'modified bytes', { cause })
   }
 }
 

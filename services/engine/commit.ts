@@ -25,7 +25,9 @@ export function createCommit ({ steps, log }: Pick<ProcessDeps, 'steps' | 'log'>
         offsets.committed(delivery, offset)
       } catch (error) {
         if (isInfrastructure(error)) throw error
-        log.warn({ err: error }, 'offset commit failed, the next commit includes it')
+        const { topic, partition } = delivery
+        log.warn({ err: error, topic, partition, offset: String(offset) },
+          'offset commit failed, the next commit includes it')
       }
     }, at)
   }

@@ -31,7 +31,10 @@ export function announceDeprecations (app: FastifyInstance, table = DEPRECATIONS
 export function deprecationHeaders ({ since, until, guide }: Deprecation): Record<string, string> {
   const earliest = new Date(since)
   earliest.setUTCFullYear(earliest.getUTCFullYear() + 1)
-  if (until < earliest) throw new RangeError('an operation works for twelve months at least')
+  if (until < earliest) {
+    throw new RangeError(`sunset ${until.toISOString()} is less than twelve months after the ` +
+      `deprecation ${since.toISOString()}; set a later date`)
+  }
   return {
     deprecation: `@${Math.floor(since.getTime() / 1_000)}`,
     sunset: until.toUTCString(),

@@ -1,7 +1,12 @@
+import { MAX_BODY_BYTES, SMALL_BODY_BYTES } from './body-budget.ts'
+
 /** The kind of an error code, for clients that handle kinds instead of codes. */
 export type ErrorType =
   | 'invalid_request' | 'authentication' | 'payment' | 'permission' | 'not_found' | 'conflict'
   | 'idempotency' | 'rate_limit' | 'internal' | 'unavailable'
+
+const KIB = 1_024
+const MIB = KIB * KIB
 
 type Entry = readonly [status: number, type: ErrorType, message: string]
 
@@ -21,7 +26,9 @@ export const ERRORS = {
   invalid_idempotency_key: [400, 'invalid_request',
     'Idempotency-Key is not a UUID of version 4. Send exactly one, or leave the header out.'],
   missing_key: [401, 'authentication', 'Send your API key as: Authorization: Bearer <API_KEY>.'],
-  invalid_key: [401, 'authentication', 'The API key is not valid.'],
+  invalid_key: [401, 'authentication',
+    'The API key does not exist, or was not sent as: Authorization: Bearer <API_KEY>. Check ' +
+    'both, or create a new key in the workspace.'],
   expired_key: [401, 'authentication',
     'The API key has expired. Create a new one in the workspace.'],
   revoked_key: [401, 'authentication',
@@ -34,17 +41,19 @@ export const ERRORS = {
   https_required: [403, 'permission',
     'Use HTTPS. Replace this key if it was sent over an open network.'],
   job_not_found: [404, 'not_found', 'There is no such job.'],
-  not_found: [404, 'not_found', 'There is nothing at this path. See /docs for what there is.'],
+  not_found: [404, 'not_found', 'This path does not exist. See /docs.'],
   method_not_allowed: [405, 'invalid_request',
-    'This path does not take this method; the Allow header lists those it takes.'],
+    'This path does not support this method. Use one in the Allow header.'],
   not_acceptable: [406, 'invalid_request',
-    'The answer has a media type that the Accept header excludes.'],
+    'The Accept header excludes all available media types. Accept one of those in "available".'],
   request_timeout: [408, 'invalid_request', 'The request did not arrive in time. Send it again.'],
   job_not_completed: [409, 'conflict',
-    'The job has not come to its end. Ask again after the seconds in Retry-After.'],
-  job_not_cancellable: [409, 'conflict', 'The job has come to its end and cannot be cancelled.'],
+    'The job has not ended. Retry after the seconds in Retry-After.'],
+  job_not_cancellable: [409, 'conflict', 'The job has ended and cannot be cancelled.'],
   results_expired: [410, 'not_found', 'The results were deleted at the end of their retention.'],
-  body_too_large: [413, 'invalid_request', 'The body is too large.'],
+  body_too_large: [413, 'invalid_request',
+    `The body is too large. The maximum is ${MAX_BODY_BYTES / MIB} MiB for a job or a quote, and ` +
+    `${SMALL_BODY_BYTES / KIB} KiB for other requests. Split the job.`],
   unsupported_media_type: [415, 'invalid_request',
     'Send the body as application/json in UTF-8, without a content encoding.'],
   idempotency_key_reused: [422, 'idempotency',
@@ -54,15 +63,16 @@ export const ERRORS = {
   concurrent_jobs_limit: [429, 'rate_limit',
     'Too many jobs are active. Nothing was reserved. Send it again when one of them has ended.'],
   headers_too_large: [431, 'invalid_request', 'The request headers are too large.'],
-  internal: [500, 'internal', 'Something went wrong on our side. Tell support the request_id.'],
+  internal: [500, 'internal',
+    'Something went wrong on our side. Send the request_id to support.'],
   temporarily_unavailable: [503, 'unavailable',
     'The service cannot take this request now. Send it again after the seconds in Retry-After.'],
   too_many_preflights: [503, 'unavailable',
     'Too many requests of this account wait for their preflight. Nothing was reserved, and the ' +
     'request counts towards no limit. Send it again after the seconds in Retry-After.'],
   wallet_unavailable: [503, 'unavailable',
-    'The balance of this account is being checked by people and takes no new jobs meanwhile. ' +
-    'Nothing was reserved. What runs goes on. Send it again later.'],
+    'This account accepts no new jobs until our operators have checked its balance. Nothing was ' +
+    'reserved. Running jobs continue. Retry later.'],
 } as const satisfies Readonly<Record<string, Entry>>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendRaw } from './raw-response.ts'
-import { ApiException, type ErrorCode, type ApiError } from './errors.ts'
+import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
 import { API_VERSION } from './guard.ts'
 import { LostResultsError } from '../results/results.ts'
@@ -83,7 +83,15 @@ function faultOf (error: FastifyError, request: FastifyRequest, deps: Deps): Api
   if (code !== undefined) return { code }
   // A client that disconnects during the body is not a failure of the service.
   if (error.code === 'ECONNRESET' && request.raw.readableAborted) return { code: 'request_timeout' }
-  request.log.error({ err: error, ...jobField(request) }, 'request failed')
+  const fault = unexpectedFaultOf(error, deps)
+  const { method, routeOptions: { url: route } } = request
+  const response = { status: statusOf(fault.code), code: fault.code }
+  request.log.error({ err: error, method, route, ...response, ...jobField(request) },
+    'request failed')
+  return fault
+}
+
+function unexpectedFaultOf (error: FastifyError, deps: Deps): ApiError {
   if (error instanceof LostResultsError) return { code: 'results_expired', message: CONTENTS_LOST }
   return { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }

@@ -21,7 +21,7 @@ export async function sendPage (
     return sendError(reply, {
       code: 'invalid_request',
       param: 'cursor',
-      message: 'cursor is not one that a page was answered with. Send next_cursor as it came.',
+      message: 'cursor is not valid. Send the next_cursor of the previous page unchanged.',
     })
   }
   const coding = codingFor(request.headers['accept-encoding'])

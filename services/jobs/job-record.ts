@@ -81,8 +81,8 @@ export function recordOf (job: Job): readonly string[] {
     [name, String(typeof value === 'boolean' ? Number(value) : value)])
 }
 
-/** The refusal in a record, if any. */
-export function refusalOf (fields: JobFields): Refusal | undefined {
+/** The refusal in the record of a job, if any. */
+export function refusalOf (job: string, fields: JobFields): Refusal | undefined {
   const code = fields['refusal']
   switch (code) {
     case undefined: return undefined
@@ -97,7 +97,8 @@ export function refusalOf (fields: JobFields): Refusal | undefined {
     case 'frozen':
     case 'expired':
     case 'internal': return { code }
-    default: throw new Error(`the record of a job has a refusal with an unknown reason: ${code}`)
+    default: throw new Error(`job ${job} has the unknown refusal code "${code}"; it may have ` +
+      'been written by a newer release')
   }
 }
 

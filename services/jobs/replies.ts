@@ -17,17 +17,19 @@ export function claimedOf (reply: readonly string[]): Claim {
   }
 }
 
+type JobOfTenant = { readonly tenant: string, readonly job: string }
+
 /** Decodes the reply of `accept`. */
-export function acceptedOf (tenant: string, reply: readonly string[]): Accepted {
+export function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
   const [kind, entry] = reply
-  if (kind === 'refused') return { kind, refusal: refusalIn(reply) }
+  if (kind === 'refused') return { kind, refusal: refusalIn(job, reply) }
   return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
 }
 
 /** Decodes the reply of `refuse`: the outcome that was stored before, the refusal, or `open`. */
-export function outcomeOf (tenant: string, reply: readonly string[]): Outcome {
+export function outcomeOf (of: JobOfTenant, reply: readonly string[]): Outcome {
   if (reply[0] === 'open') return { kind: 'open' }
-  const outcome = acceptedOf(tenant, reply)
+  const outcome = acceptedOf(of, reply)
   const isForgotten = outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
   return isForgotten ? { ...outcome, forgotten: true } : outcome
 }
@@ -52,8 +54,8 @@ export function cancelledOf (tenant: string, reply: readonly string[]): Cancelle
 
 const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
 
-function refusalIn (reply: readonly string[]): Refusal {
-  const refusal = refusalOf(fieldsOf(reply.slice(1)))
-  if (refusal === undefined) throw new Error('the reply has a refusal without a reason')
+function refusalIn (job: string, reply: readonly string[]): Refusal {
+  const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
+  if (refusal === undefined) throw new Error(`reply for job ${job} lacks a refusal code`)
   return refusal
 }

@@ -47,7 +47,7 @@ function requestsOf (redis: Redis, run: Scripts) {
      */
     accept: async (tenant: string, request: AcceptRequest): Promise<Accepted> => {
       await activate(tenant)
-      return acceptedOf(tenant, await run.accept(tenant, request))
+      return acceptedOf({ tenant, job: request.id }, await run.accept(tenant, request))
     },
 
     /**
@@ -56,7 +56,7 @@ function requestsOf (redis: Redis, run: Scripts) {
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
-      return outcomeOf(tenant, await run.refuse(tenant, { job, code, idempotencyKey }))
+      return outcomeOf({ tenant, job }, await run.refuse(tenant, { job, code, idempotencyKey }))
     },
 
     /** Deletes the data key of a quote, so that its rows are unreadable. */
@@ -85,7 +85,7 @@ function readsOf (redis: Redis, run: Scripts) {
     outcome: async (tenant: string, job: string): Promise<Outcome> => {
       const fields = await fieldsIn(tenant, job)
       if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
-      const refusal = refusalOf(fields)
+      const refusal = refusalOf(job, fields)
       return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
     },
 

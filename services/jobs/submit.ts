@@ -129,7 +129,7 @@ async function sendAndWait (
     const outcome = await store.refuse(tenant, job, 'internal')
     if (outcome.kind === 'open') throw error
     if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(error)
-    if (outcome.kind === 'refused' && outcome.forgotten === true) throw forgotten(error)
+    if (outcome.kind === 'refused' && outcome.forgotten === true) throw forgotten(job, error)
     // Clients get the same answer in any case. A feed drops contacts that cannot become a job, but
     // an outage does not prove that.
     const isOutage = outcome.kind === 'refused' && isInfrastructure(error)
@@ -139,8 +139,9 @@ async function sendAndWait (
 }
 
 /** Redis has no record of the claim: its job may have been accepted and closed long ago. */
-function forgotten (cause: unknown): InfrastructureError {
-  return new InfrastructureError('Redis has no record of the claim, retry later', { cause })
+function forgotten (job: string, cause: unknown): InfrastructureError {
+  return new InfrastructureError(`Redis has no record of job ${job} after its claim; retry with ` +
+    'the same Idempotency-Key', { cause })
 }
 
 /** Rejects with the work and never resolves, for use in Promise.race. */

@@ -28,7 +28,8 @@ end
 
 local function check_block(fields, before)
   if whole_number(chunk, 'the chunk') >= tonumber(fields.chunks) then
-    error('the job has no chunk ' .. chunk .. ': it has ' .. fields.chunks .. ' chunks, from 0')
+    error('chunk ' .. chunk .. ' of job ' .. job .. ' does not exist (chunks 0-'
+      .. text(tonumber(fields.chunks) - 1) .. ')')
   end
   whole_number(ARGV[6], 'the first row')
   for name, bitmap in pairs(bitmaps) do
@@ -60,7 +61,8 @@ local function win(before)
       for _, name in ipairs(OUTCOMES_OF_ROWS) do
         local ended = bit.band(byte, bitmaps[name]:byte(at))
         if bit.band(ended, rest) ~= ended then
-          error('a row of chunk ' .. chunk .. ' ended in two ways')
+          error('a row of chunk ' .. chunk .. ' of job ' .. job
+            .. ' has two outcomes in one block (the second is ' .. name .. ')')
         end
         rest = bit.bxor(rest, ended)
         won[name] = won[name] + bits_of[ended]
@@ -150,7 +152,7 @@ local finished = tonumber(fields.finishedRows) + won.rows
 local input_blocks = tonumber(fields.inputBlocks) + inputs.more
 local total = tonumber(fields.totalRows)
 if finished > total then
-  error('more rows are finished than the job has: ' .. finished .. ' of ' .. total)
+  error('job ' .. job .. ' would have ' .. finished .. ' finished rows of ' .. total)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 -- Only live verdicts are charged.

@@ -136,7 +136,8 @@ export function registrySource (
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
       const why = registryAccessErrorOf(cause) ??
-        'the schema registry is unavailable, or the schema is not registered; run provision'
+        'the schema registry is unavailable, or the schema is not registered; check ' +
+        'SCHEMA_REGISTRY_URL, then run "npm run provision"'
       throw new InfrastructureError(`no id for schema ${subject}: ${why}`, { cause })
     }
   }

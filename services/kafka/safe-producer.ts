@@ -104,7 +104,8 @@ class SafeProducer implements Producer {
     const bytes = Object.entries(headers).reduce(
       (sum, pair) => sum + Buffer.byteLength(pair.join('')) + HEADER_OVERHEAD_BYTES,
       Buffer.byteLength(key) + (value?.length ?? 0) + RECORD_OVERHEAD_BYTES)
-    if (bytes > this.#options.messageBytes) throw tooLarge(topic, bytes, this.#options.messageBytes)
+    const { messageBytes } = this.#options
+    if (bytes > messageBytes) throw tooLarge(topic, bytes, `the maximum is ${messageBytes}`)
     return bytes
   }
 
@@ -189,7 +190,8 @@ class SafeProducer implements Producer {
       return
     }
     this.#release(batch)
-    this.#reject(first.call, tooLarge(first.message.topic, first.bytes, 'the limit of the broker'))
+    const limit = 'more than the broker accepts (max.message.bytes)'
+    this.#reject(first.call, tooLarge(first.message.topic, first.bytes, limit))
   }
 
   #discardClient (): void {
@@ -219,7 +221,6 @@ function byTopic (batch: readonly Entry[]): TopicMessages[] {
   return [...topics].map(([topic, messages]) => ({ topic, messages }))
 }
 
-function tooLarge (topic: string, bytes: number, limit: number | string): UnsendableError {
-  return new UnsendableError(
-    `a message to ${topic} has ${bytes} bytes, above ${limit}: split it`)
+function tooLarge (topic: string, bytes: number, limit: string): UnsendableError {
+  return new UnsendableError(`message to ${topic} has ${bytes} bytes, ${limit}`)
 }

@@ -44,7 +44,7 @@ export async function reErase (
   await recordErased(deps)
   if (deleted === 0) return
   metrics.count('recovery_actions_total', { kind: 'erasure' }, deleted)
-  log.warn({ jobs: deleted }, 'restored keys of erased jobs erased again')
+  log.warn({ jobs: deleted }, 'data keys of erased jobs re-erased after a restore of Redis')
 }
 
 /**

@@ -72,7 +72,7 @@ function createProgress (
     onWaiting(left)
     if (clock.now() - loggedAtMs < PROGRESS_EVERY_MS) return
     loggedAtMs = clock.now()
-    log.info({ waiting: left, of: all }, 'unlocking tenants')
+    log.info({ locked: left, total: all }, 'tenants unlocked')
   }
 }
 

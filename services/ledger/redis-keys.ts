@@ -5,7 +5,7 @@ export const FENCE_KEY = '{ledger}:fence'
 /** String: the last export of journal heads, as it was sent. */
 export const EXPORTED_KEY = '{ledger}:head-exported'
 
-/** String: the run of the server in which erased jobs were erased again. */
+/** String: the run of the server in which erased jobs were re-erased. */
 export const ERASED_IN_KEY = '{ledger}:erased-in'
 
 /** String: the time, in ms, up to which Redis has all erasures. */

@@ -19,7 +19,7 @@ LookupDeps {
   const { state, clock, log, metrics } = connected
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) =>
-    log.warn({ err: error }, 'cache unavailable, continuing without it')
+    log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
   return {
     store: createJobStore(state),
     outbox: createOutbox(state),

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Normalized } from '../../schemas/types.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import { coordinatesOf, type ChunkCoordinates } from '../results/chunk-coordinates.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Counts } from './accept.ts'
@@ -50,10 +50,8 @@ export async function readChunks (
     if (next !== undefined) load.prefetch(next)
     const { rows, records } = await load(message)
     const coordinates = coordinatesOf(message.value)
-    const { chunk: number, firstRow } = coordinates
-    if (firstRow !== counts.totalRows) {
-      throw new Error(`chunk ${number} of the job starts at row ${firstRow}, expected ` +
-        `${counts.totalRows}: a chunk before it is missing`)
+    if (coordinates.firstRow !== counts.totalRows) {
+      throw discontinuityError(terms.job, coordinates, counts.totalRows)
     }
     const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
     dedupe.add(tokens, (row) => rows.canonicals[row] === '')
@@ -69,6 +67,15 @@ export async function readChunks (
       `${totalRows}`)
   }
   return { chunks, counts }
+}
+
+/** A chunk is missing, or one reaches into the next. Rows count from 0. */
+function discontinuityError (
+  job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
+): Error {
+  return new Error(firstRow > expected
+    ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
+    : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
 }
 
 /**

@@ -7,7 +7,7 @@ if blocked then
   return blocked
 end
 local sign, digits = string.match(ARGV[3], '^(%-?)([0-9]+)$')
-local size = whole_number(digits or '', 'the amount of an adjustment')
+local size = whole_number(digits or ARGV[3], 'the amount of an adjustment')
 local amount = sign == '-' and -size or size
 local name = 'adjust:' .. ARGV[2]
 
@@ -27,8 +27,10 @@ local balances = wallet_of(keys.wallet)
 if tonumber(balances.available) + amount < 0 then
   return { 'insufficient', balances.available }
 end
-if tonumber(balances.funded) + amount > MAX_AMOUNT then
-  error('the amount exceeds the maximum of a wallet, ' .. text(MAX_AMOUNT) .. ' micros')
+local funded = tonumber(balances.funded) + amount
+if funded > MAX_AMOUNT then
+  error('the funded amount would be ' .. text(funded) .. ' micros, the maximum is '
+    .. text(MAX_AMOUNT))
 end
 
 local seq, entry = fund(keys, {

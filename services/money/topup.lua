@@ -19,8 +19,10 @@ end
 if amount == 0 then
   error('the amount of a top-up must not be 0')
 end
-if tonumber(wallet_of(keys.wallet).funded) + amount > MAX_AMOUNT then
-  error('the amount exceeds the maximum of a wallet, ' .. text(MAX_AMOUNT) .. ' micros')
+local funded = tonumber(wallet_of(keys.wallet).funded) + amount
+if funded > MAX_AMOUNT then
+  error('the funded amount would be ' .. text(funded) .. ' micros, the maximum is '
+    .. text(MAX_AMOUNT))
 end
 
 local seq, entry = fund(keys, {

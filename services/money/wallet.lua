@@ -16,7 +16,8 @@ end
 local function whole_number(argument, what)
   local form = argument == '0' or string.match(argument, '^[1-9][0-9]*$')
   if not form or #argument > 15 then
-    error(what .. ' must be a whole number of at most 15 digits')
+    error(what .. ' is "' .. argument
+      .. '", expected an integer of at most 15 digits, without sign or leading zeros')
   end
   return tonumber(argument)
 end
@@ -96,8 +97,9 @@ local function check_settle(keys, amount, charge)
   if charge > amount then
     error('the charge ' .. text(charge) .. ' exceeds the reserved amount ' .. text(amount))
   end
-  if tonumber(wallet_of(keys.wallet).reserved) < amount then
-    error('the wallet has reserved less than ' .. text(amount))
+  local reserved = tonumber(wallet_of(keys.wallet).reserved)
+  if reserved < amount then
+    error('the wallet has ' .. text(reserved) .. ' micros reserved, the job needs ' .. text(amount))
   end
 end
 

@@ -51,17 +51,22 @@ export class ResultsError extends Error {
  * next one begins. Leaves out blocks that won no rows and hold no inputs.
  */
 export function planJob (
-  manifest: readonly ManifestEntry[], job: { readonly chunks: number, readonly totalRows: number }
+  manifest: readonly ManifestEntry[],
+  job: { readonly id: string, readonly chunks: number, readonly totalRows: number }
 ): JobPlan {
   const counting = manifest.filter(({ inputs, won }) => inputs || won.some(byte => byte !== 0))
   const jobWide = counting.filter(({ chunk }) => chunk >= job.chunks)
   const starts = startsOf(manifest.filter(({ chunk }) => chunk < job.chunks))
   const byChunk = Map.groupBy(counting, ({ chunk }) => chunk)
   const chunks = starts.map(({ chunk, firstRow }, index) => {
-    const rows = (starts[index + 1]?.firstRow ?? job.totalRows) - firstRow
+    const next = starts[index + 1]
+    const rows = (next?.firstRow ?? job.totalRows) - firstRow
     if (rows <= 0) {
+      const end = next === undefined
+        ? `the job has ${job.totalRows} rows`
+        : `chunk ${next.chunk} at row ${next.firstRow + 1}`
       throw new ResultsError(
-        `chunk ${chunk} (row ${firstRow + 1}) does not begin before the next one`)
+        `manifest of job ${job.id}: chunk ${chunk} starts at row ${firstRow + 1}, ${end}`)
     }
     return { chunk, firstRow, rows, entries: byChunk.get(chunk) ?? [] }
   })
@@ -73,16 +78,18 @@ export function planJob (
  * cells only, as readers need them in different forms.
  * Throws ResultsError unless every row of the chunk comes exactly once.
  */
-export function mergeChunk (plan: ChunkPlan, blocks: readonly OpenBlock[]): MergedChunk {
+export function mergeChunk (
+  job: string, plan: ChunkPlan, blocks: readonly OpenBlock[]
+): MergedChunk {
   const { firstRow, rows } = plan
   const won = {
     blockOf: new Int32Array(rows).fill(NO_BLOCK),
     positionOf: new Int32Array(rows),
     duplicateOf: new Int32Array(rows),
   }
-  for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, number })
+  for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, job, number })
   const open = won.blockOf.indexOf(NO_BLOCK)
-  if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} has no result`)
+  if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} of job ${job} has no result`)
   return {
     firstRow,
     rows,
@@ -96,13 +103,15 @@ export function mergeChunk (plan: ChunkPlan, blocks: readonly OpenBlock[]): Merg
 const NO_BLOCK = -1
 
 type Won = Pick<MergedChunk, 'blockOf' | 'positionOf' | 'duplicateOf'> & {
+  readonly job: string
   /** Index in `blocks`. */
   readonly number: number
 }
 
 /** Adds the rows that a block won in this chunk; a block of the whole job exceeds the chunk. */
 function addWon (
-  plan: ChunkPlan, { entry, rows }: OpenBlock, { blockOf, positionOf, duplicateOf, number }: Won
+  plan: ChunkPlan, { entry, rows }: OpenBlock,
+  { blockOf, positionOf, duplicateOf, job, number }: Won
 ): void {
   const shift = entry.firstRow - plan.firstRow
   for (let position = 0; position < rows.rows.length; position++) {
@@ -110,7 +119,7 @@ function addWon (
     const index = inBlock + shift
     if (index < 0 || index >= plan.rows || !has(entry.won, inBlock)) continue
     if (blockOf[index] !== NO_BLOCK) {
-      throw new ResultsError(`row ${plan.firstRow + index + 1} came twice`)
+      throw new ResultsError(`row ${plan.firstRow + index + 1} of job ${job} has two results`)
     }
     blockOf[index] = number
     positionOf[index] = position

@@ -65,7 +65,9 @@ export async function openChunks (
   if (openRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
     throw new LostResultsError(`job ${job.id} ended without the key of its results`)
   }
-  const plan = planJob(manifest, { chunks: job.chunks, totalRows: job.preflight.totalRows })
+  const plan = planJob(manifest, {
+    id: job.id, chunks: job.chunks, totalRows: job.preflight.totalRows,
+  })
   const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > range.from)
   // The first blocks are read concurrently with the digests, and used only after these.
   const batches = readAhead(wanted, range, plans => readBlocks(deps, job, plans))
@@ -93,8 +95,8 @@ async function checkBlocks (
   const stored = await blocks.digests(job.tenant, job.id, needed)
   const missing = needed.filter(digest => !stored.has(digest)).length
   if (missing === 0) return
-  throw new MissingResultsError(
-    `${missing} of ${needed.length} blocks of job ${job.id} are missing`)
+  throw new MissingResultsError(`${missing} of ${needed.length} result blocks of job ${job.id} ` +
+    'are missing in ClickHouse; restore them from a backup')
 }
 
 async function openJobWide (
@@ -147,9 +149,9 @@ async function openChunk (
   { codec }: Pick<ReadingDeps, 'codec'>, reading: Reading,
   { plan, stored }: { readonly plan: ChunkPlan, readonly stored: StoredBlocks }
 ): Promise<MergedChunk> {
-  const { cellsAt, jobWide, originals } = reading
+  const { job, cellsAt, jobWide, originals } = reading
   const open = await openEntries({ codec }, reading, { entries: plan.entries, stored })
-  const merged = mergeChunk(plan, [...open, ...jobWide])
+  const merged = mergeChunk(job.id, plan, [...open, ...jobWide])
   const marked = plan.entries.flatMap(({ digest }) => stored.get(digest)?.originals ?? [])
   for (const index of marked) {
     if (index < plan.rows) originals.set(plan.firstRow + index + 1, cellsAt(merged, index))
@@ -166,7 +168,8 @@ async function openEntries (
   return await Promise.all(entries.map(async entry => {
     const block = stored.get(entry.digest)
     if (block === undefined) {
-      throw new MissingResultsError(`block ${entry.digest} of job ${job.id} is missing`)
+      throw new MissingResultsError(`result block ${entry.digest} of job ${job.id} is missing or ` +
+        'changed in ClickHouse; restore it from a backup')
     }
     const { chunk, batch, chunks, rowsSchema } = block
     const binding = {

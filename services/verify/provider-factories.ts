@@ -63,7 +63,8 @@ export async function logDns (
   } else if (await domains.isAvailable()) {
     log.info('DNS resolvers answer, mail domains are checked')
   } else {
-    log.warn('DNS resolvers do not answer for the root zone, e-mail rows end as unknown')
+    log.warn('DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound ' +
+      'port 53; until then e-mail rows end as unknown')
   }
 }
 

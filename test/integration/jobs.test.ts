@@ -33,9 +33,8 @@ const whole = (job: string) =>
 describe('accept', () => {
   it('reserves, stores header and price, and repeats the same answer', async () => {
     const tenant = await fundedTenant()
-    const request = acceptRequest(
-      'job_1', { header: Buffer.of(1, 2), invalidRows: 1, cacheHits: 2 }
-    )
+    const request = acceptRequest('job_1',
+      { header: Buffer.of(1, 2), invalidRows: 1, cacheHits: 2 })
     const answer = await acceptClaimed(store, tenant, request)
     if (answer.kind !== 'accepted') throw new Error(answer.kind)
     expect(answer.job).toMatchObject({
@@ -319,10 +318,10 @@ describe('the end of a job', () => {
 
 describe('a block that can not be true', () => {
   it.each([
-    ['a chunk the job lacks', { chunk: 1 }, 'no chunk 1'],
+    ['a chunk the job lacks', { chunk: 1 }, 'chunk 1 of job job_1 does not exist (chunks 0-0)'],
     ['bitmaps of two lengths', { live: Buffer.of(1) }, 'live has 1 bytes, the bitmap finished 2'],
-    ['a row that ended in two ways', { invalid: Buffer.of(255, 3) }, 'ended in two ways'],
-    ['more rows than the job has', { finished: Buffer.of(255, 255) }, 'more rows are finished'],
+    ['a row with two outcomes', { invalid: Buffer.of(255, 3) }, '(the second is invalid)'],
+    ['more rows than the job has', { finished: Buffer.of(255, 255) }, '16 finished rows of 10'],
   ])('%s is refused before anything is written', async (_name, change, fault) => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
@@ -356,7 +355,7 @@ describe('data keys', () => {
     await expectLifetime(redis, { key: dataKey, ms: 91 * DAY_MS }, async () =>
       await accepted(store, tenant, acceptRequest('job_1')))
     await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
-    await expect(other.get(tenant, 'job_2')).rejects.toThrow('seal')
+    await expect(other.get(tenant, 'job_2')).rejects.toThrow('decryption failed')
   })
 
   it('that are lost are restored only for a running job', async () => {

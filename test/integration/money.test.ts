@@ -86,7 +86,7 @@ describe('a wallet', () => {
       const { wallet: key, posted } = moneyKeys(tenant)
       await unlockAll(redis, [tenant])
       await expect(redis.eval(source, 2, key, posted, tenant, 'a', amount, ''))
-        .rejects.toThrow('whole number of at most 15 digits')
+        .rejects.toThrow(`is "${amount}", expected an integer of at most 15 digits`)
       expect(await redis.hkeys(key)).toEqual(['run'])
       expect(await redis.exists(posted)).toBe(0)
     })

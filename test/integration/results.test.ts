@@ -92,7 +92,7 @@ describe('provision', () => {
     const said: string[] = []
     await provision(env, line => said.push(line))
     expect(said.toSorted()).toEqual([
-      expect.stringMatching(/^access: .* no authorizer/),
+      expect.stringMatching(/^ACLs: .* no authorizer/),
       expect.stringMatching(/^schemas: \d+ subjects registered$/),
       'tables: 0 migrations applied',
       expect.stringMatching(/^topics: 0 created, \d+ were there$/),
@@ -210,7 +210,9 @@ describe('a job from its blocks to its end', () => {
       query_params: { job },
     })
     const { breaches } = await auditOf(tenant)
+    const detail = `2 of 4 result blocks of job ${job} are missing in ClickHouse; restore them ` +
+      'from a backup'
     expect(breaches.map(breach => [breach.job, breach.rule, breach.detail]))
-      .toEqual([[job, 'results are readable', `2 of 4 blocks of job ${job} are missing`]])
+      .toEqual([[job, 'results are readable', detail]])
   })
 })

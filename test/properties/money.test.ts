@@ -188,7 +188,8 @@ describe('amounts near the limits of doubles', () => {
     const tenant = newTenant()
     await wallet.topUp(tenant, { id: 'a', amountMicros: 999_999_999_999_999, reason: '' })
     const topUp = wallet.topUp(tenant, { id: 'b', amountMicros: 1, reason: '' })
-    await expect(topUp).rejects.toThrow('exceeds the maximum of a wallet, 999999999999999 micros')
+    await expect(topUp).rejects.toThrow(
+      'the funded amount would be 1000000000000000 micros, the maximum is 999999999999999')
     expect(await wallet.balance(tenant))
       .toMatchObject({ fundedMicros: 999_999_999_999_999, seq: 1 })
   })

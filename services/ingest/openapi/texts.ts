@@ -69,10 +69,11 @@ and in TypeScript from a client, which also retries requests:
 
 ## Requests and answers
 
-Bodies are JSON in UTF-8 of at most 34 MB; unknown fields are rejected, and types are not converted.
-A body must arrive within a minute; a body over 64 KiB that is slower than 16 KiB a second, or too
-slow for that minute, is rejected with 408. Clients must ignore unknown fields. HEAD is available
-wherever GET is, and OPTIONS returns the methods of a path. A trailing slash is the same resource.
+Bodies are JSON in UTF-8 of at most 34 MiB; unknown fields are rejected, and types are not
+converted. A body must arrive within a minute; a body over 64 KiB that is slower than 16 KiB a
+second, or too slow for that minute, is rejected with 408. Clients must ignore unknown fields. HEAD
+is available wherever GET is, and OPTIONS returns the methods of a path. A trailing slash is the
+same resource.
 
 ## Limits
 

@@ -64,7 +64,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
         expect(await rulesAt(admin)).toHaveLength(before.length + 3))
       const output: string[] = []
       await provision(secure().env, line => output.push(line))
-      expect(output).toContain(`access: ${before.length} rules of stages hold, 2 others removed`)
+      expect(output).toContain(`ACLs: ${before.length} in place for the stages, 2 others deleted`)
       await eventually(async () => {
         const left = (await rulesAt(admin)).filter(rule => !before.includes(rule))
         expect(left).toEqual([expect.stringMatching(/^User:acme .* wallet\.journal /)])

@@ -82,6 +82,13 @@ describe('an organization', () => {
     expect((await organizations.find(id))?.policy).toEqual(DEFAULT_POLICY)
   })
 
+  it('rejects a value out of range with the value and the range', async () => {
+    const setTo = (freshnessDays: number) => organizations.setPolicy('org_1', { freshnessDays })
+    await expect(setTo(91)).rejects
+      .toThrow('freshnessDays is 91; use an integer from 0 to 90, or "default".')
+    await expect(setTo(NaN)).rejects.toThrow('freshnessDays is not a whole number; use')
+  })
+
   it('has no policy beyond what one may be, whatever is stored', () => {
     expect(policyOf({ freshnessDays: '365', weight: 'x', gets: '0' }))
       .toEqual({ freshnessDays: 90, weight: 1, gets: 1 })

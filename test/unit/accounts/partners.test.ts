@@ -59,6 +59,7 @@ describe('a partner', () => {
 
   it.each(['', 'Acme', 'a.b', '-a', 'a:b', 'a b', 'a'.repeat(64)])('is not named %j', name => {
     expect(() => checkName(name)).toThrow(RangeError)
+    expect(() => checkName(name)).toThrow(`partner name "${name}" is invalid; use 1 to 63`)
   })
 })
 

@@ -2,6 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { CommandError } from '../../../services/client/command-error.ts'
 import { openConnection, readLocalStack } from '../../../services/client/connection.ts'
 import { joinResults } from '../../../services/client/join-results.ts'
 import { createClientProgram } from '../../../services/client/program.ts'
@@ -98,6 +99,40 @@ describe('a submit run', () => {
       byStatus: { valid: 3 },
     })
     expect(messages.at(-1)).toBe('Joined 3 of 3 jobs.')
+  })
+})
+
+describe('the join of a submit run', () => {
+  /** The error of the join of three jobs of one row, after a change. */
+  async function joined (change: (run: Awaited<ReturnType<typeof start>>) => void) {
+    const started = await start()
+    await runJobs(started.run)
+    change(started)
+    return joinResults(started.run)
+  }
+
+  it.each([[0, 'only 0'], [2, 'more than 1']])(
+    'fails when the result file of a job of one row has %i', async (rows, found) => {
+      const inputs = new Array<string>(rows).fill('+12127365001')
+      await expect(joined(({ service }) => Object.assign(service.jobs[1]!, { inputs }))).rejects
+        .toThrow(new CommandError(
+          `Job job_2 has 1 rows, but its result file has ${found}. Run the command again.`))
+    })
+
+  it('fails when the file has not the rows of a job', async () => {
+    const fault = new CommandError(`${input} no longer has the 2 rows of job job_2: it has ` +
+      'changed during the run. Restore it and run the command again.')
+    await expect(joined(({ service, run }) => {
+      run.store.updateJob(1, { rows: 2 })
+      Object.assign(service.jobs[1]!, { inputs: ['+12127365001', '+12127365001'] })
+    })).rejects.toThrow(fault)
+  })
+
+  it('fails when the file has no header line', async () => {
+    await expect(joined(({ run: { store } }) => {
+      store.update({ plan: { ...store.state().plan, header: { from: 0, to: 0 } } })
+    })).rejects.toThrow(new CommandError(`${input} has lost its header line during the run. ` +
+      'Restore it and run the command again.'))
   })
 })
 

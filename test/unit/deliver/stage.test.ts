@@ -72,6 +72,7 @@ describe('deliver', () => {
     const sealed = sealHeader(key, owner, header)
     const running = [message(sealed, { status: 'verifying' })]
     await expect(run(running).decided).rejects.toThrow('verifying')
-    await expect(run([message(sealed)], randomBytes(32)).decided).rejects.toThrow('seal')
+    await expect(run([message(sealed)], randomBytes(32)).decided)
+      .rejects.toThrow('decryption failed')
   })
 })

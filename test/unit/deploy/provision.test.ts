@@ -108,7 +108,7 @@ describe('rules of access', () => {
     await alignAccess(admin, line => output.push(line))
     expect(done).toEqual([`created ${stageRules().length}`, 'removed wallet.journal'])
     expect(output)
-      .toEqual([`access: ${stageRules().length} rules of stages hold, 1 others removed`])
+      .toEqual([`ACLs: ${stageRules().length} in place for the stages, 1 others deleted`])
   })
 
   it('are said to be none where the brokers have no authorizer', async () => {
@@ -117,7 +117,7 @@ describe('rules of access', () => {
       Promise.reject(Object.assign(new Error('disabled'), { type: 'SECURITY_DISABLED' }))
     await alignAccess({ createAcls } as unknown as Admin, line => output.push(line))
     expect(output).toEqual([
-      'access: the brokers have no authorizer and let everybody do everything',
+      'ACLs: not created, the brokers have no authorizer, so every client has full access',
     ])
   })
 })

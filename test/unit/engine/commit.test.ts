@@ -16,7 +16,10 @@ const at: StepContext = { location: place, signal }
 
 /** A delivery of two finished messages whose commits meet these failures first. */
 function scene (failures: Error[]) {
-  const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
+  const lines: string[] = []
+  const destination = { write: (line: string) => { lines.push(line) } }
+  const log = createLog('x', { level: 'warn', destination })
+  const common = { metrics: createMetrics(), log }
   const commit = createCommit({
     ...common, steps: createSteps({ ...common, sleep: async () => {} }),
   })
@@ -36,7 +39,7 @@ function scene (failures: Error[]) {
       if (failure !== undefined) throw failure
     },
   }
-  return { commits, commitNow: () => commit(delivery, offsets, at) }
+  return { commits, lines, commitNow: () => commit(delivery, offsets, at) }
 }
 
 describe('a commit', () => {
@@ -54,9 +57,15 @@ describe('a commit', () => {
   })
 
   it('that is rejected is left to the next one', async () => {
-    const { commits, commitNow } = scene([new Error('refused')])
+    const { commits, lines, commitNow } = scene([new Error('refused')])
     await commitNow()
     expect(commits).toEqual([2n])
+    expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({
+      msg: 'offset commit failed, the next commit includes it',
+      topic: 'rows.submitted.small',
+      partition: 0,
+      offset: '2',
+    })
     await commitNow()
     expect(commits).toEqual([2n, 2n])
   })

@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net'
-import Fastify from 'fastify'
+import Fastify, { type FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import {
   answerFailures, createSocketFailure,
 } from '../../../services/ingest/failures.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/results.ts'
+import { createLog } from '../../../services/platform/log.ts'
 import { doubles, outage } from './doubles.ts'
 
 /** The outcome of a socket on which something failed. */
@@ -64,5 +65,24 @@ describe('a failure in a handler', () => {
     app.get('/', () => Promise.reject(error))
     const answer = await app.inject('/')
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+  })
+
+  it('is logged with method, route, status and code, and no path or query', async () => {
+    const lines: string[] = []
+    const destination = { write: (line: string) => { lines.push(line) } }
+    const app = Fastify({
+      loggerInstance: createLog('ingest', { level: 'error', destination }) as FastifyBaseLogger,
+    })
+    answerFailures(app, doubles())
+    app.get('/contacts/:contact', () => Promise.reject(outage))
+    await app.inject('/contacts/jane@example.org?phone=+12127365000')
+    expect(lines.map(line => JSON.parse(line))).toEqual([expect.objectContaining({
+      msg: 'request failed',
+      method: 'GET',
+      route: '/contacts/:contact',
+      status: 503,
+      code: 'temporarily_unavailable',
+    })])
+    expect(lines[0]).not.toMatch(/jane|12127365000/)
   })
 })

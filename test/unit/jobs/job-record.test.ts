@@ -85,10 +85,11 @@ describe('a record', () => {
   })
 
   it('may hold a refusal', () => {
-    expect(refusalOf(fieldsOf(refusal))).toEqual(refused.refusal)
-    expect(refusalOf(fieldsOf(['refusal', 'expired']))).toEqual({ code: 'expired' })
-    expect(refusalOf(fieldsOf(pairs))).toBeUndefined()
-    expect(() => refusalOf(fieldsOf(['refusal', 'mood']))).toThrow('unknown reason: mood')
+    expect(refusalOf('job_1', fieldsOf(refusal))).toEqual(refused.refusal)
+    expect(refusalOf('job_1', fieldsOf(['refusal', 'expired']))).toEqual({ code: 'expired' })
+    expect(refusalOf('job_1', fieldsOf(pairs))).toBeUndefined()
+    expect(() => refusalOf('job_1', fieldsOf(['refusal', 'mood'])))
+      .toThrow('job job_1 has the unknown refusal code "mood"')
   })
 })
 
@@ -96,7 +97,7 @@ it('a feed job says where its contacts came from', () => {
   expect(jobOf('org_1.live', fieldsOf([...pairs, 'feed', 'acme:12'])).feed)
     .toEqual({ partner: 'acme', partition: 12 })
   expect(jobOf('org_1.live', fieldsOf(pairs))).not.toHaveProperty('feed')
-  expect(refusalOf({ refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
+  expect(refusalOf('job_1', { refusal: 'cursor_moved' })).toEqual({ code: 'cursor_moved' })
 })
 
 describe('replies', () => {
@@ -109,14 +110,17 @@ describe('replies', () => {
   })
 
   it('of accept and refuse', () => {
-    expect(acceptedOf('org_1.live', ['accepted', '', ...pairs]))
+    const of = { tenant: 'org_1.live', job: 'job_1' }
+    expect(acceptedOf(of, ['accepted', '', ...pairs]))
       .toEqual({ kind: 'accepted', job, entry: undefined })
-    expect(acceptedOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
-    expect(outcomeOf('org_1.live', ['refused', ...refusal])).toEqual(refused)
-    expect(outcomeOf('org_1.live', ['refused', ...refusal, 'forgotten', '1']))
+    expect(acceptedOf(of, ['refused', ...refusal])).toEqual(refused)
+    expect(outcomeOf(of, ['refused', ...refusal])).toEqual(refused)
+    expect(outcomeOf(of, ['refused', ...refusal, 'forgotten', '1']))
       .toEqual({ ...refused, forgotten: true })
-    expect(outcomeOf('org_1.live', ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
-    expect(outcomeOf('org_1.live', ['open'])).toEqual({ kind: 'open' })
+    expect(outcomeOf(of, ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
+    expect(outcomeOf(of, ['open'])).toEqual({ kind: 'open' })
+    expect(() => acceptedOf(of, ['refused']))
+      .toThrow('reply for job job_1 lacks a refusal code')
   })
 
   it('of tally and fail', () => {

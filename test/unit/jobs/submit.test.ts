@@ -198,7 +198,8 @@ describe('a submission', () => {
     await expect(unsafe.submitter.submit(submission)).rejects.toThrow(InfrastructureError)
     const forgotten: Outcome = { kind: 'refused', refusal: { code: 'internal' }, forgotten: true }
     const late = setUp({ ...broken, refuse: async () => forgotten })
-    await expect(late.submitter.submit(submission)).rejects.toThrow('no record of the claim')
+    await expect(late.submitter.submit(submission))
+      .rejects.toThrow(/^Redis has no record of job job_\w+ after its claim; retry with the same/)
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {

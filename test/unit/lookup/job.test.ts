@@ -4,7 +4,7 @@ import { decideJob, type JobDeps } from '../../../services/lookup/job.ts'
 import { createLoader } from '../../../services/lookup/load.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
-  chunksOf, createManualClock, createStoreDouble, emitted,
+  chunksOf, createManualClock, createStoreDouble, emitted, JOB,
 } from '../../support/stage-doubles.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`
@@ -46,12 +46,15 @@ describe('decideJob', () => {
     expect(emitted([decision], 'rows.to-verify')[0]?.value.freshnessMs).toBe(77)
   })
 
-  it('rejects missing chunks', async () => {
+  it('rejects missing and overlapping chunks', async () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await expect(decideJob(unitOf([second!]), partsWith()))
-      .rejects.toThrow('a chunk before it is missing')
+      .rejects.toThrow(`rows 0-0 of job ${JOB} are missing before chunk 1`)
     await expect(decideJob(unitOf([first!]), partsWith()))
       .rejects.toThrow('have 1 rows, expected 2')
+    const overlapping = { ...second!, value: { ...second!.value, firstRow: 0 } }
+    await expect(decideJob(unitOf([first!, overlapping]), partsWith()))
+      .rejects.toThrow(`chunk 1 of job ${JOB} starts at row 0, expected 1`)
   })
 
   it('yields while it decides a big job', async () => {

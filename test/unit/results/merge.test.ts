@@ -12,7 +12,7 @@ const cellsAt = createCellReader(columns)
 
 /** The cells of all rows of a chunk that these blocks make up. */
 function mergedCells (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[][] {
-  const merged = mergeChunk(plan, blocks)
+  const merged = mergeChunk('job_1', plan, blocks)
   return Array.from({ length: merged.rows }, (_, index) => cellsAt(merged, index))
 }
 
@@ -21,7 +21,7 @@ const entry = (chunk: number, firstRow: number, change: Partial<ManifestEntry> =
 
 describe('planJob', () => {
   it('lets a chunk end where the next begins, and the last with the job', () => {
-    const plan = planJob([entry(1, 3), entry(0, 0)], { chunks: 2, totalRows: 5 })
+    const plan = planJob([entry(1, 3), entry(0, 0)], { id: 'job_1', chunks: 2, totalRows: 5 })
     expect(plan.chunks.map(({ chunk, firstRow, rows }) => [chunk, firstRow, rows]))
       .toEqual([[0, 0, 3], [1, 3, 2]])
     expect(plan.jobWide).toEqual([])
@@ -30,23 +30,27 @@ describe('planJob', () => {
   it('leaves out blocks that won nothing, but for inputs', () => {
     const nothing = bitmapOf(8, [])
     const withInputs = entry(0, 0, { digest: 'in', won: nothing, inputs: true })
-    const plan = planJob([entry(0, 0, { won: nothing }), withInputs], { chunks: 1, totalRows: 5 })
+    const plan = planJob([entry(0, 0, { won: nothing }), withInputs],
+      { id: 'job_1', chunks: 1, totalRows: 5 })
     expect(plan.chunks[0]?.entries).toEqual([withInputs])
   })
 
   it('gives rows of lost chunks to the chunk before, or to one of its own', () => {
     const wide = entry(3, 0, { digest: 'wide', won: bitmapOf(9, [0, 1, 2, 5, 6]) })
-    const plan = planJob([entry(1, 3), wide], { chunks: 3, totalRows: 9 })
+    const plan = planJob([entry(1, 3), wide], { id: 'job_1', chunks: 3, totalRows: 9 })
     expect(plan.chunks.map(({ chunk, firstRow, rows }) => [chunk, firstRow, rows]))
       .toEqual([[-1, 0, 3], [1, 3, 6]])
     expect(plan.jobWide).toEqual([wide])
-    expect(planJob([], { chunks: 3, totalRows: 9 }).chunks)
+    expect(planJob([], { id: 'job_1', chunks: 3, totalRows: 9 }).chunks)
       .toEqual([{ chunk: -1, firstRow: 0, rows: 9, entries: [] }])
   })
 
   it('rejects chunks that overlap', () => {
-    expect(() => planJob([entry(0, 0), entry(1, 0)], { chunks: 2, totalRows: 5 }))
-      .toThrow(ResultsError)
+    const job = { id: 'job_1', chunks: 2, totalRows: 5 }
+    expect(() => planJob([entry(0, 0), entry(1, 0)], job)).toThrow(
+      new ResultsError('manifest of job job_1: chunk 0 starts at row 1, chunk 1 at row 1'))
+    expect(() => planJob([entry(0, 0), entry(1, 5)], job)).toThrow(
+      new ResultsError('manifest of job job_1: chunk 1 starts at row 6, the job has 5 rows'))
   })
 })
 
@@ -104,15 +108,16 @@ describe('mergeChunk', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const contacts = { offsets: [3, 4, 6, 9], references: ['a', 'b', 'c', 'd'] }
     const named = { ...all, rows: { ...all.rows, contacts } }
-    expect(mergeChunk(plan, [named]).contacts).toEqual(contacts)
-    expect(mergeChunk(plan, [all]).contacts).toBeUndefined()
+    expect(mergeChunk('job_1', plan, [named]).contacts).toEqual(contacts)
+    expect(mergeChunk('job_1', plan, [all]).contacts).toBeUndefined()
   })
 
   it('rejects a row that no block won, and one that two won', () => {
     const all = open({ firstRow: 10, won: [0, 1, 2, 3], holds: [0, 1, 2, 3], name: 'a' })
     const some = open({ firstRow: 10, won: [0, 1, 3], holds: [0, 1, 2, 3], name: 'b' })
-    expect(() => mergeChunk(plan, [some])).toThrow('row 13 has no result')
-    expect(() => mergeChunk(plan, [all, some])).toThrow('row 11 came twice')
+    expect(() => mergeChunk('job_1', plan, [some])).toThrow('row 13 of job job_1 has no result')
+    expect(() => mergeChunk('job_1', plan, [all, some]))
+      .toThrow('row 11 of job job_1 has two results')
   })
 
   it('gives each row once in order, however blocks overlap and repeat', () => {

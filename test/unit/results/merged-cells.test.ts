@@ -8,7 +8,7 @@ const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']
 describe('cells of a row', () => {
   it('are read from columns of either kind, blank where the block has none', () => {
     const entry = { chunk: 0, firstRow: 0, digest: '', won: bitmapOf(3, [0, 1, 2]), inputs: true }
-    const merged = mergeChunk({ chunk: 0, firstRow: 7, rows: 2, entries: [] }, [{
+    const merged = mergeChunk('job_1', { chunk: 0, firstRow: 7, rows: 2, entries: [] }, [{
       entry: { ...entry, firstRow: 7 },
       rows: {
         inputs: ['a'],

@@ -47,7 +47,7 @@ describe('a chunk as CSV', () => {
         new Map(rows.flatMap((one, at) => one.block === block ? [[at, one.cells]] : [])),
         rows.length, block === 1 ? inputs : undefined))
       const plan = { chunk: 0, firstRow: 0, rows: rows.length, entries: [] }
-      const merged = mergeChunk(plan, blocks)
+      const merged = mergeChunk('job_1', plan, blocks)
       const repeated = new Map(rows.flatMap(({ input, copy }, at) =>
         copy === null ? [] : [[at, [`${at + 1}`, input, ...copy, 'x']]]))
       const lineOf = (cells: readonly string[]) => csvLine(safe ? cells.map(guardCell) : cells)
@@ -65,8 +65,10 @@ describe('a chunk as CSV', () => {
     const held = new Map([0, 1, 2, 3, 4, 5].map(row => [row, cells(row)]))
     const wide = blockOf(held, 6)
     const csvOf = createChunkCsv(columns, { safe: false })
-    const chunk = (firstRow: number) =>
-      String(csvOf(mergeChunk({ chunk: 0, firstRow, rows: 2, entries: [] }, [wide]), new Map()))
+    const chunk = (firstRow: number) => {
+      const plan = { chunk: 0, firstRow, rows: 2, entries: [] }
+      return String(csvOf(mergeChunk('job_1', plan, [wide]), new Map()))
+    }
     expect([chunk(0), chunk(2), chunk(4)]).toEqual([
       '1,,+0,US,unknown,live,,\r\n2,,+1,US,unknown,live,,\r\n',
       '3,,+2,US,unknown,live,,\r\n4,,+3,DE,unknown,live,,\r\n',

@@ -33,6 +33,7 @@ describe('the chunks of a job', () => {
   it('are not started while a block of any of them is missing', async () => {
     const { parts, manifest, job } = await jobOf({ chunks: 5, without: [4] })
     await expect(openChunks(parts, { job, manifest, range }))
-      .rejects.toThrow(new MissingResultsError(`1 of 5 blocks of job ${job.id} are missing`))
+      .rejects.toThrow(new MissingResultsError(`1 of 5 result blocks of job ${job.id} are ` +
+        'missing in ClickHouse; restore them from a backup'))
   })
 })

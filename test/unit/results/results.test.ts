@@ -169,7 +169,7 @@ describe('results', () => {
     const { manifest, job } = await jobOf({ chunks: 2 })
     const read = async () => { throw new Error('the store is away') }
     const results = createResults({ blocks: { ...createBlocksDouble(), read }, codec, keys })
-    await expect(all(results.rows(job, manifest))).rejects.toThrow('4 of 4 blocks')
+    await expect(all(results.rows(job, manifest))).rejects.toThrow('4 of 4 result blocks')
   })
 
   it('are lost for good when their job ended with rows that no block brought', async () => {
@@ -184,6 +184,6 @@ describe('results', () => {
     const changed = createBlocksDouble()
     await changed.insert(blocks.stored.map((block): Completed =>
       ({ ...block, live: Buffer.from([0]) })))
-    await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('2 of 2 blocks')
+    await expect(all(readerOf(changed).rows(job, manifest))).rejects.toThrow('2 of 2 result blocks')
   })
 })

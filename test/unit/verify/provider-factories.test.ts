@@ -53,7 +53,8 @@ describe('the providers of a verify configuration', () => {
     await logDns(domains && { ...domains, isAvailable: async () => true }, log)
     expect(lines).toEqual([
       'info DNS_SERVERS empty, mail domains are not checked',
-      'warn DNS resolvers do not answer for the root zone, e-mail rows end as unknown',
+      'warn DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound port ' +
+        '53; until then e-mail rows end as unknown',
       'info DNS resolvers answer, mail domains are checked',
     ])
   })
