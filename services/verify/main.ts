@@ -11,7 +11,6 @@ import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import type { MailDomains } from './providers/mail-domains.ts'
-import { redisSharedDomains } from './providers/shared-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
@@ -79,8 +78,8 @@ if (import.meta.main) {
     const subscriptions = subscriptionsOf('verify', {
       lanes: config.LANES, services: config.SERVICES,
     })
-    const shared = redisSharedDomains(connected.cache, { onFault: logCacheFault(context.log) })
-    const domains = mailDomainsOf(config, shared)
+    const onFault = logCacheFault(context.log)
+    const domains = mailDomainsOf(config, { redis: connected.cache, onFault })
     logDns(domains, context.log).catch(context.fatal)
     const stage = createVerifyStage(verifyDeps(config, connected, domains))
     const { cachedPolicy } = createOrganizations(connected.state)

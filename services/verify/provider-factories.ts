@@ -1,3 +1,4 @@
+import type { Cluster, Redis } from 'ioredis'
 import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
 import type { VerifyConfig } from './config.ts'
@@ -10,7 +11,7 @@ import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
 import { createProbe } from './providers/smtp/probe.ts'
-import type { SharedDomains } from './providers/shared-domains.ts'
+import { redisSharedDomains } from './providers/shared-domains.ts'
 
 const SECOND_MS = 1_000
 
@@ -35,9 +36,12 @@ export function factoriesOf (
   }
 }
 
+/** Redis to share results of domains between processes, and what gets its errors. */
+type Sharing = { readonly redis: Redis | Cluster, readonly onFault: (error: unknown) => void }
+
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
 export function mailDomainsOf (
-  config: VerifyConfig, shared?: SharedDomains
+  config: VerifyConfig, sharing?: Sharing
 ): MailDomains | undefined {
   if (config.DNS_SERVERS?.length === 0) return undefined
   const dns = createDns({
@@ -49,7 +53,7 @@ export function mailDomainsOf (
     keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
     keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
     maxDomains: config.DNS_CACHE_DOMAINS,
-    ...(shared === undefined ? {} : { shared }),
+    ...(sharing === undefined ? {} : { shared: redisSharedDomains(sharing.redis, sharing) }),
     ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
   })
 }

@@ -2,9 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createEmailDomainProvider } from '../../services/verify/providers/email.ts'
 import {
-  createDns, createMailDomains, type DnsOptions, type MailDomain,
+  createDns, createMailDomains, type DnsOptions, type MailDomain, type SharedDomains,
 } from '../../services/verify/providers/mail-domains.ts'
-import type { SharedDomains } from '../../services/verify/providers/shared-domains.ts'
 import { SITUATIONS, ZONES } from '../support/data/mail-domains.ts'
 import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
 import { createPatientDns } from '../support/patient-dns.ts'

@@ -116,7 +116,8 @@ describe('while the blocks of a job are counted again', () => {
     const { replay } = moneyKeys(tenant)
     await redis.hset(replay, 'job_1', 0)
     const place = { job: 'job_1', chunkRows: 10, inputs: true }
-    const dead = { ...blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) }), replacesLost: true }
+    const block = blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) })
+    const dead = { ...block, replacesLost: true }
     await expect(store.tally(tenant, dead)).rejects.toThrow(ReplayingError)
     const rows = (await store.openRows(tenant, 'job_1'))!
     const lost = { digest: '', finished: rows }

@@ -3,7 +3,6 @@ import { isIP } from 'node:net'
 import { bulkhead } from 'cockatiel'
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import type { SharedDomain, SharedDomains } from './shared-domains.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -25,6 +24,16 @@ export type MailDomains = {
   readonly find: (domain: string) => Promise<MailDomain>
   /** At most `max` mail exchanges with a reachable address, the preferred one first. */
   readonly hosts: (domain: string, max: number) => Promise<readonly MailHost[]>
+}
+
+/** The result of a domain, and the milliseconds for which it is used. */
+export type SharedDomain = { readonly kind: MailDomain, readonly ttlMs: number }
+
+/** Results of mail domains that all processes of `verify` use. Never rejects. */
+export type SharedDomains = {
+  /** Undefined for a domain without a result, or while the store is unavailable. */
+  readonly read: (domain: string) => Promise<SharedDomain | undefined>
+  readonly write: (domain: string, result: SharedDomain) => Promise<void>
 }
 
 type MailDomainOptions = {

@@ -1,16 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Cluster, Redis } from 'ioredis'
-import type { MailDomain } from './mail-domains.ts'
-
-/** The result of a domain, and the milliseconds for which it is used. */
-export type SharedDomain = { readonly kind: MailDomain, readonly ttlMs: number }
-
-/** Results of mail domains that all processes of `verify` use. Never rejects. */
-export type SharedDomains = {
-  /** Undefined for a domain without a result, or while the store is unavailable. */
-  readonly read: (domain: string) => Promise<SharedDomain | undefined>
-  readonly write: (domain: string, result: SharedDomain) => Promise<void>
-}
+import type { MailDomain, SharedDomains } from './mail-domains.ts'
 
 const KINDS = ['accepts', 'implicit', 'refuses', 'missing'] as const satisfies MailDomain[]
 
