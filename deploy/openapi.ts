@@ -1,4 +1,4 @@
 import { writeFileSync } from 'node:fs'
-import { openapiSource } from '../services/ingest/openapi/source.ts'
+import { openapiSource } from '../services/ingest/routes.ts'
 
 writeFileSync(new URL('../schemas/api/openapi.json', import.meta.url), await openapiSource())

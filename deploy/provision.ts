@@ -1,14 +1,19 @@
 import { pathToFileURL } from 'node:url'
+import { COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { Command } from 'commander'
+import type { Admin } from 'kafkajs'
 import Type from 'typebox'
 import {
   ConfigError, commonConfig, describeConfig, kafkaKeys, loadConfig, pick,
 } from '../services/platform/config.ts'
-import { withAdmin } from '../services/kafka/admin.ts'
+import { stageRules } from '../services/kafka/access-rules.ts'
+import {
+  createAccessRules, deleteOtherAccessRules, withAdmin,
+} from '../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/kafka/connection.ts'
-import { alignAccess } from './provision/access.ts'
+import { connectRegistry, registryAccessErrorOf } from '../services/kafka/registry.ts'
+import { ownSchemas } from '../services/kafka/schemas.ts'
 import { applyMigrations } from './provision/migrations.ts'
-import { registerSchemas } from './provision/schemas.ts'
 import { createTopics } from './provision/topics.ts'
 
 /** Addresses of the infrastructure, and the replication of topics. */
@@ -45,6 +50,52 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
     registerSchemas(config.SCHEMA_REGISTRY_URL, say),
     applyMigrations(config.CLICKHOUSE_URL, say),
   ])
+}
+
+/**
+ * Sets the ACLs of all stages to those of the topology. Creates new ACLs before it deletes others,
+ * so that running services keep their access. Reports brokers without an authorizer, which store
+ * none.
+ */
+export async function alignAccess (admin: Admin, say: Say): Promise<void> {
+  const rules = stageRules()
+  if (!await createAccessRules(admin, rules)) {
+    return say('ACLs: not created, the brokers have no authorizer, so every client has full access')
+  }
+  const removed = await deleteOtherAccessRules(admin, rules)
+  say(`ACLs: ${rules.length} in place for the stages, ${removed} others deleted`)
+}
+
+/**
+ * Registers all schemas. Releases overlap during an upgrade and topics keep old messages, so each
+ * version must be backward and forward compatible with all earlier versions.
+ */
+export async function registerSchemas (url: string, say: Say): Promise<void> {
+  const registry = connectRegistry(url)
+  const schemas = ownSchemas()
+  for (const [subject, { json }] of schemas) {
+    try {
+      await registry.register({ type: SchemaType.AVRO, schema: JSON.stringify(json) }, {
+        subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE,
+      })
+    } catch (cause) {
+      throw new Error(faultOf(subject, cause), { cause })
+    }
+  }
+  say(`schemas: ${schemas.size} subjects registered`)
+}
+
+function faultOf (subject: string, cause: unknown): string {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const refusal = registryAccessErrorOf(cause)
+  if (refusal !== undefined) return refusal
+  const refused = cause instanceof Error && 'status' in cause && cause.status === 409
+  if (!refused && !/incompatible/i.test(reason)) {
+    return `the schema of ${subject} could not be registered: ${reason}`
+  }
+  return `the schema of ${subject} is incompatible with a version that is registered, which ` +
+    'running services and stored messages still use. Only add fields that have a default, or ' +
+    `remove ones that had a default: ${reason}`
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -1,3 +1,5 @@
+import { FatalError } from '../platform/errors.ts'
+import type { DeadLetter } from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
 import { byJob, idsOf } from './message-ids.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
@@ -88,4 +90,34 @@ async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
   }))
   const failed = results.find(result => result.status === 'rejected')
   if (failed !== undefined) throw failed.reason
+}
+
+/** Completes a message that can never be decided: emits for its rows, then sends a dead letter. */
+export type DeadLetterBatch = (letter: DeadLetter, batch: Batch) => Promise<void>
+
+/**
+ * The headers of a message name its rows; the emissions of the stage for them are sent before the
+ * dead letter. If that fails too, only the dead letter is sent: the message must neither be lost
+ * nor block others, and the reaper of stalled jobs handles its rows later.
+ */
+export function createDeadLetterBatch (
+  { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
+): DeadLetterBatch {
+  const emissionsOf = async ({ raw }: DeadLetter, batch: Batch): Promise<readonly Emission[]> =>
+    steps.step(3, () => stage.whenDead(raw.headers, raw.topic), batch)
+  return async (letter, given) => {
+    const batch = { ...given, messages: [letter.raw] }
+    const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
+    deadLetters.checkLimit([[letter]])
+    try {
+      const emits = await emissionsOf(letter, batch)
+      await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
+    } catch (error) {
+      if (batch.signal.aborted || error instanceof FatalError) throw error
+      log.error({ err: error, ...about }, 'emission for the rows of a dead letter failed')
+    }
+    await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
+    batch.complete(letter.raw)
+    log.error({ ...about, reason: letter.reason }, 'message sent to the dead-letter topic')
+  }
 }

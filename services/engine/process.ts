@@ -1,9 +1,10 @@
 import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
-import { createDeadLetterBatch, type DeadLetterBatch } from './dead-letter-batch.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { idsOf } from './message-ids.ts'
-import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
+import {
+  createApplyDecisions, createDeadLetterBatch, type ApplyDecisions, type DeadLetterBatch,
+} from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision, Incoming, Postponement } from './stage.ts'

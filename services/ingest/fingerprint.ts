@@ -1,4 +1,9 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { createRequestSecret } from '../accounts/request-secret.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { retryForever } from '../platform/retry.ts'
 import type { JobRequest } from './request.ts'
 
 /**
@@ -37,6 +42,19 @@ export function firstSecret (ring: Readonly<Record<string, string>>): Buffer {
   if (first === undefined) throw new TypeError('KEY_RING has no key')
   const material = Buffer.from(ring[first] ?? '', 'base64')
   return Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32))
+}
+
+type RingConfig = Parameters<typeof createKeyRing>[0]
+
+/**
+ * The secret of fingerprints, common to all instances; retries while Redis is unavailable.
+ * @throws FatalError when the ring lacks the key that wraps it.
+ */
+export async function requestSecretOf (redis: Redis, config: RingConfig): Promise<Buffer> {
+  const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
+  return await retryForever(() => secret.obtain(firstSecret(config.KEY_RING)), {
+    when: isInfrastructure,
+  })
 }
 
 /** The key of fingerprints, from their secret. */

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
+import { createHttpsRule } from '../platform/https-rule.ts'
 import { authenticate, requireScope } from './authenticate.ts'
 import { ApiException } from './errors.ts'
-import { createHttpsCheck } from './https-only.ts'
 import { bodyHeaderError } from './json-body.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { retryAfterSeconds, rateLimitHeaders } from './limits/rate-limit-headers.ts'
@@ -28,6 +28,9 @@ declare module 'fastify' {
 
 /** The version date of the interface, sent with every response. */
 export const API_VERSION = '2026-08-11'
+
+/** RFC 6797: for a year browsers use HTTPS only. */
+const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 
 /** All checks before the body is read, in one place for all routes. */
 export function guard (app: FastifyInstance, deps: Deps, settings: Settings): void {
@@ -61,6 +64,20 @@ export function guard (app: FastifyInstance, deps: Deps, settings: Settings): vo
     const fault = takesBody === true ? bodyHeaderError(request) : undefined
     if (fault !== undefined) throw fault
   })
+}
+
+/**
+ * Creates the check that a request came over HTTPS, or from this machine. Every response over HTTPS
+ * has the HSTS header.
+ */
+export function createHttpsCheck (trustedProxies: readonly string[]) {
+  const arrivalOf = createHttpsRule(trustedProxies)
+
+  return function requireHttps (request: FastifyRequest, reply: FastifyReply): void {
+    const arrival = arrivalOf(request.raw)
+    if (arrival === 'refused') throw new ApiException({ code: 'https_required' })
+    if (arrival === 'https') reply.headers(HSTS)
+  }
 }
 
 /**

@@ -1,14 +1,17 @@
 import type { RouteOptions } from 'fastify'
-import { createBodyBudget } from './body-budget.ts'
+import { createBodyBudget, type BodyBudget } from './body-budget.ts'
 import { describeRoutes } from './openapi/describe.ts'
 import type { Deps } from './ports.ts'
 import type { Settings } from './settings.ts'
+import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
+import { cancelJobRoute } from './routes/cancel-job.ts'
+import { createJobRoute } from './routes/create-job.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
-import { docsRoutes } from './routes/docs.ts'
-import { getBalanceRoute } from './routes/get-balance.ts'
-import { getServicesRoute } from './routes/get-services.ts'
-import { jobRoutes } from './routes/jobs.ts'
-import { rootRoute } from './routes/root.ts'
+import { docsRoutes, rootRoute } from './routes/docs.ts'
+import { getResultsRoute } from './routes/get-results.ts'
+import { listDeliveriesRoute } from './routes/list-deliveries.ts'
+import { getJobRoute, listJobsRoute } from './routes/read-jobs.ts'
+import { resendDeliveryRoute } from './routes/resend-delivery.ts'
 
 /** All routes of the REST API, in the order of its description. */
 export function routesOf (deps: Deps, settings: Settings): readonly RouteOptions[] {
@@ -23,4 +26,26 @@ export function routesOf (deps: Deps, settings: Settings): readonly RouteOptions
     ...docsRoutes(() => describeRoutes(routes)),
   ]
   return routes
+}
+
+/** The routes of jobs, in the order of the description. */
+export function jobRoutes (deps: Deps, settings: Settings, budget: BodyBudget): RouteOptions[] {
+  return [
+    createJobRoute(deps, settings, budget),
+    listJobsRoute(deps),
+    getJobRoute(deps),
+    cancelJobRoute(deps),
+    getResultsRoute(deps, settings),
+    listDeliveriesRoute(deps),
+    resendDeliveryRoute(deps),
+  ]
+}
+
+/**
+ * The text of `schemas/api/openapi.json`; a test compares it with the file. No route is called
+ * here, so the routes need no dependencies.
+ */
+export async function openapiSource (): Promise<string> {
+  const routes = routesOf({} as Deps, { bodyBudgetBytes: 1 } as Settings)
+  return `${JSON.stringify(await describeRoutes(routes), null, 2)}\n`
 }

@@ -1,11 +1,12 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/deps.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { ServiceContext, Running } from '../platform/run.ts'
 import { closedKeys, connectJobKeys } from '../jobs/job-message-codec.ts'
 import { connectLoadShedding } from './load-shedding-rule.ts'
 import type { Config } from './config.ts'
-import { isRecoverable, requestSecretOf } from './key-ring.ts'
+import { requestSecretOf } from './fingerprint.ts'
 import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
 import { createQueries } from './queries.ts'
@@ -50,4 +51,9 @@ export async function startIngest (
   const requestSecret = await requestSecretOf(state, settings)
   await serve(deps, { ...settings, requestSecret }, context)
   return { ready: () => state.status === 'ready' }
+}
+
+/** Whether an operator can fix the error without loss, a missing key of the ring included. */
+export function isRecoverable (error: unknown): boolean {
+  return isInfrastructure(error) || error instanceof FatalError
 }

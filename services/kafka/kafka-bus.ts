@@ -1,6 +1,8 @@
 import { promisify } from 'node:util'
 import { zstdCompress, zstdDecompress } from 'node:zlib'
-import kafkajs, { Kafka, logLevel, type KafkaConfig } from 'kafkajs'
+import kafkajs, {
+  Kafka, logLevel, Partitioners, type KafkaConfig, type PartitionerArgs,
+} from 'kafkajs'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { createLogThrottle } from '../platform/log-throttle.ts'
@@ -8,8 +10,7 @@ import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
-import { createSafeProducer } from './safe-producer.ts'
-import { createVerifiedProducer } from './verified-producer.ts'
+import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
 
 export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
 
@@ -119,6 +120,39 @@ function createCloseables () {
 function buildProducer (options: KafkaBusOptions, name: string) {
   const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
   return createVerifiedProducer(client(options, { clientId: `${options.clientId}-${name}`, retry }))
+}
+
+/**
+ * The idempotent producer of kafkajs with a check that it has sent the whole batch. kafkajs alone
+ * acknowledges a batch that it has sent in part: when the batch goes to two brokers, one rejects
+ * its partitions, and by the retry the other broker, which has responded before, leads them.
+ */
+export function createVerifiedProducer (kafka: Kafka): ProducerClient {
+  const pending = new Set<string>()
+  const partitionOf = Partitioners.DefaultPartitioner()
+  const trackingPartitioner = (args: PartitionerArgs) => {
+    const partition = partitionOf(args)
+    pending.add(`${args.topic}|${partition}`)
+    return partition
+  }
+  const producer = kafka.producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner: () => trackingPartitioner,
+  })
+  return {
+    connect: () => producer.connect(),
+    disconnect: () => producer.disconnect(),
+    sendBatch: async batch => {
+      pending.clear()
+      const results = await producer.sendBatch(batch)
+      for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
+      if (pending.size === 0) return results
+      throw new Error(`kafkajs acknowledged a batch without sending ${[...pending].join(', ')}; ` +
+        'send it again')
+    },
+  }
 }
 
 function client (

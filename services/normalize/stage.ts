@@ -4,10 +4,12 @@ import type { Clock } from '../platform/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { SERVICES } from '../results/columns.ts'
+import { SERVICES, type ContactKind } from '../results/columns.ts'
 import { isKnownCountry } from '../phone/library.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { canonicalFor, identitiesOf } from './canonical.ts'
+import { canonicalEmail, emailIdentity } from './email.ts'
+import type { Canonical } from './input.ts'
+import { canonicalPhone } from './phone.ts'
 import type { Tokenizer } from './token.ts'
 
 export type NormalizeDeps = {
@@ -94,6 +96,21 @@ export async function normalizeRows (
   const scope = { tenant: value.tenant, service, version: value.tokenVersion }
   const { version, tokens, rotatedTokens } = tokenize(scope, identitiesOf(kind, canonicals))
   return { inputs, canonicals, reasons, tokens, rotatedTokens, tokenVersion: version }
+}
+
+/** `country` (ISO 3166, upper case) is the default for phone numbers in national format. */
+type Canonicalize = (input: string, country: string | undefined) => Canonical
+
+/** The function that canonicalizes inputs of a kind; it never throws. */
+export function canonicalFor (kind: ContactKind): Canonicalize {
+  return kind === 'phone' ? canonicalPhone : canonicalEmail
+}
+
+/** The identities of canonical forms: equal exactly for equal contacts; '' stays ''. */
+export function identitiesOf (
+  kind: ContactKind, canonicals: readonly string[]
+): readonly string[] {
+  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
 }
 
 function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
@@ -6,11 +8,12 @@ import { withBrokers } from '../../services/ops/connections.ts'
 import type { OpenJobLine } from '../../services/ops/jobs.ts'
 import type { LagLine } from '../../services/ops/lag-snapshot.ts'
 import { queryMetrics } from '../../services/ops/metrics.ts'
+import { createProgram } from '../../services/ops/program.ts'
 import type { SourcedAdvice } from '../../services/ops/scale-advice.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
-import { openOps } from '../support/ops.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startProgram, type Started } from '../support/started.ts'
 
 const ROWS = 6_000
 const GROUP = 'verify.bulk.phone-validation'
@@ -216,3 +219,34 @@ describe('the command', () => {
     expect(away.errors).toMatch(/^Kafka does not respond at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)
   })
 })
+
+/** The commands of operators for an environment, with a folder as `up` keeps it. */
+function openOps ({ env, services }: Environment) {
+  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-ops-`)
+  const { KAFKA_BROKERS: kafkaBrokers, REDIS_STATE_URL: redisStateUrl } = env
+  writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers, redisStateUrl }))
+  const targets = `${folder}/targets.json`
+  process.env['METRICS_TARGETS_FILE'] = targets
+  /** What runs, as it is now. */
+  const noteTargets = () =>
+    writeFileSync(targets, JSON.stringify(services.list().map(({ metricsUrl }) => metricsUrl)))
+  /** What a command answers. */
+  const ops = async <T>(...words: readonly string[]): Promise<T> => {
+    const lines: string[] = []
+    noteTargets()
+    await createProgram(line => { lines.push(line) }, { errors: { write: () => {} } })
+      .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
+    return JSON.parse(lines.join('\n')) as T
+  }
+  /** The command as a process of its own, in an environment that names the stack. */
+  const run = (more: object, ...words: readonly string[]): ReturnType<Started['ended']> => {
+    noteTargets()
+    const around = { ...env, METRICS_TARGETS_FILE: targets, ...more }
+    return startProgram(process.execPath, ['services/ops/main.ts', ...words], around).ended()
+  }
+  const close = () => {
+    delete process.env['METRICS_TARGETS_FILE']
+    rmSync(folder, { recursive: true })
+  }
+  return { ops, run, close }
+}

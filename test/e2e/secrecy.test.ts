@@ -1,3 +1,7 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../services/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
@@ -8,7 +12,6 @@ import { dumpOf, findings, formsOf, formsOfSecret, searched } from '../support/c
 import { messagesOf, onceMore, openDeadCommands } from '../support/dead.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { startTraceReceiver, type TraceReceiver } from '../support/trace-receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
 import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv, testStack } from '../support/stack.ts'
@@ -179,3 +182,33 @@ describe('what is kept and shown', () => {
       .not.toEqual([])
   })
 })
+
+type TraceReceiver = {
+  /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
+  readonly endpoint: string
+  /** Everything that came, byte by byte: texts stand in clear in what services send. */
+  readonly text: () => string
+  readonly stop: () => Promise<void>
+}
+
+/** Takes spans over OTLP as a collector does, and keeps them as they came. */
+async function startTraceReceiver (): Promise<TraceReceiver> {
+  const bodies: Buffer[] = []
+  const server = createServer((request, response) => {
+    buffer(request).then(body => {
+      if (request.url === '/v1/traces') bodies.push(body)
+      // An empty message confirms that all of it was accepted.
+      response.setHeader('content-type', 'application/x-protobuf').end()
+    }, () => response.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    text: () => Buffer.concat(bodies).toString('latin1'),
+    stop: async () => {
+      server.closeAllConnections()
+      await new Promise<void>(resolve => { server.close(() => resolve()) })
+    },
+  }
+}

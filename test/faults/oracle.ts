@@ -1,12 +1,19 @@
 import { parse } from 'csv-parse/sync'
+import Type from 'typebox'
 import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { ApiError, type JobStatusResource } from '../../services/client/client.ts'
+import { withAdmin } from '../../services/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/kafka/connection.ts'
+import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/platform/config.ts'
+import { deadTopic } from '../../services/platform/topics.ts'
+import { STAGES } from '../../services/topology.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import type { Answer, ClientLog, Promised } from './client-log.ts'
 import type { Allowances } from './fault.ts'
 import type { Receiver } from './receiver.ts'
 import type { End } from './services.ts'
+import type { FaultStack } from './stack.ts'
 
 export type OracleDeps = {
   readonly log: ClientLog
@@ -172,4 +179,21 @@ const isLost = (row: Readonly<Record<string, string>>) =>
 function isWrong ({ status, retryAfter }: Answer): boolean {
   if (status === 503 || status === 429) return retryAfter === null
   return status >= 500 || [400, 401, 402, 403, 404, 405, 413, 415, 422].includes(status)
+}
+
+const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
+
+/** Messages in all dead-letter topics. */
+export async function countDead ({ env }: FaultStack): Promise<number> {
+  return await withAdmin(kafkaConnectionOf(loadConfig(kafkaConfig, env)), async admin => {
+    const there = new Set(await admin.listTopics())
+    const topics = STAGES.map(deadTopic)
+      .filter(topic => there.has(topic))
+    let count = 0
+    // One after another: with several brokers one metadata lookup discards the result of another.
+    for (const topic of topics) {
+      for (const { high } of await admin.fetchTopicOffsets(topic)) count += Number(high)
+    }
+    return count
+  })
 }

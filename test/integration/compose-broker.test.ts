@@ -1,6 +1,6 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { alignAccess } from '../../deploy/provision/access.ts'
+import { alignAccess } from '../../deploy/provision.ts'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { kafkaOptionsOf, type KafkaConnection } from '../../services/kafka/connection.ts'

@@ -1,17 +1,18 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { FENCE_KEY } from '../../services/ledger/redis-keys.ts'
 import { moneyKeys, REPLAYING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../services/workspace/deps.ts'
+import { createEraseDeps, eraseJobs } from '../../services/workspace/erase.ts'
+import { withStores } from '../../services/workspace/stores.ts'
 import { adjust, thaw } from '../../services/workspace/tasks.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import {
-  emptied, eraseNow, hasDataKey, kill, startRecovering, until, type Recovering,
-} from '../support/recovering.ts'
+import { emptied, kill, startRecovering, until, type Recovering } from '../support/recovering.ts'
 import { parseCsv } from '../support/environment.ts'
 
 /** Enough for several chunks in the lane of big jobs. */
@@ -63,6 +64,18 @@ async function checkAll (): Promise<Balance> {
   return await balance()
 }
 
+/** Erases a job that ended, on demand, and does not wait for the brokers to compact. */
+async function eraseNow (job: string): Promise<void> {
+  const { env, tenant } = environment
+  await withStores(env, stores =>
+    eraseJobs(createEraseDeps(stores), { tenant, jobs: [job], waitMs: 0, pollMs: 100 }))
+}
+
+/** Whether Redis has the data key of a job. */
+async function hasDataKey (job: string): Promise<boolean> {
+  return await environment.redis.exists(jobKeys(environment.tenant, job).dataKey) === 1
+}
+
 describe('the state Redis', () => {
   it('killed in the middle of a job is unlocked again, and the job completes', async () => {
     const id = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a01')
@@ -109,7 +122,7 @@ describe('the state Redis', () => {
     const erased = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a06')
     await checkWhole(erased)
     await checkAll()
-    expect(await hasDataKey(environment, erased)).toBe(true)
+    expect(await hasDataKey(erased)).toBe(true)
     const old = join(environment.folder, 'old')
     const revoked = await revokedKey(async () => {
       await environment.restart(files => cpSync(files, old, { recursive: true }))
@@ -117,8 +130,8 @@ describe('the state Redis', () => {
     })
     const running = await startJob('0b2f0b86-6a3f-4f0e-9a44-6f3f6b0d3a04')
     await checkWhole(running)
-    await eraseNow({ ...environment, stack: environment }, erased)
-    expect(await hasDataKey(environment, erased)).toBe(false)
+    await eraseNow(erased)
+    expect(await hasDataKey(erased)).toBe(false)
     const before = await checkAll()
     await environment.restart(files => {
       emptied(files)
@@ -127,7 +140,7 @@ describe('the state Redis', () => {
     await environment.unlocked()
     expect(await balance()).toEqual(before)
     await expectRevoked(revoked)
-    expect(await hasDataKey(environment, erased)).toBe(false)
+    expect(await hasDataKey(erased)).toBe(false)
     await expect(environment.client().results(erased)).rejects
       .toMatchObject({ status: 410, code: 'results_expired' })
     await checkWhole(running)

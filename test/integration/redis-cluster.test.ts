@@ -3,15 +3,19 @@ import type { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
+import { createDeliveries } from '../../services/jobs/deliveries.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
 import { createWalletSums } from '../../services/ledger/money-meters.ts'
+import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createTenants } from '../../services/money/tenants.ts'
+import { createWallet } from '../../services/money/wallet.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { keepUnlocked } from '../support/unlock.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
-import { stateModules } from '../support/state-modules.ts'
 
 /** Names that differ by a digit alone may all be of one node. */
 const TENANTS = upTo(24).map(number =>
@@ -22,6 +26,15 @@ const LEASE_MS = 3_600_000
 const tokens = Buffer.concat(upTo(ROWS).map(row => Buffer.alloc(16, `token ${row}`)))
 const scopeOf = (tenant: string) => ({ tenant, service: 'whatsapp', version: '1' } as const)
 const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
+
+/** What keeps the state of tenants in Redis. */
+const stateModules = (redis: Redis) => ({
+  wallet: createWallet(redis),
+  store: createJobStore(redis),
+  outbox: createOutbox(redis),
+  deliveries: createDeliveries(redis),
+  recoveryStore: createRecoveryStore(redis),
+})
 
 let servers: RedisCluster
 let cluster: Cluster

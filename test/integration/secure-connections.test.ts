@@ -1,5 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import type { AddressInfo, Server } from 'node:net'
+import { request as forward } from 'node:http'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
@@ -8,7 +10,6 @@ import { eventually } from '../support/eventually.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { startSecureBroker, type SecureBroker } from '../support/secure-broker.ts'
 import { startSecureChild, type SecureChild } from '../support/secure-child.ts'
-import { createSecureFront } from '../support/secure-front.ts'
 import type { MemberNews } from '../support/secure-member.ts'
 import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 import type { StoreNews } from '../support/secure-stores.ts'
@@ -189,3 +190,27 @@ describe.concurrent('stores over TLS, with a user and a password in the address'
     })
   })
 })
+
+/** What a ClickHouse of production has in addition: TLS, and an answer for its user alone. */
+function createSecureFront (
+  target: URL, account: { readonly username: string, readonly password: string },
+  certificate: { readonly cert: string, readonly key: string }
+): Server {
+  const { username, password } = account
+  const wanted = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+  return createServer(certificate, (request, response) => {
+    const { authorization, ...headers } = request.headers
+    if (authorization !== wanted) {
+      response.writeHead(403, { 'x-clickhouse-exception-code': '516' }).end(
+        'Code: 516. DB::Exception: user: Authentication failed: password is incorrect, or there ' +
+        'is no user with such name. (AUTHENTICATION_FAILED) (version 25.3.1.1)')
+      return
+    }
+    const { method, url } = request
+    const asking = forward(target, { method, path: url, headers }, answer => {
+      answer.pipe(response.writeHead(answer.statusCode ?? 502, answer.headers))
+    })
+    asking.on('error', () => response.destroy())
+    request.pipe(asking)
+  })
+}

@@ -1,10 +1,31 @@
+import type { Redis } from 'ioredis'
+import type { RecordCache } from '../../services/cache/cache.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
+import { loadConfig } from '../../services/platform/config.ts'
 import { storeBlock } from '../../services/results/stored-block.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
-import { createVerifyStage } from '../../services/verify/stage.ts'
+import { verifyConfig } from '../../services/verify/config.ts'
+import { verifyDeps } from '../../services/verify/main.ts'
+import { createVerifyStage, type VerifyDeps } from '../../services/verify/stage.ts'
+import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 import { redisLike } from './early-stages.ts'
-import { jobsOf } from './stubs.ts'
+import { jobsOf, noMetrics, oncePer, silent } from './stubs.ts'
 import type { Shared } from './stages.ts'
-import { verifyDepsOf } from './verify-deps.ts'
+
+/** In Redis' own time no lease ends within a run. */
+const NEVER_MS = 3_600_000
+
+const config = loadConfig(verifyConfig, {
+  ...STAGE_ENVIRONMENT,
+  PROVIDERS: '{}',
+  RETRY_DELAY_MS: '1',
+  CHECK_LEASE_MS: '5',
+  CHECK_LEASE_POLL_MS: '1',
+})
+const partsOf = oncePer((state: Redis) => verifyDeps(config, {
+  state, cache: state, clock: redisLike, log: silent, metrics: noMetrics,
+}))
+const leasedCacheOf = oncePer((cache: Redis) => simulatedLeases(redisRecordCache(cache)))
 
 /** The stage `verify`; its provider is down at times, and its verdict follows the number. */
 export function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) {
@@ -18,6 +39,25 @@ export function verifyStage ({ redis, cache, chaos, faults, observer }: Shared) 
       return { kind: 'answered', verdicts }
     },
   }))
+}
+
+/** What `verify` is made of, but for its provider: short pauses, and leases of simulated time. */
+function verifyDepsOf (redis: Redis, cache: Redis): VerifyDeps {
+  return { ...partsOf(redis), cache: leasedCacheOf(cache) }
+}
+
+/**
+ * The cache, but its leases end by the clock of the simulation: after so long each is released,
+ * unless a record has taken its place or it is another job's by then.
+ */
+function simulatedLeases (cache: RecordCache): RecordCache {
+  return {
+    ...cache,
+    claim: async (scope, tokens, claim) => {
+      setTimeout(() => { cache.release(scope, tokens, claim.job).catch(() => {}) }, claim.leaseMs)
+      return await cache.claim(scope, tokens, { ...claim, leaseMs: NEVER_MS })
+    },
+  }
 }
 
 const verdicts = ['valid', 'invalid', 'risky', 'unknown', 'valid'] as const

@@ -4,7 +4,7 @@ import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
-import { reapDeps } from './reap-deps.ts'
+import { reapDeps } from './reaping.ts'
 import { topicReader } from './topic-reader.ts'
 import type { Environment } from './environment.ts'
 

@@ -3,8 +3,8 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import * as election from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
 import { startReaper } from '../../services/ledger/reaper.ts'
+import type { Chaos } from './chaos.ts'
 import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
-import { crashingRedis } from './crashing-redis.ts'
 
 /** The leader of the ledger: unlocks tenants, reaps, crashes, and is replaced by the next one. */
 export type Leader = {
@@ -66,4 +66,26 @@ function startProcess (options: LeaderOptions, redis: Redis, name: string): Lead
 async function forgetAllBut (name: string, redis: Redis): Promise<void> {
   const held = await redis.get(LEADER_KEY)
   if (held !== null && !held.startsWith(`${name} `)) await redis.del(LEADER_KEY)
+}
+
+type Death = {
+  /** Called before each command. */
+  readonly dies: () => boolean
+  readonly chaos: Chaos
+  readonly onDeath: () => void
+}
+
+/** A connection whose process crashes at any command, before or after its execution. */
+function crashingRedis (redis: Redis, { dies, chaos, onDeath }: Death): Redis {
+  let isDead = false
+  const send = (command: never) => redis.sendCommand(command) as Promise<unknown>
+  const connection = Object.create(redis) as Redis
+  connection.sendCommand = (command: never): Promise<unknown> => {
+    if (!isDead && !dies()) return send(command)
+    if (!isDead && chaos.happens(0.5)) send(command).catch(() => {})
+    if (!isDead) onDeath()
+    isDead = true
+    return Promise.reject(new Error('this ledger is dead'))
+  }
+  return connection
 }

@@ -1,10 +1,11 @@
 import type { Channels } from './channels.ts'
-import { exchange } from './exchange.ts'
 import type { Completion } from './completions.ts'
 import type { Loss } from './loss-plan.ts'
 import type { RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
-import { fail, settle, type PendingCommand, type Scripts } from './simulated-redis.ts'
+import {
+  clockCommand, fail, settle, type PendingCommand, type Scripts,
+} from './simulated-redis.ts'
 import type { StateLosses } from './state-loss.ts'
 import type { Trace } from './trace.ts'
 
@@ -78,6 +79,32 @@ async function put (
   await lose(servers, loss)
   const cut = losses.completionsOf(pending, executed)
   for (const [one, completion] of cut) completions.set(one, completion)
+}
+
+type Exchange = {
+  readonly nowMs: number
+  readonly runId: string
+  readonly scripts: Scripts
+}
+
+/**
+ * The answers to commands, in their order. Scripts read the loop's clock, which a server that lost
+ * everything has lost as well.
+ */
+async function exchange (
+  line: RedisLine, pending: readonly PendingCommand[], { nowMs, runId, scripts }: Exchange
+): Promise<readonly Reply[]> {
+  await scripts.load(line)
+  const clock = clockCommand(nowMs, runId)
+  const commands: (string | Buffer)[] = [clock]
+  const places: number[] = []
+  for (const { command } of pending) {
+    places.push(commands.length)
+    commands.push(command.toWritable())
+    if (command.name.startsWith('flush')) commands.push(clock)
+  }
+  const answers = await line.exchange(commands)
+  return places.map(place => answers[place] ?? null)
 }
 
 /** Subscribers miss what was published just before their connection ended. */

@@ -12,12 +12,9 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { createPart, type Part } from '../faults/part.ts'
-import { eraseNow, hasDataKey } from './erasing.ts'
 import { eventually } from './eventually.ts'
 import { startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
-
-export { eraseNow, hasDataKey }
 
 /** What most tests of recovery need, which have neither feeds nor webhooks. */
 export const RECOVERING_STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { dnsEnvironment } from '../dns.ts'
+import { createDns } from '../../../services/verify/providers/mail-domains.ts'
 import { openPortBook } from '../ports.ts'
 import { startStack } from '../stack.ts'
 import { loadSecrets } from './secrets.ts'
@@ -11,6 +11,8 @@ import type { Stack } from '../stack.ts'
 import type { Prepare } from './prepare.ts'
 import type { Scale } from './scale.ts'
 import type { Services } from './services.ts'
+
+const DNS_TIMEOUT_MS = 1_000
 
 export type SupervisorOptions = {
   readonly dataDir: string
@@ -110,4 +112,21 @@ async function startAll (options: StartOptions): Promise<Running> {
     await stack.stop()
     throw error
   }
+}
+
+/**
+ * More environment for services on this machine: without `DNS_SERVERS` and with no access to the
+ * DNS, domains of e-mail addresses are not checked, which `GET /services` then shows.
+ */
+export async function dnsEnvironment (
+  env: NodeJS.ProcessEnv, say: Say, hasDns: () => Promise<boolean> = systemHasDns
+): Promise<{ readonly DNS_SERVERS?: string }> {
+  if (env.DNS_SERVERS !== undefined || await hasDns()) return {}
+  say('the resolvers of this machine do not answer for the root zone of the DNS: domains of ' +
+    'e-mail addresses are not checked (DNS_SERVERS names other resolvers)')
+  return { DNS_SERVERS: '' }
+}
+
+async function systemHasDns (): Promise<boolean> {
+  return (await createDns({ timeoutMs: DNS_TIMEOUT_MS, concurrency: 1 }).root()).kind === 'found'
 }

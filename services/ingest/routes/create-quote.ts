@@ -11,8 +11,8 @@ import type { Settings } from '../settings.ts'
 import { readSubmission } from '../read-submission.ts'
 import { sendError } from '../reply.ts'
 import { refusalError } from '../response.ts'
+import { checksBody } from './account.ts'
 import { REQUEST_ERRORS } from './create-job.ts'
-import { checksBody } from './get-services.ts'
 
 /**
  * POST /api/v1/quotes: the preflight of a job, without a job. It takes the same body and passes the

@@ -4,10 +4,10 @@ import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import {
   ResultsQuerySchema, ResultsSchema, type ResultsQuery,
 } from '../../../schemas/api/results.ts'
+import { findReadable, type Found, type Retention } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import type { Deps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
-import { findReadable, type Found, type Retention } from '../readable-results.ts'
 import { sendError } from '../reply.ts'
 import { formError, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
 import { sendResults } from '../results-file.ts'

@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import { alignAccess } from '../../../deploy/provision/access.ts'
+import { alignAccess } from '../../../deploy/provision.ts'
 import {
   migrations, pending, statementsOf, unusedSince,
 } from '../../../deploy/provision/migrations.ts'

@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { createDeadLetterBatch } from '../../../services/engine/dead-letter-batch.ts'
 import { createProcess } from '../../../services/engine/process.ts'
-import { createApplyDecisions } from '../../../services/engine/apply-decisions.ts'
+import {
+  createApplyDecisions, createDeadLetterBatch,
+} from '../../../services/engine/apply-decisions.ts'
 import { createSteps } from '../../../services/engine/steps.ts'
 import type { ProcessDeps } from '../../../services/engine/batch.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
-import { routesOf } from '../../../services/ingest/routes.ts'
+import { jobRoutes, routesOf } from '../../../services/ingest/routes.ts'
 import { docsRoutes } from '../../../services/ingest/routes/docs.ts'
-import { jobRoutes } from '../../../services/ingest/routes/jobs.ts'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { application, doubles, good, settings } from './doubles.ts'
 

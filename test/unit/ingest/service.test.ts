@@ -4,8 +4,9 @@ import { expect, it } from 'vitest'
 import { freePort } from '../../../deploy/local/ports.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { ingestConfig } from '../../../services/ingest/config.ts'
-import { startIngest } from '../../../services/ingest/service.ts'
+import { isRecoverable, startIngest } from '../../../services/ingest/service.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
@@ -71,4 +72,10 @@ it('the API listens, finds keys and jobs, reports readiness, and stops', async (
   expect(running.ready()).toBe(false)
   for (const close of closers.toReversed()) await close()
   await expect(ask('/')).rejects.toThrow('fetch failed')
+})
+
+it('a missing key of the ring is answered like an outage', () => {
+  expect(isRecoverable(new FatalError('lacks'))).toBe(true)
+  expect(isRecoverable(new InfrastructureError('away'))).toBe(true)
+  expect(isRecoverable(new Error('other'))).toBe(false)
 })

@@ -1,8 +1,9 @@
 import { createRequire } from 'node:module'
 import { zstdCompressSync } from 'node:zlib'
-import { expect, it } from 'vitest'
+import type { Kafka, ProducerBatch } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
 import {
-  createKafkaBus, registerCodecs, type KafkaBusOptions,
+  createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
 } from '../../../services/kafka/kafka-bus.ts'
 import type { startConsumer } from '../../../services/kafka/consumer.ts'
 
@@ -72,8 +73,8 @@ type Codec = {
   readonly compress: (encoder: { readonly buffer: Buffer }) => Promise<Buffer>
   readonly decompress: (buffer: Buffer) => Promise<Buffer>
 }
-const { lookupCodec, lookupCodecByAttributes } =
-  createRequire(import.meta.url)('kafkajs/src/protocol/message/compression')
+const library = createRequire(import.meta.url)
+const { lookupCodec, lookupCodecByAttributes } = library('kafkajs/src/protocol/message/compression')
 
 it('the client decompresses zstd', async () => {
   registerCodecs()
@@ -82,4 +83,98 @@ it('the client decompresses zstd', async () => {
   const codec: Codec = lookupCodec(4)
   const packed = await codec.compress({ buffer: Buffer.from('back') })
   expect(await codec.decompress(packed)).toEqual(Buffer.from('back'))
+})
+
+const createSendMessages = library('kafkajs/src/producer/sendMessages')
+const createRetry = library('kafkajs/src/retry')
+
+type Produced = {
+  readonly topicData: readonly {
+    readonly topic: string
+    readonly partitions: readonly { readonly partition: number, readonly messages: object[] }[]
+  }[]
+}
+
+/**
+ * The sending of kafkajs itself on two brokers that lead one partition each. The first one refuses
+ * once if configured, and by the next try the second leads both.
+ */
+function setUp ({ moves }: { readonly moves: boolean }) {
+  let moved = false
+  const stored: number[] = []
+  const store = async ({ topicData }: Produced) => {
+    const partitions = topicData.flatMap(topic => topic.partitions)
+    for (const { partition } of partitions) stored.push(partition)
+    const answers = partitions.map(({ partition }) => ({ partition, errorCode: 0 }))
+    return { topics: [{ topicName: 'rows', partitions: answers }] }
+  }
+  const refuse = async () => {
+    throw Object.assign(new Error('moved'), {
+      name: 'KafkaJSProtocolError', type: 'NOT_LEADER_FOR_PARTITION', retriable: true,
+    })
+  }
+  const brokers: Record<number, object> = {
+    1: { nodeId: 1, produce: moves ? refuse : store }, 2: { nodeId: 2, produce: store },
+  }
+  const nothing = async () => {}
+  const leaderOf = (partition: number) => moved ? 2 : partition + 1
+  const cluster = {
+    isConnected: () => true,
+    addMultipleTargetTopics: nothing,
+    refreshMetadataIfNecessary: nothing,
+    refreshMetadata: async () => { moved = true },
+    findTopicPartitionMetadata: () => [{ partitionId: 0 }, { partitionId: 1 }],
+    findLeaderForPartitions: (topic: string, partitions: readonly string[]) =>
+      Object.groupBy(partitions.map(Number), leaderOf),
+    findBroker: async ({ nodeId }: { readonly nodeId: number }) => brokers[nodeId],
+  }
+  const eosManager = {
+    acquireBrokerLock: nothing,
+    releaseBrokerLock: nothing,
+    isTransactional: () => false,
+    getSequence: () => 0,
+    updateSequence: () => {},
+    getProducerId: () => 1,
+    getProducerEpoch: () => 0,
+  }
+  const plain = (partitioner: unknown) => createSendMessages({
+    cluster,
+    eosManager,
+    partitioner,
+    logger: { debug: () => {}, error: () => {} },
+    retrier: createRetry({ retries: 3, initialRetryTime: 1 }),
+  })
+  const producer = ({ createPartitioner }: { readonly createPartitioner: () => unknown }) =>
+    ({ connect: nothing, disconnect: nothing, sendBatch: plain(createPartitioner()) })
+  const verified = createVerifiedProducer({ producer } as unknown as Kafka)
+  return { stored, verified, plain }
+}
+
+const batch: ProducerBatch = {
+  topicMessages: [
+    { topic: 'rows', messages: ['a', 'b', 'c', 'd'].map(key => ({ key, value: key })) },
+  ],
+}
+
+describe('a batch to two brokers during a change of leader', () => {
+  it('is acknowledged by kafkajs, which sends half of it', async () => {
+    const { plain, stored } = setUp({ moves: true })
+    const half = ({ message: { key } }: { readonly message: { readonly key: string } }) =>
+      key < 'c' ? 0 : 1
+    await expect(plain(half)(batch)).resolves.toEqual(
+      [{ topicName: 'rows', partition: 1, errorCode: 0 }])
+    expect(stored).toEqual([1])
+  })
+
+  it('is rejected by the verified producer', async () => {
+    const { verified, stored } = setUp({ moves: true })
+    await expect(verified.sendBatch(batch)).rejects.toThrow('without sending rows|0')
+    expect(stored).toEqual([1])
+  })
+
+  it('is acknowledged when both brokers have responded', async () => {
+    const { verified, stored } = setUp({ moves: false })
+    await expect(verified.sendBatch(batch)).resolves.toHaveLength(2)
+    expect(stored.toSorted()).toEqual([0, 1])
+  })
 })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { canonicalFor } from '../../../services/normalize/canonical.ts'
+import { canonicalFor } from '../../../services/normalize/stage.ts'
 import { columnsOf, SERVICES } from '../../../services/results/columns.ts'
 import { derive } from '../../../services/results/derive.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../../services/topology.ts'

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
 import { yieldToEventLoop } from '../../../services/platform/event-loop.ts'
-import { createNormalizeStage } from '../../../services/normalize/stage.ts'
+import {
+  canonicalFor, createNormalizeStage, identitiesOf,
+} from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/normalize/token.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
@@ -178,5 +180,30 @@ describe('the normalize stage', () => {
     await stage.whenDead({ tenant: TENANT, job: JOB }, '')
     expect((await store.outcome(TENANT, JOB)).kind).toBe('accepted')
     expect(await stage.whenDead({}, '')).toEqual([])
+  })
+})
+
+describe('canonicalFor', () => {
+  it('reads phone numbers with the job\'s country', () => {
+    expect(canonicalFor('phone')('212 736 5000', 'US'))
+      .toEqual({ ok: true, canonical: '+12127365000' })
+  })
+
+  it('reads e-mail addresses', () => {
+    expect(canonicalFor('email')('Jane@X.org', 'US')).toEqual({ ok: true, canonical: 'Jane@x.org' })
+  })
+
+  it('treats the other kind of contact as an invalid row', () => {
+    expect(canonicalFor('email')('+12127365000', undefined))
+      .toEqual({ ok: false, reason: 'not_an_email' })
+    expect(canonicalFor('phone')('jane@x.org', 'US'))
+      .toEqual({ ok: false, reason: 'not_a_phone_number' })
+  })
+})
+
+describe('identitiesOf', () => {
+  it('compares addresses without case and phone numbers exactly', () => {
+    expect(identitiesOf('email', ['Jane@x.org', ''])).toEqual(['jane@x.org', ''])
+    expect(identitiesOf('phone', ['+12127365000', ''])).toEqual(['+12127365000', ''])
   })
 })

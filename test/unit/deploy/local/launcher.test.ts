@@ -6,6 +6,7 @@ import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
+import { dnsEnvironment } from '../../../../deploy/local/launcher/supervisor.ts'
 
 const shape = 'is not <stage>=<number from 0 to 64>; an example: normalize=2,verify=3'
 const stages = ['ingest', 'normalize', 'verify']
@@ -93,5 +94,27 @@ describe('state file', () => {
     const path = socketOf(`/${'long/'.repeat(60)}`)
     expect(path.length).toBeLessThan(100)
     expect(path).not.toBe(socketOf('/other'))
+  })
+})
+
+async function environment (env: NodeJS.ProcessEnv, hasDns: boolean) {
+  const output: string[] = []
+  const more = await dnsEnvironment(env, (line) => { output.push(line) }, async () => hasDns)
+  return { more, output }
+}
+
+describe('the resolvers of a local stack', () => {
+  it('are those of the system where they answer', async () => {
+    expect(await environment({}, true)).toEqual({ more: {}, output: [] })
+  })
+
+  it('are none where those of the system do not answer, which is printed', async () => {
+    expect(await environment({}, false)).toEqual({
+      more: { DNS_SERVERS: '' }, output: [expect.stringContaining('do not answer')],
+    })
+  })
+
+  it.each(['9.9.9.9', ''])('are those of DNS_SERVERS, "%s"', async (DNS_SERVERS) => {
+    expect(await environment({ DNS_SERVERS }, false)).toEqual({ more: {}, output: [] })
   })
 })

@@ -7,8 +7,7 @@ import {
   withSharedHeaders, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
 import { webhooksOf } from '../../../../services/ingest/openapi/events.ts'
-import { openapiSource } from '../../../../services/ingest/openapi/source.ts'
-import { routesOf } from '../../../../services/ingest/routes.ts'
+import { openapiSource, routesOf } from '../../../../services/ingest/routes.ts'
 import { doubles, settings } from '../doubles.ts'
 
 const routes = routesOf(doubles(), settings)

@@ -5,7 +5,7 @@ import { fieldsHtml } from '../../../../services/ingest/openapi/page-fields.ts'
 import { sharedCodes } from '../../../../services/ingest/openapi/page-operation.ts'
 import { documentPage, PAGE_POLICY } from '../../../../services/ingest/openapi/page.ts'
 import { withSamples } from '../../../../services/ingest/openapi/samples.ts'
-import { openapiSource } from '../../../../services/ingest/openapi/source.ts'
+import { openapiSource } from '../../../../services/ingest/routes.ts'
 
 const document = JSON.parse(await openapiSource()) as OpenApiDocument
 const page = documentPage(document)

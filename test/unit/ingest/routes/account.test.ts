@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createBodyBudget } from '../../../../services/ingest/body-budget.ts'
+import {
+  getBalanceRoute, getServicesRoute, servicesBody,
+} from '../../../../services/ingest/routes/account.ts'
 import { createQuoteRoute } from '../../../../services/ingest/routes/create-quote.ts'
-import { getBalanceRoute } from '../../../../services/ingest/routes/get-balance.ts'
-import { getServicesRoute, servicesBody } from '../../../../services/ingest/routes/get-services.ts'
 import { application, doubles, good, jobOf, settings } from '../doubles.ts'
 
 describe('the balance', () => {

@@ -1,7 +1,5 @@
 import { expect, it } from 'vitest'
-import { firstSecret } from '../../../services/ingest/fingerprint.ts'
-import { isRecoverable, requestSecretOf } from '../../../services/ingest/key-ring.ts'
-import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import { firstSecret, requestSecretOf } from '../../../services/ingest/fingerprint.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
@@ -15,10 +13,4 @@ it('the request secret stays the same after changes of the key ring', async () =
   expect(await requestSecretOf(redis, both)).toEqual(secret)
   await expect(requestSecretOf(redis, { KEY_RING: { k1: keyOf(1) }, KEY_ACTIVE: 'k1' }))
     .rejects.toThrow('lacks key "k2", which wraps a key in use (request-secret)')
-})
-
-it('a missing key of the ring is answered like an outage', () => {
-  expect(isRecoverable(new FatalError('lacks'))).toBe(true)
-  expect(isRecoverable(new InfrastructureError('away'))).toBe(true)
-  expect(isRecoverable(new Error('other'))).toBe(false)
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rootRoute } from '../../../../services/ingest/routes/root.ts'
+import { rootRoute } from '../../../../services/ingest/routes/docs.ts'
 import { application } from '../doubles.ts'
 
 const ask = (accept?: string) => application().app.inject({

@@ -1,8 +1,48 @@
 import { describe, expect, it } from 'vitest'
-import { listJobs, type ListFilter } from '../../../services/ingest/list-jobs.ts'
-import type { Job } from '../../../services/jobs/job.ts'
-import type { ListOptions } from '../../../services/results/archive.ts'
-import { closedJob, jobOf } from './doubles.ts'
+import {
+  getJobRoute, listJobs, listJobsRoute, type ListFilter,
+} from '../../../../services/ingest/routes/read-jobs.ts'
+import type { Job } from '../../../../services/jobs/job.ts'
+import type { ListOptions } from '../../../../services/results/archive.ts'
+import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
+
+describe('the route of a job', () => {
+  it('needs the scope to read', () => {
+    expect(getJobRoute(doubles())).toMatchObject({
+      method: 'GET',
+      url: '/api/v1/jobs/:id',
+      config: { scope: 'jobs:read', produces: 'application/json' },
+    })
+  })
+
+  it('opens the labels of the job it found, and of none it did not find', async () => {
+    const opened: Job[] = []
+    const openHeader = async (job: Job) => {
+      opened.push(job)
+      return { metadata: { order: '7' }, webhookUrl: 'https://hooks.example.com/' }
+    }
+    const { get } = application({ openHeader })
+    const answer = await get(`/jobs/${JOB_ID}`)
+    expect(answer.json().metadata).toEqual({ order: '7' })
+    expect(answer.body).not.toContain('hooks.example.com')
+    await get(`/jobs/${JOB_ID.slice(0, -1)}4`)
+    expect(opened).toEqual([jobOf()])
+  })
+})
+
+it('the route of the list answers with status resources and a cursor', async () => {
+  expect(listJobsRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+  const older = closedJob({ id: `${JOB_ID.slice(0, -1)}0` })
+  const { get } = application({
+    openJobs: async () => [jobOf()], listArchived: async () => [older],
+  })
+  const single = (await get(`/jobs/${JOB_ID}`)).json()
+  const first = await get('/jobs?limit=1')
+  expect([first.statusCode, first.json()])
+    .toEqual([200, { data: [single], has_more: true, next_cursor: JOB_ID }])
+  const second = (await get(`/jobs?after=${JOB_ID}`)).json()
+  expect(second).toMatchObject({ data: [{ id: older.id }], has_more: false, next_cursor: null })
+})
 
 const idOf = (last: number) => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`
 const open = (last: number, more: Partial<Job> = {}) => jobOf({ id: idOf(last), ...more })
