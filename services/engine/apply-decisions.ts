@@ -1,5 +1,5 @@
 import { decisionSpans } from './decision-spans.ts'
-import { byJob, idsOf } from './message-ids.ts'
+import { byJob, idsOf, messageFields } from './message-ids.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 
@@ -42,15 +42,22 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
   }
 }
 
-/** Logs one line per job of a decision: always for dead letters, otherwise at level `debug`. */
+/**
+ * Logs one line per job of a decision: for dead letters always, with the position of the first
+ * message, otherwise at level `debug`.
+ */
 function logDecisions ({ log }: ProcessDeps, decisions: readonly Decision[]): void {
   const isDebug = log.isLevelEnabled('debug')
   for (const { completes, dead } of decisions) {
     if (dead === undefined && !isDebug) continue
     for (const messages of byJob(completes.map(({ raw }) => raw)).values()) {
+      const [first] = messages
       const about = { ...idsOf(messages), messages: messages.length }
       if (dead === undefined) log.debug(about, 'messages decided')
-      else log.error({ ...about, reason: dead }, 'messages sent to the dead-letter topic')
+      else {
+        log.error({ ...about, ...first && messageFields(first), reason: dead },
+          'messages sent to the dead-letter topic')
+      }
     }
   }
 }

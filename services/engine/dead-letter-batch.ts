@@ -1,6 +1,6 @@
 import type { DeadLetter } from './dead-letters.ts'
 import { FatalError } from '../platform/errors.ts'
-import { idsOf } from './message-ids.ts'
+import { messageFields } from './message-ids.ts'
 import type { ApplyDecisions } from './apply-decisions.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Emission } from './stage.ts'
@@ -16,18 +16,21 @@ export type DeadLetterBatch = (letter: DeadLetter, batch: Batch) => Promise<void
 export function createDeadLetterBatch (
   { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
 ): DeadLetterBatch {
-  const emissionsOf = async ({ raw }: DeadLetter, batch: Batch): Promise<readonly Emission[]> =>
-    steps.step(3, () => stage.whenDead(raw.headers, raw.topic), batch)
+  const emissionsOf = async (
+    { raw, reason }: DeadLetter, batch: Batch
+  ): Promise<readonly Emission[]> =>
+    steps.step(3, () => stage.whenDead(raw.headers, { ...raw, reason }), batch)
   return async (letter, given) => {
     const batch = { ...given, messages: [letter.raw] }
-    const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
+    const about = messageFields(letter.raw)
     deadLetters.checkLimit([[letter]])
     try {
       const emits = await emissionsOf(letter, batch)
       await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
     } catch (error) {
       if (batch.signal.aborted || error instanceof FatalError) throw error
-      log.error({ err: error, ...about }, 'emission for the rows of a dead letter failed')
+      log.error({ err: error, ...about }, 'rows of a dead letter not resolved; they stay open ' +
+        'until the reaper fails the job')
     }
     await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
     batch.complete(letter.raw)

@@ -2,7 +2,7 @@ import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { createDeadLetterBatch, type DeadLetterBatch } from './dead-letter-batch.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
-import { idsOf } from './message-ids.ts'
+import { messageFields } from './message-ids.ts'
 import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
@@ -94,8 +94,6 @@ function createDecide (
   }
   return decide
 }
-
-const messageFields = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offset) })
 
 /** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
 function createDecode (deps: ProcessDeps) {

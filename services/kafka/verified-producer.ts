@@ -1,4 +1,5 @@
 import { Partitioners, type Kafka, type PartitionerArgs } from 'kafkajs'
+import { InfrastructureError } from '../platform/errors.ts'
 import type { ProducerClient } from './safe-producer.ts'
 
 /**
@@ -28,8 +29,8 @@ export function createVerifiedProducer (kafka: Kafka): ProducerClient {
       const results = await producer.sendBatch(batch)
       for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
       if (pending.size === 0) return results
-      throw new Error(`kafkajs acknowledged a batch without sending ${[...pending].join(', ')}; ` +
-        'send it again')
+      throw new InfrastructureError('kafkajs acknowledged a batch without sending ' +
+        `${[...pending].join(', ')}; send it again`)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Normalized } from '../../schemas/types.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
@@ -35,7 +36,7 @@ type ReadOptions = { readonly terms: JobTerms, readonly load: Loader }
 
 /**
  * Loads the chunks of a job in row order and counts their rows.
- * @throws Error when a chunk is unreadable or missing.
+ * @throws InconsistencyError when a chunk is missing, or rows do not match their envelope.
  */
 export async function readChunks (
   messages: readonly ChunkMessage[], { terms, load }: ReadOptions
@@ -52,8 +53,8 @@ export async function readChunks (
     const coordinates = coordinatesOf(message.value)
     const { chunk: number, firstRow } = coordinates
     if (firstRow !== counts.totalRows) {
-      throw new Error(`chunk ${number} of the job starts at row ${firstRow}, expected ` +
-        `${counts.totalRows}: a chunk before it is missing`)
+      throw new InconsistencyError(`chunk ${number} of the job starts at row ${firstRow}, ` +
+        `expected ${counts.totalRows}: a chunk before it is missing`)
     }
     const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
     dedupe.add(tokens, (row) => rows.canonicals[row] === '')
@@ -65,8 +66,8 @@ export async function readChunks (
     await yieldToEventLoop(terms.lane, coordinates.tenant)
   }
   if (counts.totalRows !== totalRows) {
-    throw new Error(`the chunks of job ${terms.job} have ${counts.totalRows} rows, expected ` +
-      `${totalRows}`)
+    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
+      `expected ${totalRows}`)
   }
   return { chunks, counts }
 }
