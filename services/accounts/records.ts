@@ -29,10 +29,14 @@ export const keysOfOrganization = (orgId: string) => `org:${orgId}:keys`
 /** Redis has just started and may lack changes of accounts: retry later. */
 export class AccountsRecoveringError extends InfrastructureError {
   constructor (name: string, cause?: unknown) {
-    super(`${name} is not yet compared with the topic accounts in this run of Redis; ` +
-      'retry when the leading ledger has done that', { cause })
+    super(`account record ${withoutHash(name)} is locked until the leader of ledger has restored ` +
+      'accounts from topic accounts after the restart of Redis; if this lasts, check that a ' +
+      'ledger is running', { cause })
   }
 }
+
+/** The name for logs, which contain no hashes of API keys. */
+const withoutHash = (name: string) => name.replace(/^(key:.{8}).*/, '$1...')
 
 const SHIPPED_WITHIN_MS = 5_000
 const LEADER_POLL_MS = 100
@@ -56,7 +60,8 @@ local run = ${RUN}
 local current = redis.call('HMGET', KEYS[1], 'revision', 'madeIn')
 local isNew = ARGV[2] == '1' and not current[1]
 if not isNew and current[2] ~= run and redis.call('GET', KEYS[4]) ~= run then
-  return redis.error_reply('RECOVERING the accounts are compared with their topic')
+  return redis.error_reply(
+    'RECOVERING accounts are locked until ledger has restored them from topic accounts')
 end
 if ARGV[1] ~= '' and ARGV[1] ~= (current[1] or '0') then
   return 0

@@ -3,7 +3,7 @@ import type { Claim, Deliveries, Delivery } from '../jobs/deliveries.ts'
 import { eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
-import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { FatalError, InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Stage } from '../engine/stage.ts'
 import { withTrace } from '../platform/tracing.ts'
@@ -53,8 +53,8 @@ async function deliveryOf (
 ): Promise<Delivery | undefined> {
   const type = eventTypeOf(status)
   if (type === undefined) {
-    throw new Error(`job ${job} of tenant ${tenant} is announced as ended, but has the status ` +
-      `"${status}"; check which stage wrote this message`)
+    throw new InconsistencyError(`job ${job} of tenant ${tenant} is announced as ended, but has ` +
+      `the status "${status}"; check which stage wrote this message`)
   }
   if (header === null) return undefined
   const key = await keys.get(tenant, job)

@@ -93,7 +93,7 @@ function createSlots (deps: WorkersDeps, onFree: () => void) {
     const { tenant, job, event } = claim
     const done = deps.attempt(claim)
       .catch((error: unknown) => deps.log.warn({ err: error, tenant, job, event },
-        'recording a webhook attempt failed, retrying after its lease'))
+        'webhook attempt not completed, repeating it when its lease expires'))
       .finally(() => {
         release()
         running.delete(done)

@@ -1,7 +1,7 @@
 import { FatalError } from '../platform/errors.ts'
 import type { DeadLetter } from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
-import { byJob, idsOf } from './message-ids.ts'
+import { byJob, idsOf, messageFields } from './message-ids.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 
@@ -44,15 +44,22 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
   }
 }
 
-/** Logs one line per job of a decision: always for dead letters, otherwise at level `debug`. */
+/**
+ * Logs one line per job of a decision: for dead letters always, with the position of the first
+ * message, otherwise at level `debug`.
+ */
 function logDecisions ({ log }: ProcessDeps, decisions: readonly Decision[]): void {
   const isDebug = log.isLevelEnabled('debug')
   for (const { completes, dead } of decisions) {
     if (dead === undefined && !isDebug) continue
     for (const messages of byJob(completes.map(({ raw }) => raw)).values()) {
+      const [first] = messages
       const about = { ...idsOf(messages), messages: messages.length }
       if (dead === undefined) log.debug(about, 'messages decided')
-      else log.error({ ...about, reason: dead }, 'messages sent to the dead-letter topic')
+      else {
+        log.error({ ...about, ...first && messageFields(first), reason: dead },
+          'messages sent to the dead-letter topic')
+      }
     }
   }
 }
@@ -103,18 +110,21 @@ export type DeadLetterBatch = (letter: DeadLetter, batch: Batch) => Promise<void
 export function createDeadLetterBatch (
   { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
 ): DeadLetterBatch {
-  const emissionsOf = async ({ raw }: DeadLetter, batch: Batch): Promise<readonly Emission[]> =>
-    steps.step(3, () => stage.whenDead(raw.headers, raw.topic), batch)
+  const emissionsOf = async (
+    { raw, reason }: DeadLetter, batch: Batch
+  ): Promise<readonly Emission[]> =>
+    steps.step(3, () => stage.whenDead(raw.headers, { ...raw, reason }), batch)
   return async (letter, given) => {
     const batch = { ...given, messages: [letter.raw] }
-    const about = { ...idsOf([letter.raw]), offset: String(letter.raw.offset) }
+    const about = messageFields(letter.raw)
     deadLetters.checkLimit([[letter]])
     try {
       const emits = await emissionsOf(letter, batch)
       await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
     } catch (error) {
       if (batch.signal.aborted || error instanceof FatalError) throw error
-      log.error({ err: error, ...about }, 'emission for the rows of a dead letter failed')
+      log.error({ err: error, ...about }, 'rows of a dead letter not resolved; they stay open ' +
+        'until the reaper fails the job')
     }
     await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
     batch.complete(letter.raw)

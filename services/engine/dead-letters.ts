@@ -44,8 +44,9 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   let inARow = 0
   const checkLimit = (decisions: readonly DeadDecision[]) => {
     if (decisions.length === 0 || inARow + decisions.length < limit) return
-    throw new FatalError(`stage ${stage} stopped: ${limit} decisions in a row failed; see the ` +
-      `reasons in topic ${deadTopic(stage)}`)
+    throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
+      'cause in the log lines before this one, and list the dead letters with ' +
+      `"npm run ops -- dead list --stage ${stage}"`)
   }
   const send = async (decisions: readonly DeadDecision[], signal?: AbortSignal) => {
     const letters = decisions.flat()

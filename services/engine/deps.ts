@@ -75,8 +75,9 @@ const openers: Openers = {
       clientId,
       mac: createMessageMac(config, reportForged({ log, metrics })),
       onFatal: fatal,
-      log: (level, message, details) =>
-        log[level]({ ...details, err: 'error' in details ? details.error : undefined }, message),
+      // kafkajs itself reports texts in place of errors.
+      log: (level, message, { error, ...details }) =>
+        log[level]({ ...details, ...error instanceof Error ? { err: error } : { error } }, message),
     })
     onStop(() => bus.close())
     return bus

@@ -35,3 +35,11 @@ export function idsOf (messages: readonly Headed[]): MessageIds {
   const traceId = traceIdOf(first.headers)
   return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
 }
+
+/** The log fields of a message: its job and its position. */
+export function messageFields (
+  raw: Pick<RawMessage, 'headers' | 'topic' | 'partition' | 'offset'>
+): MessageIds & { readonly topic: string, readonly partition: number, readonly offset: string } {
+  const { topic, partition, offset } = raw
+  return { ...idsOf([raw]), topic, partition, offset: String(offset) }
+}

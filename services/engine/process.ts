@@ -1,7 +1,7 @@
 import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
-import { idsOf } from './message-ids.ts'
+import { messageFields } from './message-ids.ts'
 import {
   createApplyDecisions, createDeadLetterBatch, type ApplyDecisions, type DeadLetterBatch,
 } from './apply-decisions.ts'
@@ -95,8 +95,6 @@ function createDecide (
   }
   return decide
 }
-
-const messageFields = (raw: RawMessage) => ({ ...idsOf([raw]), offset: String(raw.offset) })
 
 /** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
 function createDecode (deps: ProcessDeps) {

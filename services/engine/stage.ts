@@ -30,6 +30,11 @@ export type Emission<T extends TopicName = InnerTopic> = {
   }
 }[T]
 
+/** The position of a message that can never be decided, and the reason of its dead letter. */
+export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
+  readonly reason: string
+}
+
 type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
 
 /**
@@ -75,7 +80,7 @@ export type Stage<S extends StageName = StageName> = {
    * job that is not accepted, or returns emissions. Its effects are idempotent.
    */
   readonly whenDead: (
-    headers: RawMessage['headers'], topic: RawMessage['topic'],
+    headers: RawMessage['headers'], source: DeadSource,
   ) => Promise<readonly EmittedBy<S>[]>
   /**
    * Decides held messages of a partition that need no further message; called every second. The

@@ -65,7 +65,7 @@ export function createSteps (
       waiting.add(effect)
       metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
       const about = { err: error, attempt, step: labels.step, ...idsOf(messages) }
-      log.warn(about, 'infrastructure unavailable, retrying')
+      log.warn(about, 'dependency unavailable, retrying')
     }
     try {
       return await retryForever(action, { ...backoff, signal, when: isInfrastructure, onRetry })

@@ -68,6 +68,8 @@ export function feedDeps (
     start: partner => startPartnerFeed(partner, {
       ...common,
       isConfigured: service => partner.mode === 'test' || configured.has(service),
+      onRetry: error => log.warn(
+        { err: error, partner: partner.name }, 'dependency unavailable, retrying'),
     }),
     pollMs: config.PARTNERS_POLL_MS,
     log,
@@ -81,12 +83,11 @@ function logging (log: ServiceContext['log']) {
   return {
     onBroken: (error: unknown, partner: string) =>
       log.error({ err: error, partner }, 'partner feed failed, restarting its consumer'),
-    onLost: (error: unknown) =>
-      log.warn({ err: error }, 'job request has no known outcome, rereading its cursor'),
+    onLost: (error: unknown, cursor: object) =>
+      log.warn({ err: error, ...cursor }, 'outcome of a feed job unknown, rereading the cursor'),
     onReplay: (replay: { readonly partner: string }) => {
       if (isReplayLogged(replay.partner)) log.warn(replay, 'replayed contact ignored')
     },
-    onRetry: (error: unknown) => log.warn({ err: error }, 'infrastructure unavailable, retrying'),
   }
 }
 

@@ -1,5 +1,6 @@
 import { BEGINNING, type Positions } from '../jobs/cursors.ts'
 import type { Delivery, RawMessage } from '../kafka/bus.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { createOffsets } from '../engine/offsets.ts'
 import { cursorNameOf, type Contact, type Terms } from './contact.ts'
@@ -132,8 +133,8 @@ function createCommits (
     failpoint('feed.committing')
     if (!await guard.save(Number(offset) - 1)) {
       const { topic, partition } = topicPartition
-      return fail(new Error(`Redis has lost the sender marks of ${topic}[${partition}]; feed ` +
-        'rereads the partition from its beginning to rebuild them'))
+      return fail(new InconsistencyError('Redis has lost the replay-guard state of ' +
+        `${topic}[${partition}]; feed rebuilds it by rereading the partition from its beginning`))
     }
     await commitOffset(offset)
     offsets.committed(topicPartition, offset)

@@ -1,7 +1,7 @@
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
 import type { Bus, Consumption, Delivery } from '../kafka/bus.ts'
-import { isInfrastructure } from '../platform/errors.ts'
+import { InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../platform/retry.ts'
 import { topicName } from '../platform/topics.ts'
@@ -200,8 +200,8 @@ function consumeOptions (partner: Partner, deps: PartnerFeedDeps, session: Sessi
 async function keysOf ({ partners }: PartnerFeedDeps, name: string): Promise<PartnerKeys> {
   const keys = await partners.keysOf(name)
   if (keys === undefined) {
-    throw new Error(`partner ${name} has a running feed, but no registration in Redis; check ` +
-      'that Redis has lost no data')
+    throw new InconsistencyError(`partner ${name} has a running feed, but no registration in ` +
+      'Redis; check that Redis has lost no data')
   }
   return keys
 }

@@ -16,8 +16,10 @@ import type { JobOutcome, JobRequest } from './cursor.ts'
 export type SubmitDeps = {
   readonly submitter: Pick<Submitter, 'submit'>
   readonly metrics: Pick<Metrics, 'count'>
-  /** Called with the error of a request whose outcome is unknown. */
-  readonly onLost: (error: unknown) => void
+  /** Called with the error of a request whose outcome is unknown, and its cursor. */
+  readonly onLost: (error: unknown, cursor: {
+    readonly partner: string, readonly partition: number, readonly cursor: string,
+  }) => void
 }
 
 /** The origin of contacts; tenant, mode and prices are those of the partner's registration. */
@@ -31,7 +33,8 @@ export async function submitContacts (
   { submitter, metrics, onLost }: SubmitDeps, source: Source, request: JobRequest
 ): Promise<JobOutcome> {
   const outcome = await submitter.submit(submissionOf(source, request)).then(outcomeOf, error => {
-    onLost(error)
+    const { partner: { name }, partition } = source
+    onLost(error, { partner: name, partition, cursor: request.cursor })
     return { kind: 'lost' } as const
   })
   metrics.count('feed_jobs_total', { outcome: outcome.kind })

@@ -83,7 +83,7 @@ export async function createOutcomeWaiter (options: OutcomesOptions): Promise<Ou
       return archived === undefined ? outcome : { kind: 'accepted', job: archived.job }
     }
     const ready = outcome.kind === 'refused' || outcome.job.announced || (late && isSafe(outcome))
-    if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled()
+    if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled(job)
     return ready ? outcome : undefined
   }
 
@@ -97,9 +97,9 @@ export async function createOutcomeWaiter (options: OutcomesOptions): Promise<Ou
 const JOURNALED_WITHIN_MS = 10_000
 
 /** The outcome is unknown until the reservation is in the journal. */
-export function notJournaled (cause?: unknown): InfrastructureError {
-  const message = 'the reservation of an accepted job is not in the journal yet, retry later'
-  return new InfrastructureError(message, { cause })
+export function notJournaled (job: string, cause?: unknown): InfrastructureError {
+  return new InfrastructureError(`the reservation of job ${job} is in Redis but not confirmed in ` +
+    'wallet.journal; if this lasts, check that ledger runs and Kafka accepts writes', { cause })
 }
 
 /** True if an accepted job survives a loss of Redis. */

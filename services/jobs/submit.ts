@@ -128,7 +128,7 @@ async function sendAndWait (
     ends.abort()
     const outcome = await store.refuse(tenant, job, 'internal')
     if (outcome.kind === 'open') throw error
-    if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(error)
+    if (outcome.kind === 'accepted' && !isSafe(outcome)) throw notJournaled(job, error)
     if (outcome.kind === 'refused' && outcome.forgotten === true) throw forgotten(job, error)
     // Clients get the same answer in any case. A feed drops contacts that cannot become a job, but
     // an outage does not prove that.

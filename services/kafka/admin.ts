@@ -114,7 +114,8 @@ export async function waitForLeaders (admin: Admin, names: readonly string[]): P
     if (led.length === names.length) return
     const withoutLeader = names.filter(name => led.every(topic => topic.name !== name))
     throw Object.assign(
-      new Error(`new topics without a leader: ${withoutLeader.join(', ')}; check the brokers`),
+      new InfrastructureError(
+        `new topics without a leader: ${withoutLeader.join(', ')}; check the brokers`),
       { type: 'LEADER_NOT_AVAILABLE' })
   }, { maxMs: 500, when: error => NOT_YET.includes((error as { type?: unknown }).type) })
 }

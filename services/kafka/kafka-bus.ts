@@ -5,6 +5,7 @@ import kafkajs, {
 } from 'kafkajs'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
+import { InfrastructureError } from '../platform/errors.ts'
 import { createLogThrottle } from '../platform/log-throttle.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
@@ -12,7 +13,10 @@ import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
 import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
 
-export type KafkaLog = (level: 'warn' | 'error', message: string, details: object) => void
+export type KafkaLog = (
+  level: 'warn' | 'error', message: string,
+  details: { readonly error?: unknown, readonly [field: string]: unknown },
+) => void
 
 export type KafkaBusOptions = KafkaConnection & {
   readonly clientId: string
@@ -45,16 +49,14 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     clientId: options.clientId,
     mac,
   })
-  const onRetry = createRetryLog(log)
+  const report = createRetryLog(log)
   const producer = (name: string): Producer => {
     const known = producers.get(name)
     if (known !== undefined) return known
     const made = createSafeProducer({
       build: () => buildProducer(options, name),
-      onRejected: (error, attempt) => {
-        if (accessErrorOf(error) !== undefined) onRetry(error)
-        else log('warn', 'Kafka produce request failed, retrying', { error, attempt, name })
-      },
+      onRejected: (error, attempt) =>
+        report(error, 'Kafka produce request failed, retrying', { attempt, producer: name }),
     })
     const close = sending.add(() => {
       // The next caller with this name gets a new producer.
@@ -72,7 +74,15 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   return {
     consume: async (consume) => {
       const kafka = client(options, { clientId: `${options.clientId}-${consume.group}` })
-      const consumption = start({ kafka, consume, mac, settings, onFatal, onRetry })
+      const { group, topics } = consume
+      const consumption = start({
+        kafka,
+        consume,
+        mac,
+        settings,
+        onFatal,
+        onRetry: error => report(error, 'Kafka consumer cannot join, retrying', { group, topics }),
+      })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer,
@@ -88,12 +98,12 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
 const LOG_INTERVAL_MS = 600_000
 
 /** Logs access errors as errors, at most once in ten minutes each, and others as warnings. */
-function createRetryLog (log: KafkaLog): (error: unknown) => void {
+function createRetryLog (log: KafkaLog) {
   const isDue = createLogThrottle(LOG_INTERVAL_MS)
-  return error => {
+  return (error: unknown, event: string, details: object): void => {
     const refusal = accessErrorOf(error)
-    if (refusal === undefined) return log('warn', 'Kafka is unavailable, retrying', { error })
-    if (isDue(refusal)) log('error', refusal, { error })
+    if (refusal === undefined) log('warn', event, { error, ...details })
+    else if (isDue(refusal)) log('error', refusal, { error })
   }
 }
 
@@ -149,8 +159,8 @@ export function createVerifiedProducer (kafka: Kafka): ProducerClient {
       const results = await producer.sendBatch(batch)
       for (const { topicName, partition } of results) pending.delete(`${topicName}|${partition}`)
       if (pending.size === 0) return results
-      throw new Error(`kafkajs acknowledged a batch without sending ${[...pending].join(', ')}; ` +
-        'send it again')
+      throw new InfrastructureError('kafkajs acknowledged a batch without sending ' +
+        `${[...pending].join(', ')}; send it again`)
     },
   }
 }

@@ -194,7 +194,7 @@ async function consumeUntil (
   consumer.on(consumer.events.CRASH, ({ payload: { error, restart } }) => {
     if (!restart) over.reject(error)
   })
-  const watch = createIdleTimeout(over.reject, signal)
+  const watch = createIdleTimeout(topic, over.reject, signal)
   try {
     await start(consumer, topic, async batch => {
       hasBatch = true
@@ -222,14 +222,17 @@ async function start (
 }
 
 /** Fails after IDLE_TIMEOUT_MS without a batch, or when the signal is aborted. */
-function createIdleTimeout (fail: (error: unknown) => void, signal: AbortSignal) {
+function createIdleTimeout (topic: string, fail: (error: unknown) => void, signal: AbortSignal) {
   const ended = new AbortController()
   const stop = AbortSignal.any([signal, ended.signal])
   let movedAtMs = performance.now()
   const watch = async () => {
     for (;;) {
       const leftMs = movedAtMs + IDLE_TIMEOUT_MS - performance.now()
-      if (leftMs <= 0) throw new Error(`no message was fetched for ${IDLE_TIMEOUT_MS} ms`)
+      if (leftMs <= 0) {
+        throw new InfrastructureError(
+          `no message fetched from ${topic} for ${IDLE_TIMEOUT_MS} ms: check its brokers`)
+      }
       await sleep(leftMs, stop)
     }
   }

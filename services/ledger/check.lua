@@ -22,14 +22,17 @@ for _, job in ipairs(open) do
     maxima = maxima + tonumber(record[1])
   end
 end
-local text = string.format('available %.0f, reserved %.0f, charged %.0f, funded %.0f, quotes of ' ..
-  'open jobs %.0f', amounts[1], amounts[2], amounts[3], amounts[4], maxima)
-local adds_up = amounts[1] + amounts[2] + amounts[3] == amounts[4] and amounts[2] == maxima
+local sum = amounts[1] + amounts[2] + amounts[3]
+local text = string.format('available %.0f + reserved %.0f + charged %.0f = %.0f, funded %.0f; ' ..
+  'quotes of open jobs %.0f, reserved %.0f',
+  amounts[1], amounts[2], amounts[3], sum, amounts[4], maxima, amounts[2])
+local adds_up = sum == amounts[4] and amounts[2] == maxima
 local is_positive = amounts[1] >= 0 and amounts[2] >= 0 and amounts[3] >= 0
 if adds_up and is_positive then
   local is_idle = #open == 0 and #fields_with_prefix(all, ENTRY) == 0
   return { is_idle and 'idle' or 'ok' }
 end
-local reason = 'the sums are wrong: ' .. text
+local violation = adds_up and 'a balance is negative: ' or 'balances do not add up: '
+local reason = violation .. text
 redis.call('HSET', KEYS[1], 'frozen', reason)
 return { 'inconsistent', reason }

@@ -51,8 +51,8 @@ export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promi
         if (deps.isLeader()) last = await exportIfDue(deps, last ?? NONE, signal)
       } catch (error) {
         if (signal.aborted) return
-        deps.log.error({ err: error }, 'journal head not exported: check that ' +
-          'JOURNAL_HEAD_TARGET can be written to; it is retried within a minute')
+        deps.log.error({ err: error }, 'journal heads not exported, retrying within a minute: ' +
+          'check JOURNAL_HEAD_TARGET, Redis and ClickHouse')
       }
       await sleep(Math.min(deps.everyMs, MAX_PAUSE_MS), signal).catch(() => {})
     }

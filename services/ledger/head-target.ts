@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises'
+import { InfrastructureError } from '../platform/errors.ts'
 
 /** Stores a line of text; rejects unless it is stored durably. */
 export type HeadTarget = (line: string, signal: AbortSignal) => Promise<void>
@@ -36,5 +37,7 @@ async function post (url: string, body: string, signal: AbortSignal): Promise<vo
     signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
   })
   await response.body?.cancel()
-  if (!response.ok) throw new Error(`the journal head target answered ${response.status}`)
+  if (response.ok) return
+  throw new InfrastructureError(`JOURNAL_HEAD_TARGET responded with status ${response.status}: ` +
+    'check its URL and write permission')
 }

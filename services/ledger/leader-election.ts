@@ -2,13 +2,13 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { sleep } from '../platform/retry.ts'
+import { retryForever, sleep } from '../platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { restoreAccounts, shipAccounts, type AccountsDeps } from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import { recordErased } from './re-erase.ts'
-import { recover, type RecoveryDeps } from './recovery.ts'
+import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { replay, type ReplayDeps } from './replay.ts'
 import { readSnapshots, takeSnapshots, type Base, type SnapshotDeps } from './snapshots.ts'
 
@@ -48,18 +48,19 @@ type LeaderState = { readonly run: string, readonly fence: string, readonly know
 export function startLeader (deps: LeaderDeps): Leader {
   const stopping = new AbortController()
   const { signal } = stopping
-  const requests = listen(deps)
+  const requests = listen(deps, signal)
   const state: State = {
-    current: undefined, healthy: false, frozen: 0, waiting: 0, checkedAt: -Infinity,
+    current: undefined, healthy: false, frozen: 0, waiting: 0, checkedAt: -Infinity, step: 'unlock',
   }
   deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
   deps.metrics.watch('tenants_waiting', {}, () => state.waiting)
-  const repeat = createRepeat(signal, error => fail(deps, state, error))
-  const renewing = repeat(deps.pollMs, async () => {
+  const repeatRenewal = createRepeat(signal, err => fail(deps, state, { err, step: 'renew' }))
+  const renewing = repeatRenewal(deps.pollMs, async () => {
     await renew(deps, state)
     requests.wake()
   })
-  const working = repeat(0, async () => {
+  const repeatRound = createRepeat(signal, err => fail(deps, state, { err, step: state.step }))
+  const working = repeatRound(0, async () => {
     await requests.next(signal)
     await runOnce(deps, state, { requests, signal })
   })
@@ -68,7 +69,8 @@ export function startLeader (deps: LeaderDeps): Leader {
   const snapshotting = repeatSnapshot(
     deps.snapshotEveryMs, () => snapshot(deps, state, signal))
   const repeatShipping = createRepeat(signal, error => deps.log.warn({ err: error },
-    'failed to ship account changes to their topic: they are in Redis only'))
+    'failed to send account changes to topic accounts, retrying; do not restart Redis until this ' +
+    'succeeds'))
   const shipping = repeatShipping(deps.pollMs, async () => {
     if (state.current !== undefined) await shipAccounts(deps, signal)
   })
@@ -82,6 +84,8 @@ export function startLeader (deps: LeaderDeps): Leader {
   }
 }
 
+type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'replay' | 'check'
+
 type State = {
   current: LeaderState | undefined
   term?: { readonly run: string, readonly fence: string } | undefined
@@ -89,13 +93,17 @@ type State = {
   frozen: number
   waiting: number
   checkedAt: number
+  /** What the current round does, for logs. */
+  step: LeaderStep
   /** The latest snapshots. */
   base?: Base | undefined
 }
 
-function fail ({ log }: LeaderDeps, state: State, error: unknown): void {
+function fail (
+  { log }: LeaderDeps, state: State, fields: { readonly err: unknown, readonly step: LeaderStep }
+): void {
   state.healthy = false
-  log.warn({ err: error }, 'failed to compare wallets with the journal')
+  log.warn(fields, 'leader round failed, retrying; locked wallets stay locked')
 }
 
 /** Acquires or renews the leadership, unless another ledger has it. */
@@ -111,6 +119,7 @@ async function runOnce (
   { requests, signal }: { readonly requests: UnlockRequests, readonly signal: AbortSignal }
 ): Promise<void> {
   if (state.term === undefined) return
+  state.step = 'unlock'
   const requested = requests.take()
   // A request may mean that Redis has lost everything, the lease included.
   if (requested.length > 0) await renew(deps, state)
@@ -124,14 +133,18 @@ async function runOnce (
     // If Redis has lost everything, a previous term of this leader still knows the tenants.
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
     state.waiting = await deps.recoveryStore.countWaiting([...known], term.run)
+    state.step = 'accounts'
     if (isNew) await restoreAccounts(deps, term.run, signal)
+    state.step = 'recover'
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     const onWaiting = (tenants: number) => { state.waiting = tenants }
     state.base = undefined
     const compared = await recover(deps, term.fence, { signal, onWaiting })
     state.current = { ...term, known: new Set(compared) }
   }
+  state.step = 'replay'
   await replay(deps, signal)
+  state.step = 'check'
   if (deps.clock.now() - state.checkedAt >= deps.checkEveryMs) {
     state.checkedAt = deps.clock.now()
     state.frozen = await checkAll(deps, signal)
@@ -184,8 +197,7 @@ async function checkAll (
     if (kind === 'idle' && clock.now() - sinceMs >= IDLE_AFTER_MS) await tenants.deactivate(one)
     if (kind === 'frozen' || kind === 'inconsistent') frozen += 1
     if (kind !== 'inconsistent') continue
-    metrics.count('recovery_actions_total', { kind: 'frozen' })
-    log.error({ tenant, reason }, 'wallet frozen')
+    reportFrozen({ log, metrics }, tenant, reason)
   }
   return frozen
 }
@@ -198,8 +210,8 @@ type UnlockRequests = {
   readonly take: () => readonly string[]
 }
 
-/** Subscribes to tenants that wait to be unlocked. */
-function listen ({ subscriber, log }: LeaderDeps): UnlockRequests {
+/** Subscribes to tenants that wait to be unlocked; retries until the signal is aborted. */
+function listen ({ subscriber, log }: LeaderDeps, signal: AbortSignal): UnlockRequests {
   let requested = new Set<string>()
   let waiting = Promise.withResolvers<void>()
   const wake = () => waiting.resolve()
@@ -207,8 +219,10 @@ function listen ({ subscriber, log }: LeaderDeps): UnlockRequests {
     requested.add(tenant)
     wake()
   })
-  subscriber.subscribe(LOCKED_TENANTS_CHANNEL).catch((error: unknown) =>
-    log.warn({ err: error }, 'failed to subscribe to locked tenants'))
+  const onRetry = (error: unknown) => log.warn({ err: error },
+    'failed to subscribe to unlock requests, retrying; locked tenants stay locked until then')
+  retryForever(() => subscriber.subscribe(LOCKED_TENANTS_CHANNEL), { signal, onRetry })
+    .catch(() => {})
   return {
     wake,
     next: async signal => {

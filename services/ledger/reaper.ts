@@ -95,13 +95,20 @@ async function endComplete ({ store }: ReapDeps, job: Job): Promise<EndedJob | u
   return { job: ended.job, entry: ended.entry }
 }
 
-async function finish (deps: ReapDeps, ended: EndedJob, kind: string): Promise<void> {
+const EVENTS = {
+  ended_job: 'ended job closed',
+  stalled_job: 'stalled job failed, its open rows ended as unknown',
+} as const
+
+type Kind = keyof typeof EVENTS
+
+async function finish (deps: ReapDeps, ended: EndedJob, kind: Kind): Promise<void> {
   const { emits, close } = await finishJob(deps, ended)
   if (emits.length === 0) return
   await deps.emitter.emit(emits)
   await close()
   deps.metrics.count('recovery_actions_total', { kind })
-  deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, 'orphaned job closed')
+  deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, EVENTS[kind])
 }
 
 async function guarded<T> (

@@ -3,7 +3,7 @@ import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
-import { idsOf } from '../engine/message-ids.ts'
+import { messageFields } from '../engine/message-ids.ts'
 import type { MessageCodec } from '../engine/message-codec.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import { tallyBlockOf } from '../results/tally-block.ts'
@@ -29,11 +29,8 @@ export async function recount (
     const opened = await messageCodec.decode(raw)
     if (opened.kind === 'message') found.push(opened.message.value as Completed)
     if (opened.kind !== 'dead') continue
-    // `settle` has dead-lettered it before.
-    const { topic, partition, offset } = raw
-    const coordinates = { topic, partition, offset: String(offset) }
-    const details = { ...idsOf([raw]), ...coordinates, reason: opened.reason }
-    log.error(details, 'block skipped: unreadable')
+    log.error({ ...messageFields(raw), reason: opened.reason },
+      'recount skipped a block that cannot be decoded; settle dead-lettered it before')
   }
   // Stored before it is tallied, as in `settle`: a tallied block must be readable.
   await blocks.insert(found)
@@ -42,7 +39,8 @@ export async function recount (
       await store.tally(block.tenant, tallyBlockOf(block), { recount: true })
     } catch (error) {
       if (isInfrastructure(error)) throw error
-      log.error({ tenant: block.tenant, job: block.job, err: error }, 'block skipped: tally failed')
+      log.error({ tenant: block.tenant, job: block.job, err: error }, 'recount skipped a block ' +
+        'that cannot be tallied; its rows stay open until the reaper fails the job')
     }
   }
 }

@@ -142,9 +142,10 @@ const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: numb
 async function writeMissing (
   { emitter, log }: RecoveryDeps, { wallet: { tenant }, verdict: { missing } }: Compared
 ): Promise<void> {
-  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries reconstructed')
   await emitter.emit(missing.map(value =>
     ({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+  log.warn({ tenant, seqs: missing.map(({ seq }) => seq) }, 'missing journal entries ' +
+    'reconstructed from later balances; verify them with "npm run ops -- audit --full"')
 }
 
 async function restore (
@@ -184,6 +185,14 @@ async function freeze (
   const { tenant, seq } = wallet
   const frozen = verdict.faults.join('; ').slice(0, 1_000)
   if (await recoveryStore.unlock(tenant, term, { seq, frozen }) === 'superseded') return
+  reportFrozen({ log, metrics }, tenant, frozen)
+}
+
+/** Counts and logs that a wallet was frozen. */
+export function reportFrozen (
+  { log, metrics }: Pick<RecoveryDeps, 'log' | 'metrics'>, tenant: string, reason: string
+): void {
   metrics.count('recovery_actions_total', { kind: 'frozen' })
-  log.error({ tenant, faults: verdict.faults }, 'wallet frozen')
+  log.error({ tenant, reason }, 'wallet frozen: no money of this tenant moves until ' +
+    '"npm run workspace -- thaw"; see TenantsFrozen in the runbook')
 }

@@ -23,23 +23,31 @@ export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<
     name: 'ledger',
     batch,
     decide: async messages => {
-      try {
-        await journal.append(messages.filter(isOf('wallet.journal')).map(({ value }) => value))
-        await keys.append(messages.filter(isOf('job.keys')).map(({ value, raw }) =>
-          ({ ...value, createdMs: raw.timestampMs })))
-      } catch (cause) {
-        // Retried without end, as a dropped entry would be missing in the copy for ever.
-        throw new InfrastructureError('failed to copy journal or keys to ClickHouse', { cause })
-      }
+      const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
+      const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
+        ({ ...value, createdMs: raw.timestampMs }))
+      await inserting(`${entries.length} journal entries`, () => journal.append(entries))
+      await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
       failpoint('ledger.appended')
       return [{ completes: messages, emits: [] }]
     },
-    whenDead: async (_headers, topic) => {
+    whenDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
       // Readers find a key that is not copied in its topic.
       if (topic === topicName('job.keys')) return []
-      throw new FatalError('an entry of wallet.journal is unreadable, and none may be skipped')
+      throw new FatalError(`cannot decode ${topic}[${partition}] at offset ${offset} (tenant ` +
+        `${tenant}, ${reason}): ledger stops, because a skipped entry would be missing in ` +
+        'ClickHouse; see RestartLoop in the runbook')
     },
     forget: () => {},
+  }
+}
+
+/** Retried without end, as a dropped entry would be missing in the copy for ever. */
+async function inserting (what: string, insert: () => Promise<unknown>): Promise<void> {
+  try {
+    await insert()
+  } catch (cause) {
+    throw new InfrastructureError(`insert of ${what} into ClickHouse failed`, { cause })
   }
 }
 

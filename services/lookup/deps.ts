@@ -29,8 +29,8 @@ LookupDeps {
     policy: policiesOf(state, config.MAX_ACTIVE_JOBS),
     batchRows: batchRowsOf(config),
     batch: config.LOOKUP_BATCH_MESSAGES,
-    onUndecidable: (job, error) =>
-      log.error({ err: error, job }, 'decision of a job failed: failing the job'),
+    onUndecidable: ({ tenant, job }, error) => log.error({ err: error, tenant, job },
+      'job cannot be decided: refusing it, or ending its rows as unknown if it was accepted'),
   }
 }
 

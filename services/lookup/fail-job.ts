@@ -10,7 +10,7 @@ import type { ChunkMessage } from './load.ts'
 
 export type FailJobDeps = JobDeps & {
   /** Called with the reason when a job cannot be decided, for logs. */
-  readonly onUndecidable?: (job: string, error: unknown) => void
+  readonly onUndecidable?: (of: { tenant: string, job: string }, error: unknown) => void
 }
 
 /**
@@ -23,7 +23,8 @@ Promise<Decision<'lookup'>> {
     return await decideJob(unit, deps)
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
-    deps.onUndecidable?.(headOf(unit).job, error)
+    const { tenant, job } = headOf(unit)
+    deps.onUndecidable?.({ tenant, job }, error)
     return await failJob(unit, deps)
   }
 }

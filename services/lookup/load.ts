@@ -1,6 +1,7 @@
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { NormalizedRows } from '../../schemas/types.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 import { withTimeout } from '../platform/retry.ts'
 import type { Incoming } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
@@ -102,8 +103,9 @@ async function load (message: ChunkMessage, find: RecordCache['find']): Promise<
   const { value } = message
   const rows = message.rows()
   if (rows.inputs.length !== value.rows || rows.canonicals.length !== value.rows) {
-    throw new Error(`chunk ${value.chunk} of job ${value.job} has ${rows.inputs.length} inputs, ` +
-      `${rows.canonicals.length} canonical forms, expected ${value.rows}`)
+    throw new InconsistencyError(`chunk ${value.chunk} of job ${value.job} has ` +
+      `${rows.inputs.length} inputs, ${rows.canonicals.length} canonical forms, expected ` +
+      `${value.rows}`)
   }
   if (value.forceFresh) return { rows, records: [] }
   const { tenant, service } = coordinatesOf(value)

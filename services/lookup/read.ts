@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Normalized } from '../../schemas/types.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { coordinatesOf, type ChunkCoordinates } from '../results/chunk-coordinates.ts'
@@ -35,7 +36,7 @@ type ReadOptions = { readonly terms: JobTerms, readonly load: Loader }
 
 /**
  * Loads the chunks of a job in row order and counts their rows.
- * @throws Error when a chunk is unreadable or missing.
+ * @throws InconsistencyError when a chunk is missing, or rows do not match their envelope.
  */
 export async function readChunks (
   messages: readonly ChunkMessage[], { terms, load }: ReadOptions
@@ -63,8 +64,8 @@ export async function readChunks (
     await yieldToEventLoop(terms.lane, coordinates.tenant)
   }
   if (counts.totalRows !== totalRows) {
-    throw new Error(`the chunks of job ${terms.job} have ${counts.totalRows} rows, expected ` +
-      `${totalRows}`)
+    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
+      `expected ${totalRows}`)
   }
   return { chunks, counts }
 }
@@ -73,7 +74,7 @@ export async function readChunks (
 function discontinuityError (
   job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
 ): Error {
-  return new Error(firstRow > expected
+  return new InconsistencyError(firstRow > expected
     ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
     : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
 }

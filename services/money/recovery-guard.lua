@@ -48,7 +48,8 @@ end
 local function guard_of(key)
   local found, run = wallet_of(key), run_id()
   if found.run ~= run then
-    return { locked = redis.error_reply('RECOVERING the wallet is compared with the journal') }
+    local reply = 'RECOVERING the wallet is locked until ledger has compared it with the journal'
+    return { locked = redis.error_reply(reply) }
   end
   return { frozen = found.frozen, run = run }
 end

@@ -8,7 +8,8 @@ import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 /** The wallet is locked until `ledger` has compared it with the journal: retry later. */
 export class RecoveringError extends InfrastructureError {
   constructor (tenant: string, cause: unknown) {
-    super(`the money of ${tenant} is being compared with the journal`, { cause })
+    super(`the wallet of ${tenant} is locked until ledger has compared it with the journal; if ` +
+      'this lasts, check that a ledger is running', { cause })
   }
 }
 

@@ -34,7 +34,7 @@ export function createCachedReading<T> (
       last = { found: await read(), atMs: now() }
     } catch (error) {
       last = undefined
-      log.warn({ err: error }, `failed to read ${name}`)
+      log.warn({ err: error }, `failed to read ${name} for metrics`)
     }
     running = undefined
   }

@@ -10,6 +10,14 @@ export class FatalError extends Error {
   override readonly name = 'FatalError'
 }
 
+/**
+ * Data of stores or messages that contradict each other, which a retry may not fix. The message has
+ * ids and counts only, because it is logged.
+ */
+export class InconsistencyError extends Error {
+  override readonly name = 'InconsistencyError'
+}
+
 /** Errors of sockets, DNS and file descriptors, as reported by Node and undici. */
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN',

@@ -25,7 +25,7 @@ export function createLog (
   return destination === undefined ? pino(options) : pino(options, destination)
 }
 
-/** The fields of an error; with its message if it is written for operators. */
+/** The fields of an error; with its message if that is written for operators. */
 function errorFields (error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
   const { name, message, stack = '', cause } = error
@@ -39,8 +39,11 @@ function errorFields (error: unknown): object {
   }
 }
 
+/** Errors whose messages have ids, counts and codes only: never contacts or texts of vendors. */
 const MESSAGES_FOR_OPERATORS: ReadonlySet<string> = new Set([
-  'ConfigError', 'FatalError', 'InfrastructureError', 'SealError', 'TypeError', 'RangeError',
+  'ConfigError', 'FatalError', 'InfrastructureError', 'InconsistencyError', 'SealError',
+  'FrozenError', 'JobKeyLostError', 'UnsendableError', 'ProviderError',
+  'ResultsError', 'MissingResultsError', 'LostResultsError', 'TypeError', 'RangeError',
   'KafkaJSConnectionError', 'KafkaJSRequestTimeoutError', 'KafkaJSProtocolError',
   'KafkaJSNumberOfRetriesExceeded', 'MaxRetriesPerRequestError', 'ReplyError',
 ])

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { ConfigError } from './config.ts'
-import { isInfrastructure, isUntrusted } from './errors.ts'
+import { InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
 export class UsageError extends Error {
@@ -17,7 +17,7 @@ export async function runCommand (program: Command): Promise<void> {
   }
 }
 
-const UNAVAILABLE = 'The stack does not respond. Start it with "npm run up".'
+const CHECK = 'Check the addresses in the environment; for a local stack run "npm run up".'
 const UNTRUSTED = 'The certificate of the stack is not trusted. For a stack of "npm run up -- ' +
   '--secure", set NODE_EXTRA_CA_CERTS=<folder>/access/authority.pem before the command.'
 
@@ -27,6 +27,23 @@ export function explanationOf (error: unknown): string {
     return `${error.message}\nOr start a local stack with "npm run up": the command uses it then.`
   }
   if (error instanceof UsageError || error instanceof RangeError) return error.message
-  if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : UNAVAILABLE
+  if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : failureOf(error)
   throw error
+}
+
+/** What failed. An InfrastructureError says what to check; an error of a library does not. */
+function failureOf (error: unknown): string {
+  if (!(error instanceof InfrastructureError)) {
+    return `A dependency failed: ${reasonOf(error)}. ${CHECK}`
+  }
+  const { message, cause } = error
+  return isInfrastructure(cause) ? `${message}: ${reasonOf(cause)}` : message
+}
+
+/** The first line of the innermost message: outer ones of sockets and retries say less. */
+function reasonOf (error: unknown, depth = 5): string {
+  if (!(error instanceof Error)) return String(error)
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause
+  if (inner instanceof Error && depth > 0) return reasonOf(inner, depth - 1)
+  return (error.message.split('\n', 1)[0] ?? '').replace(/\.$/, '')
 }

@@ -1,5 +1,6 @@
 import type { Partners } from '../accounts/partners.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import type { ArchivedJob } from '../results/archive.ts'
@@ -60,8 +61,8 @@ async function publishJob (
   if (key === undefined) return 'unknown_partner'
   const archived = await deps.findArchived(tenant, id)
   if (archived === undefined) {
-    throw new Error(`job ${id} of tenant ${tenant} is settled, but ClickHouse has no archived ` +
-      'record of it; check that ClickHouse has lost no data')
+    throw new InconsistencyError(`job ${id} of tenant ${tenant} is settled, but ClickHouse has ` +
+      'no archived record of it; check that ClickHouse has lost no data')
   }
   const isDeleted = () => deps.isDeleted(partner)
   const send = (sending: AbortSignal) =>

@@ -63,7 +63,8 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     let rows = 0
     const { value: authentic } = await select(FIND, { tenant, job }, () => { rows++ }).next()
     if (authentic === undefined && rows > 0) {
-      throw new InfrastructureError(`the record of ${job} in ClickHouse is forged`)
+      throw new InfrastructureError(`job ${job} has no record with a valid MAC in ClickHouse: ` +
+        'another client wrote it, or MESSAGE_KEYS lacks the key that signed it')
     }
     return authentic
   }

@@ -101,7 +101,7 @@ describe('the head of the journal at an address', () => {
     await until(2)
     await eventually(async () => expect(await state.get(EXPORTED_KEY)).not.toBeNull())
     await stop()
-    expect(errors).toMatchObject([{ err: { message: expect.stringContaining('answered 503') } }])
+    expect(errors).toMatchObject([{ err: { message: expect.stringContaining('status 503') } }])
     for (const { body } of received) {
       const heads = codec.decode(body)
       expect(heads?.tenants).toContainEqual({

@@ -247,8 +247,8 @@ describe('a contradiction', () => {
 
   it('that only the sums reveal freezes a running tenant', async () => {
     await redis.hincrby(wallet, 'available', 5)
-    const reason = 'the sums are wrong: available 7405, reserved 2000, charged 600, ' +
-      'funded 10000, quotes of open jobs 2000'
+    const reason = 'balances do not add up: available 7405 + reserved 2000 + charged 600 = ' +
+      '10005, funded 10000; quotes of open jobs 2000, reserved 2000'
     const { check } = createRecoveryStore(redis)
     expect(await check(DAMAGED)).toEqual({ kind: 'inconsistent', reason })
     expect(await check(DAMAGED)).toEqual({ kind: 'frozen', reason })

@@ -179,7 +179,7 @@ describe('jobs that were erased on demand', () => {
     })
     const deps = { ...environment.deps, redis: cut as never }
     await expect(runLedger(deps)).rejects.toThrow('cut short')
-    await expect(scenario.accept('job_3', 1)).rejects.toThrow('compared with the journal')
+    await expect(scenario.accept('job_3', 1)).rejects.toThrow('is locked until ledger')
     broken = false
     await runLedger(deps)
     expect(await existing()).toEqual([0, 1, 1, 0])

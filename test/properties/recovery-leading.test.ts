@@ -144,8 +144,8 @@ describe('the ledger that leads', () => {
     const guards = createRecoveryGuards(redis)
     await eventually(async () => expect(await guards.read(TENANT)).toEqual({
       isUnlocked: true,
-      frozen: 'the sums are wrong: available 1000, reserved 0, charged 3, funded 1000, ' +
-        'quotes of open jobs 0',
+      frozen: 'balances do not add up: available 1000 + reserved 0 + charged 3 = 1003, ' +
+        'funded 1000; quotes of open jobs 0, reserved 0',
     }))
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(1))
     await guards.thaw(TENANT, true)
@@ -154,6 +154,22 @@ describe('the ledger that leads', () => {
     expect((await topUp('b')).kind).toBe('posted')
     await eventually(() => expect(watched.get('tenants_frozen')?.()).toBe(0))
     expect(await createWallet(redis).balance(TENANT)).toMatchObject({ chargedMicros: 0, seq: 2 })
+  })
+
+  it('subscribes to unlock requests again after a failure', async () => {
+    const subscriber = connect()
+    const subscribe = subscriber.subscribe.bind(subscriber)
+    let [failures, subscribed] = [2, false]
+    const failing = async (channel: string) => {
+      if (failures-- > 0) throw new Error('no connection')
+      await subscribe(channel)
+      subscribed = true
+    }
+    const leading = lead('one', { subscriber: Object.assign(subscriber, { subscribe: failing }) })
+    await eventually(() => expect([leading.ready(), subscribed]).toEqual([true, true]))
+    expect((await topUp('a')).kind).toBe('posted')
+    expect(environment.logged.filter(([, message]) =>
+      message.startsWith('failed to subscribe to unlock requests, retrying'))).toHaveLength(2)
   })
 
   it('is not ready while the journal cannot be read, and continues when it can', async () => {
@@ -166,7 +182,7 @@ describe('the ledger that leads', () => {
     }
     const leading = lead('one', { reader })
     await eventually(() => expect(environment.logged).toContainEqual(
-      ['warn', 'failed to compare wallets with the journal']))
+      ['warn', 'leader round failed, retrying; locked wallets stay locked']))
     expect(leading.ready()).toBe(false)
     const moving = topUp('a')
     broken = false

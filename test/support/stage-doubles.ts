@@ -4,13 +4,18 @@ import type { Job, Refusal } from '../../services/jobs/job.ts'
 import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
 import { count, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
-import type { Decision, Emission, Incoming, RowsOf } from '../../services/engine/stage.ts'
+import type {
+  DeadSource, Decision, Emission, Incoming, RowsOf,
+} from '../../services/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/cache.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 
 export const TENANT = 'org_1.live'
 export const JOB = 'job_01jaaaaaaaaaaaaaaaaaaaaaaa'
 export const QUOTED_AT_MS = Date.UTC(2026, 7, 11)
+
+/** The position and reason of a dead letter, where they make no difference. */
+export const DEAD: DeadSource = { topic: '', partition: 0, offset: 0n, reason: 'undecodable' }
 
 /** The settings of a `verify` that retries every minute, for 15 of them. */
 export const VERIFY_SETTINGS = {

@@ -1,3 +1,4 @@
+import { InfrastructureError } from '../../platform/errors.ts'
 import { createLogThrottle } from '../../platform/log-throttle.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Metrics } from '../../platform/metrics.ts'
@@ -98,8 +99,8 @@ export function createLimiter (deps: LimiterDeps): Limiter {
 
 async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const fail = () =>
-    late.reject(new Error(`the cache Redis did not respond within ${timeoutMs} ms`))
+  const fail = () => late.reject(
+    new InfrastructureError(`the cache Redis did not respond within ${timeoutMs} ms`))
   // If the event loop was blocked, a response that has arrived is read first.
   const timer = setTimeout(() => setImmediate(fail), timeoutMs)
   try {

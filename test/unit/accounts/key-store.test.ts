@@ -52,7 +52,10 @@ describe('the stored keys', () => {
   it('count only once ledger has compared them in this run of Redis', async () => {
     await store.add(record)
     memory.texts.delete('accounts:run')
-    await expect(store.read(HASH)).rejects.toThrow(AccountsRecoveringError)
+    const read = store.read(HASH)
+    await expect(read).rejects.toThrow(AccountsRecoveringError)
+    // Without the whole hash.
+    await expect(read).rejects.toThrow('account record key:abababab... is locked')
     expect(await store.list('org_1')).toHaveLength(1)
   })
 

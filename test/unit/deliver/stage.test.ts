@@ -7,6 +7,7 @@ import { sealHeader, type JobHeader } from '../../../services/jobs/message-codec
 import type { Incoming } from '../../../services/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+import { DEAD } from '../../support/stage-doubles.ts'
 
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
@@ -65,7 +66,7 @@ describe('deliver', () => {
     const erased = [message(sealHeader(key, owner, header))]
     expect(await stage.decide(erased, new AbortController().signal))
       .toEqual([{ completes: erased, emits: [] }])
-    expect(await stage.whenDead({}, '')).toEqual([])
+    expect(await stage.whenDead({}, DEAD)).toEqual([])
   })
 
   it('rejects a job that has not ended and a header sealed by another key', async () => {

@@ -107,7 +107,8 @@ describe('dead-lettering', () => {
     const { noted, deps, batch } = notingDeps(async () => { throw new TypeError('headers') })
     await createDeadLetterBatch(deps, createApplyDecisions(deps))(letter, batch)
     expect(noted).toEqual([
-      'checkLimit 1', 'error emission for the rows of a dead letter failed',
+      'checkLimit 1',
+      'error rows of a dead letter not resolved; they stay open until the reaper fails the job',
       'letters 1', 'complete',
       'error message sent to the dead-letter topic',
     ])

@@ -287,7 +287,7 @@ describe('the sender marks of a feed', () => {
     const { deliver, commits, failures } = createScenario({ ...finishedTo(5), keepsMarks: false })
     await deliver([await raw(6, { service: 'fortune-telling' })])
     expect(commits).toEqual([])
-    const failure = 'lost the sender marks of feeds.acme.submitted[1]'
+    const failure = 'lost the replay-guard state of feeds.acme.submitted[1]'
     expect(failures).toEqual([expect.stringContaining(failure)])
   })
 

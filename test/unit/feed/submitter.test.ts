@@ -62,7 +62,7 @@ describe('the outcome of a feed job request', () => {
     const outcome = await submitContacts({
       submitter: { submit },
       metrics: { count: (name, labels) => { counted.push([name, labels]) } },
-      onLost: error => { lost.push(error) },
+      onLost: (...given) => { lost.push(given) },
     }, source, request)
     expect(counted).toEqual([['feed_jobs_total', { outcome: outcome.kind }]])
     return { outcome, lost }
@@ -88,6 +88,8 @@ describe('the outcome of a feed job request', () => {
   it('is lost when the submitter fails', async () => {
     const error = new Error('no answer')
     const { outcome, lost } = await outcomeOf(async () => { throw error })
-    expect([outcome, lost]).toEqual([{ kind: 'lost' }, [error]])
+    const { partner: { name }, partition } = source
+    const cursor = { partner: name, partition, cursor: request.cursor }
+    expect([outcome, lost]).toEqual([{ kind: 'lost' }, [[error, cursor]]])
   })
 })

@@ -65,7 +65,8 @@ describe('a closed job', () => {
       { ...stored, record: other.record },
     ]) {
       const { reader } = readerOf([forged])
-      await expect(reader.findArchived('org_01.live', JOB_ID)).rejects.toThrow('is forged')
+      await expect(reader.findArchived('org_01.live', JOB_ID)).rejects
+        .toThrow(`job ${JOB_ID} has no record with a valid MAC in ClickHouse`)
       expect(await reader.listArchived('org_01.live', { limit: 5 })).toEqual(
         forged.manifest === stored.manifest ? [] : [closedJob()])
       const both = readerOf([forged, stored])

@@ -103,7 +103,7 @@ describe('a wait for an outcome', () => {
     state.refused = pending
     const never = outcomes.wait(claim)
     state.nowMs = 60_001
-    await expect(never).rejects.toThrow('not in the journal yet')
+    await expect(never).rejects.toThrow('job_1 is in Redis but not confirmed in wallet.journal')
     const closed = { kind: 'accepted', job: { announced: false, closed: true }, entry: {} } as never
     expect([isSafe(pending as never), isSafe(closed)]).toEqual([false, true])
   })

@@ -50,7 +50,7 @@ it('the Kafka bus replaces a closed producer', async () => {
 it('the Kafka bus logs an access error once, and others each time', async () => {
   const logged: unknown[] = []
   const { bus, retries } = newBus({
-    log: (level, message) => logged.push([level, message.split(':', 1)[0]]),
+    log: (level, message, { group }) => logged.push([level, message.split(':', 1)[0], group]),
   })
   await bus.consume({ ...options, group: 'one' })
   await bus.consume({ ...options, group: 'two' })
@@ -61,10 +61,10 @@ it('the Kafka bus logs an access error once, and others each time', async () => 
     onRetry(failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }))
   }
   expect(logged).toEqual([
-    ['warn', 'Kafka is unavailable, retrying'],
-    ['error', 'Kafka authentication failed'],
-    ['error', 'The certificate of Kafka is not trusted'],
-    ['warn', 'Kafka is unavailable, retrying'],
+    ['warn', 'Kafka consumer cannot join, retrying', 'one'],
+    ['error', 'Kafka authentication failed', undefined],
+    ['error', 'The certificate of Kafka is not trusted', undefined],
+    ['warn', 'Kafka consumer cannot join, retrying', 'two'],
   ])
   await bus.close()
 })

@@ -41,7 +41,8 @@ describe('an address', () => {
     expect(received[0]).toMatchObject({
       path: '/heads', body: '{"a":1}', headers: { 'content-type': 'application/json' },
     })
-    await expect(target('{}', signal)).rejects.toThrow('the journal head target answered 500')
+    await expect(target('{}', signal)).rejects
+      .toThrow('JOURNAL_HEAD_TARGET responded with status 500')
     await expect(target('{}', signal)).rejects.toThrow('fetch failed')
     expect(received).toHaveLength(3)
     await expect(target('{}', AbortSignal.abort())).rejects.toThrow('aborted')

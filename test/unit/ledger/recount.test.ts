@@ -76,10 +76,13 @@ describe('recount', () => {
     ])
     await recount(parts, messages)
     expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
+    const undecodable =
+      'recount skipped a block that cannot be decoded; settle dead-lettered it before'
     expect(logged).toMatchObject([
-      [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, 'block skipped: unreadable'],
-      [{ offset: '10', reason: 'seal_broken' }, 'block skipped: unreadable'],
-      [{ tenant: one.tenant, job: one.job }, 'block skipped: tally failed'],
+      [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, undecodable],
+      [{ offset: '10', reason: 'seal_broken' }, undecodable],
+      [{ tenant: one.tenant, job: one.job }, 'recount skipped a block that cannot be tallied; ' +
+        'its rows stay open until the reaper fails the job'],
     ])
   })
 

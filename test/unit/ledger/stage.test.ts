@@ -4,7 +4,7 @@ import { FatalError, InfrastructureError } from '../../../services/platform/erro
 import type { Decision } from '../../../services/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
 import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
-import { entryOf, incoming, TENANT, acceptedJob } from '../../support/stage-doubles.ts'
+import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
 
@@ -48,14 +48,19 @@ describe('ledger', () => {
   it('fails the batch when the copy cannot be written', async () => {
     const { stored, finish, fail } = createWorld()
     fail(true)
-    await expect(finish(entry(1))).rejects.toThrow(InfrastructureError)
+    await expect(finish(entry(1))).rejects.toThrow(
+      new InfrastructureError('insert of 1 journal entries into ClickHouse failed'))
     fail(false)
     expect(await finish(entry(1))).toEqual([1])
     expect(stored).toHaveLength(1)
   })
 
-  it('fails fatally on an unreadable entry', async () => {
-    await expect(createWorld().stage.whenDead({}, 'wallet.journal')).rejects.toThrow(FatalError)
+  it('fails fatally on an unreadable entry, and names its position', async () => {
+    const source = { topic: 'wallet.journal', partition: 3, offset: 7n, reason: 'undecodable' }
+    const failed = createWorld().stage.whenDead({ tenant: TENANT }, source)
+    await expect(failed).rejects.toThrow(FatalError)
+    await expect(failed).rejects.toThrow('cannot decode wallet.journal[3] at offset 7 (tenant ' +
+      `${TENANT}, undecodable): ledger stops`)
   })
 
   it('copies wrapped keys with their send time, and skips an unreadable one', async () => {
@@ -64,6 +69,6 @@ describe('ledger', () => {
     const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })
     expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
     expect([stored, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
-    expect(await stage.whenDead({}, 'job.keys')).toEqual([])
+    expect(await stage.whenDead({}, { ...DEAD, topic: 'job.keys' })).toEqual([])
   })
 })

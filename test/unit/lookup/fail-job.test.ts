@@ -27,7 +27,8 @@ function setUp (unitPriceMicros: () => number) {
   const events: string[] = []
   const messages = partsWith(unitPriceMicros)
   const { store } = messages
-  const decided = decideOrFailJob(unit, { ...messages, onUndecidable: (job) => events.push(job) })
+  const onUndecidable = (of: { tenant: string, job: string }) => events.push(of.tenant, of.job)
+  const decided = decideOrFailJob(unit, { ...messages, onUndecidable })
   return { store, events, decided }
 }
 
@@ -35,7 +36,7 @@ describe('a job that fails while it is decided', () => {
   it('is refused and logged, and its chunks are dead letters', async () => {
     const { store, events, decided } = setUp(() => { throw new RangeError('no price') })
     expect(await decided).toEqual({ completes: messages, emits: [], dead: 'undecidable' })
-    expect(events).toEqual([JOB])
+    expect(events).toEqual([TENANT, JOB])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 

@@ -31,7 +31,7 @@ describe('a cached reading', () => {
     const { read, advance, behave, warned } = createEnvironment()
     behave(async () => { throw new Error('down') })
     expect(await read()).toEqual([])
-    expect(warned).toEqual(['failed to read it'])
+    expect(warned).toEqual(['failed to read it for metrics'])
     behave(async () => [7])
     advance(1_000)
     expect(await read()).toEqual([7])

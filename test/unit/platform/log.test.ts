@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { FatalError } from '../../../services/platform/errors.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { FatalError, InconsistencyError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
 
 function logged (write: (log: ReturnType<typeof createLog>) => void, level = 'info') {
@@ -32,6 +33,10 @@ describe('the log', () => {
   it('writes the messages of errors for operators', () => {
     const [line] = logged(log => log.error({ err: new FatalError('100 dead letters in a row') }))
     expect(line).toMatchObject({ err: { message: '100 dead letters in a row' } })
+    const err = new InconsistencyError('2 rows, expected 3', { cause: new JobKeyLostError('gone') })
+    expect(logged(log => log.error({ err }))).toMatchObject([{
+      err: { message: '2 rows, expected 3', cause: { type: 'JobKeyLostError', message: 'gone' } },
+    }])
     expect(logged(log => log.info('x'), 'warn')).toEqual([])
   })
 })

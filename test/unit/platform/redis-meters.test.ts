@@ -65,5 +65,5 @@ it('an unavailable Redis has no series', async () => {
     log: { warn: (_details: object, text: string) => { warned.push(text) } } as never,
   })
   expect(await metrics.text()).not.toMatch(/^redis_memory_bytes/m)
-  expect(warned).toEqual(['failed to read INFO of the state Redis'])
+  expect(warned).toEqual(['failed to read INFO of the state Redis for metrics'])
 })

@@ -3,11 +3,22 @@ import { ConfigError } from '../../../services/platform/config.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { explanationOf, UsageError } from '../../../services/platform/run-command.ts'
 
+const refused = (address: string) =>
+  Object.assign(new Error(`connect ECONNREFUSED ${address}`), { code: 'ECONNREFUSED' })
+const dependency = (address: string) => `A dependency failed: connect ECONNREFUSED ${address}. ` +
+  'Check the addresses in the environment; for a local stack run "npm run up".'
+
 describe('the explanation of a failed command', () => {
   it.each([
     [new UsageError('Give --name.'), 'Give --name.'],
     [new RangeError('At most 5.'), 'At most 5.'],
-    [new InfrastructureError('gone'), 'The stack does not respond. Start it with "npm run up".'],
+    [new InfrastructureError('the wallet is locked'), 'the wallet is locked'],
+    [
+      new InfrastructureError('topic t could not be read', { cause: refused('127.0.0.1:1') }),
+      'topic t could not be read: connect ECONNREFUSED 127.0.0.1:1',
+    ],
+    [new TypeError('fetch failed', { cause: refused('::1:1') }), dependency('::1:1')],
+    [new AggregateError([refused('127.0.0.1:1')], ''), dependency('127.0.0.1:1')],
   ])('%s', (error, text) => {
     expect(explanationOf(error)).toBe(text)
   })

@@ -65,7 +65,8 @@ describe('the archive', () => {
     const forged = Array<object>(1_000).fill(forgedOf(first))
     const { archive } = archiveOn([...forged, rowOf(first)], forged, [])
     expect(await archive.find(TENANT, 'job_1')).toEqual({ job: first, manifest: [] })
-    await expect(archive.find(TENANT, 'job_1')).rejects.toThrow('the record of job_1')
+    await expect(archive.find(TENANT, 'job_1')).rejects
+      .toThrow('job job_1 has no record with a valid MAC in ClickHouse')
     expect(await archive.find(TENANT, 'job_1')).toBeUndefined()
   })
 

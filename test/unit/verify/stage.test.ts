@@ -8,7 +8,7 @@ import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
   JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
-  VERIFY_SETTINGS,
+  DEAD, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -138,13 +138,13 @@ describe('verify', () => {
       totalRows: '9',
       rows: bitmapOf(9, [2, 8]).toString('base64'),
     }
-    const [block] = emitted([{ emits: await stage.whenDead(headers, '') }], 'rows.completed')
+    const [block] = emitted([{ emits: await stage.whenDead(headers, DEAD) }], 'rows.completed')
     expect(rowsOf(block!.value.finished)).toEqual([2, 8])
     expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
     expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
     store.change(JOB, { closed: true })
-    expect(await stage.whenDead(headers, '')).toEqual([])
-    expect(await stage.whenDead({ tenant: TENANT }, '')).toEqual([])
+    expect(await stage.whenDead(headers, DEAD)).toEqual([])
+    expect(await stage.whenDead({ tenant: TENANT }, DEAD)).toEqual([])
   })
 })
 
