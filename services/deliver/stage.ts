@@ -42,7 +42,7 @@ export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
       if (wanted.length > 0) deps.wake()
       return [{ completes: messages, emits: [] }]
     },
-    whenDead: async () => [],
+    resolveDead: async () => [],
     forget: () => {},
   }
 }

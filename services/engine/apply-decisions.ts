@@ -113,7 +113,7 @@ export function createDeadLetterBatch (
   const emissionsOf = async (
     { raw, reason }: DeadLetter, batch: Batch
   ): Promise<readonly Emission[]> =>
-    steps.step(3, () => stage.whenDead(raw.headers, { ...raw, reason }), batch)
+    steps.step(3, () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
   return async (letter, given) => {
     const batch = { ...given, messages: [letter.raw] }
     const about = messageFields(letter.raw)

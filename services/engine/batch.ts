@@ -1,9 +1,8 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import type { DeadLetters } from './dead-letters.ts'
 import type { Emitter } from './emit.ts'
-import type { Stage } from './stage.ts'
+import type { Stage, MessageCodec } from './stage.ts'
 import type { StepContext, Steps, StepsDeps } from './steps.ts'
-import type { MessageCodec } from './message-codec.ts'
 
 /** Dependencies of the steps of a stage. */
 export type ProcessDeps = StepsDeps & {

@@ -1,9 +1,8 @@
 import { topology, type Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
-import type { Emission } from './stage.ts'
+import type { Emission, MessageCodec } from './stage.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import type { MessageCodec } from './message-codec.ts'
 
 /** One producer per lane, and one for topics without lanes, so that lanes do not block others. */
 export type ProducerName = Lane | 'money'

@@ -5,11 +5,10 @@ import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
 import type { Gate } from './pause.ts'
 import { every } from './flush-held.ts'
-import type { Stage } from './stage.ts'
+import type { Stage, MessageCodec } from './stage.ts'
 import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
 import { createSteps, type Effects, type StepsDeps } from './steps.ts'
 import type { Subscription } from '../platform/topics.ts'
-import type { MessageCodec } from './message-codec.ts'
 import { createWorker } from './worker.ts'
 
 /** `sleep` and `random` are replaced in simulations, which must be reproducible. */

@@ -1,7 +1,7 @@
 import { isInfrastructure } from '../platform/errors.ts'
 import { idsOf } from './message-ids.ts'
 import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
-import { isNonRetriable, retryDecision } from './process.ts'
+import { mayRetry, retryDecision } from './process.ts'
 import { withTimeout } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
 import type { Decision } from './stage.ts'
@@ -22,7 +22,7 @@ export function createFlushHeld (deps: ProcessDeps): FlushHeld {
     try {
       return await steps.step(3, decide, batch)
     } catch (error) {
-      if (isInfrastructure(error) || !isNonRetriable(error, batch)) throw error
+      if (isInfrastructure(error) || !mayRetry(error, batch)) throw error
       log.error({ err: error, topic, partition }, 'decision about held messages failed, retrying')
       return []
     }
@@ -42,7 +42,7 @@ async function apply (
   try {
     await retryDecision(deps, () => applyDecisions([decision], batch), batch)
   } catch (error) {
-    if (!isNonRetriable(error, batch)) throw error
+    if (!mayRetry(error, batch)) throw error
     const { completes } = decision
     const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
     log.error({ err: error, ...about },

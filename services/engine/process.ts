@@ -7,9 +7,8 @@ import {
 } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, Batch } from './batch.ts'
-import type { Decision, Incoming, Postponement } from './stage.ts'
+import type { Decision, Incoming, Postponement, Decoded } from './stage.ts'
 import type { StepContext } from './steps.ts'
-import type { Decoded } from './message-codec.ts'
 
 type Outcome = Promise<Postponement | undefined>
 
@@ -78,7 +77,7 @@ function createDecide (
     try {
       return await retryDecision(deps, () => attempt(messages, batch), batch)
     } catch (error) {
-      if (!isNonRetriable(error, batch)) throw error
+      if (!mayRetry(error, batch)) throw error
       if (messages.length === 1) {
         log.error({ err: error, ...messageFields(first.raw) },
           'decision failed: sending the message to the dead-letter topic')
@@ -103,7 +102,7 @@ function createDecode (deps: ProcessDeps) {
     try {
       return await retryDecision(deps, () => deps.messageCodec.decode(raw), batch)
     } catch (error) {
-      if (isInfrastructure(error) || !isNonRetriable(error, batch)) throw error
+      if (isInfrastructure(error) || !mayRetry(error, batch)) throw error
       deps.log.error({ err: error, ...messageFields(raw) },
         'decoding failed: sending the message to the dead-letter topic')
       return { kind: 'dead', reason: 'unreadable' }
@@ -121,13 +120,13 @@ export function retryDecision<T> (
     ...sleep && { sleep },
     ...random && { random },
     signal: batch.signal,
-    when: error => isNonRetriable(error, batch) && !isInfrastructure(error),
+    when: error => mayRetry(error, batch) && !isInfrastructure(error),
     onRetry: () => metrics.count('stage_retries_total', labels),
   })
 }
 
 /** Whether an error is neither the abort of this delivery nor fatal for the process. */
-export function isNonRetriable (error: unknown, { signal }: StepContext): boolean {
+export function mayRetry (error: unknown, { signal }: StepContext): boolean {
   return !signal.aborted && !(error instanceof FatalError)
 }
 

@@ -2,7 +2,7 @@ import type { SealedRows, Values } from '../../schemas/types.ts'
 import type {
   InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
 } from '../topology.ts'
-import type { RawMessage } from '../kafka/bus.ts'
+import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
 import type { TraceHeaders } from '../platform/tracing.ts'
 
 /** The rows of a topic; undefined for a topic without rows. */
@@ -79,7 +79,7 @@ export type Stage<S extends StageName = StageName> = {
    * Resolves the rows of a message that can never be decided, by headers and topic alone: refuses a
    * job that is not accepted, or returns emissions. Its effects are idempotent.
    */
-  readonly whenDead: (
+  readonly resolveDead: (
     headers: RawMessage['headers'], source: DeadSource,
   ) => Promise<readonly EmittedBy<S>[]>
   /**
@@ -92,4 +92,19 @@ export type Stage<S extends StageName = StageName> = {
   ) => Promise<readonly Decision<S>[]>
   /** Drops all held messages: the group has a new generation. */
   readonly forget: () => void
+}
+
+/**
+ * A decoded message: one to decide, one to skip (`why` is one of a few codes for metrics), or one
+ * that can never be decoded.
+ */
+export type Decoded =
+  | { readonly kind: 'message', readonly message: Incoming }
+  | { readonly kind: 'skip', readonly why: string }
+  | { readonly kind: 'dead', readonly reason: string }
+
+/** Converts between Kafka messages and the values of stages: encoding, keys and encryption. */
+export type MessageCodec = {
+  readonly decode: (raw: RawMessage) => Promise<Decoded>
+  readonly encode: (emission: Emission) => Promise<OutgoingMessage>
 }

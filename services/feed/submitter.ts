@@ -10,7 +10,7 @@ import type { Deps } from '../engine/deps.ts'
 import { createEmitter } from '../engine/emit.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import { connectJobKeys } from '../jobs/job-message-codec.ts'
+import { connectJobKeys } from '../jobs/connect-keys.ts'
 import type { JobOutcome, JobRequest } from './cursor.ts'
 
 export type SubmitDeps = {

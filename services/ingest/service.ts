@@ -3,7 +3,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/deps.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { ServiceContext, Running } from '../platform/run.ts'
-import { closedKeys, connectJobKeys } from '../jobs/job-message-codec.ts'
+import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
 import { connectLoadShedding } from './load-shedding-rule.ts'
 import type { Config } from './config.ts'
 import { requestSecretOf } from './fingerprint.ts'
@@ -11,7 +11,7 @@ import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
 import { createQueries } from './queries.ts'
 import { serve } from './serve.ts'
-import { createSubmission } from './submission.ts'
+import { connectSubmitter } from './connect-submitter.ts'
 
 /** Connects all dependencies of the interface and listens. */
 export async function startIngest (
@@ -27,7 +27,7 @@ export async function startIngest (
   const limiter = limiterOf(shared, settings)
   const queries = createQueries({ ...shared, store, keys })
   const { findArchived } = queries
-  const submission = await createSubmission({
+  const submission = await connectSubmitter({
     ...shared, store, findArchived, keys, settings, context,
   })
   const submitter = queuePreflights(admission.watch(submission), {

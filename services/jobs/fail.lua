@@ -32,7 +32,7 @@ local is_lost = digest == ''
 local maximum = tonumber(fields.maxQuoteMicros)
 local charge = is_lost and 0
   or tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
-if not fields.settledSeq then
+if not fields.journaledSettleSeq then
   check_settle(keys, maximum, charge)
 end
 

@@ -11,8 +11,8 @@ export const RECORD_FIELDS = [
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
   'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
   'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
-  'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'settledSeq',
-  'settledMicros',
+  'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
+  'journaledChargeMicros',
 ] as const
 
 /** A job record as Redis or a script returns it: all values are text. */

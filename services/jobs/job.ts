@@ -21,7 +21,7 @@ export type JobStatus = typeof JOB_STATES[number]
  * Why a job was not accepted; `expired` and `internal` are answered with 503. `quoted`: the request
  * was for a quote only. `cursor_moved`: the cursor of its feed has moved, so some of its contacts
  * may belong to another job already. `frozen`: the wallet is frozen because of an inconsistency,
- * until an operator unfreezes it.
+ * until an operator thaws it.
  */
 export type Refusal =
   | {

@@ -35,7 +35,7 @@ export function unpackEntry (digest: string, packed: Buffer): ManifestEntry {
 /**
  * Bitmap of all rows of a job, least significant bit first: rows that no manifest entry has won.
  */
-export function openRowsOf (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
+export function unfinishedRowsOf (totalRows: number, manifest: readonly ManifestEntry[]): Buffer {
   const open = Buffer.alloc(Math.ceil(totalRows / 8))
   for (let row = 0; row < totalRows; row += 1) open[row >> 3]! |= 1 << (row & 7)
   for (const { won, firstRow } of manifest) clear(open, won, firstRow)

@@ -4,13 +4,12 @@ import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { SealError, unpackWith } from '../crypto/seal.ts'
-import type { Emission, Incoming } from '../engine/stage.ts'
+import type { Emission, Incoming, Decoded, MessageCodec } from '../engine/stage.ts'
 import { logicalTopic, messageKey, topicName } from '../platform/topics.ts'
-import type { Decoded, MessageCodec } from '../engine/message-codec.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  blockAad, boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
+  blockAad, boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows,
   type JobHeader, type RowsBinding, type RowsTopic,
 } from './rows-seal.ts'
 
@@ -70,7 +69,7 @@ async function decodeSealedValue (
   const compact = { ...value, sealed: withinMessage(raw, value.sealed) }
   checkRows(key, binding, value.sealed)
   const decodeRows = await codec.prepare(`${topic}-rows`, value.rowsSchema)
-  const rows = () => unpackWith(openRows(key, binding, compact.sealed), decodeRows)
+  const rows = () => unpackWith(unsealRows(key, binding, compact.sealed), decodeRows)
   return messageOf({ topic, value: compact, raw, rows })
 }
 

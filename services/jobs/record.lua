@@ -119,9 +119,9 @@ end
 -- Settles or voids the reservation of a job. The journal of a rebuilt job may have that entry
 -- already; money never moves twice. Returns seq, charge and the new entry or nil.
 local function end_money(keys, ending)
-  if ending.fields.settledSeq then
+  if ending.fields.journaledSettleSeq then
     record_progress(keys, ending.job, ending.at)
-    return ending.fields.settledSeq, tonumber(ending.fields.settledMicros)
+    return ending.fields.journaledSettleSeq, tonumber(ending.fields.journaledChargeMicros)
   end
   local entry = {
     tenant = ending.tenant, job = ending.job, amount = ending.amount, charge = ending.charge,

@@ -1,7 +1,7 @@
 import { entryOf, integer } from '../money/outbox.ts'
 import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
-import type { Accepted, Cancelled, Claim, Outcome, Tallied } from './steps.ts'
+import type { Accepted, Cancelled, Claim, Outcome, Tallied } from './store-types.ts'
 
 /** Decodes the reply of `claim`. */
 export function claimedOf (reply: readonly string[]): Claim {

@@ -35,14 +35,14 @@ export function sealRows (dataKey: Buffer, binding: RowsBinding, plain: Buffer):
 
 /** @throws SealError when key, binding or bytes differ from those sealed. */
 export function checkRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): void {
-  detachBuffer(openRows(dataKey, binding, sealed))
+  detachBuffer(unsealRows(dataKey, binding, sealed))
 }
 
 /**
  * The Avro bytes of rows, checked but still compressed: `unpackWith` reads them.
  * @throws SealError when key, binding or bytes differ from those sealed.
  */
-export function openRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): Buffer {
+export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffer): Buffer {
   return openSealed(subkey(dataKey, binding.topic), blockAad(dataKey, binding), sealed)
 }
 

@@ -6,7 +6,7 @@ import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { RECORD_FIELDS } from './job-record.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
-import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './steps.ts'
+import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './store-types.ts'
 
 /** Lua: how long Redis keeps the state of a job; `ledger` uses it to rebuild jobs. */
 export const RETENTION_LUA = new URL('./retention.lua', import.meta.url)

@@ -8,7 +8,7 @@ import type { ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
 import type { JobKeys } from './job-keys.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
-import type { Feed } from './steps.ts'
+import type { Feed } from './store-types.ts'
 
 export type Submission = JobHeader & {
   readonly tenant: string

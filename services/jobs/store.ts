@@ -3,19 +3,19 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
-import { manifestOf, openRowsOf } from './manifest.ts'
+import { manifestOf, unfinishedRowsOf } from './manifest.ts'
 import { jobKeys, openJobIn } from './redis-keys.ts'
 import { acceptedOf, cancelledOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
 import { createJobScripts } from './scripts.ts'
 import type {
   AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
   Tallied,
-} from './steps.ts'
+} from './store-types.ts'
 
 export type {
   AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
   Tallied,
-} from './steps.ts'
+} from './store-types.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>
 
@@ -164,16 +164,16 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
     },
 
     /** Bitmap of the whole job: rows that no block has finished; undefined unless the job runs. */
-    openRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
+    unfinishedRows: async (tenant: string, job: string): Promise<Buffer | undefined> => {
       const found = await readWithManifest(tenant, job)
       if (found === undefined || found.job.ended) return undefined
-      return openRowsOf(found.job.preflight.totalRows, found.manifest)
+      return unfinishedRowsOf(found.job.preflight.totalRows, found.manifest)
     },
 
     /**
      * Ends a stalled job as failed: assigns its open rows to the block, charges rows that were
      * verified live, and releases the rest. Returns `known` with `ended: false` if the job has made
-     * progress since `openRows`.
+     * progress since `unfinishedRows`.
      */
     fail: async (tenant: string, job: string, block: FailBlock): Promise<Tallied> =>
       talliedOf(tenant, await run.fail(tenant, job, block)),

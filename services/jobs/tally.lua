@@ -165,7 +165,7 @@ if ends then
   end
   ends = not guard.frozen
 end
-if ends and not fields.settledSeq then
+if ends and not fields.journaledSettleSeq then
   check_settle(keys, maximum, charge)
 end
 

@@ -17,7 +17,7 @@ local maxima = 0
 local all = redis.call('HGETALL', KEYS[1])
 local open = fields_with_prefix(all, OPEN)
 for _, job in ipairs(open) do
-  local record = redis.call('HMGET', ARGV[1] .. job, 'maxQuoteMicros', 'ended', 'settledSeq')
+  local record = redis.call('HMGET', ARGV[1] .. job, 'maxQuoteMicros', 'ended', 'journaledSettleSeq')
   if record[1] and record[2] ~= '1' and not record[3] then
     maxima = maxima + tonumber(record[1])
   end

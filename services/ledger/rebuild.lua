@@ -39,7 +39,7 @@ local function write_open()
     redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_TTL_MS))
   end
   if settled_seq ~= '' then
-    redis.call('HSET', keys.job, 'settledSeq', settled_seq, 'settledMicros', settled_micros)
+    redis.call('HSET', keys.job, 'journaledSettleSeq', settled_seq, 'journaledChargeMicros', settled_micros)
   end
 end
 

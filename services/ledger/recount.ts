@@ -4,7 +4,7 @@ import type { RawMessage } from '../kafka/bus.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import { messageFields } from '../engine/message-ids.ts'
-import type { MessageCodec } from '../engine/message-codec.ts'
+import type { MessageCodec } from '../engine/stage.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import { tallyBlockOf } from '../results/tally-block.ts'
 

@@ -13,7 +13,7 @@ redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 local money = { wallet.seq, wallet.available, wallet.reserved, wallet.charged, wallet.funded }
 local jobs, all = {}, redis.call('HGETALL', KEYS[1])
 for _, job in ipairs((fields_with_prefix(all, OPEN))) do
-  local found = redis.call('HMGET', ARGV[2] .. job, 'status', 'createdAtMs', 'ended', 'settledSeq')
+  local found = redis.call('HMGET', ARGV[2] .. job, 'status', 'createdAtMs', 'ended', 'journaledSettleSeq')
   local state = found[3] == '1' and 'ended' or found[4] and 'settled' or 'running'
   jobs[#jobs + 1] = job
   jobs[#jobs + 1] = found[2] or '0'

@@ -31,7 +31,7 @@ export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<
       failpoint('ledger.appended')
       return [{ completes: messages, emits: [] }]
     },
-    whenDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
+    resolveDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
       // Readers find a key that is not copied in its topic.
       if (topic === topicName('job.keys')) return []
       throw new FatalError(`cannot decode ${topic}[${partition}] at offset ${offset} (tenant ` +

@@ -12,7 +12,7 @@ import { blockDigest } from '../results/result-blocks.ts'
 import type { Backlog } from './backlog.ts'
 
 export type StalledDeps = {
-  readonly store: Pick<JobStore, 'openRows' | 'fail'>
+  readonly store: Pick<JobStore, 'unfinishedRows' | 'fail'>
   readonly backlog: Backlog
   /** Seals and stores a block. */
   readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
@@ -31,7 +31,7 @@ export async function failStalled (
 ): Promise<EndedJob | undefined> {
   const { store, backlog } = deps
   if (await backlog.mayContain(job)) return undefined
-  const rows = await store.openRows(job.tenant, job.id)
+  const rows = await store.unfinishedRows(job.tenant, job.id)
   if (rows === undefined) return undefined
   const digest = await digestOfStored(deps, job, rows)
   const failed = await store.fail(job.tenant, job.id, { digest, finished: rows })

@@ -15,7 +15,7 @@ local function slots_held()
   local held = 0
   local all = redis.call('HGETALL', KEYS[1])
   for _, job in ipairs((fields_with_prefix(all, OPEN))) do
-    local fields = { 'quotedFresh', 'ended', 'settledSeq' }
+    local fields = { 'quotedFresh', 'ended', 'journaledSettleSeq' }
     local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
     if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then
       held = held + 1

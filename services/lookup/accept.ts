@@ -5,7 +5,7 @@ import { laneOf } from '../platform/topics.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { ServiceSlug } from '../topology.ts'
-import type { ChunkCounts } from './decide.ts'
+import type { ChunkCounts } from './emissions.ts'
 
 /** What a job is made of, counted over all its chunks. */
 export type Counts = ChunkCounts & { readonly totalRows: number }

@@ -8,7 +8,7 @@ import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import type { lookupConfig } from './config.ts'
-import type { BatchRows } from './read.ts'
+import type { BatchRows } from './read-chunks.ts'
 import type { LookupDeps } from './stage.ts'
 
 type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>

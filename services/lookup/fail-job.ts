@@ -4,9 +4,9 @@ import { laneOf } from '../platform/topics.ts'
 import { createBlock, NO_BATCH, type BlockOptions } from '../results/block.ts'
 import { withoutVerdict } from '../results/outcome.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
-import { journalOf } from './decide.ts'
-import { announce, decideJob, headOf, type JobDeps, type JobUnit } from './job.ts'
-import type { ChunkMessage } from './load.ts'
+import { journalOf } from './emissions.ts'
+import { announce, decideJob, headOf, type JobDeps, type JobUnit } from './decide-job.ts'
+import type { ChunkMessage } from './chunk-loader.ts'
 
 export type FailJobDeps = JobDeps & {
   /** Called with the reason when a job cannot be decided, for logs. */

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { createAggregate, type Unit } from '../engine/aggregate.ts'
-import type { ChunkMessage } from './load.ts'
+import type { ChunkMessage } from './chunk-loader.ts'
 
 /** The chunks of an undecided job, complete or not. */
 export type PendingJob = {

@@ -6,7 +6,7 @@ import type { RecordCache } from '../cache/cache.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { decideOrFailJob, failJob, type FailJobDeps } from './fail-job.ts'
 import { createPendingJobs, unitOf, type PendingJob, type PendingJobs } from './pending-jobs.ts'
-import { createLoader, type ChunkMessage } from './load.ts'
+import { createLoader, type ChunkMessage } from './chunk-loader.ts'
 
 export type LookupDeps = Omit<FailJobDeps, 'load'> & {
   readonly cache: Pick<RecordCache, 'find'>
@@ -63,7 +63,7 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
       for (const { message } of ended) pendingJobs.drop(message)
       return ended.map(({ decision }) => decision)
     },
-    whenDead: (headers) => whenDead(headers, { pendingJobs, deps }),
+    resolveDead: (headers) => resolveDead(headers, { pendingJobs, deps }),
     forget: () => {
       generation++
       pendingJobs.forget()
@@ -127,7 +127,7 @@ async function decisionOf (
  * The same holds for a chunk that is also held: its rows end with the held one. In any case the job
  * no longer waits for this chunk.
  */
-async function whenDead (
+async function resolveDead (
   headers: RawMessage['headers'], { pendingJobs, deps: { store, clock } }: PendingContext
 ) {
   const known = coordinatesOfHeaders(headers)

@@ -53,7 +53,7 @@ export function createNormalizeStage (deps: NormalizeDeps): Stage<'normalize'> {
       }
       return decisions
     },
-    whenDead: async ({ tenant, job }) => {
+    resolveDead: async ({ tenant, job }) => {
       // Without one of its chunks a job cannot be accepted, so it is refused now instead of at its
       // deadline.
       if (tenant && job) await deps.store.refuse(tenant, job, 'internal')

@@ -44,7 +44,7 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
       }
       return decisions
     },
-    whenDead: async () => [],
+    resolveDead: async () => [],
     forget: () => {},
   }
 }

@@ -1,8 +1,8 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { openRowsOf } from '../jobs/manifest.ts'
-import { openRows } from '../jobs/rows-seal.ts'
+import { unfinishedRowsOf } from '../jobs/manifest.ts'
+import { unsealRows } from '../jobs/rows-seal.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { unpackWith } from '../crypto/seal.ts'
 import { columnsOf } from './columns.ts'
@@ -62,7 +62,7 @@ export async function openChunks (
   }
 ): Promise<AsyncIterable<ReadChunk>> {
   // A job that ended without its key has rows without a block.
-  if (openRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
+  if (unfinishedRowsOf(job.preflight.totalRows, manifest).some(byte => byte !== 0)) {
     throw new LostResultsError(`job ${job.id} ended without the key of its results`)
   }
   const plan = planJob(manifest, {
@@ -182,7 +182,7 @@ async function openEntries (
       rowsSchema,
       bound: Buffer.from(block.bound, 'hex'),
     } as const
-    const packed = openRows(key, binding, block.sealed)
+    const packed = unsealRows(key, binding, block.sealed)
     const decode = await codec.prepare('rows.completed-rows', rowsSchema)
     const rows = unpackWith(packed, decode) as CompletedRows
     return { entry, rows }

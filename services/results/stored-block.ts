@@ -1,7 +1,6 @@
 import type { Completed } from '../../schemas/types.ts'
 import type { Codec } from '../kafka/registry.ts'
-import type { Emission } from '../engine/stage.ts'
-import type { MessageCodec } from '../engine/message-codec.ts'
+import type { Emission, MessageCodec } from '../engine/stage.ts'
 import type { ResultBlocks } from './result-blocks.ts'
 
 type Deps = {

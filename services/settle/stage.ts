@@ -52,7 +52,7 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
         },
       }]
     },
-    whenDead: async (headers) => {
+    resolveDead: async (headers) => {
       await finishUnresolvableRows(deps, headers)
       return []
     },

@@ -66,7 +66,7 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
       const remembered = decisions.map((decision) => ({ ...decision, afterProduced }))
       return [...remembered, { postpone: waiting, untilMs }]
     },
-    whenDead: (headers) => unresolvableRows(headers, deps),
+    resolveDead: (headers) => unresolvableRows(headers, deps),
     forget: () => ended.clear(),
   }
 }
@@ -127,7 +127,7 @@ Promise<BatchDecision> {
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */
 async function unresolvableRows (
-  headers: Parameters<Stage['whenDead']>[0], { store, clock }: VerifyDeps
+  headers: Parameters<Stage['resolveDead']>[0], { store, clock }: VerifyDeps
 ) {
   const known = coordinatesOfHeaders(headers)
   if (known === undefined) return []

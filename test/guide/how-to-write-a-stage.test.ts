@@ -4,11 +4,10 @@ import { runStage } from '../../services/engine/engine.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
-import type { Decision, Incoming, Stage } from '../../services/engine/stage.ts'
+import type { Decision, Incoming, Stage, MessageCodec } from '../../services/engine/stage.ts'
 import {
   logicalTopic, messageKey, subscriptionsOf, topicName,
 } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/message-codec.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 
 // HOW TO WRITE A STAGE
@@ -39,7 +38,7 @@ function createUpperCaseStage (canonicalOf: CanonicalOf): Stage<'normalize'> {
     // 2. ERRORS. While a dependency is unavailable, the engine retries. Any other error is tried
     // three times; then the message goes to `normalize.dead` unchanged, and this function resolves
     // its rows, from its headers alone. It may have effects, which must be idempotent.
-    whenDead: async () => [],
+    resolveDead: async () => [],
     // 3. MEMORY. A message in no decision is held: its offset is not committed, and it comes again
     // after a restart. A stage that holds messages drops them here, because they come again; the
     // engine is given a function that creates such a stage for each subscription.

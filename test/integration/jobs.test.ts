@@ -281,7 +281,7 @@ describe('the end of a job', () => {
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
     const part = blockOf({ job: 'job_1', chunkRows: 7, chunk: 1, firstRow: 13 }, { live: [0, 6] })
     await store.tally(tenant, part)
-    const open = (await store.openRows(tenant, 'job_1'))!
+    const open = (await store.unfinishedRows(tenant, 'job_1'))!
     expect(open).toEqual(Buffer.of(0xff, 0b11011111, 0b0111))
     const digest = 'a'.repeat(64)
     const failed = await store.fail(tenant, 'job_1', { digest, finished: open })
@@ -295,18 +295,18 @@ describe('the end of a job', () => {
       .toEqual({ ...failed, kind: 'known' })
     expect((await store.readWithManifest(tenant, 'job_1'))!.manifest.at(-1))
       .toEqual({ chunk: 2, digest, won: open, firstRow: 0, inputs: false })
-    expect(await store.openRows(tenant, 'job_1')).toBeUndefined()
+    expect(await store.unfinishedRows(tenant, 'job_1')).toBeUndefined()
   })
 
   it('is not forced on a job that moved meanwhile, and void when nothing is charged', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1'))
-    const before = (await store.openRows(tenant, 'job_1'))!
+    const before = (await store.unfinishedRows(tenant, 'job_1'))!
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 10 }, { unknown: [2] }))
     const fail = (finished: Buffer) =>
       store.fail(tenant, 'job_1', { digest: 'a'.repeat(64), finished })
     expect(await fail(before)).toMatchObject({ kind: 'known', ended: false })
-    const now = (await store.openRows(tenant, 'job_1'))!
+    const now = (await store.unfinishedRows(tenant, 'job_1'))!
     expect(await fail(Buffer.of(now[0]! & 0b11111110, now[1]!))).toMatchObject({ ended: false })
     expect(await fail(now)).toMatchObject(
       { ended: true, entry: { type: 'void', entryId: 'job_1:void', chargeMicros: 0 } }

@@ -7,7 +7,7 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 import { createBacklog } from '../../services/ledger/backlog.ts'
 import { reapDeps } from '../../services/ledger/deps.ts'
 import { reap } from '../../services/ledger/reaper.ts'
-import { createJobMessageCodec } from '../../services/jobs/job-message-codec.ts'
+import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/results/results.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 

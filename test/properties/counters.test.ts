@@ -27,7 +27,7 @@ async function take (tenant: string, step: string): Promise<void> {
   if (step === 'announce') await store.announce(tenant, 'job_1')
   else if (step === 'cancel') await store.cancel(tenant, 'job_1')
   else {
-    const finished = await store.openRows(tenant, 'job_1')
+    const finished = await store.unfinishedRows(tenant, 'job_1')
     const digest = step === 'lose' ? '' : 'f'.repeat(64)
     if (finished !== undefined) await store.fail(tenant, 'job_1', { digest, finished })
   }

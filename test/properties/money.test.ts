@@ -73,7 +73,7 @@ async function act (tenant: string, step: Action): Promise<void> {
       )
       return
     case 'fail': {
-      const finished = await store.openRows(tenant, step.job)
+      const finished = await store.unfinishedRows(tenant, step.job)
       if (finished !== undefined) {
         await store.fail(tenant, step.job, { digest: 'f'.repeat(64), finished })
       }

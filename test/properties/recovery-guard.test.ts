@@ -42,7 +42,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'openRows', 'eraseKey',
+  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows', 'eraseKey',
 ]
 
 describe('after a restart of the server', () => {

@@ -83,7 +83,7 @@ async function checkRecovered (
 async function runningIn (scenario: Scenario): Promise<readonly string[]> {
   const open = await scenario.store.openJobs(TENANT)
   const records = await Promise.all(open.map(async ({ job }) =>
-    [job, ...await redis.hmget(jobKeys(TENANT, job).job, 'ended', 'settledSeq')] as const))
+    [job, ...await redis.hmget(jobKeys(TENANT, job).job, 'ended', 'journaledSettleSeq')] as const))
   return records.filter(([, ended, settled]) => ended === '0' && settled === null)
     .map(([job]) => job).toSorted()
 }

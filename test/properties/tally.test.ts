@@ -50,7 +50,7 @@ describe('the counts of a job that has ended', () => {
       await Promise.all(deliveries.slice(0, until).map((delivered, number) =>
         store.tally(tenant, lost[number] === true ? deadOf(delivered, number) : delivered)))
       const before = await store.read(tenant, 'job_1')
-      const open = await store.openRows(tenant, 'job_1')
+      const open = await store.unfinishedRows(tenant, 'job_1')
       if (open !== undefined) {
         await store.fail(tenant, 'job_1', { digest: 'f'.repeat(64), finished: open })
       }
@@ -74,7 +74,7 @@ describe('a job whose rows are unreadable', () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20 }))
     await store.tally(tenant, blockOf({ job: 'job_1', chunkRows: 20 }, { live: upTo(9) }))
-    const open = await store.openRows(tenant, 'job_1')
+    const open = await store.unfinishedRows(tenant, 'job_1')
     const lost = { digest: '', finished: open! }
     expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({
       kind: 'counted', ended: true, entry: { type: 'void', chargeMicros: 0, amountMicros: 40_000 },
@@ -119,7 +119,7 @@ describe('while the blocks of a job are counted again', () => {
     const block = blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) })
     const dead = { ...block, replacesLost: true }
     await expect(store.tally(tenant, dead)).rejects.toThrow(ReplayingError)
-    const rows = (await store.openRows(tenant, 'job_1'))!
+    const rows = (await store.unfinishedRows(tenant, 'job_1'))!
     const lost = { digest: '', finished: rows }
     expect(await store.fail(tenant, 'job_1', lost)).toMatchObject({ kind: 'known', ended: false })
     await store.tally(tenant, blockOf(place, { live: upTo(4) }), { recount: true })

@@ -3,7 +3,7 @@ import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import { logicalTopic } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/message-codec.ts'
+import type { MessageCodec } from '../../services/engine/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { lossOf, type Poisoned } from './poison.ts'
 

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import fc from 'fast-check'
 import type { Completed, Journal } from '../../schemas/types.ts'
 import { indexes } from '../../services/platform/bitmap.ts'
-import type { Feed } from '../../services/jobs/steps.ts'
+import type { Feed } from '../../services/jobs/store-types.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { finishJob } from '../../services/results/finish-job.ts'
@@ -145,7 +145,7 @@ async function perform (
       if (await store.read(tenant, step.job) !== undefined) await finish(step.job)
       return
     case 'fail': {
-      const open = await store.openRows(tenant, step.job)
+      const open = await store.unfinishedRows(tenant, step.job)
       if (open !== undefined) {
         await store.fail(tenant, step.job, { digest: 'f'.repeat(64), finished: open })
       }

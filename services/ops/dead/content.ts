@@ -5,7 +5,7 @@ import type { RawMessage } from '../../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../../platform/errors.ts'
 import type { Codec } from '../../kafka/registry.ts'
 import { logicalTopic } from '../../platform/topics.ts'
-import type { MessageCodec } from '../../engine/message-codec.ts'
+import type { MessageCodec } from '../../engine/stage.ts'
 
 type OpenDeps = {
   readonly codec: Pick<Codec, 'decode'>

@@ -8,7 +8,7 @@ import { commonConfig, loadConfig, pick } from '../../platform/config.ts'
 import { createKeyRing } from '../../crypto/key-ring.ts'
 import { connectRedis } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
-import { createJobMessageCodec } from '../../jobs/job-message-codec.ts'
+import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
 import { openContent, readEnvelope } from './content.ts'
 
 export type Inspector = {

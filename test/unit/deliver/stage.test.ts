@@ -66,7 +66,7 @@ describe('deliver', () => {
     const erased = [message(sealHeader(key, owner, header))]
     expect(await stage.decide(erased, new AbortController().signal))
       .toEqual([{ completes: erased, emits: [] }])
-    expect(await stage.whenDead({}, DEAD)).toEqual([])
+    expect(await stage.resolveDead({}, DEAD)).toEqual([])
   })
 
   it('rejects a job that has not ended and a header sealed by another key', async () => {

@@ -12,10 +12,10 @@ import type { Incoming } from '../../../services/engine/stage.ts'
 import { echoStage, plainCodec, rawMessage } from './engine-bench.ts'
 
 /** Dependencies that record what is done, in order. */
-function notingDeps (whenDead: () => Promise<never[]> = async () => []) {
+function notingDeps (resolveDead: () => Promise<never[]> = async () => []) {
   const noted: string[] = []
   const deps = {
-    stage: echoStage({ whenDead }),
+    stage: echoStage({ resolveDead }),
     emitter: {
       seal: async (emissions: readonly unknown[]) => { noted.push(`seal ${emissions.length}`) },
       send: async () => { noted.push('send') },

@@ -4,9 +4,8 @@ import type {
 import { runStage, type EngineDeps } from '../../../services/engine/engine.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import type { Decision, Incoming, Stage } from '../../../services/engine/stage.ts'
+import type { Decision, Incoming, Stage, MessageCodec } from '../../../services/engine/stage.ts'
 import type { Subscription } from '../../../services/platform/topics.ts'
-import type { MessageCodec } from '../../../services/engine/message-codec.ts'
 
 export type Read = Incoming<'rows.submitted'>
 export type NormalizeStage = Stage<'normalize'>
@@ -64,7 +63,7 @@ export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
     name: 'normalize',
     batch: 10,
     decide: async messages => messages.map(message => decisionFor([message], textOf(message))),
-    whenDead: async () => [],
+    resolveDead: async () => [],
     forget: () => {},
     ...more,
   }

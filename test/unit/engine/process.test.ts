@@ -11,7 +11,7 @@ function poisonedBy (text: string) {
       if (messages.some(message => textOf(message) === text)) throw new Error('cannot be decided')
       return messages.map(message => decisionFor([message], textOf(message)))
     },
-    whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+    resolveDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
   })
   return { decided, stage }
 }
@@ -60,7 +60,7 @@ describe('a message whose decision fails', () => {
 
   it('is a dead letter even if nothing can be emitted for it', async () => {
     const { stage } = poisonedBy('m0')
-    const bench = await benchOf({ ...stage, whenDead: async () => { throw new Error('headers') } })
+    const bench = await benchOf({ ...stage, resolveDead: async () => { throw new Error('headers') } })
     await bench.deliver([rawMessage(0)])
     expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
   })
@@ -81,7 +81,7 @@ describe('a message that cannot be decoded', () => {
 
   it('is a dead letter after the messages before it are decided', async () => {
     const bench = await benchOf(echoStage({
-      whenDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
+      resolveDead: async headers => decisionFor([], `rows of ${headers.tenant}`).emits,
     }))
     await bench.deliver([rawMessage(0), rawMessage(1, 'dead'), rawMessage(2)])
     expect(bench.effects).toEqual([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openRowsOf, unpackEntry } from '../../../services/jobs/manifest.ts'
+import { unfinishedRowsOf, unpackEntry } from '../../../services/jobs/manifest.ts'
 
 describe('the manifest', () => {
   it('is unpacked as the script packs it', () => {
@@ -14,8 +14,8 @@ describe('the manifest', () => {
   it('leaves open what no block has won, across chunks that end within a byte', () => {
     const entry = (firstRow: number, ...won: number[]) =>
       ({ chunk: 0, digest: '', inputs: false, firstRow, won: Buffer.from(won) })
-    expect(openRowsOf(11, [])).toEqual(Buffer.from([0xff, 0b111]))
-    expect(openRowsOf(11, [entry(0, 0b10), entry(3, 0b10000001), entry(10, 1)]))
+    expect(unfinishedRowsOf(11, [])).toEqual(Buffer.from([0xff, 0b111]))
+    expect(unfinishedRowsOf(11, [entry(0, 0b10), entry(3, 0b10000001), entry(10, 1)]))
       .toEqual(Buffer.from([0b11110101, 0b011]))
   })
 })

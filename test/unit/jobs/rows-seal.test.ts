@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  boundOf, checkRows, openHeader, openRows, sealHeader, sealRows,
+  boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
 import type { RowsBinding } from '../../../services/jobs/rows-seal.ts'
 import { SealError, unpack } from '../../../services/crypto/seal.ts'
@@ -33,7 +33,7 @@ const block = {
 describe('sealed rows', () => {
   it('open at their place, and show nothing', () => {
     const sealed = sealRows(key, binding, plain)
-    expect(unpack(openRows(key, binding, sealed))).toEqual(plain)
+    expect(unpack(unsealRows(key, binding, sealed))).toEqual(plain)
     expect(sealed.includes('212')).toBe(false)
     expect(sealRows(key, binding, plain)).not.toEqual(sealed)
   })
@@ -46,7 +46,7 @@ describe('sealed rows', () => {
   ])('do not open at %o', other => {
     const sealed = sealRows(key, binding, plain)
     expect(() => checkRows(key, { ...binding, ...other }, sealed)).toThrow(SealError)
-    expect(() => openRows(key, { ...binding, ...other }, sealed)).toThrow(SealError)
+    expect(() => unsealRows(key, { ...binding, ...other }, sealed)).toThrow(SealError)
   })
 
   it('do not open under another key', () => {

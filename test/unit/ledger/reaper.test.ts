@@ -51,7 +51,7 @@ function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[
         return found && { job: found, manifest: [] }
       },
       close: async () => { done.push('close'); return true },
-      openRows: async () => bitmapOf(4, [1, 2]),
+      unfinishedRows: async () => bitmapOf(4, [1, 2]),
       end: async () => ({ kind: 'skip' }),
       fail: async (_tenant, _job, block) => {
         fails.push(block)

@@ -57,7 +57,7 @@ describe('ledger', () => {
 
   it('fails fatally on an unreadable entry, and names its position', async () => {
     const source = { topic: 'wallet.journal', partition: 3, offset: 7n, reason: 'undecodable' }
-    const failed = createWorld().stage.whenDead({ tenant: TENANT }, source)
+    const failed = createWorld().stage.resolveDead({ tenant: TENANT }, source)
     await expect(failed).rejects.toThrow(FatalError)
     await expect(failed).rejects.toThrow('cannot decode wallet.journal[3] at offset 7 (tenant ' +
       `${TENANT}, undecodable): ledger stops`)
@@ -69,6 +69,6 @@ describe('ledger', () => {
     const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })
     expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
     expect([stored, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
-    expect(await stage.whenDead({}, { ...DEAD, topic: 'job.keys' })).toEqual([])
+    expect(await stage.resolveDead({}, { ...DEAD, topic: 'job.keys' })).toEqual([])
   })
 })

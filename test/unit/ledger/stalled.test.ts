@@ -21,7 +21,7 @@ describe('a stalled job for which nothing can be sealed', () => {
     const failed = endedJob({ status: 'failed' }, 4)
     const ended = await failStalled({
       store: {
-        openRows: async () => bitmapOf(4, [1, 2]),
+        unfinishedRows: async () => bitmapOf(4, [1, 2]),
         fail: async (_tenant, _job, block) => {
           fails.push(block)
           return { kind: 'counted', ended: true, job: failed, entry: undefined }

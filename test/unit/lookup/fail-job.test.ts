@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/platform/errors.ts'
 import { decideOrFailJob, failJob } from '../../../services/lookup/fail-job.ts'
-import { createLoader } from '../../../services/lookup/load.ts'
+import { createLoader } from '../../../services/lookup/chunk-loader.ts'
 import { NO_BATCH } from '../../../services/results/block.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {

@@ -233,7 +233,7 @@ describe('held chunks of a job that is never complete', () => {
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
     await decisionsOf(stage, [first!])
-    expect(emitted([{ emits: await stage.whenDead(headersOf(1, 3), DEAD) }], 'rows.completed'))
+    expect(emitted([{ emits: await stage.resolveDead(headersOf(1, 3), DEAD) }], 'rows.completed'))
       .toHaveLength(1)
     // The third may still come.
     expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
@@ -252,7 +252,7 @@ describe('held chunks of a job that is never complete', () => {
     const { stage, store } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
-    await stage.whenDead(headersOf(1, 2), DEAD)
+    await stage.resolveDead(headersOf(1, 2), DEAD)
     const [decision] = await decisionsOf(stage, [first!, second!])
     expect(emitted([decision!], 'rows.to-verify')).toHaveLength(2)
     await decision?.afterProduced?.()
@@ -264,7 +264,7 @@ describe('held chunks of a job that is never complete', () => {
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
-    expect(await stage.whenDead(headersOf(1, 2), DEAD)).toEqual([])
+    expect(await stage.resolveDead(headersOf(1, 2), DEAD)).toEqual([])
     const [decision] = await stage.flushHeld!(placeOf(chunks[0]!))
     expect(decision?.completes).toEqual(chunks)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
@@ -347,25 +347,25 @@ describe('a dead chunk', () => {
 
   it('refuses its job', async () => {
     const { stage, store } = setUp()
-    expect(await stage.whenDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
   it('of an accepted job ends its rows and replaces the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    const [block] = emitted([{ emits: await stage.whenDead(headers, DEAD) }], 'rows.completed')
+    const [block] = emitted([{ emits: await stage.resolveDead(headers, DEAD) }], 'rows.completed')
     expect(block?.value).toMatchObject({ chunk: 1, firstRow: 8, rows: 3, inputs: true })
     expect(rowsOf(block!.value.unknown)).toEqual([0, 1, 2])
     store.change(JOB, { closed: true })
-    expect(await stage.whenDead(headers, DEAD)).toEqual([])
-    expect(await stage.whenDead({}, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead({}, DEAD)).toEqual([])
   })
 
   it.each(['announced', 'rebuilt'])('of an %s job ends no rows of others', async (how) => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
-    expect(await stage.whenDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
   })
 })
 

@@ -169,7 +169,7 @@ describe('the normalize stage', () => {
 
   it('refuses the job of a chunk that cannot be decoded', async () => {
     const { stage, store } = setUp()
-    expect(await stage.whenDead({ tenant: TENANT, job: JOB }, DEAD)).toEqual([])
+    expect(await stage.resolveDead({ tenant: TENANT, job: JOB }, DEAD)).toEqual([])
     expect(await store.outcome(TENANT, JOB))
       .toEqual({ kind: 'refused', refusal: { code: 'internal' } })
   })
@@ -177,9 +177,9 @@ describe('the normalize stage', () => {
   it('does not refuse an accepted job', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    await stage.whenDead({ tenant: TENANT, job: JOB }, DEAD)
+    await stage.resolveDead({ tenant: TENANT, job: JOB }, DEAD)
     expect((await store.outcome(TENANT, JOB)).kind).toBe('accepted')
-    expect(await stage.whenDead({}, DEAD)).toEqual([])
+    expect(await stage.resolveDead({}, DEAD)).toEqual([])
   })
 })
 

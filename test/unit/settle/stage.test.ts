@@ -111,7 +111,7 @@ describe('settle', () => {
     const rows: BlockRows = [[1, live('x')], [3, live('y')]]
     const inputs = ['a', 'b', 'c', 'd']
     const { headers } = await messageCodec.encode(blockEmission(coordinates, rows, { inputs }))
-    expect(await stage.whenDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
     expect(tallies).toHaveLength(1)
     const [tally] = tallies as [TallyBlock]
     expect([tally.finished, tally.unknown, tally.live].map(rowsOf))
@@ -129,15 +129,15 @@ describe('settle', () => {
     const { headers } = await messageCodec.encode(blockEmission(coordinates, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
     const { inputs: _inputs, ...without } = headers
-    await stage.whenDead(inputs === undefined ? without : headers, DEAD)
+    await stage.resolveDead(inputs === undefined ? without : headers, DEAD)
     expect(tallies.map((tally) => tally.inputs)).toEqual([expected])
   })
 
   it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
     const ended = stageWith([], endedJob())
     const { headers } = await messageCodec.encode(blockEmission(coordinates, [[1, live('x')]]))
-    expect(await ended.stage.whenDead(headers, DEAD)).toEqual([])
-    expect(await ended.stage.whenDead({}, DEAD)).toEqual([])
+    expect(await ended.stage.resolveDead(headers, DEAD)).toEqual([])
+    expect(await ended.stage.resolveDead({}, DEAD)).toEqual([])
     expect([ended.blocks.stored, ended.tallies]).toEqual([[], []])
   })
 })

@@ -138,13 +138,13 @@ describe('verify', () => {
       totalRows: '9',
       rows: bitmapOf(9, [2, 8]).toString('base64'),
     }
-    const [block] = emitted([{ emits: await stage.whenDead(headers, DEAD) }], 'rows.completed')
+    const [block] = emitted([{ emits: await stage.resolveDead(headers, DEAD) }], 'rows.completed')
     expect(rowsOf(block!.value.finished)).toEqual([2, 8])
     expect(reasonsIn(block!)).toEqual(['internal', 'internal'])
     expect(block).toMatchObject({ lane: 'bulk', value: { inputs: false } })
     store.change(JOB, { closed: true })
-    expect(await stage.whenDead(headers, DEAD)).toEqual([])
-    expect(await stage.whenDead({ tenant: TENANT }, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead({ tenant: TENANT }, DEAD)).toEqual([])
   })
 })
 

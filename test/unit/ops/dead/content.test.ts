@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { RawMessage } from '../../../../services/kafka/bus.ts'
 import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../../services/kafka/registry.ts'
-import type { Decoded } from '../../../../services/engine/message-codec.ts'
+import type { Decoded } from '../../../../services/engine/stage.ts'
 import {
   formatContent, formatEnvelope, formatHeaders, openContent, readEnvelope, safeText,
 } from '../../../../services/ops/dead/content.ts'

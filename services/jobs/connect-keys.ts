@@ -5,7 +5,7 @@ import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
 import type { Deps } from '../engine/deps.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
-import type { MessageCodec } from '../engine/message-codec.ts'
+import type { MessageCodec } from '../engine/stage.ts'
 import { createJobKeyCopy } from './job-key-copy.ts'
 
 type Connected = Pick<Deps, 'bus' | 'codec' | 'state'>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createLoader } from '../../../services/lookup/load.ts'
-import { readChunks, termsOf, type BatchRows } from '../../../services/lookup/read.ts'
+import { createLoader } from '../../../services/lookup/chunk-loader.ts'
+import { readChunks, termsOf, type BatchRows } from '../../../services/lookup/read-chunks.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cachedRecord, chunksOf, QUOTED_AT_MS, tokenFor } from '../../support/stage-doubles.ts'
 

@@ -6,9 +6,9 @@ import type { Unit } from '../engine/aggregate.ts'
 import type { Decision } from '../engine/stage.ts'
 import type { Outbox } from '../money/outbox.ts'
 import { acceptJob, type AcceptDeps } from './accept.ts'
-import { jobEmissions } from './decide.ts'
-import type { ChunkMessage, Loader } from './load.ts'
-import { readChunks, termsOf, type BatchRows } from './read.ts'
+import { jobEmissions } from './emissions.ts'
+import type { ChunkMessage, Loader } from './chunk-loader.ts'
+import { readChunks, termsOf, type BatchRows } from './read-chunks.ts'
 
 export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>

@@ -25,7 +25,7 @@ type Options = {
 }
 
 /** The connection to the pipeline: producers by lane, and a subscriber for outcomes. */
-export async function createSubmission (options: Options): Promise<Submitter> {
+export async function connectSubmitter (options: Options): Promise<Submitter> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
   // A subscribed connection allows no other commands, so it is a separate one.
   const subscriber = options.state.duplicate()

@@ -95,7 +95,7 @@ export type TallyBlock = {
 export type FailBlock = {
   /** Empty if the data key of the job is lost: then no row is charged. */
   readonly digest: string
-  /** Bitmap of the whole job: the rows that `openRows` returned. */
+  /** Bitmap of the whole job: the rows that `unfinishedRows` returned. */
   readonly finished: Buffer
 }
 

@@ -7,9 +7,9 @@ import { coordinatesOf, type ChunkCoordinates } from '../results/chunk-coordinat
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { Counts } from './accept.ts'
-import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './decide.ts'
+import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './emissions.ts'
 import { createDedupe } from './dedupe.ts'
-import type { ChunkMessage, Loader } from './load.ts'
+import type { ChunkMessage, Loader } from './chunk-loader.ts'
 
 /** Maximum number of rows of a verification batch. */
 export type BatchRows = (lane: Lane, service: ServiceSlug) => number

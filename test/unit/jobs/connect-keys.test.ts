@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
-import { createJobMessageCodec } from '../../../services/jobs/job-message-codec.ts'
+import { createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
 
 describe('the message codec of a stage', () => {

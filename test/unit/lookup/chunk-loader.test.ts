@@ -1,6 +1,6 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { createLoader } from '../../../services/lookup/load.ts'
+import { createLoader } from '../../../services/lookup/chunk-loader.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { eventually } from '../../support/eventually.ts'
 import { cachedRecord, chunksOf, incoming, tokenFor } from '../../support/stage-doubles.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { quoteIdOf } from '../../../services/lookup/accept.ts'
-import { decideJob, type JobDeps } from '../../../services/lookup/job.ts'
-import { createLoader } from '../../../services/lookup/load.ts'
+import { decideJob, type JobDeps } from '../../../services/lookup/decide-job.ts'
+import { createLoader } from '../../../services/lookup/chunk-loader.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   chunksOf, createManualClock, createStoreDouble, emitted, JOB,

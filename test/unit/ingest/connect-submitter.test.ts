@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createSubmission } from '../../../services/ingest/submission.ts'
+import { connectSubmitter } from '../../../services/ingest/connect-submitter.ts'
 import type { JobStore, Outcome } from '../../../services/jobs/store.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
 import type { Bus } from '../../../services/kafka/bus.ts'
@@ -52,7 +52,7 @@ async function setUp () {
     refuse: async () => ({ kind: 'open' }),
   }
   const closers: (() => unknown)[] = []
-  const submitter = await createSubmission({
+  const submitter = await connectSubmitter({
     bus: { producer } as unknown as Bus,
     codec: createCodec(localSource()),
     state: { duplicate: () => subscriber, set: async () => 'OK' } as unknown as Redis,

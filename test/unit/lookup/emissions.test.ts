@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   countRows, emissionsOf, usableHit, type Chunk, type JobTerms,
-} from '../../../services/lookup/decide.ts'
+} from '../../../services/lookup/emissions.ts'
 import { createDedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/platform/bitmap.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
