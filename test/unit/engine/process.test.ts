@@ -60,7 +60,8 @@ describe('a message whose decision fails', () => {
 
   it('is a dead letter even if nothing can be emitted for it', async () => {
     const { stage } = poisonedBy('m0')
-    const bench = await benchOf({ ...stage, resolveDead: async () => { throw new Error('headers') } })
+    const resolveDead = async () => { throw new Error('headers') }
+    const bench = await benchOf({ ...stage, resolveDead })
     await bench.deliver([rawMessage(0)])
     expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
   })
