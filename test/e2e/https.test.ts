@@ -8,7 +8,7 @@ import type { TLSSocket } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
-import { selfSigned } from '../support/certificate.ts'
+import { selfSigned } from '../../deploy/local/certificate.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
 

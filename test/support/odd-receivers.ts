@@ -3,7 +3,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { createServer as createTlsServer } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { afterAll } from 'vitest'
-import { selfSigned } from './certificate.ts'
+import { selfSigned } from '../../deploy/local/certificate.ts'
 
 const MEGABYTE = 1_024 * 1_024
 const head = (line: string, ...headers: readonly string[]) =>

@@ -9,7 +9,7 @@ import { countRequests, serve } from '../../../services/ingest/serve.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { selfSigned } from '../../support/certificate.ts'
+import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { doubles } from './doubles.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 

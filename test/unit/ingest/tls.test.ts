@@ -8,7 +8,7 @@ import type { IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS } from '../../../services/platform/http-limits.ts'
 import { listenTls, type TlsListener } from '../../../services/ingest/tls.ts'
-import { selfSigned } from '../../support/certificate.ts'
+import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { application, JOB_ID } from './doubles.ts'
 
 let folder: string

@@ -9,7 +9,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS } from '../../../services/platform/http-limits.ts'
 import { listenTls } from '../../../services/ingest/tls.ts'
 import { acceptCompleteBodies } from '../../../services/ingest/whole-body.ts'
-import { selfSigned } from '../../support/certificate.ts'
+import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { application, good } from './doubles.ts'
 
 const ends: (() => unknown)[] = []

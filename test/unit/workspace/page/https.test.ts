@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { describe, expect, it } from 'vitest'
 import { createPage } from '../../../../services/workspace/page/app.ts'
-import { selfSigned } from '../../../support/certificate.ts'
+import { selfSigned } from '../../../../deploy/local/certificate.ts'
 import { createPageDeps } from '../../../support/page-doubles.ts'
 
 describe('the page over HTTPS', () => {

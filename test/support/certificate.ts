@@ -1,1 +1,0 @@
-export { selfSigned } from '../../deploy/local/certificate.ts'
