@@ -84,7 +84,7 @@ export function createPageDeps (
     sessions: createSessions({ redis: forPages, limits: LIMITS }),
     signInCodes: createSignInCodes(forPages),
     nonces: createNonces(forPages),
-    rest: { of: async () => client as never, forget: () => {} },
+    rest: { of: async () => client as never },
     organizations: {
       find: async id => id === ORGANIZATION.id ? ORGANIZATION : undefined,
       setPolicy: async () => {},

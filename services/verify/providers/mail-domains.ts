@@ -1,8 +1,8 @@
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { bulkhead } from 'cockatiel'
-import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
+import { isPublicAddress } from '../../platform/networks.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -245,18 +245,4 @@ async function answerOf<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
 /** The IP address of a canonical domain literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`. */
 export function literalAddress (domain: string): string | undefined {
   return /^\[(?:IPv6:)?(.+)\]$/.exec(domain)?.[1]
-}
-
-/** The part of IPv6 that is assigned for use between networks. */
-const GLOBAL_UNICAST = ipaddr.parseCIDR('2000::/3')
-
-/**
- * Whether an address is reachable on the internet (IANA's registries of special-purpose addresses).
- * An IPv4 address inside an IPv6 address is not: it may lead to any network.
- */
-export function isPublicAddress (address: string): boolean {
-  if (!ipaddr.isValid(address)) return false
-  const parsed = ipaddr.parse(address)
-  if (parsed.range() !== 'unicast') return false
-  return parsed.kind() === 'ipv4' || parsed.match(GLOBAL_UNICAST)
 }

@@ -36,7 +36,7 @@ export type PageDeps = {
   readonly sessions: Sessions
   readonly signInCodes: SignInCodes
   readonly nonces: Nonces
-  readonly rest: Pick<RestClients, 'of' | 'forget'>
+  readonly rest: Pick<RestClients, 'of'>
   readonly organizations: Pick<Organizations, 'find' | 'setPolicy'>
   readonly apiKeys: Pick<ApiKeys, 'create' | 'list' | 'revoke' | 'roll'>
   readonly webhookSecrets: Pick<WebhookSecrets, 'rotate' | 'active'>

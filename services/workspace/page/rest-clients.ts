@@ -35,7 +35,16 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
     await redis.hset(`key:${hash}`, fieldsOf(tenant, secret, now()))
     await redis.pexpire(`key:${hash}`, KEY_MS)
     const client = createClient({
-      baseUrl: apiUrl, apiKey: secret, retries: 2, timeoutMs: TIMEOUT_MS, fetch: overHttps,
+      baseUrl: apiUrl,
+      apiKey: secret,
+      retries: 2,
+      timeoutMs: TIMEOUT_MS,
+      fetch: async (input, init) => {
+        const response = await overHttps(input, init)
+        // Redis has lost the key: the next request creates a new one.
+        if (response.status === 401) clients.delete(tenantOf(tenant.orgId, tenant.mode))
+        return response
+      },
     })
     return { hash, client, renewAtMs: now() + KEY_MS - RENEW_BEFORE_MS }
   }
@@ -53,11 +62,6 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
       const known = await clients.get(name)
       if (known !== undefined && known.renewAtMs > now()) return known.client
       return (await renew(name, tenant)).client
-    },
-
-    /** Drops the client of a tenant, so that the next request creates a new key. */
-    forget (tenant: Tenant): void {
-      clients.delete(tenantOf(tenant.orgId, tenant.mode))
     },
 
     /** Deletes all keys. */

@@ -42,10 +42,20 @@ describe('the API keys of the page server', () => {
     clock.ms = 420_000
     const second = await clients.of(live)
     expect(second).not.toBe(first)
-    clients.forget(live)
-    expect(await clients.of(live)).not.toBe(second)
     await clients.close()
     expect(deleted).toEqual([written.at(-1)?.key])
+  })
+
+  it('are replaced once the REST interface does not know them', async () => {
+    const answers = [Response.json({}), Response.json({ error: {} }, { status: 401 })]
+    vi.stubGlobal('fetch', async () => answers.shift())
+    const { clients, written } = at()
+    const client = await clients.of(live)
+    await client.balance()
+    expect(await clients.of(live)).toBe(client)
+    await expect(client.balance()).rejects.toThrow()
+    expect(await clients.of(live)).not.toBe(client)
+    expect(written).toHaveLength(2)
   })
 
   it('are sent with a header that states HTTPS', async () => {
