@@ -5,7 +5,7 @@ import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 
 /** One producer per lane, and one for topics without lanes, so that lanes do not block others. */
-export type ProducerName = Lane | 'money'
+export type ProducerName = Lane | 'shared'
 
 /** Encoded messages by producer. */
 export type Sealed = ReadonlyMap<ProducerName, readonly OutgoingMessage[]>
@@ -61,5 +61,5 @@ function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage
 }
 
 function producerNameOf (emission: Emission): ProducerName {
-  return topology.topics[emission.topic].split === 'none' ? 'money' : emission.lane
+  return topology.topics[emission.topic].split === 'none' ? 'shared' : emission.lane
 }

@@ -33,7 +33,7 @@ export function createQueries (
     balance: createWallet(state).balance,
     rows: results.rows,
     page: results.page,
-    csvStream: (job, manifest, options) => results.csvStream(job.tenant, job, manifest, options),
+    csvStream: results.csvStream,
     ...createWebhooks({ clickhouse, recordMac, keys, state }),
   }
 }

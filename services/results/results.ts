@@ -25,7 +25,9 @@ export type Results = {
   /** All rows, by chunk; the first one comes after all blocks were found to exist. */
   readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
   /** The result file in buffers of whole lines; `safe` guards cells against formulas. */
-  readonly csvStream: (tenant: string, ...of: CsvRequest) => AsyncIterable<Uint8Array>
+  readonly csvStream: (
+    job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
+  ) => AsyncIterable<Uint8Array>
   /** All rows of a feed job, with their contacts. */
   readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
   readonly page: (
@@ -35,10 +37,6 @@ export type Results = {
 
 /** Rows of one chunk; `contacts` is undefined if the block with them is lost. */
 export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | undefined }
-
-export type CsvRequest = readonly [
-  job: Job, manifest: readonly ManifestEntry[], options?: { readonly safe?: boolean }
-]
 
 /** Decrypting this many takes about as long as the next query. */
 const FIRST_CHUNKS = 8
@@ -64,7 +62,7 @@ export function createResults (deps: ReadingDeps): Results {
   return {
     rows,
     feedRows,
-    csvStream: async function * (_tenant, ...[job, manifest, { safe = false } = {}]) {
+    csvStream: async function * (job, manifest, { safe = false } = {}) {
       const columns = columnsOf(job.service)
       const csvOf = createChunkCsv(columns, { safe })
       const chunks = await openChunks(deps, { job, manifest, range: WHOLE })

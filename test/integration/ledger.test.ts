@@ -64,7 +64,7 @@ describe('an orphaned job', () => {
     expect(await wallet.balance(tenant))
       .toMatchObject({ availableMicros: 50_000, reservedMicros: 0 })
     const archived = await archive.find(tenant, job)
-    const csv = await textOf(results.csvStream(tenant, archived!.job, archived!.manifest))
+    const csv = await textOf(results.csvStream(archived!.job, archived!.manifest))
     expect(parseCsv(csv).map(row => [row['row'], row['status'], row['reason']])).toEqual([
       ['1', 'unknown', 'internal'], ['2', 'unknown', 'internal'], ['3', 'unknown', 'internal'],
     ])
@@ -78,7 +78,7 @@ describe('an orphaned job', () => {
       .toMatchObject({ availableMicros: 50_000, reservedMicros: 0 })
     expect(await store.openJobs(tenant)).toEqual([])
     const archived = await archive.find(tenant, job)
-    await expect(textOf(results.csvStream(tenant, archived!.job, archived!.manifest)))
+    await expect(textOf(results.csvStream(archived!.job, archived!.manifest)))
       .rejects.toThrow(LostResultsError)
   })
 })

@@ -84,7 +84,7 @@ const copy = async (entries: readonly Journal[]) => {
 const csvOf = async (tenant: string, job: string) => {
   const found = await archive.find(tenant, job)
   if (found === undefined) throw new Error('the job is not stored')
-  return await textOf(results.csvStream(tenant, found.job, found.manifest))
+  return await textOf(results.csvStream(found.job, found.manifest))
 }
 
 describe('provision', () => {

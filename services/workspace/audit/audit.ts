@@ -156,7 +156,7 @@ async function auditResults (
   if (await redis.exists(jobKeys(job.tenant, job.id).erased) === 1) return { rows: 0, found: [] }
   if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
   try {
-    const counts = await countResults(results.csvStream(job.tenant, job, manifest))
+    const counts = await countResults(results.csvStream(job, manifest))
     return { rows: counts.rows, found: checkResults(job, counts) }
   } catch (error) {
     if (isInfrastructure(error)) throw error

@@ -22,7 +22,7 @@ describe('an emitter', () => {
       emission('rows.completed', 'small', 'a'), emission('wallet.journal', 'small', 'b'),
       emission('rows.to-verify', 'bulk', 'c'), emission('rows.to-verify', 'small', 'd'),
     ])
-    expect(sent).toEqual(['small: a d', 'money: b', 'bulk: c'])
+    expect(sent).toEqual(['small: a d', 'shared: b', 'bulk: c'])
     await emitter.emit([])
     expect(sent).toHaveLength(3)
   })

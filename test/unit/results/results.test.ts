@@ -9,7 +9,6 @@ import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
 } from '../../support/results.ts'
-import { TENANT } from '../../support/stage-doubles.ts'
 
 const columns = columnsOf('phone-validation')
 const at = (cells: readonly string[], name: string) => cells[columns.indexOf(name)]
@@ -115,7 +114,7 @@ describe('results', () => {
     await blocks.insert([value])
     const manifest = [manifestEntry(value, [0])]
     const text = (options: { safe?: boolean }) =>
-      textOf(readerOf(blocks).csvStream(TENANT, endedJob(), manifest, options))
+      textOf(readerOf(blocks).csvStream(endedJob(), manifest, options))
     const line = (input: string) => `${columns.join(',')}\r\n1,${input},,,,,,,a,valid,live,90,,` +
       'assigned_range,2026-08-11T00:00:00.000Z,2026-08-11T00:00:01.000Z,,,\r\n'
     expect(await text({})).toBe(line('=cmd()'))
@@ -128,7 +127,7 @@ describe('results', () => {
     await lost.insert(blocks.stored.slice(0, -2))
     const pieces: unknown[] = []
     const read = async (results: ReturnType<typeof createResults>) => {
-      for await (const piece of results.csvStream(TENANT, job, manifest)) pieces.push(piece)
+      for await (const piece of results.csvStream(job, manifest)) pieces.push(piece)
     }
     await expect(read(readerOf(lost))).rejects.toThrow(MissingResultsError)
     const keyless = createResults({ blocks, codec, keys: { get: async () => undefined } })
@@ -156,7 +155,7 @@ describe('results', () => {
     })
     const pieces: unknown[] = []
     const reading = (async () => {
-      for await (const piece of results.csvStream(TENANT, job, manifest)) pieces.push(piece)
+      for await (const piece of results.csvStream(job, manifest)) pieces.push(piece)
     })()
     await new Promise(resolve => setImmediate(resolve))
     expect([reads, pieces]).toEqual([[[0, 1]], []])
