@@ -120,7 +120,11 @@ export const outside: Board = {
           width: 16,
         },
         { title: 'Open circuits', metric: 'provider_circuit_open', by: ['provider'] },
-        { title: 'Parts put off', metric: 'verification_batches_retried_total', by: ['service'] },
+        {
+          title: 'Retried batches',
+          metric: 'verification_batches_retried_total',
+          by: ['service'],
+        },
       ],
     },
     {

@@ -111,8 +111,8 @@ export const METRICS = [
     name: 'provider_checks_total',
     type: 'counter',
     labels: ['service', 'provider', 'outcome'],
-    help: 'Rows checked live, by the number of the provider: valid, invalid, risky, unknown or ' +
-      'the kind of failure.',
+    help: 'Rows checked live, by the number of the provider: valid, invalid, risky, unknown, ' +
+      'retry (checked again later) or the kind of failure.',
   },
   {
     name: 'provider_call_seconds',

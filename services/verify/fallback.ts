@@ -120,7 +120,7 @@ async function checkMeasured (
 function rowsByOutcome ({ answers, retry }: Answers): ReadonlyMap<string, number> {
   const outcomes = new Map<string, number>()
   for (const [row, { status }] of answers) {
-    const outcome = retry.has(row) ? 'put_off' : status
+    const outcome = retry.has(row) ? 'retry' : status
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
   }
   return outcomes

@@ -2,15 +2,14 @@ import type { Cluster, Redis } from 'ioredis'
 import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
 import type { VerifyConfig } from './config.ts'
-import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
+import { createEmailDomainProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { createHttpProvider } from './providers/http.ts'
 import { createDns, createMailDomains, type MailDomains } from './providers/mail-domains.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
-import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
-import { createProbe } from './providers/smtp/probe.ts'
+import { configuredSmtpProbe } from './providers/smtp/configured.ts'
 import { redisSharedDomains } from './providers/shared-domains.ts'
 
 const SECOND_MS = 1_000
@@ -31,7 +30,7 @@ export function factoriesOf (
   return {
     ...BUILT_IN_FACTORIES,
     'email-domain': () => createEmailDomainProvider({ domains }),
-    'smtp-probe': () => createSmtpProbeProvider(smtpProbeDeps(config, domains)),
+    'smtp-probe': () => configuredSmtpProbe(config, domains),
     ...Object.fromEntries(described),
   }
 }
@@ -70,31 +69,4 @@ export async function logDns (
     log.warn('DNS resolvers do not answer for the root zone: check DNS_SERVERS and outbound ' +
       'port 53; until then e-mail rows end as unknown')
   }
-}
-
-const missing = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is ` +
-  'empty; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
-
-function smtpProbeDeps (config: VerifyConfig, domains: MailDomains | undefined) {
-  const helo = config.SMTP_HELO
-  if (helo === undefined) throw missing('SMTP_HELO')
-  if (domains === undefined) throw missing('DNS_SERVERS')
-  const probe = createProbe({
-    connect: createConnect({
-      port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS, proxy: config.SMTP_PROXY,
-    }),
-    limiter: createSessionLimiter({
-      perOwner: config.SMTP_CONCURRENCY,
-      perOwnerAMinute: config.SMTP_PER_MINUTE,
-      connections: config.SMTP_CONNECTIONS,
-    }),
-    caller: { helo, sender: config.SMTP_SENDER ?? '' },
-    startTls: config.SMTP_STARTTLS,
-    replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
-    rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
-    greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
-    restMs: config.SMTP_REST_SECONDS * SECOND_MS,
-    catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
-  })
-  return { domains, probe }
 }

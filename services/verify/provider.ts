@@ -26,9 +26,10 @@ export type CheckOptions = {
 }
 
 /**
- * An adapter to a source of verdicts. Answers may have any order; a row without an answer was not
- * checked. `check` rejects with a `ProviderError` if it cannot answer at all. Metrics for operators
- * show `id` and nothing else of a provider.
+ * An adapter to a source of verdicts. Answers may have any order. A row without an answer ends
+ * `unknown`, reason `no_answer`, unless `SECOND_OPINIONS` know more: the other `PROVIDERS` are
+ * asked only after a failure. `check` rejects with a `ProviderError` if it cannot answer at all.
+ * Metrics show `id` and nothing else of a provider.
  */
 export type Provider = {
   readonly id: number
@@ -47,7 +48,10 @@ export type Provider = {
   check (rows: readonly ProviderRow[], options: CheckOptions): Promise<readonly ProviderAnswer[]>
 }
 
-/** All failures of a provider; the stage decides which of them it retries. */
+/**
+ * All failures of a provider; the stage decides which of them it retries. `rejected_input` says
+ * that the rows are at fault, not the provider: no retry, and the circuit stays closed.
+ */
 export const PROVIDER_FAILURES = [
   'timeout', 'rate_limited', 'unavailable', 'rejected_input', 'auth', 'bad_response',
 ] as const

@@ -65,7 +65,7 @@ describe('the fallback between providers', () => {
     }
     const options = { service: 'whatsapp', signal, metrics } as const
     expect((await checkWithFallback([waiting], rows, options)).failed).toEqual(new Map())
-    expect(counted).toEqual([[{ service: 'whatsapp', provider: '1', outcome: 'put_off' }, 2]])
+    expect(counted).toEqual([[{ service: 'whatsapp', provider: '1', outcome: 'retry' }, 2]])
     const first = rows.slice(0, 1)
     const { provider } = providerOf('1', [1])
     expect((await checkWithFallback([provider], first, options)).failed)

@@ -1,12 +1,17 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
 import type { Log } from '../../../services/platform/log.ts'
+import { BUILT_IN_PROVIDERS } from '../../../services/jobs/provider-names.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import {
   factoriesOf, logDns, mailDomainsOf,
 } from '../../../services/verify/provider-factories.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { batchDescription } from '../../support/vendor.ts'
+
+const PROVIDERS_PAGE = readFileSync(
+  new URL('../../../deploy/docs/providers.md', import.meta.url), 'utf8')
 
 const load = (more: Record<string, string>) =>
   loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })
@@ -15,11 +20,22 @@ describe('the providers of a verify configuration', () => {
   it('are the built-in ones and those in HTTP_PROVIDERS', () => {
     const HTTP_PROVIDERS = JSON.stringify([batchDescription('https://api.example')])
     const factories = factoriesOf(load({ HTTP_PROVIDERS }))
-    expect(Object.keys(factories))
-      .toEqual(['numbering-plan', 'email-domain', 'sandbox', 'smtp-probe', 'http:1'])
+    expect(Object.keys(factories).sort()).toEqual([...BUILT_IN_PROVIDERS, 'http:1'].sort())
     expect(factories['http:1']?.()).toMatchObject({
       id: 101, services: ['whatsapp', 'telegram'], maxRows: 20, limits: {},
     })
+  })
+
+  it('have ids of their own below 100, if they are built in', () => {
+    const settings = { SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }
+    const ids = Object.values(factoriesOf(load(settings))).map(create => create?.().id ?? 0)
+    expect(ids).toHaveLength(BUILT_IN_PROVIDERS.length)
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(ids.filter(id => !(id > 0 && id < 100))).toEqual([])
+  })
+
+  it.each(BUILT_IN_PROVIDERS)('%s is described in the documentation of providers', name => {
+    expect(PROVIDERS_PAGE).toContain(`\`${name}\``)
   })
 
   it('check no domain without a resolver', async () => {
@@ -57,14 +73,6 @@ describe('the providers of a verify configuration', () => {
         '53; until then e-mail rows end as unknown',
       'info DNS resolvers answer, mail domains are checked',
     ])
-  })
-
-  it('refuse smtp-probe without SMTP_HELO or DNS_SERVERS', () => {
-    const probe = (more: Record<string, string>) => () => factoriesOf(load(more))['smtp-probe']?.()
-    expect(probe({ DNS_SERVERS: '127.0.0.1:9' })).toThrow('smtp-probe needs SMTP_HELO')
-    expect(probe({ SMTP_HELO: 'probe.verify.org' })).toThrow('smtp-probe needs DNS_SERVERS')
-    expect(probe({ SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' })())
-      .toMatchObject({ id: 4, services: ['email-validation'] })
   })
 
   it.each([
