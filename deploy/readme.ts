@@ -28,7 +28,9 @@ const tableRow = (cells: readonly string[]) =>
 const tableHead = (names: readonly string[]) => [tableRow(names), tableRow(names.map(() => '---'))]
 
 const keptFor = (hours: number) => hours < 0 ? 'forever' : `${hours / 24} d`
-const splits = { none: '-', lane: 'lane', service: 'lane, service', partner: 'partner' } as const
+const splits = {
+  none: '-', lane: 'lane', 'lane:service': 'lane, service', partner: 'partner',
+} as const
 
 function topics (): string {
   const rows = Object.entries(topology.topics).map(([name, topic]) => {

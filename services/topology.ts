@@ -23,8 +23,12 @@ export const topology = {
     'feeds.submitted': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
-    'rows.to-verify': { key: 'job:chunk:batch', split: 'service', partitions: 4, keepHours: week },
-    'rows.retry': { key: 'job:chunk:batch', split: 'service', partitions: 1, keepHours: week },
+    'rows.to-verify': {
+      key: 'job:chunk:batch', split: 'lane:service', partitions: 4, keepHours: week,
+    },
+    'rows.retry': {
+      key: 'job:chunk:batch', split: 'lane:service', partitions: 1, keepHours: week,
+    },
     'rows.completed': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
@@ -64,13 +68,20 @@ export const topology = {
  * How a topic is split: not at all, by lane, by lane and service, or by partner. Partner topics are
  * created when a partner is registered.
  */
-export type Split = 'none' | 'lane' | 'service' | 'partner'
+export type Split = 'none' | 'lane' | 'lane:service' | 'partner'
 export type Lane = typeof LANES[number]
 export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]
+/** Stages on the engine: `ingest` reads no topic, and `feed` has a consumer of its own. */
+export const ENGINE_STAGES = STAGES.filter(stage => stage !== 'ingest' && stage !== 'feed')
+/** The steps of the engine, in their order, as named in metrics and failpoints. */
+export const ENGINE_STEPS = [
+  'decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit',
+] as const
+export type EngineStep = typeof ENGINE_STEPS[number]
 /** The stages that read messages, so they have dead letters. */
 export const READING_STAGES = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]

@@ -1,5 +1,8 @@
 import { Type, type Static } from 'typebox'
 
+/** The version date of the interface, sent with every response and event. */
+export const API_VERSION = '2026-08-11'
+
 const Path = Type.String({ description: 'Relative to the host.' })
 
 /** The answer to GET /. */

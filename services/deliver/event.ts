@@ -1,13 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { EventBody } from '../../schemas/api/event.ts'
+import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { eventIdOf, type EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobHeader } from '../jobs/message-codec.ts'
-
-/** The API version of the payloads. */
-const API_VERSION = '2026-08-11'
 
 /** The event of a closed job; equal calls give the same JSON, byte for byte. */
 export function eventOf (job: Job, type: EventType, header: JobHeader): EventBody {

@@ -10,7 +10,7 @@ import { withTrace } from '../platform/tracing.ts'
 import { makeAttempt, recordInternalFailure, type AttemptDeps } from './attempt.ts'
 import {
   countAttempts, startHistory, startQueueDepth, type HistoryDeps, type QueueDepthDeps,
-} from './bookkeeping.ts'
+} from './background-tasks.ts'
 import { startWorkers, type Workers, type WorkersDeps } from './workers.ts'
 
 type DeliverDeps = {

@@ -1,4 +1,4 @@
-import type { StageName } from '../topology.ts'
+import { ENGINE_STEPS, type EngineStep, type StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
@@ -45,10 +45,6 @@ export type StepsDeps = Pick<RetryOptions, 'sleep' | 'random'> & {
   readonly log: Log
 }
 
-const NAMES = [
-  '', 'decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit',
-] as const
-
 /** Runs effects with hook, failpoint, retries and metrics. */
 export function createSteps (
   { metrics, log, effects, ...backoff }: StepsDeps & { readonly effects?: Effects | undefined }
@@ -56,7 +52,7 @@ export function createSteps (
   const waiting = new Set<object>()
   const step = async <T>(number: StepNumber, action: () => Promise<T>, at: StepContext) => {
     const { location, signal, messages = [] } = at
-    const labels = { stage: location.stage, step: NAMES[number] }
+    const labels = { stage: location.stage, step: ENGINE_STEPS[number - 1] as EngineStep }
     await hook(effects, number, location)
     failpoint(`${location.stage}.${labels.step}`)
     const startedAt = performance.now()

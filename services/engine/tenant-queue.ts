@@ -51,7 +51,7 @@ export function createTenantQueue (
     // Moves the tenant behind those with the same use.
     queues.delete(tenant)
     if (queue.length > 0) queues.set(tenant, queue)
-    shares.charge(tenant, costOf(message) / weightOf(tenant))
+    shares.addUsage(tenant, costOf(message) / weightOf(tenant))
     readAhead.bytes -= bytesOf(message)
     return [message]
   }

@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { sendRaw } from './raw-response.ts'
 import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
-import { API_VERSION } from './guard.ts'
+import { API_VERSION } from '../../schemas/api/root.ts'
 import { LostResultsError } from '../results/results.ts'
 import type { Deps } from './ports.ts'
 import { sendError } from './reply.ts'

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { API_VERSION } from '../../schemas/api/root.ts'
 import type { Caller, Scope } from '../accounts/api-keys.ts'
 import { createHttpsRule } from '../platform/https-rule.ts'
 import { authenticate, requireScope } from './authenticate.ts'
@@ -25,9 +26,6 @@ declare module 'fastify' {
     caller: Caller | undefined
   }
 }
-
-/** The version date of the interface, sent with every response. */
-export const API_VERSION = '2026-08-11'
 
 /** RFC 6797: for a year browsers use HTTPS only. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }

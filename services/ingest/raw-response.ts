@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { API_VERSION } from './guard.ts'
+import { API_VERSION } from '../../schemas/api/root.ts'
 import { errorBody, statusOf, type ErrorCode } from './errors.ts'
 import { RETRY_AFTER_SECONDS } from './reply.ts'
 

@@ -1,4 +1,4 @@
--- KEYS: wallet, job, replay.
+-- KEYS: wallet, job, recounts.
 -- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. An empty digest means
 -- that there is no block: the job's rows are unreadable, including finished ones, so all rows that
 -- are neither invalid nor duplicates count as unknown, and none is charged.

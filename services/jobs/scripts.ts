@@ -123,7 +123,7 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
 }
 
 function tallyKeys (tenant: string, id: string) {
-  return [jobKeys(tenant, id).job, moneyKeys(tenant).replay]
+  return [jobKeys(tenant, id).job, moneyKeys(tenant).recounts]
 }
 
 function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {

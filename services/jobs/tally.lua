@@ -1,13 +1,13 @@
--- KEYS: wallet, job, replay.
+-- KEYS: wallet, job, recounts.
 -- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
 -- first row, then the bitmaps finished, cached, live, invalid, unknown, cancelled, then the
 -- duplicates: pairs of big-endian 32-bit row and count, then 1 for a block that replaces lost
--- blocks (NO_BATCH.unresolvable). Such a block ends all open rows of its chunk, so it is rejected
+-- blocks (BATCHLESS.replacingLost). Such a block ends all open rows of its chunk, so it is rejected
 -- while the blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
-local replay = KEYS[3]
+local recounts = KEYS[3]
 local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local has_inputs = ARGV[5] ~= '0'
 local BLANK = '2'
@@ -131,7 +131,7 @@ end
 if fields.ended == '1' then
   return tallied('known', keys, fields)
 end
-if replaces_lost and redis.call('HEXISTS', replay, job) == 1 then
+if replaces_lost and redis.call('HEXISTS', recounts, job) == 1 then
   return redis.error_reply('REPLAYING the blocks of job ' .. job .. ' are recounted, retry later')
 end
 

@@ -9,10 +9,10 @@ import { restoreAccounts, shipAccounts, type AccountsDeps } from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import { recordErased } from './re-erase.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
-import { replay, type ReplayDeps } from './replay.ts'
+import { recountLostJobs, type RecountDeps } from './recount.ts'
 import { readSnapshots, takeSnapshots, type Base, type SnapshotDeps } from './snapshots.ts'
 
-export type LeaderDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps & {
+export type LeaderDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'lead' | 'check' | 'countWaiting'>
   readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */
@@ -84,7 +84,7 @@ export function startLeader (deps: LeaderDeps): Leader {
   }
 }
 
-type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'replay' | 'check'
+type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'recount' | 'check'
 
 type State = {
   current: LeaderState | undefined
@@ -142,8 +142,8 @@ async function runOnce (
     const compared = await recover(deps, term.fence, { signal, onWaiting })
     state.current = { ...term, known: new Set(compared) }
   }
-  state.step = 'replay'
-  await replay(deps, signal)
+  state.step = 'recount'
+  await recountLostJobs(deps, signal)
   state.step = 'check'
   if (deps.clock.now() - state.checkedAt >= deps.checkEveryMs) {
     state.checkedAt = deps.clock.now()

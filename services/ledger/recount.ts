@@ -1,19 +1,82 @@
+import type { Redis } from 'ioredis'
 import type { Completed } from '../../schemas/types.ts'
-import type { JobStore } from '../jobs/store.ts'
-import type { RawMessage } from '../kafka/bus.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import type { Log } from '../platform/log.ts'
 import { messageFields } from '../engine/message-ids.ts'
 import type { MessageCodec } from '../engine/stage.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { RawMessage } from '../kafka/bus.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { topicName } from '../platform/topics.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import { tallyBlockOf } from '../results/tally-block.ts'
+import { LANES } from '../topology.ts'
 
-export type RecountDeps = {
+export type RecountDeps = BlockDeps & {
+  readonly redis: Pick<Redis, 'smembers' | 'srem' | 'hgetall' | 'hdel' | 'hlen'>
+  readonly reader: TopicReader
+  readonly log: Pick<Log, 'warn' | 'error'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+type BlockDeps = {
   readonly messageCodec: Pick<MessageCodec, 'decode'>
   readonly blocks: Pick<ResultBlocks, 'insert'>
   readonly store: Pick<JobStore, 'tally'>
   readonly log: Pick<Log, 'error'>
 }
+
+/** Jobs by tenant and id, with the time from which their blocks are read. */
+type Marked = ReadonlyMap<string, ReadonlyMap<string, number>>
+
+const BLOCKS_PER_BATCH = 64
+
+/**
+ * Recounts the jobs whose tally may have been lost, from the topic of blocks, as `settle` does.
+ * Marks of jobs are removed only at the end, so an interrupted recount is repeated. Returns the
+ * number of jobs.
+ */
+export async function recountLostJobs (deps: RecountDeps, signal: AbortSignal): Promise<number> {
+  const marked = await marksOf(deps)
+  const since = [...marked.values()].flatMap(jobs => [...jobs.values()])
+  if (since.length === 0) return 0
+  const sinceMs = Math.min(...since)
+  for (const lane of LANES) {
+    await deps.reader.read(topicName('rows.completed', { lane }), async messages => {
+      const wanted = messages.filter(message => isMarked(marked, message))
+      for (let from = 0; from < wanted.length; from += BLOCKS_PER_BATCH) {
+        await recountBlocks(deps, wanted.slice(from, from + BLOCKS_PER_BATCH))
+      }
+    }, { sinceMs, signal })
+  }
+  for (const [tenant, jobs] of marked) await unmark(deps, tenant, [...jobs.keys()])
+  deps.metrics.count('recovery_actions_total', { kind: 'recounted_job' }, since.length)
+  deps.log.warn({ jobs: since.length }, 'jobs recounted from topic')
+  return since.length
+}
+
+async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
+  const marked = new Map<string, ReadonlyMap<string, number>>()
+  for (const tenant of await redis.smembers(RECOUNTING_KEY)) {
+    const marks = Object.entries(await redis.hgetall(moneyKeys(tenant).recounts))
+    marked.set(tenant, new Map(marks.map(([job, since]) => [job, Number(since)])))
+  }
+  return marked
+}
+
+/** Only the leader marks and unmarks, never concurrently. */
+async function unmark (
+  { redis }: RecountDeps, tenant: string, jobs: readonly string[]
+): Promise<void> {
+  const { recounts: key } = moneyKeys(tenant)
+  if (jobs.length > 0) await redis.hdel(key, ...jobs)
+  if (await redis.hlen(key) === 0) await redis.srem(RECOUNTING_KEY, tenant)
+}
+
+const isMarked = (marked: Marked, { headers }: RawMessage) =>
+  marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true
 
 /**
  * Stores and tallies the blocks of these messages, as `settle` does; a block that was tallied
@@ -21,8 +84,8 @@ export type RecountDeps = {
  * others.
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
  */
-export async function recount (
-  { messageCodec, blocks, store, log }: RecountDeps, messages: readonly RawMessage[]
+export async function recountBlocks (
+  { messageCodec, blocks, store, log }: BlockDeps, messages: readonly RawMessage[]
 ): Promise<void> {
   const found: Completed[] = []
   for (const raw of messages) {

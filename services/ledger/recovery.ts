@@ -3,7 +3,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Sleep } from '../platform/retry.ts'
-import { moneyKeys, REPLAYING_KEY } from '../money/redis-keys.ts'
+import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import { compare, type CompareDeps, type Compared, type Comparison } from './compare.ts'
 import type { LeaderTerm, Step } from './recovery-store.ts'
@@ -152,7 +152,7 @@ async function restore (
   { redis, recoveryStore }: RecoveryDeps, term: LeaderTerm, one: Compared
 ): Promise<Step> {
   const { wallet: { tenant, seq }, journal, verdict } = one
-  const { posted, replay } = moneyKeys(tenant)
+  const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
     await Promise.all([...journal.posted.values()].map(one =>
       redis.hsetnx(posted, one.id, `${one.seq}:${one.amountMicros}`)))
@@ -160,8 +160,8 @@ async function restore (
   // The tally of a running job may be lost as well, so its blocks are recounted.
   const since = sinceOf(one)
   if (since.size > 0) {
-    await redis.sadd(REPLAYING_KEY, tenant)
-    await redis.hset(replay, Object.fromEntries(since))
+    await redis.sadd(RECOUNTING_KEY, tenant)
+    await redis.hset(recounts, Object.fromEntries(since))
   }
   const restored = verdict.behind ? { seq: journal.seq, amounts: journal.amounts } : undefined
   return await recoveryStore.unlock(tenant, term, { seq, restored })

@@ -1,7 +1,7 @@
 import type { Journal, ToVerifyRows, NormalizedRows } from '../../schemas/types.ts'
 import type { Emission } from '../engine/stage.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { createBlock, NO_BATCH, type DuplicateOutcome } from '../results/block.ts'
+import { createBlock, BATCHLESS, type DuplicateOutcome } from '../results/block.ts'
 import { pickRotated, pickTokens, type CachedRecord } from '../cache/cache.ts'
 import { SERVICES } from '../results/columns.ts'
 import { isFresh } from '../cache/freshness.ts'
@@ -77,7 +77,7 @@ export function emissionsOf (
 ): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
   const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
-  const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
+  const block = createBlock({ coordinates, batch: BATCHLESS.ofLookup, inputs, contacts })
   const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
     const kind = kindOf(chunk, row)
@@ -104,11 +104,11 @@ export async function jobEmissions (
     // The block with the inputs of a chunk goes first, then its verification batches.
     emits.push(...emissionsOf(chunk, terms))
   }
-  return entry === undefined ? emits : [...emits, journalOf(entry, terms.lane)]
+  return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
 }
 
 /** The emission of the journal entry of a reservation. */
-export function journalOf (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
+export function journalEmission (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
 }
 

@@ -1,10 +1,10 @@
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Decision, Emission } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
-import { createBlock, NO_BATCH, type BlockOptions } from '../results/block.ts'
+import { createBlock, BATCHLESS, type BlockOptions } from '../results/block.ts'
 import { withoutVerdict } from '../results/outcome.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
-import { journalOf } from './emissions.ts'
+import { journalEmission } from './emissions.ts'
 import { announce, decideJob, headOf, type JobDeps, type JobUnit } from './decide-job.ts'
 import type { ChunkMessage } from './chunk-loader.ts'
 
@@ -35,7 +35,7 @@ Promise<Decision<'lookup'>> {
  * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
  * after its reservation is in the journal, because a Redis that loses its last writes would lose
  * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
- * so the blocks replace lost ones (`NO_BATCH.unresolvable`), which waits for the recount.
+ * so the blocks replace lost ones (`BATCHLESS.replacingLost`), which waits for the recount.
  */
 export async function failJob (
   unit: JobUnit, deps: JobDeps
@@ -50,7 +50,7 @@ export async function failJob (
   const blocks = unit.messages.map((message) => blockOf(message, { atMs, withRows: !rebuilt }))
   return {
     ...refused,
-    emits: entry === undefined ? blocks : [...blocks, journalOf(entry, laneOf(totalRows))],
+    emits: entry === undefined ? blocks : [...blocks, journalEmission(entry, laneOf(totalRows))],
     afterProduced: () => announce({ tenant, job }, { entry, deps }),
   }
 }
@@ -59,7 +59,7 @@ function blockOf (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(message.value)
-  const block = createBlock({ coordinates, batch: NO_BATCH.unresolvable, ...inputsOf(message) })
+  const block = createBlock({ coordinates, batch: BATCHLESS.replacingLost, ...inputsOf(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(coordinates.totalRows))

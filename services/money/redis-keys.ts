@@ -17,7 +17,7 @@ export const moneyKeys = (tenant: string) => ({
   /** Hash: id of a top-up or adjustment -> its seq and amount, for idempotency. */
   posted: `posted:${taggedTenant(tenant)}`,
   /** Hash: job whose blocks must be recounted -> from which time on, in ms. */
-  replay: `replay:${taggedTenant(tenant)}`,
+  recounts: `recounts:${taggedTenant(tenant)}`,
 })
 
 /** Set of all tenants that ever moved money or had a job; global, so no script touches it. */
@@ -27,7 +27,7 @@ export const TENANTS_KEY = 'tenants'
 export const ACTIVE_KEY = 'active-tenants'
 
 /** Set of the tenants with jobs whose blocks must be recounted; global as well. */
-export const REPLAYING_KEY = 'replaying'
+export const RECOUNTING_KEY = 'recounting'
 
 /** Pub/sub channel: tenants that wait to be unlocked. */
 export const LOCKED_TENANTS_CHANNEL = 'locked-tenants'

@@ -71,6 +71,6 @@ function resumeOneOf (queues: Queues): void {
 }
 
 function charge (): void {
-  if (last !== undefined) shares.charge(last.tenant, performance.now() - last.startedMs)
+  if (last !== undefined) shares.addUsage(last.tenant, performance.now() - last.startedMs)
   last = undefined
 }

@@ -1,15 +1,5 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
-import type { StageName } from '../topology.ts'
-
-/** The steps of the engine, named as in metrics. */
-const STEPS = [
-  'decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit',
-] as const
-
-/** The stages that run on the engine. */
-const ENGINE_STAGES = [
-  'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
-] as const satisfies readonly StageName[]
+import { ENGINE_STAGES, ENGINE_STEPS, type EngineStep, type StageName } from '../topology.ts'
 
 /** Failpoints outside the engine's steps, with the state of the system at each of them. */
 export const NAMED_FAILPOINTS = {
@@ -46,14 +36,12 @@ export const NAMED_FAILPOINTS = {
   'publish.sent': 'some results are acknowledged, offsets are not committed',
 } as const
 
-type Step = typeof STEPS[number]
-
 /** A point in the code where a test can kill or block the process. */
-export type Failpoint = keyof typeof NAMED_FAILPOINTS | `${StageName}.${Step}`
+export type Failpoint = keyof typeof NAMED_FAILPOINTS | `${StageName}.${EngineStep}`
 
 /** All failpoints: one before each step of each stage on the engine, and the named ones. */
 export const FAILPOINTS: readonly Failpoint[] = [
-  ...ENGINE_STAGES.flatMap(stage => STEPS.map(step => `${stage}.${step}` as const)),
+  ...ENGINE_STAGES.flatMap(stage => ENGINE_STEPS.map(step => `${stage}.${step}` as const)),
   ...Object.keys(NAMED_FAILPOINTS) as (keyof typeof NAMED_FAILPOINTS)[],
 ]
 

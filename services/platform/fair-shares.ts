@@ -4,7 +4,7 @@ export type FairShares = {
   /** The name with the least use, the first of equals; undefined without names. */
   readonly next: (names: Iterable<string>) => string | undefined
   /** Adds the cost of a slot, in any unit, once it is known. */
-  readonly charge: (name: string, cost: number) => void
+  readonly addUsage: (name: string, cost: number) => void
   readonly clear: () => void
 }
 
@@ -25,7 +25,7 @@ export function createFairShares (): FairShares {
       if (first !== undefined) level = usedBy(first)
       return first
     },
-    charge: (name, cost) => { used.set(name, usedBy(name) + cost) },
+    addUsage: (name, cost) => { used.set(name, usedBy(name) + cost) },
     clear: () => {
       used.clear()
       level = 0

@@ -1,4 +1,6 @@
-import { LANES, SERVICE_SLUGS, STAGES, type StageName } from '../topology.ts'
+import {
+  ENGINE_STAGES, ENGINE_STEPS, LANES, SERVICE_SLUGS, STAGES, type StageName,
+} from '../topology.ts'
 import type { METRICS } from './metric-list.ts'
 import { PAUSABLE_STAGES } from './pausable.ts'
 import { subscriptionsOf } from './topics.ts'
@@ -21,10 +23,6 @@ type Source = {
   readonly byTopic?: true
 }
 
-/** Stages on the engine: `ingest` consumes nothing, and `feed` has its own consumer. */
-const CONSUMERS = STAGES.filter(name => name !== 'ingest' && name !== 'feed')
-
-const STEPS = ['decode', 'open', 'decide', 'seal', 'produce', 'dead', 'after', 'commit']
 const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
   'connection_error', 'internal',
@@ -33,28 +31,30 @@ const MODES = ['live', 'test']
 
 export const SOURCES: Readonly<Record<Name, Source>> = {
   service_ready: { by: STAGES },
-  stage_rows_total: { by: CONSUMERS, bySubscription: true },
-  stage_chunks_total: { by: CONSUMERS, bySubscription: true },
-  stage_oldest_age_seconds: { by: CONSUMERS },
-  stage_held_messages: { by: [...CONSUMERS, 'feed'] },
-  stage_step_seconds: { by: CONSUMERS, values: { step: STEPS } },
+  stage_rows_total: { by: ENGINE_STAGES, bySubscription: true },
+  stage_chunks_total: { by: ENGINE_STAGES, bySubscription: true },
+  stage_oldest_age_seconds: { by: ENGINE_STAGES },
+  stage_held_messages: { by: [...ENGINE_STAGES, 'feed'] },
+  stage_step_seconds: { by: ENGINE_STAGES, values: { step: ENGINE_STEPS } },
   stage_dead_letters_total: {
-    by: CONSUMERS, values: { cause: ['unreadable', 'failed', 'decided'] },
+    by: ENGINE_STAGES, values: { cause: ['unreadable', 'failed', 'decided'] },
   },
   stage_messages_skipped_total: {
-    by: CONSUMERS, values: { reason: ['tombstone', 'no_key', 'forged'] },
+    by: ENGINE_STAGES, values: { reason: ['tombstone', 'no_key', 'forged'] },
   },
-  messages_forged_total: { by: CONSUMERS, byTopic: true },
+  messages_forged_total: { by: ENGINE_STAGES, byTopic: true },
   records_forged_total: {
     by: ['ingest', 'settle', 'deliver', 'publish', 'ledger'],
     values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
   },
   stage_expired_total: { by: ['normalize'], values: {} },
   stage_retries_total: {
-    by: CONSUMERS,
-    values: [{ step: STEPS, cause: ['infrastructure'] }, { step: ['decide'], cause: ['failure'] }],
+    by: ENGINE_STAGES,
+    values: [
+      { step: ENGINE_STEPS, cause: ['infrastructure'] }, { step: ['decide'], cause: ['failure'] },
+    ],
   },
-  stage_blocked: { by: CONSUMERS },
+  stage_blocked: { by: ENGINE_STAGES },
   stage_paused: { by: PAUSABLE_STAGES },
   consumer_lag_messages: { by: ['ledger'] },
   consumer_offset: { by: ['ledger'] },
@@ -96,7 +96,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
     by: ['ledger'],
     values: {
       kind: [
-        'entry', 'key', 'job', 'replayed_job', 'tenant', 'frozen', 'erasure', 'ended_job',
+        'entry', 'key', 'job', 'recounted_job', 'tenant', 'frozen', 'erasure', 'ended_job',
         'stalled_job',
       ],
     },

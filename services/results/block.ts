@@ -19,7 +19,7 @@ export type DuplicateOutcome = {
 
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
-  /** Only binds the seal: see `NO_BATCH` and `blockBatchOf`. */
+  /** Only binds the seal: see `BATCHLESS` and `blockBatchOf`. */
   readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
@@ -39,7 +39,7 @@ export type Block = {
  * in place of blocks that may exist (dead letters, failed jobs). The tally rejects the latter while
  * blocks of the job are recounted: until then rows that have a verdict may only seem open.
  */
-export const NO_BATCH = { lookup: -1, unresolvable: -2 } as const
+export const BATCHLESS = { ofLookup: -1, replacingLost: -2 } as const
 
 /**
  * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
@@ -103,7 +103,7 @@ export function unresolvableBlock (
   options: { readonly atMs: number, readonly inputs: boolean }
 ): Emission<'rows.completed'> {
   const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
-  const block = createBlock({ coordinates, batch: NO_BATCH.unresolvable, ...inputs })
+  const block = createBlock({ coordinates, batch: BATCHLESS.replacingLost, ...inputs })
   for (const row of indexes(rows)) {
     if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
   }

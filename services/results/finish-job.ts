@@ -42,7 +42,11 @@ export async function finishJob (
   const close = async () => {
     await store.close(job.tenant, job.id, entry?.seq)
   }
-  return { emits: entry === undefined ? [settled] : [settled, journalOf(job, entry)], close }
+  if (entry === undefined) return { emits: [settled], close }
+  const journaled = {
+    topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined,
+  } as const
+  return { emits: [settled, journaled], close }
 }
 
 /** The event of an ended job; times are Redis times. */
@@ -71,8 +75,4 @@ export function settledOf (job: Job): Settled {
     endedAt: job.endedAtMs,
     header: job.header.length === 0 ? null : job.header,
   }
-}
-
-function journalOf (job: Job, entry: Journal): Emission<'wallet.journal'> {
-  return { topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined }
 }

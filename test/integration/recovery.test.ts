@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { FENCE_KEY } from '../../services/ledger/redis-keys.ts'
-import { moneyKeys, REPLAYING_KEY } from '../../services/money/redis-keys.ts'
+import { moneyKeys, RECOUNTING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../services/workspace/deps.ts'
@@ -145,7 +145,7 @@ describe('the state Redis', () => {
       .toMatchObject({ status: 410, code: 'results_expired' })
     await checkWhole(running)
     await until('nothing to be counted again', async () =>
-      await environment.redis.exists(REPLAYING_KEY) === 0)
+      await environment.redis.exists(RECOUNTING_KEY) === 0)
     expect(await checkAll()).toEqual(before)
   })
 })

@@ -88,7 +88,7 @@ describe('a contradiction', () => {
     expect(await isFrozen(DAMAGED)).toBe(why)
     expect(await isFrozen(OTHER)).toBe(null)
     expect(await contentOf(redis)).toEqual(before)
-    expect(environment.counted).toEqual({ frozen: 1, tenant: 1, replayed_job: 1 })
+    expect(environment.counted).toEqual({ frozen: 1, tenant: 1, recounted_job: 1 })
     await expect(damaged.wallet.topUp(DAMAGED, { id: 'b', amountMicros: 1, reason: '' }))
       .rejects.toThrow(FrozenError)
     expect(await damaged.accept('job_4', 1))

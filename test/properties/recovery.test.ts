@@ -4,7 +4,7 @@ import type { Journal } from '../../schemas/types.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
-  ACTIVE_KEY, REPLAYING_KEY, TENANTS_KEY, moneyKeys,
+  ACTIVE_KEY, RECOUNTING_KEY, TENANTS_KEY, moneyKeys,
 } from '../../services/money/redis-keys.ts'
 import { startLockedRedis } from '../support/locked-redis.ts'
 import { unlockAll } from '../support/unlock.ts'
@@ -59,7 +59,7 @@ async function checkRecovered (
   expect(await runningIn(scenario))
     .toEqual([...charges.keys()].filter(id => !ends.has(id)).toSorted())
   await countMarked(environment.deps)
-  expect(await redis.exists(REPLAYING_KEY, moneyKeys(TENANT).replay)).toBe(0)
+  expect(await redis.exists(RECOUNTING_KEY, moneyKeys(TENANT).recounts)).toBe(0)
   await scenario.endAll()
   for (const [id, chargedMicros] of charges) {
     const job = await scenario.store.read(TENANT, id)

@@ -113,8 +113,8 @@ describe('while the blocks of a job are counted again', () => {
   it('rows that seem open are left to their own blocks', async () => {
     const tenant = await fundedTenant()
     await accepted(store, tenant, acceptRequest('job_1', { freshChecks: 20, chunks: 2 }))
-    const { replay } = moneyKeys(tenant)
-    await redis.hset(replay, 'job_1', 0)
+    const { recounts } = moneyKeys(tenant)
+    await redis.hset(recounts, 'job_1', 0)
     const place = { job: 'job_1', chunkRows: 10, inputs: true }
     const block = blockOf({ ...place, label: 'dead' }, { unknown: upTo(10) })
     const dead = { ...block, replacesLost: true }
@@ -126,7 +126,7 @@ describe('while the blocks of a job are counted again', () => {
     await store.tally(tenant, dead, { recount: true })
     expect((await store.read(tenant, 'job_1'))!.counts)
       .toMatchObject({ finishedRows: 10, freshRecords: 4, successRecords: 4, failedRecords: 6 })
-    await redis.hdel(replay, 'job_1')
+    await redis.hdel(recounts, 'job_1')
     const other = { ...dead, chunk: 1, firstRow: 10 }
     expect(await store.tally(tenant, other)).toMatchObject({ kind: 'counted', ended: true })
   })

@@ -20,7 +20,7 @@ const LEADER_POLL_MS = 100
 /** Resolves when every tenant is unlocked for the current run of Redis. */
 export async function untilUnlocked (options: UnlockOptions): Promise<void> {
   const { redis, funded } = options
-  const marks = funded.map(({ tenant }) => moneyKeys(tenant).replay)
+  const marks = funded.map(({ tenant }) => moneyKeys(tenant).recounts)
   for (;;) {
     const areUnlocked = await Promise.all(funded.map(one => isUnlocked(one, options)))
     if (!areUnlocked.includes(false) && await redis.exists(...marks) === 0) return

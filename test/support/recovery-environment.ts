@@ -8,7 +8,7 @@ import { createEmitter } from '../../services/engine/emit.ts'
 import type { AccountsDeps } from '../../services/ledger/accounts.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../services/ledger/recovery.ts'
-import { replay, type ReplayDeps } from '../../services/ledger/replay.ts'
+import { recountLostJobs, type RecountDeps } from '../../services/ledger/recount.ts'
 import {
   readSnapshots, takeSnapshots, type SnapshotDeps,
 } from '../../services/ledger/snapshots.ts'
@@ -17,7 +17,7 @@ import { createBlocksDouble, codec, messageCodec } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerDeps = RecoveryDeps & ReplayDeps & SnapshotDeps & AccountsDeps & {
+export type LedgerDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps & {
   readonly tenants: Tenants
 }
 
@@ -91,7 +91,7 @@ export async function compareAll (deps: LedgerDeps): Promise<void> {
 
 /** The ledger counts again what is marked. */
 export async function countMarked (deps: LedgerDeps): Promise<void> {
-  await replay(deps, signal)
+  await recountLostJobs(deps, signal)
 }
 
 /** The leader writes snapshots down, from what it finds. */

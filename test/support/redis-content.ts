@@ -33,7 +33,7 @@ export async function endRun (redis: Redis): Promise<void> {
 }
 
 /** Marks of ledgers, which are of one run. */
-const PASSING = /^(replay:|replaying$|\{ledger\})/
+const PASSING = /^(recounts:|recounting$|\{ledger\})/
 /** Moments of what was done again, the run of the server in which it was, and recovery guards. */
 const PASSING_FIELDS: ReadonlySet<string> = new Set(
   ['updatedAtMs', 'endedAtMs', 'claimedIn', 'run', 'fence', 'frozen', 'trust'])

@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { DEPRECATIONS } from '../deprecations.ts'
-import { API_VERSION } from '../guard.ts'
+import { API_VERSION } from '../../../schemas/api/root.ts'
 import { answersOf } from './answers.ts'
 import { withSharedHeaders, type OpenApiDocument } from './document.ts'
 import { webhooksOf } from './events.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { API_VERSION } from '../../../services/ingest/guard.ts'
+import { API_VERSION } from '../../../schemas/api/root.ts'
 import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'

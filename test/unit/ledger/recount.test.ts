@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { recount, type RecountDeps } from '../../../services/ledger/recount.ts'
+import { recountBlocks } from '../../../services/ledger/recount.ts'
 import { tallyBlockOf } from '../../../services/results/tally-block.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
@@ -23,7 +23,7 @@ const messageOf = async (value: object | Buffer | null, offset: number) => ({
 function setUp (tally: (digest: string) => void = () => {}) {
   const [tallied, logged]: [unknown[], unknown[]] = [[], []]
   const blocks = createBlocksDouble()
-  const deps: RecountDeps = {
+  const deps: Parameters<typeof recountBlocks>[0] = {
     messageCodec,
     blocks,
     store: {
@@ -44,7 +44,7 @@ describe('recount', () => {
   it('stores blocks before it tallies them, with the same values as before', async () => {
     const [one, two] = [await block([0, 2]), await block([3])]
     const { parts, blocks, tallied, logged } = setUp()
-    await recount(parts, await Promise.all([
+    await recountBlocks(parts, await Promise.all([
       messageOf(one, 1), messageOf(null, 2), messageOf(two, 3),
     ]))
     expect(blocks.inserts).toEqual([2])
@@ -74,7 +74,7 @@ describe('recount', () => {
       messageOf(Buffer.from('garbage'), 7), messageOf(one, 8), messageOf(two, 9),
       messageOf(changed, 10),
     ])
-    await recount(parts, messages)
+    await recountBlocks(parts, messages)
     expect(tallied).toEqual([[two.tenant, tallyBlockOf(two)]])
     const undecodable =
       'recount skipped a block that cannot be decoded; settle dead-lettered it before'
@@ -88,7 +88,7 @@ describe('recount', () => {
 
   it('rejects while a store is unavailable', async () => {
     const { parts } = setUp(() => { throw new InfrastructureError('no Redis') })
-    await expect(recount(parts, [await messageOf(await block([0]), 1)]))
+    await expect(recountBlocks(parts, [await messageOf(await block([0]), 1)]))
       .rejects.toThrow('no Redis')
   })
 })

@@ -3,7 +3,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/platform/errors.ts'
 import { decideOrFailJob, failJob } from '../../../services/lookup/fail-job.ts'
 import { createLoader } from '../../../services/lookup/chunk-loader.ts'
-import { NO_BATCH } from '../../../services/results/block.ts'
+import { BATCHLESS } from '../../../services/results/block.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   acceptedJob, chunksOf, createManualClock, createStoreDouble, emitted, entryOf, JOB, rowsOf,
@@ -76,7 +76,7 @@ describe('a job that fails while it is decided', () => {
     store.jobs.set(JOB, acceptedJob())
     const { emits } = await failJob(unit, { ...rows, store })
     const [block, ...others] = emitted([{ emits }], 'rows.completed').map(({ value }) => value)
-    expect(block).toMatchObject({ batch: NO_BATCH.unresolvable, inputs: true })
+    expect(block).toMatchObject({ batch: BATCHLESS.replacingLost, inputs: true })
     expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 

@@ -4,7 +4,7 @@ import { createFairShares } from '../../../services/platform/fair-shares.ts'
 describe('fair shares', () => {
   const take = (shares: ReturnType<typeof createFairShares>, costs: Record<string, number>) => {
     const name = shares.next(Object.keys(costs)) ?? ''
-    shares.charge(name, costs[name] ?? 0)
+    shares.addUsage(name, costs[name] ?? 0)
     return name
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
-} from '../../../services/deliver/bookkeeping.ts'
+} from '../../../services/deliver/background-tasks.ts'
 import type { Claim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
