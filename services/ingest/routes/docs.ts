@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
-import { RootSchema } from '../../../schemas/api/root.ts'
-import { API_VERSION } from '../../../schemas/api/root.ts'
+import { API_VERSION, RootSchema } from '../../../schemas/api/root.ts'
 import { preferred } from '../negotiation.ts'
 import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
 import type { OpenApiDocument } from '../openapi/document.ts'
