@@ -96,4 +96,13 @@ describe('the code of the services', () => {
       .map(({ line }) => `${path}: ${line}`))
     expect(bare).toEqual([])
   })
+
+  it('exports every name once; the client is a package of its own', () => {
+    const filesOf = new Map<string, string[]>()
+    for (const { path, text } of services.filter(({ path }) => !path.includes('/client/'))) {
+      const names = text.matchAll(/^export (?:async )?(?:type|function|const|class) (\w+)/gm)
+      for (const [, name = ''] of names) filesOf.set(name, [...filesOf.get(name) ?? [], path])
+    }
+    expect([...filesOf].filter(([, files]) => files.length > 1)).toEqual([])
+  })
 })

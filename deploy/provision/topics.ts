@@ -1,11 +1,11 @@
 import kafkajs, { type Admin } from 'kafkajs'
 import {
-  createTopics as create, settingsOf, withAdmin, type TopicsOptions,
+  createTopics as create, topicSettingsOf, withAdmin, type TopicsOptions,
 } from '../../services/kafka/admin.ts'
 import type { KafkaConnection } from '../../services/kafka/connection.ts'
 import { allTopics, type RealTopic } from '../../services/platform/topics.ts'
 
-export { settingsOf }
+export { topicSettingsOf }
 
 export type TopicOptions = TopicsOptions & {
   readonly connection: KafkaConnection
@@ -64,7 +64,7 @@ async function alignSettings (
   const differing = known.flatMap(topic => {
     const entries = entriesOf.get(topic.name) ?? []
     const found = new Map(entries.map(one => [one.configName, one.configValue]))
-    const own = settingsOf(topic, minInsync)
+    const own = topicSettingsOf(topic, minInsync)
     if (own.every(({ name, value }) => found.get(name) === value)) return []
     const kept = entries.filter(({ configName, configSource }) =>
       configSource === ConfigSource.TOPIC_CONFIG && !own.some(({ name }) => name === configName))

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
-import { hashOf, isWellFormed, newSecret } from './key-format.ts'
+import { hashOf, isWellFormed, newApiKey } from './key-format.ts'
 import { createKeyStore, type KeyRecord, type KeyStore, type Scope } from './key-store.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 
@@ -114,7 +114,7 @@ async function recordById (store: KeyStore, orgId: string, keyId: string) {
 }
 
 async function createKey ({ store, now }: KeyDeps, key: NewKey): Promise<CreatedKey> {
-  const secret = newSecret(key.mode)
+  const secret = newApiKey(key.mode)
   const id = await store.add({
     ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
   })

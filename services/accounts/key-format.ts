@@ -8,7 +8,7 @@ const CHECKSUM_CHARACTERS = 6
 const LAYOUT = /^(vj_(live|test)_[0-9A-Za-z]{30})([0-9A-Za-z]{6})$/
 
 /** Creates a secret of 178 random bits; `randomInt` is unbiased. */
-export function newSecret (mode: Mode): string {
+export function newApiKey (mode: Mode): string {
   const random = Array.from({ length: RANDOM_CHARACTERS }, () => BASE62[randomInt(BASE62.length)])
   const body = `vj_${mode}_${random.join('')}`
   return body + checksum(body)

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto'
 import type { ServiceSlug } from '../topology.ts'
-import { pick, tokenCount, claimEntries, type CacheCommands, type Entries } from './commands.ts'
+import {
+  pickEntries, tokenCount, claimEntries, type CacheCommands, type Entries,
+} from './commands.ts'
 import { createReader, createWriter, leaseOf, type CachedRecord } from './entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { tokensByVersion, type OptionalRotatedTokens } from './rotated-tokens.ts'
@@ -20,9 +22,9 @@ export type CacheScope = {
 }
 
 /** The record of a contact, or who checks it: this job (`mine`) or another one (`held`). */
-export type Claimed = CachedRecord | 'mine' | 'held'
+export type ClaimedRecord = CachedRecord | 'mine' | 'held'
 
-export type Claim = {
+export type CacheClaim = {
   /**
    * The job that would pay. A contact occurs once in a job, so the job recognizes its own leases.
    */
@@ -33,7 +35,7 @@ export type Claim = {
   readonly usable: (record: CachedRecord) => boolean
 }
 
-export type Offer = Pick<Claim, 'usable'> & {
+export type Offer = Pick<CacheClaim, 'usable'> & {
   /** One verdict per token; none is `unknown`. */
   readonly records: readonly CachedRecord[]
 }
@@ -46,8 +48,8 @@ export type RecordCache = {
    * Like `find`, and leases all contacts without a usable record, so that no other job pays for the
    * same check.
    */
-  readonly claim: (scope: CacheScope, tokens: Buffer, claim: Claim) =>
-  Promise<readonly Claimed[]>
+  readonly claim: (scope: CacheScope, tokens: Buffer, claim: CacheClaim) =>
+  Promise<readonly ClaimedRecord[]>
   /**
    * Stores verdicts, one per token or undefined, in place of leases. An `unknown` is never stored.
    */
@@ -110,7 +112,7 @@ export function createRecordCache (
       const lists = entriesOf(scope, tokens)
       const ttlMs = (index: number) => index === 0 ? MAX_FRESHNESS_MS : OTHER_VERSION_TTL_MS
       await attempt(() => Promise.all(lists.map((list, index) =>
-        commands.keep(pick(list, rows), values, ttlMs(index)))), undefined)
+        commands.keep(pickEntries(list, rows), values, ttlMs(index)))), undefined)
     },
     offer: async (scope, tokens, offer) => {
       if (tokenCount(tokens) === 0) return []
@@ -144,14 +146,14 @@ async function findAll (
   for (const list of others) {
     const rows = [...found.keys()].filter((row) => found[row] === undefined)
     if (rows.length === 0) break
-    const texts = await commands.find(pick(list, rows))
+    const texts = await commands.find(pickEntries(list, rows))
     for (const [index, row] of rows.entries()) found[row] = read(texts[index] ?? null)
   }
   return found
 }
 
-async function claimAll (commands: CacheCommands, lists: EntryLists, claim: Claim):
-Promise<readonly Claimed[]> {
+async function claimAll (commands: CacheCommands, lists: EntryLists, claim: CacheClaim):
+Promise<readonly ClaimedRecord[]> {
   const lease = leaseOf(claim.job)
   const own = new Array<string>(tokenCount(lists[0].tokens)).fill(lease)
   const held = await claimEntries(commands, lists, { own, ms: claim.leaseMs, usable: claim.usable })

@@ -51,7 +51,7 @@ export async function claimEntries (
   if (again.length === 0) return first.map(unlessUseless)
   const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
   const theirs = again.map((row) => own[row] ?? '')
-  const second = await commands.claim(lists.map((list) => pick(list, again)), theirs,
+  const second = await commands.claim(lists.map((list) => pickEntries(list, again)), theirs,
     { ms, useless })
   for (const [index, row] of again.entries()) first[row] = readOne(second[index], row)
   return first.map(unlessUseless)
@@ -67,6 +67,6 @@ export function tokenCount (tokens: Buffer): number {
 }
 
 /** The entries at some positions, in ascending order. */
-export function pick ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
+export function pickEntries ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
   return { keyPrefix, tokens: pickTokens(tokens, rows) }
 }

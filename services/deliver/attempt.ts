@@ -1,6 +1,6 @@
 import { partsOf } from '../accounts/tenant.ts'
 import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
-import type { Claim, Deliveries, AttemptRecord } from '../jobs/deliveries.ts'
+import type { DeliveryClaim, Deliveries, AttemptRecord } from '../jobs/deliveries.ts'
 import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
@@ -40,7 +40,7 @@ const USER_AGENT = 'Verification-Jobs-Webhooks/1'
  * Makes the claimed attempt and records its result. After a crash in between another process makes
  * the attempt again: receivers recognize repetitions by the id of the event.
  */
-export async function makeAttempt (deps: AttemptDeps, claim: Claim): Promise<void> {
+export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Promise<void> {
   const job = await deps.findJob(claim.tenant, claim.job)
   if (job?.closed === false) return await deps.deliveries.release(claim, RETRY_UNCLOSED_MS)
   const atMs = deps.clock.now()
@@ -51,7 +51,9 @@ export async function makeAttempt (deps: AttemptDeps, claim: Claim): Promise<voi
 }
 
 /** Records an attempt that failed by an internal error; the next one follows as scheduled. */
-export async function recordInternalFailure (deps: AttemptDeps, claim: Claim): Promise<void> {
+export async function recordInternalFailure (
+  deps: AttemptDeps, claim: DeliveryClaim
+): Promise<void> {
   const sent = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
   const record = attemptRecordOf(deps, claim, { ...sent, atMs: deps.clock.now() })
   await deps.deliveries.record(claim, record)
@@ -61,7 +63,7 @@ export async function recordInternalFailure (deps: AttemptDeps, claim: Claim): P
 const ERASED: Sent = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
 
 async function sendEvent (
-  { keys, secrets, send }: AttemptDeps, claim: Claim,
+  { keys, secrets, send }: AttemptDeps, claim: DeliveryClaim,
   { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
 ): Promise<Sent> {
   const key = await keys.get(claim.tenant, claim.job)
@@ -85,7 +87,7 @@ async function sendEvent (
 
 /** Records the attempt as a span; the receiver gets no trace headers. */
 async function traced (
-  { tenant, job, event, attempt }: Claim, post: () => Promise<Sent>
+  { tenant, job, event, attempt }: DeliveryClaim, post: () => Promise<Sent>
 ): Promise<Sent> {
   const attributes = { 'http.request.method': 'POST', tenant, job, event, attempt }
   const plan = { name: 'webhook attempt', kind: SpanKind.CLIENT, attributes }
@@ -112,7 +114,8 @@ async function activeSecrets (
 
 /** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */
 export function attemptRecordOf (
-  deps: RecordDeps, claim: Claim, { answer, durationMs, atMs }: Sent & { readonly atMs: number }
+  deps: RecordDeps, claim: DeliveryClaim,
+  { answer, durationMs, atMs }: Sent & { readonly atMs: number }
 ): AttemptRecord {
   const { state, nextAtMs } = outcomeOf(deps, claim, answer)
   const { tenant, job, event, attempt, type } = claim
@@ -142,7 +145,7 @@ type Outcome = {
 }
 
 function outcomeOf (
-  { waitsMs, clock, random }: RecordDeps, { attempt, once }: Claim, answer: Answer
+  { waitsMs, clock, random }: RecordDeps, { attempt, once }: DeliveryClaim, answer: Answer
 ): Outcome {
   const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
   if (answer.kind === 'failed' && answer.reason === 'erased') return final('discarded')

@@ -3,7 +3,7 @@ import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { connectDeps, type Deps } from '../engine/deps.ts'
+import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { run } from '../platform/run.ts'
@@ -14,8 +14,8 @@ import { deliverConfig, type DeliverConfig } from './config.ts'
 import { createSender } from './sender.ts'
 import { createDeliverStage, startDelivery, type DeliveryDeps } from './stage.ts'
 
-type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
-  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Deps['gate'] }
+type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
+  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Connections['gate'] }
 
 /** The dependencies of webhook attempts, from the configuration and open connections. */
 export function deliveryDeps (config: DeliverConfig, connected: Connected): DeliveryDeps {

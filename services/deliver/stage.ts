@@ -1,5 +1,5 @@
 import type { Settled } from '../../schemas/types.ts'
-import type { Claim, Deliveries, Delivery } from '../jobs/deliveries.ts'
+import type { DeliveryClaim, Deliveries, WebhookDelivery } from '../jobs/deliveries.ts'
 import { eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
@@ -50,7 +50,7 @@ export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
 /** The delivery of a job; undefined without a webhook address and after the job's erasure. */
 async function deliveryOf (
   { keys }: DeliverDeps, { tenant, job, status, header }: Settled
-): Promise<Delivery | undefined> {
+): Promise<WebhookDelivery | undefined> {
   const type = eventTypeOf(status)
   if (type === undefined) {
     throw new InconsistencyError(`job ${job} of tenant ${tenant} is announced as ended, but has ` +
@@ -94,7 +94,7 @@ export function startDelivery (deps: DeliveryDeps): Workers {
  * attempt expires. A key that the key ring lacks is not recorded either, because it would use up
  * all attempts before an operator adds the key.
  */
-async function attempt (deps: DeliveryDeps, claim: Claim): Promise<void> {
+async function attempt (deps: DeliveryDeps, claim: DeliveryClaim): Promise<void> {
   try {
     await makeAttempt(deps, claim)
   } catch (error) {

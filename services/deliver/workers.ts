@@ -1,4 +1,4 @@
-import type { Claim, Deliveries, PriorityClass } from '../jobs/deliveries.ts'
+import type { DeliveryClaim, Deliveries, PriorityClass } from '../jobs/deliveries.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
 import { OPEN_GATE, type Gate } from '../engine/pause.ts'
@@ -7,7 +7,7 @@ import { backoffMs, sleep } from '../platform/retry.ts'
 export type WorkersDeps = {
   readonly deliveries: Pick<Deliveries, 'claim'>
   /** Makes one attempt and records its result. */
-  readonly attempt: (claim: Claim) => Promise<void>
+  readonly attempt: (claim: DeliveryClaim) => Promise<void>
   readonly log: Pick<Log, 'warn'>
   /** Maximum concurrent attempts, by priority class of the receiver. */
   readonly slots: Readonly<Record<PriorityClass, number>>
@@ -88,7 +88,7 @@ type Slots = ReturnType<typeof createSlots>
 function createSlots (deps: WorkersDeps, onFree: () => void) {
   const taken = { quick: 0, slow: 0 }
   const running = new Set<Promise<void>>()
-  const start = (claim: Claim, priority: PriorityClass) => {
+  const start = (claim: DeliveryClaim, priority: PriorityClass) => {
     const release = takeSlot(deps, taken, priority)
     const { tenant, job, event } = claim
     const done = deps.attempt(claim)

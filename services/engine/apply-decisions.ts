@@ -2,10 +2,10 @@ import { FatalError } from '../platform/errors.ts'
 import type { DeadLetter } from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
 import { byJob, idsOf, messageFields } from './message-ids.ts'
-import type { ProcessDeps, Batch } from './batch.ts'
+import type { ProcessDeps, MessageBatch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 
-export type ApplyDecisions = (decisions: readonly Decision[], batch: Batch) => Promise<void>
+export type ApplyDecisions = (decisions: readonly Decision[], batch: MessageBatch) => Promise<void>
 
 /**
  * Applies decisions: steps 4 to 7, each for all decisions together. Afterwards the offsets of their
@@ -14,7 +14,7 @@ export type ApplyDecisions = (decisions: readonly Decision[], batch: Batch) => P
 export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
   const { stage, deadLetters, steps, onCompleted } = deps
   const apply = async (
-    decisions: readonly Decision[], emits: readonly Emission[], batch: Batch
+    decisions: readonly Decision[], emits: readonly Emission[], batch: MessageBatch
   ) => {
     const { signal } = batch
     const letters = decisions.flatMap(({ completes, dead }) => dead === undefined
@@ -69,7 +69,7 @@ const ROUND = 12
 
 /** Resolves when all messages are acknowledged; rejects only after all pending sends have ended. */
 async function produce (
-  { emitter, steps }: ProcessDeps, emits: readonly Emission[], batch: Batch
+  { emitter, steps }: ProcessDeps, emits: readonly Emission[], batch: MessageBatch
 ): Promise<void> {
   const pending: Promise<void>[] = []
   try {
@@ -100,7 +100,7 @@ async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
 }
 
 /** Completes a message that can never be decided: emits for its rows, then sends a dead letter. */
-export type DeadLetterBatch = (letter: DeadLetter, batch: Batch) => Promise<void>
+export type DeadLetterBatch = (letter: DeadLetter, batch: MessageBatch) => Promise<void>
 
 /**
  * The headers of a message name its rows; the emissions of the stage for them are sent before the
@@ -111,7 +111,7 @@ export function createDeadLetterBatch (
   { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
 ): DeadLetterBatch {
   const emissionsOf = async (
-    { raw, reason }: DeadLetter, batch: Batch
+    { raw, reason }: DeadLetter, batch: MessageBatch
   ): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
   return async (letter, given) => {

@@ -16,7 +16,7 @@ export type ProcessDeps = StepsDeps & {
 }
 
 /** The messages of one call of `decide`, with their context. */
-export type Batch = StepContext & {
+export type MessageBatch = StepContext & {
   /** Marks a message as completed, so that its offset may be committed. */
   readonly complete: (raw: RawMessage) => void
   /** When the decision started, milliseconds since 1970. */

@@ -1,4 +1,4 @@
-import type { Delivery, RawMessage } from '../kafka/bus.ts'
+import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import type { Offsets } from './offsets.ts'
 import { rowCountOf } from './row-headers.ts'
@@ -16,7 +16,7 @@ type CountDeps = Pick<ProcessDeps, 'stage' | 'metrics'> & { readonly subscriptio
  * the signal reports a revoked partition.
  */
 export function createCommit ({ steps, log }: Pick<ProcessDeps, 'steps' | 'log'>) {
-  return async (delivery: Delivery, offsets: Offsets, at: StepContext) => {
+  return async (delivery: FetchedBatch, offsets: Offsets, at: StepContext) => {
     const offset = offsets.committable(delivery)
     if (offset === undefined) return
     await steps.step(8, async () => {

@@ -2,7 +2,7 @@ import type { StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { byJob } from './message-ids.ts'
 import { rowCountOf } from './row-headers.ts'
-import type { Batch } from './batch.ts'
+import type { MessageBatch } from './batch.ts'
 import type { Decision, Emission } from './stage.ts'
 import {
   failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
@@ -44,7 +44,7 @@ export async function inMessageSpan<T> (
  * others are links.
  */
 export function decisionSpans (
-  stage: StageName, decisions: readonly Decision[], batch: Batch
+  stage: StageName, decisions: readonly Decision[], batch: MessageBatch
 ): DecisionSpans {
   if (!isTracing()) {
     return { emits: decisions.flatMap(({ emits }) => emits), around: action => action() }

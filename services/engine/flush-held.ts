@@ -3,11 +3,11 @@ import { idsOf } from './message-ids.ts'
 import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
 import { mayRetry, retryDecision } from './process.ts'
 import { withTimeout } from '../platform/retry.ts'
-import type { ProcessDeps, Batch } from './batch.ts'
+import type { ProcessDeps, MessageBatch } from './batch.ts'
 import type { Decision } from './stage.ts'
 
 /** Applies the decisions about held messages of a partition; true if there were any. */
-export type FlushHeld = (batch: Batch) => Promise<boolean>
+export type FlushHeld = (batch: MessageBatch) => Promise<boolean>
 
 /**
  * Flushes held messages that need no further message: otherwise they would hold back the offset of
@@ -16,7 +16,7 @@ export type FlushHeld = (batch: Batch) => Promise<boolean>
 export function createFlushHeld (deps: ProcessDeps): FlushHeld {
   const { stage, steps, log } = deps
   const applyDecisions = createApplyDecisions(deps)
-  const decisionsOf = async (batch: Batch): Promise<readonly Decision[]> => {
+  const decisionsOf = async (batch: MessageBatch): Promise<readonly Decision[]> => {
     const { topic, partition } = batch.location
     const decide = async () => await stage.flushHeld?.({ topic, partition }) ?? []
     try {
@@ -36,7 +36,8 @@ export function createFlushHeld (deps: ProcessDeps): FlushHeld {
 
 /** Applies a decision; if it keeps failing, its messages are dead letters, as one failure. */
 async function apply (
-  decision: Decision, batch: Batch, deps: ProcessDeps & { readonly applyDecisions: ApplyDecisions }
+  decision: Decision, batch: MessageBatch,
+  deps: ProcessDeps & { readonly applyDecisions: ApplyDecisions }
 ): Promise<void> {
   const { applyDecisions, log } = deps
   try {

@@ -6,13 +6,13 @@ import {
   createApplyDecisions, createDeadLetterBatch, type ApplyDecisions, type DeadLetterBatch,
 } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
-import type { ProcessDeps, Batch } from './batch.ts'
+import type { ProcessDeps, MessageBatch } from './batch.ts'
 import type { Decision, Incoming, Postponement, Decoded } from './stage.ts'
 import type { StepContext } from './steps.ts'
 
 type Outcome = Promise<Postponement | undefined>
 
-export type Process = (messages: readonly RawMessage[], batch: Batch) => Outcome
+export type Process = (messages: readonly RawMessage[], batch: MessageBatch) => Outcome
 
 /** A consumer only gets topics that its stage reads. */
 type Decodable = Incoming<ReadsOf<StageName>>
@@ -32,7 +32,7 @@ export function createProcess (deps: ProcessDeps): Process {
   const deadLetter = createDeadLetterBatch(deps, applyDecisions)
   const decide = createDecide(deps, applyDecisions, deadLetter)
 
-  const decideAndClear = (run: Decodable[], batch: Batch) => decide(run.splice(0), batch)
+  const decideAndClear = (run: Decodable[], batch: MessageBatch) => decide(run.splice(0), batch)
 
   return async (messages, given) => {
     const batch = { ...given, messages }
@@ -62,7 +62,7 @@ function createDecide (
   deps: ProcessDeps, applyDecisions: ApplyDecisions, deadLetter: DeadLetterBatch
 ) {
   const { stage, steps, log } = deps
-  const attempt = async (messages: readonly Decodable[], batch: Batch) => {
+  const attempt = async (messages: readonly Decodable[], batch: MessageBatch) => {
     // 3. Decide. After a crash the stage decides again, perhaps differently, because its state may
     // have changed; rows and money are counted once in any case.
     const startedMs = Date.now()
@@ -71,7 +71,7 @@ function createDecide (
     return decided.filter(one => !isDecision(one)).reduce(earlier, undefined)
   }
 
-  const decide = async (messages: readonly Decodable[], batch: Batch): Outcome => {
+  const decide = async (messages: readonly Decodable[], batch: MessageBatch): Outcome => {
     const [first] = messages
     if (first === undefined) return undefined
     try {
@@ -97,7 +97,7 @@ function createDecide (
 
 /** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
 function createDecode (deps: ProcessDeps) {
-  return async (raw: RawMessage, batch: Batch): Promise<Decoded> => {
+  return async (raw: RawMessage, batch: MessageBatch): Promise<Decoded> => {
     if (raw.forged === true) return { kind: 'skip', why: 'forged' }
     try {
       return await retryDecision(deps, () => deps.messageCodec.decode(raw), batch)
@@ -112,7 +112,7 @@ function createDecode (deps: ProcessDeps) {
 
 /** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
 export function retryDecision<T> (
-  { stage, metrics, sleep, random }: ProcessDeps, action: () => Promise<T>, batch: Batch
+  { stage, metrics, sleep, random }: ProcessDeps, action: () => Promise<T>, batch: MessageBatch
 ): Promise<T> {
   const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
   return retry(TRIES, action, {

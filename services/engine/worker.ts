@@ -1,6 +1,6 @@
 import { bulkhead } from 'cockatiel'
 import type { Clock } from '../platform/clock.ts'
-import type { ConsumeOptions, Delivery, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
+import type { ConsumeOptions, FetchedBatch, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
 import { createCommit, createCompletionCount, type Commit } from './commit.ts'
 import { createOffsets, type Offsets } from './offsets.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
@@ -44,7 +44,7 @@ export function createWorker (deps: WorkerDeps): Worker {
   const work = createBatchProcessor(createProcess(processing), commit, gate)
   const ages = createAgeTracker(clock)
   let current = createOffsets()
-  const atOf = ({ topic, partition, signal }: Delivery, offset: bigint): StepContext =>
+  const atOf = ({ topic, partition, signal }: FetchedBatch, offset: bigint): StepContext =>
     ({ location: { stage: stage.name, group, topic, partition, offset }, signal })
   const flush = createFlushHeld(processing)
   const partitionQueues = createPartitionQueues(async delivery => {
@@ -54,7 +54,7 @@ export function createWorker (deps: WorkerDeps): Worker {
   }, gate)
   const slots = createBulkLimit(deps)
   const queueOf = createTenantQueues(deps)
-  const onDelivery = async (delivery: Delivery): Promise<DeliveryOutcome> => {
+  const onDelivery = async (delivery: FetchedBatch): Promise<DeliveryOutcome> => {
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
     const offsets = current
     const queue = queueOf(delivery, offsets)
@@ -99,12 +99,12 @@ export function createWorker (deps: WorkerDeps): Worker {
 
 /** Deliveries in progress, with the time when their oldest message was written. */
 function createAgeTracker (clock: Clock) {
-  const ages = new Map<Delivery, number>()
+  const ages = new Map<FetchedBatch, number>()
   return {
-    begin: (delivery: Delivery, oldestMs = clock.now()): void => {
+    begin: (delivery: FetchedBatch, oldestMs = clock.now()): void => {
       ages.set(delivery, oldestMs)
     },
-    end: (delivery: Delivery): void => { ages.delete(delivery) },
+    end: (delivery: FetchedBatch): void => { ages.delete(delivery) },
     oldestSeconds: (): number => ages.size === 0
       ? 0
       : Math.max(0, clock.now() - Math.min(...ages.values())) / 1_000,
@@ -122,7 +122,7 @@ function createBulkLimit ({ stage, subscription }: WorkerDeps) {
 /** The messages of a delivery and, for fair scheduling of tenants, those fetched during it. */
 function createTenantQueues ({ stage, readAhead, weightOf }: WorkerDeps) {
   const shares = createTenantShares(readAhead, weightOf)
-  return (delivery: Delivery, offsets: Offsets) => {
+  return (delivery: FetchedBatch, offsets: Offsets) => {
     const { topic = '' } = logicalTopic(delivery.topic) ?? {}
     const isByTenant = stage.byTenant?.some(one => one === topic) === true
     const queue = createTenantQueue(shares, isByTenant)
@@ -150,7 +150,7 @@ type BatchContext = { readonly offsets: Offsets, readonly at: StepContext }
  * reported, and nothing has to be fetched again.
  */
 function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
-  return async (batch: Messages, delivery: Delivery, { offsets, at }: BatchContext) => {
+  return async (batch: Messages, delivery: FetchedBatch, { offsets, at }: BatchContext) => {
     if (!gate.isOpen()) await gate.opened(delivery.signal)
     const postponed = await process(batch, { ...at, complete: offsets.complete })
     await commit(delivery, offsets, at)
@@ -162,11 +162,11 @@ function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
  * Serializes deliveries and flushes of held messages per partition. A flush uses the last delivery
  * of its partition; it is skipped while the stage is paused and after the end of the generation.
  */
-function createPartitionQueues (flush: (delivery: Delivery) => Promise<void>, gate: Gate) {
+function createPartitionQueues (flush: (delivery: FetchedBatch) => Promise<void>, gate: Gate) {
   const queues = createSerialQueues()
-  const latest = new Map<string, Delivery>()
+  const latest = new Map<string, FetchedBatch>()
   const flushing = new Set<string>()
-  const flushIfOpen = async (delivery: Delivery) => {
+  const flushIfOpen = async (delivery: FetchedBatch) => {
     try {
       if (!delivery.signal.aborted && gate.isOpen()) await flush(delivery)
     } catch (error) {
@@ -174,7 +174,7 @@ function createPartitionQueues (flush: (delivery: Delivery) => Promise<void>, ga
     }
   }
   return {
-    take: <T>(delivery: Delivery, action: () => Promise<T>): Promise<T> => {
+    take: <T>(delivery: FetchedBatch, action: () => Promise<T>): Promise<T> => {
       const name = `${delivery.topic}:${delivery.partition}`
       latest.set(name, delivery)
       return queues.take(name, action)

@@ -51,7 +51,7 @@ export type ReadContact =
   | { readonly kind: 'end_marker' }
   | { readonly kind: 'wrong_partition' }
 
-export type ReadOptions = {
+export type ContactReadOptions = {
   readonly partner: string
   /** The partner's keys that have not expired. */
   readonly keys: readonly Buffer[]
@@ -75,7 +75,7 @@ const MAX_AHEAD_MS = 86_400_000
  * Reads a partner's message. Tenant and price never come from the message. No field counts before
  * the seal, which authenticates all fields, is opened.
  */
-export function readContact (value: FeedContact, options: ReadOptions): ReadContact {
+export function readContact (value: FeedContact, options: ContactReadOptions): ReadContact {
   const { end: endsBatch, sender, sequence, sentAt } = value
   if (value.sealed === null && endsBatch) return { kind: 'end_marker' }
   const input = opened(value, options)
@@ -87,7 +87,7 @@ export function readContact (value: FeedContact, options: ReadOptions): ReadCont
   if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
   const contact = { offset: options.offset, reference, input }
-  return { kind: 'contact', contact, terms: termsOf(value) as Terms, endsBatch, stamp }
+  return { kind: 'contact', contact, terms: contactTermsOf(value) as Terms, endsBatch, stamp }
 }
 
 /** The name of the cursor for contacts with these terms. */
@@ -98,15 +98,15 @@ export function cursorNameOf ({ service, country, forceFresh }: ClaimedTerms): s
 type ClaimedTerms = Omit<Terms, 'service'> & { readonly service: string }
 
 /** The terms in a message, which may be unknown or not authentic. */
-export function termsOf ({ service, countryCode, forceFresh }: FeedContact): ClaimedTerms {
+export function contactTermsOf ({ service, countryCode, forceFresh }: FeedContact): ClaimedTerms {
   return { service, country: countryCode.toUpperCase(), forceFresh }
 }
 
 function rejectReasonOf (
-  value: FeedContact, input: string, { isConfigured, nowMs }: ReadOptions
+  value: FeedContact, input: string, { isConfigured, nowMs }: ContactReadOptions
 ): RejectReason | undefined {
   const { reference, sentAt } = value
-  const { service, country } = termsOf(value)
+  const { service, country } = contactTermsOf(value)
   const isTimely = sentAt >= nowMs - MAX_AGE_MS && sentAt <= nowMs + MAX_AHEAD_MS
   if (!isTimely) return 'invalid_sent_at'
   const fits = reference !== '' && reference.length <= MAX_REFERENCE_CHARACTERS
@@ -118,7 +118,7 @@ function rejectReasonOf (
 }
 
 function opened (
-  value: FeedContact, { keys, partner }: Pick<ReadOptions, 'keys' | 'partner'>
+  value: FeedContact, { keys, partner }: Pick<ContactReadOptions, 'keys' | 'partner'>
 ): string | undefined {
   if (value.sealed === null) return undefined
   try {

@@ -5,7 +5,7 @@ import { backoffMs, sleep, type Sleep } from '../platform/retry.ts'
 import type { Contact, Terms } from './contact.ts'
 
 /** Contacts for one job, which accepts them only if the stored cursor is at `from`. */
-export type JobRequest = {
+export type FeedJobRequest = {
   readonly cursor: string
   readonly terms: Terms
   readonly from: number
@@ -40,7 +40,7 @@ export type CursorDeps = {
   readonly batchLimits: BatchLimits
   /** The offset of the stored cursor. */
   readonly position: number
-  readonly submit: (request: JobRequest) => Promise<JobOutcome>
+  readonly submit: (request: FeedJobRequest) => Promise<JobOutcome>
   /** Reads the offset of the stored cursor again. */
   readonly reread: () => Promise<number>
   /** Called with contacts that are finished: a job has them, or they were answered. */
@@ -117,7 +117,7 @@ export function createCursor (deps: CursorDeps): Cursor {
 }
 
 type State = CursorDeps & {
-  readonly batch: Batch
+  readonly batch: ContactBatch
   position: number
   /** Number of consecutive outcomes `late`. */
   late: number
@@ -179,7 +179,7 @@ function moveTo (state: State, position: number): void {
 
 function requestOf (
   { cursor, terms, position }: State, contacts: readonly Contact[], to: number
-): JobRequest {
+): FeedJobRequest {
   return {
     cursor,
     terms,
@@ -197,7 +197,7 @@ async function unlessAborted (wait: Promise<void>): Promise<void> {
 }
 
 /** Contacts of one cursor that no job has yet, in the order of their offsets. */
-export type Batch = {
+export type ContactBatch = {
   readonly add: (contact: Contact, nowMs: number) => void
   /** Closes the batch with the contacts that it has. */
   readonly close: () => void
@@ -210,7 +210,7 @@ export type Batch = {
 }
 
 /** Collects contacts until the batch has its maximum number or age. */
-export function createBatch ({ contacts: max, ageMs }: BatchLimits): Batch {
+export function createBatch ({ contacts: max, ageMs }: BatchLimits): ContactBatch {
   let contacts: Contact[] = []
   let arrivals: { readonly upTo: number, readonly atMs: number }[] = []
   let closedUpTo = -1

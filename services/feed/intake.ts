@@ -1,6 +1,6 @@
 import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
-import type { ConsumeOptions, Delivery, RawMessage } from '../kafka/bus.ts'
+import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { DeadLetters } from '../engine/dead-letters.ts'
 import { isInfrastructure } from '../platform/errors.ts'
@@ -10,11 +10,11 @@ import type { Codec } from '../kafka/registry.ts'
 import { retryForever } from '../platform/retry.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import {
-  readContact, termsOf, type ReadContact, type ReadOptions, type Rejections,
+  readContact, contactTermsOf, type ReadContact, type ContactReadOptions, type Rejections,
 } from './contact.ts'
 import type { Partition } from './partition.ts'
 
-export type IntakeDeps = Pick<ReadOptions, 'partner' | 'isConfigured'> & {
+export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & {
   /** The partner's keys that have not expired now. */
   readonly keys: () => Promise<PartnerKeys>
   readonly clock: Pick<Clock, 'now'>
@@ -22,7 +22,7 @@ export type IntakeDeps = Pick<ReadOptions, 'partner' | 'isConfigured'> & {
   readonly deadLetters: Pick<DeadLetters, 'send'>
   readonly rejections: Rejections
   readonly metrics: Pick<Metrics, 'count'>
-  readonly openPartition: (delivery: Delivery) => Promise<Partition>
+  readonly openPartition: (delivery: FetchedBatch) => Promise<Partition>
   /** Called with each infrastructure error that is retried. */
   readonly onRetry: (error: unknown) => void
   /** Called with each replayed contact. */
@@ -55,7 +55,7 @@ export function createIntake (
 ): Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> {
   const { gate = OPEN_GATE } = deps
   let partitions = new Map<number, Partition>()
-  const partitionOf = async (delivery: Delivery): Promise<Partition> => {
+  const partitionOf = async (delivery: FetchedBatch): Promise<Partition> => {
     // A rebalance during the await replaces the map; this generation keeps its own.
     const own = partitions
     const found = own.get(delivery.partition) ?? await deps.openPartition(delivery)
@@ -141,7 +141,7 @@ function checkReplay (deps: IntakeDeps, one: Read, partition: Partition): Opened
   const verdict = read.stamp === undefined ? 'fresh' : partition.check(offset, read.stamp)
   if (verdict === 'replayed') return skipReplay(deps, raw)
   if (verdict === 'fresh' && read.kind === 'contact') return one
-  if (partition.isPassed(termsOf(value), offset)) return { raw, skip: true }
+  if (partition.isPassed(contactTermsOf(value), offset)) return { raw, skip: true }
   if (verdict === 'fresh') return one
   const { endsBatch } = read
   return { raw, value, read: { kind: 'rejected', reason: 'too_many_senders', endsBatch } }

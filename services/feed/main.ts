@@ -1,6 +1,6 @@
 import { createPartners } from '../accounts/partners.ts'
 import { createCursors } from '../jobs/cursors.ts'
-import { connectDeps, type Deps } from '../engine/deps.ts'
+import { connectDeps, type Connections } from '../engine/connections.ts'
 import { createDeadLetters } from '../engine/dead-letters.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { createLogThrottle } from '../platform/log-throttle.ts'
@@ -12,10 +12,10 @@ import { createRejections } from './contact.ts'
 import { createCapacity, type Capacity } from './partition.ts'
 import { startPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
 import { createMarkStore } from './replay-guard.ts'
-import { connectSubmitter, type SubmitDeps } from './submitter.ts'
+import { connectFeedSubmitter, type SubmitDeps } from './submitter.ts'
 
 export type Connected =
-  Pick<Deps, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Deps, 'gate'>> &
+  Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'> & Partial<Pick<Connections, 'gate'>> &
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & Pick<SubmitDeps, 'submitter'>
 
 const LOG_REPLAYS_EVERY_MS = 60_000
@@ -96,7 +96,7 @@ if (import.meta.main) {
     const connected = await connectDeps(config, context, [
       'bus', 'codec', 'state', 'clock', 'gate',
     ])
-    const submitter = await connectSubmitter(config, connected, context)
+    const submitter = await connectFeedSubmitter(config, connected, context)
     const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
     const feeds = startPartnerFeeds(deps)
     const { metrics } = context

@@ -1,5 +1,5 @@
-import { BEGINNING, type Positions } from '../jobs/cursors.ts'
-import type { Delivery, RawMessage } from '../kafka/bus.ts'
+import { BEGINNING, type CursorPositions } from '../jobs/cursors.ts'
+import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import { InconsistencyError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { createOffsets } from '../engine/offsets.ts'
@@ -17,7 +17,7 @@ export type PartitionDeps =
     /** Aborted when the partition is lost or the partner is paused. */
     readonly signal: AbortSignal
     /** The offsets of the stored cursors; waits until Redis answers. */
-    readonly positions: () => Promise<Positions>
+    readonly positions: () => Promise<CursorPositions>
     /** The stored marks of the partition; both wait until Redis answers. */
     readonly marks: {
       readonly read: () => Promise<Marks>
@@ -41,7 +41,7 @@ export type Partition = Pick<ReplayGuard, 'check'> & {
   /** Whether the cursor of these terms had passed the offset when the partition was opened. */
   readonly isPassed: (terms: Parameters<typeof cursorNameOf>[0], offset: number) => boolean
   /** Adds the unfinished messages of a delivery, and its way to commit. */
-  readonly begin: (delivery: Delivery) => void
+  readonly begin: (delivery: FetchedBatch) => void
   readonly take: (contact: Contact, terms: Terms) => void
   /** Marks a message as finished. */
   readonly finish: (raw: Pick<RawMessage, 'offset'>) => void
@@ -125,7 +125,7 @@ function createCommits (
   guard: Pick<ReplayGuard, 'save'>
 ) {
   const offsets = createOffsets()
-  let commitOffset: Delivery['commit'] = async () => {}
+  let commitOffset: FetchedBatch['commit'] = async () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
     const offset = offsets.committable(topicPartition)
@@ -140,7 +140,7 @@ function createCommits (
     offsets.committed(topicPartition, offset)
   }
   return {
-    begin: (delivery: Delivery) => {
+    begin: (delivery: FetchedBatch) => {
       commitOffset = delivery.commit
       offsets.add(delivery.messages)
     },

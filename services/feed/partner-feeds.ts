@@ -1,6 +1,6 @@
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
-import type { Bus, Consumption, Delivery } from '../kafka/bus.ts'
+import type { Bus, Consumption, FetchedBatch } from '../kafka/bus.ts'
 import { InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../platform/retry.ts'
@@ -191,7 +191,7 @@ function consumeOptions (partner: Partner, deps: PartnerFeedDeps, session: Sessi
   const { name } = partner
   const topic = topicName('feeds.submitted', { partner: name })
   const keys = () => keysOf(deps, name)
-  const openPartition = (delivery: Delivery) => open(partner, deps, { ...session, delivery })
+  const openPartition = (delivery: FetchedBatch) => open(partner, deps, { ...session, delivery })
   const intake = createIntake({ ...deps, partner: name, keys, openPartition })
   const { onFailed } = session
   return { group: `feed.${name}`, topics: [topic], onFailed, ...intake }
@@ -208,7 +208,8 @@ async function keysOf ({ partners }: PartnerFeedDeps, name: string): Promise<Par
 
 function open (
   partner: Partner, deps: PartnerFeedDeps,
-  { delivery, signal: sessionSignal, onPause, onFailed }: Session & { readonly delivery: Delivery }
+  { delivery, signal: sessionSignal, onPause, onFailed }:
+  Session & { readonly delivery: FetchedBatch }
 ): Promise<Partition> {
   const { topic, partition } = delivery
   const signal = AbortSignal.any([sessionSignal, delivery.signal])

@@ -6,12 +6,12 @@ import {
   createSubmitter, type Submission, type Submitted, type Submitter,
 } from '../jobs/submit.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { connectJobKeys } from '../jobs/connect-keys.ts'
-import type { JobOutcome, JobRequest } from './cursor.ts'
+import type { JobOutcome, FeedJobRequest } from './cursor.ts'
 
 export type SubmitDeps = {
   readonly submitter: Pick<Submitter, 'submit'>
@@ -30,7 +30,7 @@ export type Source = {
 
 /** Requests a job for contacts of a partner, in the same way as the REST API. Never rejects. */
 export async function submitContacts (
-  { submitter, metrics, onLost }: SubmitDeps, source: Source, request: JobRequest
+  { submitter, metrics, onLost }: SubmitDeps, source: Source, request: FeedJobRequest
 ): Promise<JobOutcome> {
   const outcome = await submitter.submit(submissionOf(source, request)).then(outcomeOf, error => {
     const { partner: { name }, partition } = source
@@ -43,7 +43,7 @@ export async function submitContacts (
 
 /** The submission of a request; a partner without an own price pays the list price. */
 export function submissionOf (
-  { partner, partition }: Source, { cursor, terms, from, to, ...contacts }: JobRequest
+  { partner, partition }: Source, { cursor, terms, from, to, ...contacts }: FeedJobRequest
 ): Submission {
   const { name, tenant, mode, pricesMicros } = partner
   const { service, country, forceFresh } = terms
@@ -83,14 +83,14 @@ function outcomeOf (submitted: Submitted): JobOutcome {
   }
 }
 
-type Connected = Pick<Deps, 'bus' | 'codec' | 'state' | 'clock'>
+type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>
 type Settings = Parameters<typeof connectJobKeys>[1] & {
   readonly CACHE_SECRET_ACTIVE: string
   readonly FEED_ACCEPT_WITHIN_MS: number
 }
 
 /** The submitter of jobs that the REST API uses too, on open connections. */
-export async function connectSubmitter (
+export async function connectFeedSubmitter (
   settings: Settings, connected: Connected, { onStop }: Pick<ServiceContext, 'onStop'>
 ): Promise<Submitter> {
   const { bus, codec, state, clock } = connected

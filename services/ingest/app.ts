@@ -10,7 +10,7 @@ import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
-import { guard } from './guard.ts'
+import { guardRoutes } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
 import type { Settings } from './settings.ts'
 import { routesOf } from './routes.ts'
@@ -67,7 +67,7 @@ export function createApp (
   acceptOnlyJson(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
-  guard(app, deps, settings)
+  guardRoutes(app, deps, settings)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
   for (const route of routesOf(deps, settings)) app.route(route)

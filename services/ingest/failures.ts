@@ -5,9 +5,9 @@ import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.
 import { JOB_ID } from './find-job.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { LostResultsError } from '../results/results.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { sendError } from './reply.ts'
-import { validationError, type Place } from './validation.ts'
+import { validationError, type RequestPart } from './validation.ts'
 
 /** The codes of Fastify errors. */
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -32,7 +32,7 @@ const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
 }
 
 /** Turns every failure of the application into an error response; details are only logged. */
-export function answerFailures (app: FastifyInstance, deps: Deps): void {
+export function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
   app.setErrorHandler<FastifyError>((error, request, reply) =>
     sendError(reply, faultOf(error, request, deps)))
   app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))
@@ -74,10 +74,10 @@ function jobField ({ params }: FastifyRequest): { job?: string } {
   return id !== undefined && JOB_ID.test(id) ? { job: id } : {}
 }
 
-function faultOf (error: FastifyError, request: FastifyRequest, deps: Deps): ApiError {
+function faultOf (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
   if (error instanceof ApiException) return error.fault
   if (error.validation !== undefined) {
-    return validationError(error.validation, error.validationContext as Place | undefined)
+    return validationError(error.validation, error.validationContext as RequestPart | undefined)
   }
   const code = FRAMEWORK_CODES[error.code]
   if (code !== undefined) return { code }
@@ -91,7 +91,7 @@ function faultOf (error: FastifyError, request: FastifyRequest, deps: Deps): Api
   return fault
 }
 
-function unexpectedFaultOf (error: FastifyError, deps: Deps): ApiError {
+function unexpectedFaultOf (error: FastifyError, deps: IngestDeps): ApiError {
   if (error instanceof LostResultsError) return { code: 'results_expired', message: CONTENTS_LOST }
   return { code: deps.isInfrastructure(error) ? 'temporarily_unavailable' : 'internal' }
 }

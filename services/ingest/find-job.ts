@@ -1,7 +1,7 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { visibleStatus } from './response.ts'
 import type { Settings } from './settings.ts'
 
@@ -12,23 +12,25 @@ export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
  * A job of this tenant, running or closed; undefined, without a lookup, for a text that is not a
  * job id.
  */
-export async function findJob (deps: Deps, tenant: string, id: string): Promise<Job | undefined> {
+export async function findJob (
+  deps: IngestDeps, tenant: string, id: string
+): Promise<Job | undefined> {
   if (!JOB_ID.test(id)) return undefined
   return await deps.readJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
 }
 
 /** A closed job with the manifest of its results. */
-export type Found = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
 
 /** A closed job with the manifest of its results; undefined if it is not stored any longer. */
 export async function findResults (
-  deps: Deps, tenant: string, id: string
-): Promise<Found | undefined> {
+  deps: IngestDeps, tenant: string, id: string
+): Promise<FoundResults | undefined> {
   return JOB_ID.test(id) ? deps.findArchived(tenant, id) : undefined
 }
 
 /** How long results are kept. */
-export type Retention = Pick<Settings, 'retentionMs'>
+export type ResultRetention = Pick<Settings, 'retentionMs'>
 
 const ERASED = 'The contents of this job were erased.'
 
@@ -36,8 +38,8 @@ type Wanted = { readonly tenant: string, readonly id: string }
 
 /** A job whose results can be read, or the error why they cannot. */
 export async function findReadable (
-  deps: Deps, { retentionMs }: Retention, { tenant, id }: Wanted
-): Promise<Found | ApiError> {
+  deps: IngestDeps, { retentionMs }: ResultRetention, { tenant, id }: Wanted
+): Promise<FoundResults | ApiError> {
   const job = await findJob(deps, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }
   if (!job.closed) return notCompleted(job)

@@ -8,7 +8,7 @@ import { bodyHeaderError } from './json-body.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { retryAfterSeconds, rateLimitHeaders } from './limits/rate-limit-headers.ts'
 import { accepts } from './negotiation.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
 import type { Settings } from './settings.ts'
 import { createKeyGuard } from './unknown-keys.ts'
@@ -31,7 +31,7 @@ declare module 'fastify' {
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 
 /** All checks before the body is read, in one place for all routes. */
-export function guard (app: FastifyInstance, deps: Deps, settings: Settings): void {
+export function guardRoutes (app: FastifyInstance, deps: IngestDeps, settings: Settings): void {
   const requireHttps = createHttpsCheck(settings.trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(deps.limiter)

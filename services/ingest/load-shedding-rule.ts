@@ -8,7 +8,7 @@ import type { Lane } from '../topology.ts'
 import { createLoadShedding, type LoadShedding } from './load-shedding.ts'
 import { ApiException } from './errors.ts'
 import { callerOf } from './guard.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { readIdempotencyKey } from './request.ts'
 
 declare module 'fastify' {
@@ -31,7 +31,7 @@ export type LoadSheddingRule = {
 }
 
 /** Without a rule every request is admitted, however long others wait for their preflight. */
-export type AdmittingDeps = Deps & { readonly admission?: LoadSheddingRule }
+export type AdmittingDeps = IngestDeps & { readonly admission?: LoadSheddingRule }
 
 /** A crashed consumer is replaced within this time. */
 const RETRY_AFTER_SECONDS = 10

@@ -9,7 +9,7 @@ import type { Page, PageOptions, Rows } from '../results/results.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */
-export type Deps = Webhooks & {
+export type IngestDeps = Webhooks & {
   readonly findKey: (secret: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>

@@ -2,20 +2,20 @@ import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Deps as Connected } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createArchive } from '../results/archive.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { createWebhooks, type Webhooks } from './webhooks.ts'
 
-type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
+type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
   readonly keys: JobKeys
   readonly store: Pick<JobStore, 'openJobs' | 'read'>
 }
 
-type Queries = Webhooks & Pick<Deps,
+type Queries = Webhooks & Pick<IngestDeps,
   'findArchived' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
   'balance'>
 
@@ -44,7 +44,7 @@ const READ_AT_ONCE = 100
 /** Reads all open jobs of a tenant. */
 export function createOpenJobs (
   store: Pick<JobStore, 'openJobs' | 'read'>
-): Deps['openJobs'] {
+): IngestDeps['openJobs'] {
   return async tenant => {
     const ids = (await store.openJobs(tenant)).map(({ job }) => job)
     const jobs: Job[] = []

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { codingFor, createCompressor, type Coding } from './compression.ts'
 import { cachingHeaders, isUnchanged } from './entity-tag.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { jsonLines } from './result-rows.ts'
 
 const CONTENT_TYPES = {
@@ -24,7 +24,7 @@ type Exchange = {
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  deps: Deps, { job, manifest }: Results, { request, reply, form, safe }: Exchange
+  deps: IngestDeps, { job, manifest }: Results, { request, reply, form, safe }: Exchange
 ): Promise<FastifyReply> {
   const coding = codingFor(request.headers['accept-encoding'])
   const forms = [

@@ -4,7 +4,7 @@ import { DEFAULT_ROWS, type ResultsPage, type ResultsQuery } from '../../schemas
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { codingFor, compressed } from './compression.ts'
 import { cachingHeaders, isUnchanged } from './entity-tag.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import { sendError } from './reply.ts'
 import { afterRowOf, createRowFilter, createRowShape, cursorOf } from './result-rows.ts'
 
@@ -12,8 +12,8 @@ type Results = { readonly job: Job, readonly manifest: readonly ManifestEntry[] 
 type Exchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
 
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
-export async function sendPage (
-  deps: Pick<Deps, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
+export async function sendResultsPage (
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: Results, { request, reply }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
   const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
@@ -37,7 +37,7 @@ export async function sendPage (
 type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }
 
 async function pageOf (
-  deps: Pick<Deps, 'page'>, { job, manifest }: Results, { query, afterRow }: Wanted
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: Results, { query, afterRow }: Wanted
 ): Promise<ResultsPage> {
   const { limit = DEFAULT_ROWS, status, source } = query
   const keep = createRowFilter(job.service, { status, source })

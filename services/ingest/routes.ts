@@ -1,7 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget, type BodyBudget } from './body-budget.ts'
 import { describeRoutes } from './openapi/describe.ts'
-import type { Deps } from './ports.ts'
+import type { IngestDeps } from './ports.ts'
 import type { Settings } from './settings.ts'
 import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
 import { cancelJobRoute } from './routes/cancel-job.ts'
@@ -14,7 +14,7 @@ import { getJobRoute, listJobsRoute } from './routes/read-jobs.ts'
 import { resendDeliveryRoute } from './routes/resend-delivery.ts'
 
 /** All routes of the REST API, in the order of its description. */
-export function routesOf (deps: Deps, settings: Settings): readonly RouteOptions[] {
+export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
   // Jobs and quotes share one memory budget for request bodies.
   const budget = createBodyBudget(settings.bodyBudgetBytes)
   const routes: readonly RouteOptions[] = [
@@ -29,7 +29,9 @@ export function routesOf (deps: Deps, settings: Settings): readonly RouteOptions
 }
 
 /** The routes of jobs, in the order of the description. */
-export function jobRoutes (deps: Deps, settings: Settings, budget: BodyBudget): RouteOptions[] {
+export function jobRoutes (
+  deps: IngestDeps, settings: Settings, budget: BodyBudget
+): RouteOptions[] {
   return [
     createJobRoute(deps, settings, budget),
     listJobsRoute(deps),
@@ -46,6 +48,6 @@ export function jobRoutes (deps: Deps, settings: Settings, budget: BodyBudget): 
  * here, so the routes need no dependencies.
  */
 export async function openapiSource (): Promise<string> {
-  const routes = routesOf({} as Deps, { bodyBudgetBytes: 1 } as Settings)
+  const routes = routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings)
   return `${JSON.stringify(await describeRoutes(routes), null, 2)}\n`
 }

@@ -1,6 +1,6 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { connectDeps } from '../engine/deps.ts'
+import { connectDeps } from '../engine/connections.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { ServiceContext, Running } from '../platform/run.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'

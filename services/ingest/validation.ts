@@ -5,7 +5,7 @@ import type { ErrorCode, ApiError } from './errors.ts'
 export const SHOWN_CHARACTERS = 100
 
 /** The validated part of a request, as named by Fastify. */
-export type Place = 'body' | 'querystring' | 'params' | 'headers'
+export type RequestPart = 'body' | 'querystring' | 'params' | 'headers'
 
 /** A validation error with the schema that was violated. */
 export type Mismatch = FastifySchemaValidationError & {
@@ -24,12 +24,14 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 /** Codes whose message in the table is better than one from a schema. */
 const OWN_MESSAGE: ReadonlySet<ErrorCode> = new Set(['too_many_inputs', 'invalid_country_code'])
 
-const PLACES: Readonly<Record<Place, string>> = {
+const PLACES: Readonly<Record<RequestPart, string>> = {
   body: 'The body', querystring: 'The query', params: 'The path', headers: 'The headers',
 }
 
 /** The error for a request that violates its schema; only the first violation is reported. */
-export function validationError (errors: readonly Mismatch[], place: Place = 'body'): ApiError {
+export function validationError (
+  errors: readonly Mismatch[], place: RequestPart = 'body'
+): ApiError {
   const error = errors[0]
   if (error === undefined) return { code: 'invalid_request' }
   const param = paramOf(error)
@@ -44,7 +46,7 @@ export function validationError (errors: readonly Mismatch[], place: Place = 'bo
 }
 
 /** What is wrong and what to do, as the rest of a sentence that begins with the field. */
-function textOf (error: Mismatch, place: Place): string {
+function textOf (error: Mismatch, place: RequestPart): string {
   const { keyword, params } = error
   if (error.propertyName !== undefined) return keyTextOf(error)
   switch (keyword) {
@@ -82,7 +84,7 @@ function keyTextOf ({ params }: Mismatch): string {
   return `has a key of more than ${String(params['limit'])} characters. Shorten it.`
 }
 
-function unknownText ({ parentSchema }: Mismatch, place: Place): string {
+function unknownText ({ parentSchema }: Mismatch, place: RequestPart): string {
   const known = Object.keys((parentSchema?.['properties'] ?? {}) as object)
   const what = place === 'querystring' ? 'parameter' : 'field'
   const list = known.length === 0 ? '' : ` Leave it out; there are: ${known.join(', ')}.`

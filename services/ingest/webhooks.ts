@@ -2,10 +2,10 @@ import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import type { Deps as Connected } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 
-type Options = Pick<Connected, 'clickhouse' | 'recordMac' | 'state'> & {
+type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'state'> & {
   readonly keys: Pick<JobKeys, 'get'>
 }
 

@@ -3,12 +3,12 @@ import {
 } from './job-keys.ts'
 import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import type { MessageCodec } from '../engine/stage.ts'
 import { createJobKeyCopy } from './job-key-copy.ts'
 
-type Connected = Pick<Deps, 'bus' | 'codec' | 'state'>
+type Connected = Pick<Connections, 'bus' | 'codec' | 'state'>
 type RingConfig = Parameters<typeof createKeyRing>[0]
 
 /**
@@ -16,7 +16,8 @@ type RingConfig = Parameters<typeof createKeyRing>[0]
  * has not copied one yet.
  */
 export function closedKeys (
-  { bus, codec, clickhouse, recordMac }: Pick<Deps, 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
+  { bus, codec, clickhouse, recordMac }:
+  Pick<Connections, 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
 ): NonNullable<JobKeysOptions['findClosed']> {
   const copy = createJobKeyCopy(clickhouse, recordMac)
   const findInTopic = keysInTopic({ bus, codec })

@@ -10,12 +10,12 @@ export type FeedPartition = {
 }
 
 /** The position of each cursor that has moved: the offset of the last contact in a job. */
-export type Positions = ReadonlyMap<string, number>
+export type CursorPositions = ReadonlyMap<string, number>
 
 /** The position of a cursor that has never moved. */
 export const BEGINNING = -1
 
-export type Cursors = { readonly read: (partition: FeedPartition) => Promise<Positions> }
+export type Cursors = { readonly read: (partition: FeedPartition) => Promise<CursorPositions> }
 
 /** The feed cursors in Redis; only `accept` moves them. */
 export function createCursors (redis: Redis): Cursors {

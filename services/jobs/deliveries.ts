@@ -8,7 +8,7 @@ import { eventIdOf, type EventType } from './events.ts'
 import { fieldsOf } from './job-record.ts'
 
 /** The delivery of a job event to a webhook. */
-export type Delivery = {
+export type WebhookDelivery = {
   readonly tenant: string
   readonly job: string
   readonly type: EventType
@@ -21,7 +21,7 @@ export type Delivery = {
 export type PriorityClass = 'quick' | 'slow'
 
 /** A delivery that this process may attempt until the lease expires. */
-export type Claim = {
+export type DeliveryClaim = {
   readonly event: string
   readonly tenant: string
   readonly job: string
@@ -82,7 +82,7 @@ export function createDeliveries (redis: Redis) {
   const run = scriptsOf(redis)
   return {
     /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
-    put: async (delivery: Delivery): Promise<boolean> => {
+    put: async (delivery: WebhookDelivery): Promise<boolean> => {
       const [keys, args] = callOf(delivery)
       return await run.put(keys, [...args, delivery.traceparent ?? '']) === 'new'
     },
@@ -91,7 +91,7 @@ export function createDeliveries (redis: Redis) {
      * Makes a delivery due immediately; a waiting one keeps its retries. `attempts` is the number
      * of the last attempt in the history. Returns `trying` while an attempt is under way.
      */
-    resend: async (delivery: Delivery, attempts: number): Promise<'queued' | 'trying'> => {
+    resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
       const [keys, args] = callOf(delivery)
       return await run.resend(keys, [...args, attempts]) as 'queued' | 'trying'
     },
@@ -144,14 +144,14 @@ function workOf (run: Scripts) {
      */
     claim: async (
       { priority, limit, leaseMs, tenantSlots }: ClaimLimits
-    ): Promise<readonly Claim[]> => {
+    ): Promise<readonly DeliveryClaim[]> => {
       const token = randomUUID()
       const claimed = await run.claim([LEASES_KEY], [priority, limit, leaseMs, token, tenantSlots])
       return (claimed as string[][]).map(fields => claimOf(fields, token))
     },
 
     /** Records an attempt and the new state; false if another process holds the lease. */
-    record: async (claim: Claim, record: AttemptRecord): Promise<boolean> => {
+    record: async (claim: DeliveryClaim, record: AttemptRecord): Promise<boolean> => {
       const { state, dueAtMs, priority, attempt } = record
       const answer = await run.record([keyOf(claim.event)], [
         claim.event, claim.token, state, dueAtMs ?? '', priority, PRIORITY_MS, REMEMBERED_MS,
@@ -161,7 +161,7 @@ function workOf (run: Scripts) {
     },
 
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
-    release: async ({ event, token }: Claim, afterMs: number): Promise<void> => {
+    release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
       await run.release([keyOf(event)], [event, token, afterMs])
     },
   }
@@ -184,7 +184,7 @@ function attemptsOf (redis: Redis) {
   }
 }
 
-function claimOf (fields: readonly string[], token: string): Claim {
+function claimOf (fields: readonly string[], token: string): DeliveryClaim {
   const [event = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
   return {
     event,
@@ -199,14 +199,14 @@ function claimOf (fields: readonly string[], token: string): Claim {
 }
 
 /** The keys and first arguments of the scripts that add a delivery. */
-function callOf (delivery: Delivery) {
+function callOf (delivery: WebhookDelivery) {
   const { tenant, job, type } = delivery
   const event = eventIdOf(job, type)
   return [[keyOf(event)], [event, tenant, job, type, receiverOf(delivery)]] as const
 }
 
 /** Receivers are the hosts of each tenant; a digest, so that Redis has no readable host. */
-function receiverOf ({ tenant, webhookUrl }: Delivery): string {
+function receiverOf ({ tenant, webhookUrl }: WebhookDelivery): string {
   const { host } = new URL(webhookUrl)
   return createHash('sha256').update(`${tenant}\n${host}`).digest('base64url').slice(0, 22)
 }

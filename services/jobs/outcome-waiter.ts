@@ -6,7 +6,7 @@ import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 import type { Job } from './job.ts'
 import type { JobStore, Outcome } from './store.ts'
 
-export type Decided = Exclude<Outcome, { readonly kind: 'open' }>
+export type DecidedOutcome = Exclude<Outcome, { readonly kind: 'open' }>
 
 export type OutcomesOptions = {
   readonly store: Pick<JobStore, 'outcome' | 'refuse'>
@@ -39,7 +39,7 @@ export type OutcomeWaiter = {
     /** True for a new claim: it has no outcome before the call. */
     readonly isNew?: boolean
     readonly signal?: AbortSignal
-  }) => Promise<Decided>
+  }) => Promise<DecidedOutcome>
   /** Aborts all waits. */
   readonly stop: () => void
 }
@@ -73,7 +73,7 @@ export async function createOutcomeWaiter (options: OutcomesOptions): Promise<Ou
 
   const decided = async (
     { tenant, job, acceptByMs }: { tenant: string, job: string, acceptByMs: number }
-  ): Promise<Decided | undefined> => {
+  ): Promise<DecidedOutcome | undefined> => {
     const lateMs = clock.now() - acceptByMs
     const late = lateMs >= 0
     const outcome = await (late ? store.refuse(tenant, job, 'expired') : store.outcome(tenant, job))

@@ -1,10 +1,10 @@
 import { entryOf, integer } from '../money/outbox.ts'
 import { fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
-import type { Accepted, Cancelled, Claim, Outcome, Tallied } from './store-types.ts'
+import type { Accepted, Cancelled, IdempotencyClaim, Outcome, Tallied } from './store-types.ts'
 
 /** Decodes the reply of `claim`. */
-export function claimedOf (reply: readonly string[]): Claim {
+export function claimedOf (reply: readonly string[]): IdempotencyClaim {
   const [kind, ...rest] = reply
   switch (kind) {
     case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
@@ -27,7 +27,7 @@ export function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string
 }
 
 /** Decodes the reply of `refuse`: the outcome that was stored before, the refusal, or `open`. */
-export function outcomeOf (of: JobOfTenant, reply: readonly string[]): Outcome {
+export function jobOutcomeOf (of: JobOfTenant, reply: readonly string[]): Outcome {
   if (reply[0] === 'open') return { kind: 'open' }
   const outcome = acceptedOf(of, reply)
   const isForgotten = outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { siblingOf } from '../accounts/tenant.ts'
-import { count } from '../platform/bitmap.ts'
+import { countBits } from '../platform/bitmap.ts'
 import { guardedScript } from '../money/recovery-guard.ts'
 import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
@@ -76,7 +76,7 @@ export function createJobScripts (redis: Redis) {
         ...tallyArguments(tenant, block), block.replacesLost && !recount ? 1 : 0,
       ]),
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
-      const args = [tenant, job, digest, finished, count(finished)]
+      const args = [tenant, job, digest, finished, countBits(finished)]
       return fail(tenant, tallyKeys(tenant, job), args)
     },
     end: (tenant: string, job: string) =>

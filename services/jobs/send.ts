@@ -42,7 +42,7 @@ export type SendOptions = {
 }
 
 /** The claim of a new request; times are Redis time. */
-export type Claimed = {
+export type ClaimedJob = {
   readonly job: string
   readonly nowMs: number
   readonly acceptByMs: number
@@ -52,7 +52,7 @@ export type Claimed = {
 
 type Sending = {
   readonly submission: Submission
-  readonly claimed: Claimed
+  readonly claimed: ClaimedJob
   readonly signal: AbortSignal
 }
 
@@ -115,7 +115,7 @@ const CHUNKS_PER_YIELD = 4
 function emissionOf (
   context: {
     readonly submission: Submission
-    readonly claimed: Claimed
+    readonly claimed: ClaimedJob
     readonly tokenVersion: string
     readonly chunks: number
     readonly header: Buffer

@@ -22,7 +22,7 @@ export type ClaimRequest = {
  * that only the archive knows; `owner` is the process that sends its rows, or '' if the job is
  * accepted or the process is unknown. `reused`: the key belongs to another request.
  */
-export type Claim =
+export type IdempotencyClaim =
   | { readonly kind: 'new', readonly nowMs: number, readonly acceptByMs: number }
   | {
     readonly kind: 'same'

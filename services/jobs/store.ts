@@ -5,15 +5,17 @@ import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
 import { manifestOf, unfinishedRowsOf } from './manifest.ts'
 import { jobKeys, openJobIn } from './redis-keys.ts'
-import { acceptedOf, cancelledOf, claimedOf, outcomeOf, talliedOf } from './replies.ts'
+import { acceptedOf, cancelledOf, claimedOf, jobOutcomeOf, talliedOf } from './replies.ts'
 import { createJobScripts } from './scripts.ts'
 import type {
-  AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
+  AcceptRequest, Accepted, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim, OpenJob, Outcome,
+  TallyBlock,
   Tallied,
 } from './store-types.ts'
 
 export type {
-  AcceptRequest, Accepted, Cancelled, Claim, ClaimRequest, FailBlock, OpenJob, Outcome, TallyBlock,
+  AcceptRequest, Accepted, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim, OpenJob, Outcome,
+  TallyBlock,
   Tallied,
 } from './store-types.ts'
 
@@ -39,7 +41,7 @@ function requestsOf (redis: Redis, run: Scripts) {
   const activate = createActivation(redis)
   return {
     /** Binds an idempotency key, if there is one, to a job id until `acceptBy`. */
-    claim: async (tenant: string, request: ClaimRequest): Promise<Claim> =>
+    claim: async (tenant: string, request: ClaimRequest): Promise<IdempotencyClaim> =>
       claimedOf(await run.claim(tenant, request)),
 
     /**
@@ -56,7 +58,7 @@ function requestsOf (redis: Redis, run: Scripts) {
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
-      return outcomeOf({ tenant, job }, await run.refuse(tenant, { job, code, idempotencyKey }))
+      return jobOutcomeOf({ tenant, job }, await run.refuse(tenant, { job, code, idempotencyKey }))
     },
 
     /** Deletes the data key of a quote, so that its rows are unreadable. */

@@ -4,9 +4,9 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Liveness } from '../platform/liveness.ts'
 import { withTimeout } from '../platform/retry.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
-import { isSafe, notJournaled, type Decided, type OutcomeWaiter } from './outcome-waiter.ts'
-import { send, type Claimed, type SendOptions, type Submission } from './send.ts'
-import type { Claim, ClaimRequest, JobStore } from './store.ts'
+import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
+import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
+import type { IdempotencyClaim, ClaimRequest, JobStore } from './store.ts'
 
 export type { Submission } from './send.ts'
 
@@ -70,7 +70,7 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
  */
 async function claimFor (
   { store, liveness }: SubmitterOptions, tenant: string, request: ClaimRequest
-): Promise<Claim> {
+): Promise<IdempotencyClaim> {
   const own = liveness === undefined ? request : { ...request, owner: liveness.own }
   const claim = await store.claim(tenant, own)
   if (liveness === undefined || claim.kind !== 'same' || claim.owner === '') return claim
@@ -107,8 +107,8 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
 const ACCEPT_WITHIN_MS = 25_000
 
 async function sendAndWait (
-  options: SubmitterOptions, submission: Submission, claimed: Claimed
-): Promise<Decided> {
+  options: SubmitterOptions, submission: Submission, claimed: ClaimedJob
+): Promise<DecidedOutcome> {
   const { store, outcomes, clock } = options
   const { tenant } = submission
   const { job, acceptByMs } = claimed

@@ -32,7 +32,9 @@ const MAX_COMPACTION_LAG_MS = 600_000
  * The settings of a topic: cleanup policy, retention and in-sync replicas. Partners may compress
  * with any codec, so the brokers recompress their topics with one that every consumer can read.
  */
-export function settingsOf (topic: RealTopic, minInsync: number | undefined): readonly Setting[] {
+export function topicSettingsOf (
+  topic: RealTopic, minInsync: number | undefined
+): readonly Setting[] {
   const { name, keepHours, compact } = topic
   const isFromPartners = logicalTopic(name)?.topic === 'feeds.submitted'
   const retentionMs = String(keepHours < 0 ? -1 : keepHours * HOUR_MS)
@@ -96,7 +98,7 @@ export async function createTopics (
       topic: topic.name,
       numPartitions: topic.partitions,
       replicationFactor: replication,
-      configEntries: [...settingsOf(topic, minInsync)],
+      configEntries: [...topicSettingsOf(topic, minInsync)],
     })),
   })
   await waitForLeaders(admin, missing.map(({ name }) => name))

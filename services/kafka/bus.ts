@@ -21,7 +21,7 @@ export type OutgoingMessage = {
 }
 
 /** Messages of one partition, in the order of their offsets. */
-export type Delivery = {
+export type FetchedBatch = {
   readonly topic: string
   readonly partition: number
   readonly messages: readonly RawMessage[]
@@ -50,7 +50,7 @@ export type ConsumeOptions = {
    * Called concurrently for different partitions, one delivery at a time for each partition. Its
    * result says where the next delivery starts. A rejection is fatal and stops the process.
    */
-  readonly onDelivery: (delivery: Delivery) => Promise<DeliveryOutcome>
+  readonly onDelivery: (delivery: FetchedBatch) => Promise<DeliveryOutcome>
   /** The group has a new generation: the handler must drop all messages that it holds. */
   readonly onAssigned: () => void
   /**

@@ -1,5 +1,5 @@
 import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
-import type { ConsumeOptions, Delivery, FetchBatching, RawMessage } from './bus.ts'
+import type { ConsumeOptions, FetchedBatch, FetchBatching, RawMessage } from './bus.ts'
 import { backoffMs, sleep } from '../platform/retry.ts'
 import type { MessageMac } from './message-mac.ts'
 import { isTransient, kafkaTypeOf } from './errors.ts'
@@ -129,7 +129,7 @@ class Reader implements PartitionReader {
   async #deliver (signal: AbortSignal): Promise<void> {
     const { topic, partition, onDelivery } = this.#options
     const more = () => this.#takeWaiting()
-    const commit: Delivery['commit'] = (nextOffset) => this.#commit(nextOffset)
+    const commit: FetchedBatch['commit'] = (nextOffset) => this.#commit(nextOffset)
     const messages = more()
     const outcome = await onDelivery({ topic, partition, messages, more, signal, commit })
     if (outcome.kind === 'redeliver' && !signal.aborted) await this.#rewind(outcome, signal)

@@ -3,7 +3,7 @@ import type { Schema, Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
 import type { TopicName } from '../topology.ts'
 import { InfrastructureError } from '../platform/errors.ts'
-import { ownSchema, ownSchemas, typeOf } from './schemas.ts'
+import { ownSchema, ownSchemas, avroTypeOf } from './schemas.ts'
 
 /** The source of schema ids: the registry, or the local files. */
 export type SchemaSource = {
@@ -150,7 +150,7 @@ export function registrySource (
     })
     // Parsed again, so that writer and reader are types of the same library. Throws for a schema
     // that is not Avro, permanently.
-    return typeOf(JSON.parse(JSON.stringify(found)) as Schema)
+    return avroTypeOf(JSON.parse(JSON.stringify(found)) as Schema)
   }
   return { idOf, schemaOf }
 }

@@ -53,7 +53,7 @@ class BoundedArray extends avro.types.ArrayType {
 }
 
 /** The type of an Avro schema; each call has its own namespace of named types. */
-export function typeOf (json: Schema): Type {
+export function avroTypeOf (json: Schema): Type {
   return avro.Type.forSchema(json, {
     logicalTypes: { texts: StringColumn },
     typeHook: (schema, options) => (schema as { type?: unknown }).type === 'array'
@@ -88,7 +88,7 @@ function load (): ReadonlyMap<string, OwnSchema> {
     const base = file.slice(0, -'.avsc'.length)
     const subject = base.endsWith('-rows') ? base : `${base}-value`
     const json = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Schema
-    return [subject, { subject, json, type: typeOf(json) }]
+    return [subject, { subject, json, type: avroTypeOf(json) }]
   }))
 }
 

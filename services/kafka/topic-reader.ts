@@ -11,19 +11,19 @@ import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { rawMessage } from './partition-reader.ts'
 
 /** The offset of the next message to read, by partition. */
-export type Positions = ReadonlyMap<number, bigint>
+export type PartitionOffsets = ReadonlyMap<number, bigint>
 
 /** The range of messages to read; by default all. */
-export type Limits = {
+export type ReadLimits = {
   /** Skips messages written more than five minutes earlier, the tolerated clock skew. */
   readonly sinceMs?: number | undefined
   /** Skips messages before these positions, unless they were written after `sinceMs`. */
-  readonly from?: Positions | undefined
+  readonly from?: PartitionOffsets | undefined
   /** Skips messages from this time on, by the timestamp index of the brokers. */
   readonly untilMs?: number | undefined
 }
 
-export type ReadOptions = Limits & {
+export type TopicReadOptions = ReadLimits & {
   readonly topic: string
   /** A temporary group, which is deleted afterwards. */
   readonly groupId: string
@@ -46,8 +46,8 @@ export type TopicReader = {
    */
   readonly read: (
     topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
-    limits?: Limits & { readonly signal?: AbortSignal },
-  ) => Promise<Positions>
+    limits?: ReadLimits & { readonly signal?: AbortSignal },
+  ) => Promise<PartitionOffsets>
 }
 
 /** A partition is read at tens of MB per second, so this time without a message is an outage. */
@@ -95,7 +95,9 @@ export function createTopicReader (
 }
 
 /** Reads partitions of a topic to their current ends and returns these ends. */
-export async function readToEnd (kafka: Kafka, reading: ReadOptions): Promise<Positions> {
+export async function readToEnd (
+  kafka: Kafka, reading: TopicReadOptions
+): Promise<PartitionOffsets> {
   const { groupId, signal } = reading
   // Each try has a new client: only new metadata has a leader that has just moved.
   const readBounds = () => withClientAdmin(kafka, admin => boundsOf(admin, reading))
@@ -137,7 +139,7 @@ const CLOCK_SKEW_MS = 300_000
 type Bounds = { readonly partition: number, readonly start: bigint, readonly end: bigint }
 
 async function boundsOf (
-  admin: Admin, { topic, only, sinceMs, from, untilMs }: ReadOptions
+  admin: Admin, { topic, only, sinceMs, from, untilMs }: TopicReadOptions
 ): Promise<readonly Bounds[]> {
   const all = await admin.fetchTopicOffsets(topic)
   const wanted = await only?.(admin) ?? new Set(all.map(({ partition }) => partition))
@@ -166,7 +168,7 @@ async function offsetsAt (
 
 /** Commits the start offsets for the temporary group. */
 async function setStartOffsets (
-  kafka: Kafka, { topic, groupId }: ReadOptions, open: readonly Bounds[]
+  kafka: Kafka, { topic, groupId }: TopicReadOptions, open: readonly Bounds[]
 ): Promise<void> {
   const partitions = open.map(({ partition, start }) => ({ partition, offset: String(start) }))
   await withClientAdmin(kafka, admin => admin.setOffsets({ groupId, topic, partitions }))
@@ -174,7 +176,7 @@ async function setStartOffsets (
 
 /** Reads with a consumer of a temporary group: kafkajs has no other way to read a topic. */
 async function consumeUntil (
-  kafka: Kafka, { topic, groupId, signal, onBatch }: ReadOptions, bounds: readonly Bounds[]
+  kafka: Kafka, { topic, groupId, signal, onBatch }: TopicReadOptions, bounds: readonly Bounds[]
 ): Promise<void> {
   const open = new Map(bounds.map(({ partition, end }) => [partition, end]))
   const over = Promise.withResolvers<void>()

@@ -7,7 +7,7 @@ import type { JournalCopy } from '../money/journal-copy.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import { readJournal, type TrackedJournal, type JournalDeps } from './journal.ts'
 import { createJournalState, type JournalState, type Recent } from './journal-state.ts'
-import { retentionOf, reconcile, type WalletSnapshot, type Verdict } from './reconcile.ts'
+import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
 import { NO_BASE, writeSnapshots, type Base, type SnapshotWriteDeps } from './snapshots.ts'
 
@@ -26,7 +26,7 @@ export type CompareDeps = JournalDeps & RebuildDeps & SnapshotWriteDeps & {
 export type Compared = {
   readonly wallet: WalletSnapshot
   readonly journal: JournalState
-  readonly verdict: Verdict
+  readonly verdict: Reconciliation
   readonly uncounted: readonly Journal[]
 }
 
@@ -185,7 +185,7 @@ function createEndedFlush (
  */
 async function verdictOf (
   deps: Pick<CompareDeps, 'journal'>, { wallet, journal, retention }: Tracked
-): Promise<Verdict> {
+): Promise<Reconciliation> {
   const verdict = reconcile(wallet, journal, retention)
   if (!wallet.trustsJournal || verdict.faults.length > 0) return verdict
   const { tenant, seq } = wallet
@@ -203,7 +203,7 @@ async function verdictOf (
   }
 }
 
-const faulty = (fault: string): Verdict => ({ behind: false, faults: [fault], missing: [] })
+const faulty = (fault: string): Reconciliation => ({ behind: false, faults: [fault], missing: [] })
 
 const isInUse = ({ byTenant }: Base) => byTenant.size > 0
 

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import type { MessageKeySettings } from '../crypto/mac.ts'
@@ -19,7 +19,7 @@ export type LedgerSettings = KafkaSettings &
   Omit<Static<typeof ledgerConfig>, keyof KafkaSettings>
 type Config = Pick<LedgerSettings, keyof KafkaSettings |
   'INSTANCE' | 'ORPHAN_AGE_MS' | 'STALLED_AFTER_MS'>
-type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
+type Connected = Pick<Connections, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' |
   'clock'> &
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal'> & { readonly messageCodec: MessageCodec }
 
@@ -54,7 +54,7 @@ type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVER
 /** The dependencies of the export of journal heads. */
 export function exportDeps (
   config: ExportConfig,
-  { state, ...connected }: Pick<Deps, 'state'> & Omit<ExportDeps,
+  { state, ...connected }: Pick<Connections, 'state'> & Omit<ExportDeps,
     'redis' | 'tenants' | 'codec' | 'target' | 'everyMs'>
 ): ExportDeps {
   return {

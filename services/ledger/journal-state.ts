@@ -2,7 +2,7 @@ import type { Journal, Snapshot } from '../../schemas/types.ts'
 import { areEqual, ZERO_AMOUNTS, post, formatAmounts, type Amounts } from '../money/arithmetic.ts'
 
 /** What the state of a tenant's journal must retain beyond its sums. */
-export type Retention = {
+export type JournalRetention = {
   /** Seq of the last movement in Redis. */
   readonly seq: number
   /** Jobs that are open in Redis. */
@@ -49,7 +49,7 @@ const RECENT_ENTRIES = 20_000
 
 /** Creates the state of an empty journal, or restores it from a snapshot. */
 export function createJournalState (
-  retention: Retention, snapshot?: Snapshot, recent: Recent = new Map()
+  retention: JournalRetention, snapshot?: Snapshot, recent: Recent = new Map()
 ): JournalState {
   const { seq = 0, at = 0, open = [], posted = [] } = snapshot ?? {}
   const amounts = snapshot === undefined ? ZERO_AMOUNTS : amountsOf(snapshot)
@@ -89,7 +89,9 @@ export function snapshotOf (
  * Applies an entry. Entries are read repeatedly and out of order. Of two with the same seq the
  * first one counts; a different content is a fault.
  */
-export function applyEntry (journal: JournalState, entry: Journal, retention: Retention): void {
+export function applyEntry (
+  journal: JournalState, entry: Journal, retention: JournalRetention
+): void {
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) return compare(journal, entry)
   const other = journal.afterGap.get(entry.seq)
@@ -103,7 +105,7 @@ export function applyEntry (journal: JournalState, entry: Journal, retention: Re
 }
 
 /** Applies an entry that the snapshot covers, as the snapshot lacks details of jobs. */
-function applyCovered (journal: JournalState, entry: Journal, retention: Retention): void {
+function applyCovered (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const { job, type } = entry
   if (entry.seq <= retention.seq || job === '') return
   const open = journal.open.get(job)
@@ -128,7 +130,7 @@ function compare (journal: JournalState, entry: Journal): void {
 
 const differing = ({ seq }: Journal) => `there are two entries with the number ${seq}`
 
-function advance (journal: JournalState, entry: Journal, retention: Retention): void {
+function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const expected = post(journal.amounts, entry)
   if (!areEqual(expected, entry)) {
     journal.faults.push(`entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
@@ -150,7 +152,7 @@ function reservationOf (entry: Journal): Reservation {
   return { job, seq, at, amountMicros, entry }
 }
 
-function endJob (journal: JournalState, entry: Journal, retention: Retention): void {
+function endJob (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const reservation = journal.open.get(entry.job)
   journal.open.delete(entry.job)
   if (reservation === undefined || reservation.amountMicros !== entry.amountMicros) {
@@ -161,7 +163,7 @@ function endJob (journal: JournalState, entry: Journal, retention: Retention): v
 }
 
 function retainEnded (
-  journal: JournalState, ended: EndedEntries, { seq, openJobs, sinceMs }: Retention
+  journal: JournalState, ended: EndedEntries, { seq, openJobs, sinceMs }: JournalRetention
 ): void {
   const { job } = ended.end
   const isOpen = openJobs.has(job)

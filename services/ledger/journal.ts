@@ -1,8 +1,8 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Limits, Positions, TopicReader } from '../kafka/topic-reader.ts'
+import type { ReadLimits, PartitionOffsets, TopicReader } from '../kafka/topic-reader.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { topicName } from '../platform/topics.ts'
-import { applyEntry, type JournalState, type Retention } from './journal-state.ts'
+import { applyEntry, type JournalState, type JournalRetention } from './journal-state.ts'
 
 export type JournalDeps = {
   readonly reader: TopicReader
@@ -10,9 +10,12 @@ export type JournalDeps = {
 }
 
 /** The state of a tenant's journal, and what it must retain. */
-export type TrackedJournal = { readonly journal: JournalState, readonly retention: Retention }
+export type TrackedJournal = {
+  readonly journal: JournalState
+  readonly retention: JournalRetention
+}
 
-export type JournalReading = Limits & {
+export type JournalReading = ReadLimits & {
   /** Called before entries of these tenants are applied. */
   readonly onTenants: (tenants: ReadonlySet<string>) => Promise<void>
   /** Entries of a tenant that is not tracked are skipped. */
@@ -33,7 +36,7 @@ type Position = { readonly partition: number, readonly offset: bigint }
 export async function readJournal (
   { reader, codec }: JournalDeps,
   { onTenants, trackedOf, onApplied, signal, ...limits }: JournalReading
-): Promise<Positions> {
+): Promise<PartitionOffsets> {
   const gaps = new Map<string, Position>()
   const ends = await reader.read(topicName('wallet.journal'), async messages => {
     const entries: (Position & { readonly entry: Journal })[] = []

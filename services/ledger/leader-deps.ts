@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import { createTopicReader } from '../kafka/topic-reader.ts'
 import type { MessageKeySettings } from '../crypto/mac.ts'
@@ -16,7 +16,8 @@ import type { LedgerSettings, reapDeps } from './deps.ts'
 type Config = Pick<LedgerSettings, keyof KafkaSettings | keyof MessageKeySettings |
   'INSTANCE' | 'LEADER_POLL_MS' | 'LEADER_LEASE_MS' | 'LEADER_GRACE_MS' | 'CHECK_EVERY_MS' |
   'SNAPSHOT_EVERY_MS' | 'SNAPSHOT_BEHIND_MS'>
-type Connected = Pick<Deps, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
+type Connected =
+  Pick<Connections, 'bus' | 'state' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'> & { readonly messageCodec: MessageCodec }
 
 /** The dependencies of the leading ledger, beside those of the reaper. */

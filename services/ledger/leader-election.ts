@@ -10,9 +10,9 @@ import type { RecoveryStore } from './recovery-store.ts'
 import { recordErased } from './re-erase.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
 import { recountLostJobs, type RecountDeps } from './recount.ts'
-import { readSnapshots, takeSnapshots, type Base, type SnapshotDeps } from './snapshots.ts'
+import { readSnapshots, takeSnapshots, type Base, type WalletSnapshotDeps } from './snapshots.ts'
 
-export type LeaderDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps & {
+export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'lead' | 'check' | 'countWaiting'>
   readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
   /** A connection of its own: once subscribed it serves nothing else. */

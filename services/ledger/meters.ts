@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Clock } from '../platform/clock.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
 import type { ServiceContext } from '../platform/run.ts'
@@ -16,11 +16,12 @@ import { watchStores } from './store-meters.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
 
-type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> & Pick<Deps, 'clickhouse'> & {
-  readonly state: Redis
-  readonly clock: Clock
-  readonly journal: Pick<JournalCopy, 'counts'>
-}
+type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> &
+  Pick<Connections, 'clickhouse'> & {
+    readonly state: Redis
+    readonly clock: Clock
+    readonly journal: Pick<JournalCopy, 'counts'>
+  }
 
 /** The ledger's groups, limited to the journal topic. */
 const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
@@ -44,7 +45,7 @@ export function watchSystem (
 
 /** The copy of the journal, with metrics of the money and jobs of stored entries. */
 export function meteredJournal (
-  { clickhouse, recordMac, metrics }: Pick<Deps, 'clickhouse' | 'recordMac'> &
+  { clickhouse, recordMac, metrics }: Pick<Connections, 'clickhouse' | 'recordMac'> &
     Pick<ServiceContext, 'metrics'>
 ): JournalCopy {
   return countMovements(createJournalCopy(clickhouse, recordMac), metrics)

@@ -5,7 +5,7 @@ import type { Archive } from '../results/archive.ts'
 import { republish, type RepublishDeps } from './republish.ts'
 import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
-import type { OpenJob } from './reconcile.ts'
+import type { JobInRedis } from './reconcile.ts'
 import { closedJobOf, hasTerms, openJobOf, type RebuiltJob } from './rebuilt-job.ts'
 
 export type RebuildDeps = RepublishDeps & {
@@ -47,7 +47,7 @@ export type RebuiltJobs = {
  */
 export async function rebuildOpen (
   deps: RebuildDeps, term: LeaderTerm,
-  { open, known }: Pick<JournalState, 'open'> & { readonly known: ReadonlyMap<string, OpenJob> }
+  { open, known }: Pick<JournalState, 'open'> & { readonly known: ReadonlyMap<string, JobInRedis> }
 ): Promise<RebuiltJobs & { readonly faults: readonly string[] }> {
   const nowMs = deps.clock.now()
   const faults: string[] = []

@@ -1,6 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
 import { AMOUNTS, areEqual, formatAmounts, type Amounts } from '../money/arithmetic.ts'
-import { applyEntry, type JournalState, type Retention } from './journal-state.ts'
+import { applyEntry, type JournalState, type JournalRetention } from './journal-state.ts'
 import { missingEntry } from './missing-entry.ts'
 
 /** The locked wallet of a tenant in Redis. */
@@ -11,7 +11,7 @@ export type WalletSnapshot = {
   readonly seq: number
   readonly amounts: Amounts
   readonly outbox: readonly Journal[]
-  readonly openJobs: readonly OpenJob[]
+  readonly openJobs: readonly JobInRedis[]
   /** True when an operator has decided that the journal replaces the state of Redis. */
   readonly trustsJournal: boolean
 }
@@ -20,7 +20,7 @@ export type WalletSnapshot = {
  * A job that is open in Redis. `settled`: its last movement was made; `ended`: all its rows were
  * counted as well; `gone`: its record is lost.
  */
-export type OpenJob = {
+export type JobInRedis = {
   readonly job: string
   readonly sinceMs: number
   readonly state: 'running' | 'settled' | 'ended' | 'gone'
@@ -31,7 +31,7 @@ export type OpenJob = {
  * `faults`: contradictions, which freeze the wallet.
  * `missing`: reconstructed entries that must be appended to the journal.
  */
-export type Verdict = {
+export type Reconciliation = {
   readonly behind: boolean
   readonly faults: readonly string[]
   readonly missing: readonly Journal[]
@@ -40,7 +40,7 @@ export type Verdict = {
 /** What the journal state must retain to be compared with this wallet. */
 export function retentionOf (
   { seq, openJobs, trustsJournal }: WalletSnapshot, sinceMs: number
-): Retention {
+): JournalRetention {
   const jobs = new Set(openJobs.map(({ job }) => job))
   return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
 }
@@ -50,8 +50,8 @@ export function retentionOf (
  * wins if Redis is behind it; any contradiction is a fault, which an operator must resolve.
  */
 export function reconcile (
-  wallet: WalletSnapshot, journal: JournalState, retention: Retention
-): Verdict {
+  wallet: WalletSnapshot, journal: JournalState, retention: JournalRetention
+): Reconciliation {
   for (const entry of wallet.outbox) applyEntry(journal, entry, retention)
   // A gap blocks even then: the next entries would get numbers that are taken.
   if (wallet.trustsJournal) {
@@ -67,7 +67,7 @@ export function reconcile (
 }
 
 /** Applies reconstructed entries until no gap can be filled; returns them. */
-function fillGaps (journal: JournalState, retention: Retention): readonly Journal[] {
+function fillGaps (journal: JournalState, retention: JournalRetention): readonly Journal[] {
   const missing: Journal[] = []
   for (let entry = missingEntry(journal); entry !== undefined; entry = missingEntry(journal)) {
     missing.push(entry)

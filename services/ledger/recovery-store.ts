@@ -6,7 +6,7 @@ import type { Amounts } from '../money/arithmetic.ts'
 import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import type { OpenJob, WalletSnapshot } from './reconcile.ts'
+import type { JobInRedis, WalletSnapshot } from './reconcile.ts'
 import type { RebuiltJob } from './rebuilt-job.ts'
 import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
 
@@ -20,7 +20,7 @@ export type Step = 'done' | 'superseded'
  * `idle`: ok, without pending entries and open jobs. `inconsistent`: this check froze the wallet.
  * `waiting`: the wallet is locked.
  */
-export type CheckResult = {
+export type WalletCheck = {
   readonly kind: 'ok' | 'idle' | 'frozen' | 'inconsistent' | 'waiting'
   readonly reason: string
 }
@@ -79,10 +79,10 @@ export function createRecoveryStore (redis: Redis) {
     },
 
     /** Checks the sums of a wallet, and freezes it if they are wrong. */
-    check: async (tenant: string): Promise<CheckResult> => {
+    check: async (tenant: string): Promise<WalletCheck> => {
       const [kind, reason = ''] = await scripts.check(
         [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]) as string[]
-      return { kind: kind as CheckResult['kind'], reason }
+      return { kind: kind as WalletCheck['kind'], reason }
     },
   }
 }
@@ -137,10 +137,10 @@ function walletSnapshotOf (tenant: string, answer: SnapshotReply): SnapshotResul
 }
 
 /** Parses a flat list of job, time and state. */
-function openJobsOf (flat: readonly string[]): readonly OpenJob[] {
+function openJobsOf (flat: readonly string[]): readonly JobInRedis[] {
   return Array.from({ length: flat.length / 3 }, (_, index) => {
     const [job = '', sinceMs, state] = flat.slice(3 * index)
-    return { job, sinceMs: integer(sinceMs), state: state as OpenJob['state'] }
+    return { job, sinceMs: integer(sinceMs), state: state as JobInRedis['state'] }
   })
 }
 

@@ -1,13 +1,13 @@
 import type { Snapshot } from '../../schemas/types.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Emitter } from '../engine/emit.ts'
-import type { Positions } from '../kafka/topic-reader.ts'
+import type { PartitionOffsets } from '../kafka/topic-reader.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
 import { readJournal, type JournalDeps } from './journal.ts'
 import {
-  createJournalState, snapshotOf, type JournalState, type Recent, type Retention,
+  createJournalState, snapshotOf, type JournalState, type Recent, type JournalRetention,
 } from './journal-state.ts'
 
 export type SnapshotWriteDeps = {
@@ -16,7 +16,7 @@ export type SnapshotWriteDeps = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-export type SnapshotDeps = JournalDeps & SnapshotWriteDeps & {
+export type WalletSnapshotDeps = JournalDeps & SnapshotWriteDeps & {
   readonly clock: Clock
   /** Snapshots leave out younger entries, as a Redis that has just lost some lacks them. */
   readonly snapshotBehindMs: number
@@ -25,7 +25,7 @@ export type SnapshotDeps = JournalDeps & SnapshotWriteDeps & {
 /** The latest snapshot of each tenant, and the positions of the first entries after them. */
 export type Base = {
   readonly byTenant: ReadonlyMap<string, Snapshot>
-  readonly from: Positions
+  readonly from: PartitionOffsets
 }
 
 /** No snapshots: the journal is read from its beginning. */
@@ -59,7 +59,7 @@ export async function readSnapshots (
 const SNAPSHOTS_PER_BATCH = 200
 /** Open jobs and ids in a snapshot, as a message has at most a megabyte. */
 const MAX_ITEMS = 8_000
-const RETAIN_NOTHING: Retention = {
+const RETAIN_NOTHING: JournalRetention = {
   seq: Number.MAX_SAFE_INTEGER, openJobs: new Set(), sinceMs: Infinity,
 }
 
@@ -69,7 +69,7 @@ const RETAIN_NOTHING: Retention = {
  * journal that contradicts itself gets no snapshot, so that a recovery reads all of it.
  */
 export async function takeSnapshots (
-  deps: SnapshotDeps, base: Base, signal: AbortSignal
+  deps: WalletSnapshotDeps, base: Base, signal: AbortSignal
 ): Promise<Base> {
   const journals = new Map<string, JournalState>()
   const recent: Recent = new Map()
@@ -100,7 +100,7 @@ export async function takeSnapshots (
 export async function writeSnapshots (
   deps: SnapshotWriteDeps,
   journals: Iterable<readonly [tenant: string, journal: JournalState]>,
-  from: Positions
+  from: PartitionOffsets
 ): Promise<readonly Snapshot[]> {
   const snapshots = [...journals].filter(one => isSnapshotDue(deps, one))
     .map(([tenant, journal]) => snapshotOf(journal, { tenant, from: offsetsOf(from) }))
@@ -132,7 +132,7 @@ function isSnapshotDue (
 }
 
 /** Offsets as an array by partition. */
-function offsetsOf (positions: Positions): readonly number[] {
+function offsetsOf (positions: PartitionOffsets): readonly number[] {
   const partitions = Math.max(-1, ...positions.keys()) + 1
   return Array.from({ length: partitions }, (_, index) => Number(positions.get(index) ?? 0n))
 }

@@ -8,7 +8,7 @@ import type { ServiceSlug } from '../topology.ts'
 import type { ChunkCounts } from './emissions.ts'
 
 /** What a job is made of, counted over all its chunks. */
-export type Counts = ChunkCounts & { readonly totalRows: number }
+export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
 
 export type AcceptDeps = {
   readonly store: Pick<JobStore, 'accept'>
@@ -21,7 +21,7 @@ export type AcceptDeps = {
  * stored outcome is returned when there is one already, whatever is counted now. `head` is the
  * envelope of chunk 0, which alone carries the job's header.
  */
-export async function acceptJob (head: Normalized, counts: Counts, deps: AcceptDeps):
+export async function acceptJob (head: Normalized, counts: PreflightCounts, deps: AcceptDeps):
 Promise<Accepted> {
   const { service } = coordinatesOf(head)
   const { feed } = head

@@ -8,7 +8,7 @@ import type { Outbox } from '../money/outbox.ts'
 import { acceptJob, type AcceptDeps } from './accept.ts'
 import { jobEmissions } from './emissions.ts'
 import type { ChunkMessage, Loader } from './chunk-loader.ts'
-import { readChunks, termsOf, type BatchRows } from './read-chunks.ts'
+import { readChunks, jobTermsOf, type BatchRows } from './read-chunks.ts'
 
 export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
@@ -36,7 +36,7 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
   const head = headOf(unit)
   if (await isEnded(head, deps)) return nothing
   const { freshnessMs, maxActiveJobs } = await deps.policy(head.tenant)
-  const terms = termsOf(head, freshnessMs, deps.batchRows)
+  const terms = jobTermsOf(head, freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, { terms, load: deps.load })
   const acceptance = await acceptJob(head, counts, { ...deps, maxActiveJobs })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing

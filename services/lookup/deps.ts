@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
@@ -11,7 +11,8 @@ import type { lookupConfig } from './config.ts'
 import type { BatchRows } from './read-chunks.ts'
 import type { LookupDeps } from './stage.ts'
 
-type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>
+type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
+  Pick<ServiceContext, 'log' | 'metrics'>
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function lookupDeps (config: Static<typeof lookupConfig>, connected: Connected):

@@ -5,7 +5,7 @@ import { createBlock, BATCHLESS, type DuplicateOutcome } from '../results/block.
 import { pickRotated, pickTokens, type CachedRecord } from '../cache/cache.ts'
 import { SERVICES } from '../results/columns.ts'
 import { isFresh } from '../cache/freshness.ts'
-import { NO_FIELDS, outcomeOf, type RowOutcome } from '../results/outcome.ts'
+import { NO_FIELDS, rowOutcomeOf, type RowOutcome } from '../results/outcome.ts'
 import type { ChunkCoordinates } from '../results/chunk-coordinates.ts'
 import type { Reason } from '../cache/record.ts'
 import type { Lane } from '../topology.ts'
@@ -153,7 +153,7 @@ function hitOutcome (
     canonical: rows.canonicals[row] ?? '',
     copies: originals.duplicatesOf(coordinates.firstRow + row),
   }
-  return outcomeOf(record, subject, { source: 'cache', freshnessMs })
+  return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
 }
 
 function batchesOf (

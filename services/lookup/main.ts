@@ -1,4 +1,4 @@
-import { connectDeps } from '../engine/deps.ts'
+import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
 import { run } from '../platform/run.ts'

@@ -6,7 +6,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { coordinatesOf, type ChunkCoordinates } from '../results/chunk-coordinates.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import type { Counts } from './accept.ts'
+import type { PreflightCounts } from './accept.ts'
 import { countRows, usableHit, type Chunk, type ChunkCounts, type JobTerms } from './emissions.ts'
 import { createDedupe } from './dedupe.ts'
 import type { ChunkMessage, Loader } from './chunk-loader.ts'
@@ -15,7 +15,7 @@ import type { ChunkMessage, Loader } from './chunk-loader.ts'
 export type BatchRows = (lane: Lane, service: ServiceSlug) => number
 
 /** The terms common to all chunks of a job, from the envelope of one of them. */
-export function termsOf (
+export function jobTermsOf (
   head: Normalized, freshnessMs: number, batchRows: BatchRows
 ): JobTerms {
   const lane = laneOf(head.totalRows)
@@ -40,7 +40,7 @@ type ReadOptions = { readonly terms: JobTerms, readonly load: Loader }
  */
 export async function readChunks (
   messages: readonly ChunkMessage[], { terms, load }: ReadOptions
-): Promise<{ readonly chunks: readonly Chunk[], readonly counts: Counts }> {
+): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
   const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
   const dedupe = createDedupe(totalRows)
   const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
@@ -89,7 +89,7 @@ function digestsOf (canonicals: readonly string[]): Buffer {
 }
 
 function addCounts (
-  total: { -readonly [Name in keyof Counts]: number }, rows: number, chunk: ChunkCounts
+  total: { -readonly [Name in keyof PreflightCounts]: number }, rows: number, chunk: ChunkCounts
 ): void {
   total.totalRows += rows
   total.invalidRows += chunk.invalidRows

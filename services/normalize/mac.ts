@@ -8,7 +8,7 @@ const INNER = 0x36
 const OUTER = 0x5c
 
 /** Writes the first bytes of the HMAC of a prefix and a text into `target` at offset `at`. */
-export type Mac = (text: string, target: Buffer, at: number) => void
+export type TokenMac = (text: string, target: Buffer, at: number) => void
 
 /** Longer texts need one more copy. */
 const MAX_SHORT_TEXT = 64
@@ -19,7 +19,7 @@ const LAST_ASCII = 0x7f
  * all texts of one call have its prefix. Computes two digests directly: the HMAC of Node creates
  * objects for every text, which cost three times as much as the digests.
  */
-export function createMac (key: Buffer, bytes: number): (prefix: string) => Mac {
+export function createTokenMac (key: Buffer, bytes: number): (prefix: string) => TokenMac {
   if (key.length > BLOCK_BYTES) {
     throw new RangeError(`the key has ${key.length} bytes, at most ${BLOCK_BYTES} are allowed`)
   }

@@ -1,6 +1,6 @@
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { connectDeps } from '../engine/deps.ts'
+import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'

@@ -4,7 +4,7 @@ import type { RotatedTokens } from '../cache/rotated-tokens.ts'
 import { recordsOf } from '../cache/cache.ts'
 import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { createMac } from './mac.ts'
+import { createTokenMac } from './mac.ts'
 
 const TENANT_KEYS = 1_000
 
@@ -61,7 +61,7 @@ export function createTokenizer (secrets: ReadonlyMap<string, Buffer>): Tokenize
   }
 }
 
-type Keyed = ReturnType<typeof createMac>
+type Keyed = ReturnType<typeof createTokenMac>
 
 /** The keys of tenants by version of the secret. */
 function createKeys (secrets: ReadonlyMap<string, Buffer>) {
@@ -72,7 +72,7 @@ function createKeys (secrets: ReadonlyMap<string, Buffer>) {
     if (known !== undefined) return known
     const secret = secrets.get(version) ?? Buffer.alloc(0)
     const key = Buffer.from(hkdfSync('sha256', secret, '', `cache|${tenant}`, 32))
-    const mac = createMac(key, TOKEN_BYTES)
+    const mac = createTokenMac(key, TOKEN_BYTES)
     keys.set(name, mac)
     return mac
   }

@@ -19,7 +19,7 @@ export type Screen = {
 }
 
 /** The arguments of a command. */
-export type Call<O> = {
+export type CommandCall<O> = {
   readonly env: Environment
   readonly folder: string
   readonly json: boolean
@@ -29,7 +29,7 @@ export type Call<O> = {
 type GlobalOptions = { readonly json?: true, readonly data: string }
 
 /** Returns the arguments of a command: its own options, the global ones and the environment. */
-export function callOf<O> (command: Command): Call<O> {
+export function callOf<O> (command: Command): CommandCall<O> {
   const { json, data, ...options } =
     command.optsWithGlobals<GlobalOptions & Record<string, unknown>>()
   return {

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sample } from '../platform/exposition.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { parsePositive, parseStage, type Call } from './command-line.ts'
+import { parsePositive, parseStage, type CommandCall } from './command-line.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 
 /** CPU seconds per 100,000 rows, by the name of a stage or of a store such as `kafka`. */
@@ -14,7 +14,8 @@ export const COST_ROWS = 100_000
 /** Costs and a description of their source. */
 type MeasuredCosts = { readonly costs: Costs, readonly source: string }
 
-type CostCall = Pick<Call<{ readonly cost?: readonly string[] }>, 'env' | 'folder' | 'options'>
+type CostCall =
+  Pick<CommandCall<{ readonly cost?: readonly string[] }>, 'env' | 'folder' | 'options'>
 
 /**
  * Returns the costs of the newest saved measurement; without one those of `--cost`; without these

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { counted, createProgressLine } from '../client/terminal.ts'
 import { lagsOf, type GroupLag } from '../kafka/lag.ts'
-import { callOf, parsePositive, type Call, type Screen } from './command-line.ts'
+import { callOf, parsePositive, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { countOpenJobs, withJobs } from './jobs.ts'
 
@@ -32,9 +32,9 @@ export function addDrain (program: Command, screen: Screen): void {
 }
 
 async function drainStack (
-  { env, json }: Call<Options>, { errors }: Screen, timeoutMs: number
+  { env, json }: CommandCall<Options>, { errors }: Screen, timeoutMs: number
 ): Promise<Drained> {
-  const line = createProgressLine<Backlog>(errors, { textOf: backlogText })
+  const line = createProgressLine<RemainingWork>(errors, { textOf: backlogText })
   try {
     return await withBrokers(env, admin => withJobs(env, jobs => drain({
       // Jobs come first: when a job is closed, everything that it has written is in a topic.
@@ -49,18 +49,18 @@ async function drainStack (
 }
 
 /** The remaining work. */
-export type Backlog = {
+export type RemainingWork = {
   readonly openJobs: number
   readonly lagMessages: number
   /** The groups with lag. */
   readonly groups: readonly string[]
 }
 
-type Drained = Backlog & { readonly drained: boolean, readonly seconds: number }
+type Drained = RemainingWork & { readonly drained: boolean, readonly seconds: number }
 
 type DrainDeps = {
-  readonly query: () => Promise<Backlog>
-  readonly show: (backlog: Backlog) => void
+  readonly query: () => Promise<RemainingWork>
+  readonly show: (backlog: RemainingWork) => void
   readonly sleep: (ms: number) => Promise<unknown>
   /** Monotonic milliseconds. */
   readonly now: () => number
@@ -88,7 +88,7 @@ export async function drain (deps: DrainDeps, timeoutMs: number): Promise<Draine
 }
 
 /** Combines the open jobs and the lag of the groups. */
-export function backlogOf (openJobs: number, lags: readonly GroupLag[]): Backlog {
+export function backlogOf (openJobs: number, lags: readonly GroupLag[]): RemainingWork {
   const behind = lags.filter(({ lag }) => lag > 0)
   return {
     openJobs,
@@ -98,7 +98,7 @@ export function backlogOf (openJobs: number, lags: readonly GroupLag[]): Backlog
 }
 
 /** Formats the backlog as a line. */
-export function backlogText ({ openJobs, lagMessages, groups }: Backlog): string {
+export function backlogText ({ openJobs, lagMessages, groups }: RemainingWork): string {
   const more = groups.length > 3 ? `, and ${groups.length - 3} more` : ''
   const names = groups.length === 0 ? '' : ` (${groups.slice(0, 3).join(', ')}${more})`
   return `${counted(openJobs, 'job')} open, lag of ${counted(lagMessages, 'message')}${names}`

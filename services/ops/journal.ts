@@ -10,7 +10,7 @@ import { createMessageMac } from '../kafka/message-mac.ts'
 import { createRecordMac } from '../crypto/record-mac.ts'
 import { createCodec, registrySource } from '../kafka/registry.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
-import { callOf, type Call, type Screen } from './command-line.ts'
+import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import {
   restoreJournal, type Progress, type Restored, type RestoreDeps,
@@ -40,7 +40,7 @@ export function addJournal (program: Command, screen: Screen): void {
     })
 }
 
-async function restore ({ env, json }: Call<object>, { errors }: Screen): Promise<Restored> {
+async function restore ({ env, json }: CommandCall<object>, { errors }: Screen): Promise<Restored> {
   const line = createProgressLine<Progress>(errors, { textOf: progressText })
   const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
   try {
@@ -58,7 +58,7 @@ const SEND_TIMEOUT_MS = 60_000
 
 /** Runs work with the copy of the journal and a producer for its topic. */
 export async function withJournal<T> (
-  env: Call<object>['env'], work: (journal: Pick<RestoreDeps, 'copy' | 'send'>) => Promise<T>
+  env: CommandCall<object>['env'], work: (journal: Pick<RestoreDeps, 'copy' | 'send'>) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
   const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)

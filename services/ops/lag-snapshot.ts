@@ -35,7 +35,7 @@ type SnapshotDeps = {
 }
 
 /** Queries brokers, services and Redis concurrently. */
-export async function takeSnapshot (
+export async function takeLagSnapshot (
   { admin, targets, pauses: readPauses, fetch }: SnapshotDeps
 ): Promise<LagSnapshot> {
   const [lags, ages, pauses] = await Promise.all([

@@ -4,10 +4,10 @@ import { count, duration } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
 import {
   callOf, paintFor, parsePositive, parseStage, tableText,
-  type Call, type Cell, type Column, type Paint, type Screen,
+  type CommandCall, type Cell, type Column, type Paint, type Screen,
 } from './command-line.ts'
 import { withBrokers } from './connections.ts'
-import { lagLines, takeSnapshot, type LagLine, type LagSnapshot } from './lag-snapshot.ts'
+import { lagLines, takeLagSnapshot, type LagLine, type LagSnapshot } from './lag-snapshot.ts'
 import { metricsTargets } from './metrics.ts'
 import { pauseLine } from './pause.ts'
 import { withOptionalPauses, type Pause } from './pauses.ts'
@@ -20,7 +20,7 @@ type Options = {
 }
 
 type Lag = {
-  readonly call: Call<Options>
+  readonly call: CommandCall<Options>
   readonly screen: Screen
   readonly everyMs: number
 }
@@ -109,7 +109,7 @@ async function withQuery<T> (
 ): Promise<T> {
   const targets = () => metricsTargets(env, folder)
   return await withBrokers(env, admin => withOptionalPauses(env, pauses =>
-    work(() => takeSnapshot({ admin, targets, pauses }))))
+    work(() => takeLagSnapshot({ admin, targets, pauses }))))
 }
 
 function pausesIn ({ pauses = [] }: LagSnapshot, { call: { options } }: Lag): readonly Pause[] {

@@ -4,7 +4,7 @@ import { createConfirm, type Confirm } from '../client/terminal.ts'
 import { PAUSABLE_STAGES } from '../platform/pausable.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
-import { callOf, paintFor, type Call, type Paint, type Screen } from './command-line.ts'
+import { callOf, paintFor, type CommandCall, type Paint, type Screen } from './command-line.ts'
 import { withPauses, type Pause } from './pauses.ts'
 
 type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }
@@ -77,7 +77,7 @@ export function addResume (program: Command, screen: Screen, open = withPauses):
 }
 
 async function isConfirmed (
-  stage: StageName, { json, options: { yes } }: Call<Options>, confirm: Confirm
+  stage: StageName, { json, options: { yes } }: CommandCall<Options>, confirm: Confirm
 ): Promise<boolean> {
   const { description, rejectsJobs } = effectOf(stage)
   if (rejectsJobs !== true || yes === true) return true

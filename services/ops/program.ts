@@ -27,7 +27,7 @@ Examples:
   npm run ops -- dead list`
 
 /** Creates the command line of operators. `print` receives the results. */
-export function createProgram (
+export function createOpsProgram (
   print: Screen['print'] = console.log, streams: Partial<Omit<Screen, 'print'>> = {}
 ): Command {
   const screen: Screen = { print, terminal: process.stdout, errors: process.stderr, ...streams }

@@ -1,5 +1,5 @@
 import { countriesOf, isKnownCountry, type AssignedType } from './library.ts'
-import { compilePlan, typeOf, type Plan } from './plan.ts'
+import { compilePlan, assignedTypeOf, type Plan } from './plan.ts'
 
 /** The countries that share a calling code; most codes have one, global services have none. */
 export type CallingCode = {
@@ -72,7 +72,7 @@ export function matchCountry (callingCode: CallingCode, national: string): Count
       if (leadingDigits.test(national)) return { country, plan, type: 'not_looked_up' }
       continue
     }
-    const type = typeOf(plan, national)
+    const type = assignedTypeOf(plan, national)
     if (type !== undefined) return { country, plan, type }
   }
   return { country: undefined, plan: main, type: 'not_looked_up' }

@@ -3,7 +3,7 @@ import { matchCountry, type CountryMatch } from './calling-codes.ts'
 import type { AssignedType } from './library.ts'
 import type { SplitNumber } from './national.ts'
 import { readInternational } from './parse.ts'
-import { typeOf } from './plan.ts'
+import { assignedTypeOf } from './plan.ts'
 
 export type PhoneDescription = {
   readonly callingCode: string
@@ -36,7 +36,7 @@ export function describePhone (e164: string): PhoneDescription | undefined {
 }
 
 function typeAt ({ type, plan }: CountryMatch, national: string): AssignedType | undefined {
-  return type === 'not_looked_up' ? typeOf(plan, national) : type
+  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
 }
 
 function describedByLibrary (e164: string): PhoneDescription | undefined {

@@ -76,7 +76,7 @@ export function hasLength (lengths: Lengths, digits: number): boolean {
  * The type of a national number by the rules of `getNumberType` of the library; undefined if its
  * range is not assigned.
  */
-export function typeOf (plan: Plan, national: string): AssignedType | undefined {
+export function assignedTypeOf (plan: Plan, national: string): AssignedType | undefined {
   if (!plan.pattern.test(national)) return undefined
   const { fixedLine, mobile } = plan
   if (fixedLine !== undefined && matches(fixedLine, national)) {

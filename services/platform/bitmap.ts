@@ -22,7 +22,7 @@ export function has (bitmap: Buffer, index: number): boolean {
 }
 
 /** The number of members. */
-export function count (bitmap: Buffer): number {
+export function countBits (bitmap: Buffer): number {
   let bits = 0
   for (const byte of bitmap) bits += bitsOf[byte] ?? 0
   return bits

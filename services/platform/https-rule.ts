@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { LOOPBACK, networksOf, plainAddress } from './networks.ts'
 
 /** How a request arrived at this process. */
-export type Arrival = 'https' | 'loopback' | 'refused'
+export type Transport = 'https' | 'loopback' | 'refused'
 
 /**
  * Decides whether a request counts as HTTPS: TLS, or a trusted proxy that forwards `https`. Plain
@@ -12,7 +12,7 @@ export type Arrival = 'https' | 'loopback' | 'refused'
 export function createHttpsRule (trustedProxies: readonly string[]) {
   const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
 
-  return function arrivalOf ({ socket, headers }: IncomingMessage): Arrival {
+  return function arrivalOf ({ socket, headers }: IncomingMessage): Transport {
     if ('encrypted' in socket && socket.encrypted === true) return 'https'
     const peer = plainAddress(socket.remoteAddress)
     const outer = headers['x-forwarded-proto']

@@ -1,7 +1,7 @@
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { connectDeps, type Deps } from '../engine/deps.ts'
+import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
@@ -16,7 +16,7 @@ import { createPublishStage, type PublishDeps } from './stage.ts'
 
 const TOPIC_CHECK_MS = 5_000
 
-type Connected = Pick<Deps, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
+type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
   { readonly keys: Pick<JobKeys, 'get'> }
 
 /** The dependencies of the stage, from its configuration and open connections. */

@@ -49,7 +49,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
   const save = async (jobs: readonly ArchivedJob[]) => {
     const values = jobs.map(job => rowOf(mac, job))
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
-    const token = digestOf(values.map(row => row.mac).join())
+    const token = contentDigest(values.map(row => row.mac).join())
     await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values, token })
   }
   const isAuthentic = (row: StoredJob) =>
@@ -141,7 +141,7 @@ export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
 }
 
 /** Hex SHA-256, by which a record references its packed manifest. */
-export function digestOf (content: string | Buffer): string {
+export function contentDigest (content: string | Buffer): string {
   return createHash('sha256').update(content).digest('hex')
 }
 
@@ -186,7 +186,7 @@ const listOf = (columns: string) => `
 function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job
   const packed = packManifest(manifest)
-  const record = JSON.stringify({ ...fields, manifestDigest: digestOf(packed) })
+  const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })
   const header = sealed.toString('base64')
   const of = { tenant: job.tenant, job: job.id }
   return {
@@ -221,7 +221,8 @@ type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
 
 /** Whether the manifest matches its digest in the signed record. */
 const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
-  digestOf(Buffer.from(manifest, 'base64')) === (JSON.parse(record) as SignedFields).manifestDigest
+  contentDigest(Buffer.from(manifest, 'base64')) ===
+    (JSON.parse(record) as SignedFields).manifestDigest
 
 function archivedOf (row: StoredJob): ArchivedJob {
   const { manifest } = row

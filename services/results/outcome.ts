@@ -23,7 +23,7 @@ export type RowOutcome = {
 }
 
 /** The contact a result is about. */
-export type Subject = {
+export type CheckedContact = {
   readonly service: ServiceSlug
   readonly canonical: string
   readonly copies: number
@@ -39,8 +39,8 @@ export type RecordTerms = {
  * the cache must not identify contacts. A record without a verdict expires at once and has no
  * source.
  */
-export function outcomeOf (
-  record: CheckedRecord, subject: Subject, { source, freshnessMs }: RecordTerms
+export function rowOutcomeOf (
+  record: CheckedRecord, subject: CheckedContact, { source, freshnessMs }: RecordTerms
 ): RowOutcome {
   const { status, reason, confidence, checkedAtMs } = record
   return {
@@ -61,7 +61,7 @@ export function outcomeOf (
  * with its duplicates. Without a subject the contact of the row is unknown.
  */
 export function withoutVerdict (
-  reason: Reason, { atMs, subject }: { readonly atMs: number, readonly subject?: Subject }
+  reason: Reason, { atMs, subject }: { readonly atMs: number, readonly subject?: CheckedContact }
 ): RowOutcome {
   return {
     status: 'unknown',
@@ -79,6 +79,6 @@ export function withoutVerdict (
 /** The fields of all rows without a record. */
 export const NO_FIELDS: CheckedRecord['fields'] = {}
 
-function contactOf ({ service, canonical }: Subject, fields: CheckedRecord['fields']) {
+function contactOf ({ service, canonical }: CheckedContact, fields: CheckedRecord['fields']) {
   return derive(SERVICES[service].kind, canonical, fields)
 }

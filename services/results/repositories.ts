@@ -1,6 +1,6 @@
 import type { Completed } from '../../schemas/types.ts'
 import { createJobStore } from '../jobs/store.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import type { Emission, MessageCodec } from '../engine/stage.ts'
 import { batchWrites } from '../platform/batch-writes.ts'
 import { laneOf } from '../platform/topics.ts'
@@ -10,7 +10,7 @@ import { createArchive, type ArchivedJob } from './archive.ts'
 import { createResultBlocks } from './result-blocks.ts'
 import { storeBlock } from './stored-block.ts'
 
-type Connected = Pick<Deps, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
+type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
   { readonly messageCodec: MessageCodec }
 
 /** The stores of running and ended jobs, for the stages that end jobs. */

@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
-import { count } from '../platform/bitmap.ts'
+import { countBits } from '../platform/bitmap.ts'
 import { insertRows } from '../platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
@@ -123,7 +123,7 @@ function rowOf (value: Completed) {
     rows_schema: value.rowsSchema,
     bound,
     originals: value.duplicates.map(({ row }) => row),
-    rows: count(value.finished),
+    rows: countBits(value.finished),
     sealed_base64: value.sealed.toString('base64'),
   }
 }

@@ -1,4 +1,4 @@
-import { connectDeps } from '../engine/deps.ts'
+import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'

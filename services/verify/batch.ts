@@ -7,20 +7,20 @@ import type { Emission } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { createBlock } from '../results/block.ts'
 import { pickRotated, pickTokens } from '../cache/cache.ts'
-import { withoutVerdict, type RowOutcome, type Subject } from '../results/outcome.ts'
+import { withoutVerdict, type RowOutcome, type CheckedContact } from '../results/outcome.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { Reason } from '../cache/record.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckRequest } from './checker.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
-export type Batch = { readonly value: Retry, readonly rows: RetryRows }
+export type VerificationBatch = { readonly value: Retry, readonly rows: RetryRows }
 
 /** One entry per row of the batch; undefined for a row that no provider was available for. */
 export type BatchOutcomes = readonly (RowOutcome | undefined)[]
 
 /** The contact at a position. */
-export function subjectAt ({ value, rows }: Batch, position: number): Subject {
+export function subjectAt ({ value, rows }: VerificationBatch, position: number): CheckedContact {
   return {
     service: value.service as ServiceSlug,
     canonical: rows.canonicals[position] ?? '',
@@ -34,7 +34,7 @@ export function kindOf ({ service, tenant }: Retry): Pick<CheckRequest, 'service
 }
 
 /** Tenant, service and tokens for the cache entries of all positions, or of some. */
-export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly number[]) {
+export function cacheScopeOf ({ value, rows }: VerificationBatch, positions?: readonly number[]) {
   const { tenant, service } = coordinatesOf(value)
   const rotated = positions === undefined
     ? rows.rotatedTokens
@@ -43,7 +43,7 @@ export function cacheScopeOf ({ value, rows }: Batch, positions?: readonly numbe
 }
 
 /** All rows of the batch without a verdict, for one reason; `atMs` is Redis time. */
-export function allWithout (batch: Batch, reason: Reason, atMs: number): BatchOutcomes {
+export function allWithout (batch: VerificationBatch, reason: Reason, atMs: number): BatchOutcomes {
   return batch.rows.rows.map((_, position) =>
     withoutVerdict(reason, { atMs, subject: subjectAt(batch, position) }))
 }
@@ -63,7 +63,7 @@ export type EmitDeps = {
  * others end without a verdict in the same block.
  */
 export function batchEmissions (
-  batch: Batch, outcomes: BatchOutcomes, deps: EmitDeps
+  batch: VerificationBatch, outcomes: BatchOutcomes, deps: EmitDeps
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
@@ -80,7 +80,7 @@ export function batchEmissions (
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
 }
 
-function blockOf (batch: Batch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
+function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(batch.value)
   const block = createBlock({ coordinates, batch: blockBatchOf(batch.value) })
   for (const [position, row] of batch.rows.rows.entries()) {
@@ -100,7 +100,8 @@ export function blockBatchOf ({ batch, attempt }: Pick<Retry, 'batch' | 'attempt
 }
 
 function retryOf (
-  { value, rows }: Batch, open: readonly number[], times: Pick<Retry, 'notBefore' | 'retryDeadline'>
+  { value, rows }: VerificationBatch, open: readonly number[],
+  times: Pick<Retry, 'notBefore' | 'retryDeadline'>
 ): Emission<'rows.retry'> {
   const { rowsSchema: _schema, sealed: _sealed, ...envelope } = value
   const coordinates = coordinatesOf(value)

@@ -3,9 +3,11 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Sleep } from '../platform/retry.ts'
 import { pickTokens, type CachedRecord, type RecordCache } from '../cache/cache.ts'
 import { isFresh } from '../cache/freshness.ts'
-import { outcomeOf, type RowOutcome } from '../results/outcome.ts'
+import { rowOutcomeOf, type RowOutcome } from '../results/outcome.ts'
 import type { CheckedRecord } from '../cache/record.ts'
-import { cacheScopeOf, kindOf, subjectAt, type Batch, type BatchOutcomes } from './batch.ts'
+import {
+  cacheScopeOf, kindOf, subjectAt, type VerificationBatch, type BatchOutcomes,
+} from './batch.ts'
 import type { Checker, CheckResult } from './checker.ts'
 import type { ProviderVerdict } from './provider.ts'
 
@@ -22,7 +24,7 @@ export type CheckDeps = {
 
 /** A batch during its check; `outcomes` has those that are known so far. */
 export type BatchCheck = {
-  readonly batch: Batch
+  readonly batch: VerificationBatch
   readonly deps: CheckDeps
   readonly signal: AbortSignal
   readonly outcomes: (RowOutcome | undefined)[]
@@ -35,7 +37,7 @@ export type BatchCheck = {
  * the cache has the verdict or the lease has expired. With `forceFresh` a batch uses only records
  * of its own job and does not wait. Rejects if an infrastructure call fails.
  */
-export async function checkBatch (batch: Batch, deps: CheckDeps, signal: AbortSignal):
+export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, signal: AbortSignal):
 Promise<BatchOutcomes> {
   const outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
   const check = { batch, deps, signal, outcomes }
@@ -206,7 +208,7 @@ async function storeVerdicts (
 }
 
 /** Whether a cached record is of the same job, or fresh enough for it. */
-function isUsable (record: CachedRecord, { value }: Batch): boolean {
+function isUsable (record: CachedRecord, { value }: VerificationBatch): boolean {
   if (record.job === value.job) return true
   return isFresh(record, { quotedAtMs: value.quotedAt, freshnessMs: value.freshnessMs })
 }
@@ -227,8 +229,8 @@ type Answer = { readonly record: CheckedRecord, readonly source: 'live' | 'cache
 
 /** The outcome of the row at a position by a record. */
 export function outcomeAt (
-  batch: Batch, position: number, { record, source }: Answer
+  batch: VerificationBatch, position: number, { record, source }: Answer
 ): RowOutcome {
   const { freshnessMs } = batch.value
-  return outcomeOf(record, subjectAt(batch, position), { source, freshnessMs })
+  return rowOutcomeOf(record, subjectAt(batch, position), { source, freshnessMs })
 }

@@ -1,6 +1,6 @@
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
-import { connectDeps, type Deps } from '../engine/deps.ts'
+import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { sleep } from '../platform/retry.ts'
 import { run, type ServiceContext } from '../platform/run.ts'
@@ -14,7 +14,8 @@ import type { MailDomains } from './providers/mail-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 
-type Connected = Pick<Deps, 'state' | 'cache' | 'clock'> & Pick<ServiceContext, 'log' | 'metrics'>
+type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
+  Pick<ServiceContext, 'log' | 'metrics'>
 
 /**
  * The dependencies of the stage, from the configuration and open connections. Throws RangeError for

@@ -7,7 +7,7 @@ import { sleep } from '../platform/retry.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { createArchive } from '../results/archive.ts'
 import {
-  createJobKeyEraser, type Counts, type ErasedJobs, type JobKeyEraser,
+  createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
 } from './job-key-eraser.ts'
 import { modeOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
@@ -66,7 +66,7 @@ export async function runErase (
     tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
   const erasure = await withStores(env, stores => eraseJobs(createEraseDeps(stores), request))
-  return { ...erasure, note: noteOf(erasure) }
+  return { ...erasure, note: erasureNote(erasure) }
 }
 
 /** The dependencies of `eraseJobs` on open connections. */
@@ -82,7 +82,7 @@ export function createEraseDeps (stores: Stores): EraseDeps {
 }
 
 /** The next step for the operator, in words. */
-export function noteOf ({ done, aof }: Erasure): string {
+export function erasureNote ({ done, aof }: Erasure): string {
   if (!done) {
     return 'The jobs are unreadable, but copies of wrapped keys remain. Brokers delete their ' +
       'copies within max.compaction.lag.ms of job.keys: run the command again after that.'
@@ -160,7 +160,7 @@ async function waitUntilClosed (
 async function waitUntilCompacted (
   { keys, now, sleep: pause }: EraseDeps, { tenant, jobs, pollMs }: EraseRequest,
   deadlineMs: number
-): Promise<Counts> {
+): Promise<KeyCopies> {
   for (;;) {
     const copies = await keys.copiesInTopic(jobs)
     if (copies.size === 0 || now() >= deadlineMs) return copies

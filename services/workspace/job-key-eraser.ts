@@ -23,7 +23,7 @@ type Deps = {
 export type ErasedJobs = { readonly tenant: string, readonly jobs: readonly string[] }
 
 /** How many copies of its key each job has. Jobs without copies have no entry. */
-export type Counts = ReadonlyMap<string, number>
+export type KeyCopies = ReadonlyMap<string, number>
 
 /** Wrapped keys, by job. */
 type WrappedKeys = ReadonlyMap<string, readonly Buffer[]>
@@ -62,29 +62,29 @@ export function createJobKeyEraser (deps: Deps) {
 
     rewriteAof: () => rewriteAof(redis),
 
-    copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<Counts> => {
+    copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
       const found = await Promise.all(jobs.map(async job =>
         await redis.exists(jobKeys(tenant, job).dataKey) === 1 ? [job] : []))
       return countsOf(found.flat())
     },
 
-    copiesInTopic: async (jobs: readonly string[]): Promise<Counts> =>
+    copiesInTopic: async (jobs: readonly string[]): Promise<KeyCopies> =>
       countsOf((await valuesInTopic(deps, jobs)).map(({ job }) => job)),
 
-    copiesInClickhouse: async ({ tenant, jobs }: ErasedJobs): Promise<Counts> =>
+    copiesInClickhouse: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> =>
       countsOf(await keyCopy.rowsOf(tenant, jobs)),
 
     /**
      * Counts dead letters that contain a wrapped key of a job, or came from the topic of its keys.
      */
-    copiesInDeadLetters: (wrapped: WrappedKeys): Promise<Counts> =>
+    copiesInDeadLetters: (wrapped: WrappedKeys): Promise<KeyCopies> =>
       countDeadLetters(deps, wrapped),
   }
 }
 
 async function countDeadLetters (
   { read }: Pick<Deps, 'read'>, wrapped: WrappedKeys
-): Promise<Counts> {
+): Promise<KeyCopies> {
   const found: string[] = []
   for (const { name } of allTopics().filter(({ name }) => DEAD_LETTER_TOPIC.test(name))) {
     await read(name, messages => {
@@ -100,7 +100,7 @@ async function countDeadLetters (
   return countsOf(found)
 }
 
-function countsOf (jobs: readonly string[]): Counts {
+function countsOf (jobs: readonly string[]): KeyCopies {
   const counts = new Map<string, number>()
   for (const job of jobs) counts.set(job, (counts.get(job) ?? 0) + 1)
   return counts

@@ -42,16 +42,18 @@ type Deps = {
 const config = Type.Object(pick(commonConfig, ['KEY_RING', 'KEY_ACTIVE']))
 
 /** `keys list` on the stack in `env`; throws ConfigError when a setting is missing. */
-export async function listKeys (env: Environment): Promise<KeyReport & { readonly note: string }> {
+export async function listEncryptionKeys (
+  env: Environment
+): Promise<KeyReport & { readonly note: string }> {
   const report = await withRing(env, reportKeys)
-  return { ...report, note: noteOf(report) }
+  return { ...report, note: rotationNote(report) }
 }
 
 /** `keys rewrap` on the stack in `env`; throws ConfigError when a setting is missing. */
 export async function rewrapKeys (env: Environment) {
   return await withRing(env, async deps => {
     const report = await rewrapAll(deps)
-    return { ...report, note: noteOf(report), ...await shippingWarning(deps.accounts) }
+    return { ...report, note: rotationNote(report), ...await shippingWarning(deps.accounts) }
   })
 }
 
@@ -69,7 +71,7 @@ async function withRing<T> (
 }
 
 /** The next step for the operator, in words. */
-export function noteOf ({ lacking, keys }: KeyReport): string {
+export function rotationNote ({ lacking, keys }: KeyReport): string {
   if (lacking.length > 0) {
     return `KEY_RING lacks ${lacking.join(', ')}, which still wraps stored keys: put it back.`
   }

@@ -1,4 +1,4 @@
 import { runCommand } from '../platform/run-command.ts'
-import { createProgram } from './program.ts'
+import { createWorkspaceProgram } from './program.ts'
 
-await runCommand(createProgram())
+await runCommand(createWorkspaceProgram())

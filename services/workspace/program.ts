@@ -13,7 +13,7 @@ type GlobalOptions = { readonly json?: true, readonly data: string }
 type Print = (text: string) => void
 
 /** The command line of the workspace. `print` receives the output, `open` runs a task. */
-export function createProgram (print: Print = console.log, open = withWorkspace): Command {
+export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
   const program = new Command('workspace')
     .description('Manages organizations, API keys, balances, policies, webhook secrets, partners ' +
       'and jobs of customers, and the key ring that encrypts their secrets.')
@@ -57,7 +57,7 @@ function addKeyCommands (program: Command, { run, change }: Runs): void {
     .option('--scopes <list>', 'jobs:write, jobs:read or both', 'jobs:write,jobs:read')
     .option('--expires <time>', 'expiry as an ISO 8601 time')
     .action(change(tasks.createKey))
-  add('list', 'list keys without their secrets').action(run(tasks.listKeys))
+  add('list', 'list keys without their secrets').action(run(tasks.listApiKeys))
   add('revoke', 'revoke a key at once')
     .requiredOption('--key <id>', 'id of the key')
     .action(change(tasks.revokeKey))
@@ -196,7 +196,7 @@ function addKeyRingCommands (program: Command, print: Print): void {
       printResult(print, result, json === true)
       if (result.lacking.length > 0) process.exitCode = 1
     })
-  add('list', 'show what each key wraps', ({ listKeys }) => listKeys)
+  add('list', 'show what each key wraps', ({ listEncryptionKeys }) => listEncryptionKeys)
   add('rewrap', 'wrap everything with the active key', ({ rewrapKeys }) => rewrapKeys)
 }
 

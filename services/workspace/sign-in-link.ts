@@ -5,7 +5,7 @@ import { commonConfig, loadConfig, pick } from '../platform/config.ts'
 import { connectRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { organizationOf } from './options.ts'
-import { createSignInCodes, SIGN_IN_LINK_MS, type Subject } from './page/sessions.ts'
+import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from './page/sessions.ts'
 
 const config = Type.Object({
   ...pick(commonConfig, ['REDIS_STATE_URL']),
@@ -31,7 +31,7 @@ export async function makeSignInLink (env: Environment, options: SignInOptions) 
   const settings = loadConfig(config, env)
   const redis = connectRedis(settings.REDIS_STATE_URL)
   try {
-    const subject: Subject = options.org === undefined
+    const subject: SignedIn = options.org === undefined
       ? { kind: 'operator' }
       : {
           kind: 'customer',

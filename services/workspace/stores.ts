@@ -4,7 +4,7 @@ import type { Producer } from '../kafka/bus.ts'
 import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../platform/clickhouse.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, messageKeys, loadConfig, pick } from '../platform/config.ts'
-import type { Deps } from '../engine/deps.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import { kafkaConnectionOf } from '../kafka/connection.ts'
 import { createTopicReader } from '../kafka/topic-reader.ts'
@@ -15,8 +15,8 @@ import { createCodec, registrySource } from '../kafka/registry.ts'
 import { createJobKeyCopy, type JobKeyCopy } from '../jobs/job-key-copy.ts'
 
 /** Connections of the commands that read every store: `audit`, `job erase` and `keys`. */
-export type Stores = Pick<Deps, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
-  readonly redis: Deps['state']
+export type Stores = Pick<Connections, 'bus' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly redis: Connections['state']
   readonly keyCopy: JobKeyCopy
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic

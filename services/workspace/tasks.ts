@@ -33,7 +33,7 @@ export const createKey: Task = async (deps, options) => {
   return { id, secret, mode, scopes: scopes.join(','), note: 'The secret is not shown again.' }
 }
 
-export const listKeys: Task = async (deps, options) => {
+export const listApiKeys: Task = async (deps, options) => {
   const keys = await deps.apiKeys.list(await organizationOf(deps, options))
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({

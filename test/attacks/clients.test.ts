@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { newSecret } from '../../services/accounts/key-format.ts'
+import { newApiKey } from '../../services/accounts/key-format.ts'
 import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
 
@@ -37,9 +37,9 @@ it('eleven million empty objects in a body end no process', async () => {
 it('guessing keys gets 429, and a customer behind the same address is served', async () => {
   expect(await statusOf(environment.keys.live)).toBe(200)
   for (let sent = 0; sent < 60; sent += 1) {
-    expect(await statusOf(newSecret('live'))).toBe(401)
+    expect(await statusOf(newApiKey('live'))).toBe(401)
   }
-  expect(await statusOf(newSecret('live'))).toBe(429)
+  expect(await statusOf(newApiKey('live'))).toBe(429)
   expect(await statusOf(environment.keys.live)).toBe(200)
 })
 

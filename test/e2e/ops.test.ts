@@ -8,7 +8,7 @@ import { withBrokers } from '../../services/ops/connections.ts'
 import type { OpenJobLine } from '../../services/ops/jobs.ts'
 import type { LagLine } from '../../services/ops/lag-snapshot.ts'
 import { queryMetrics } from '../../services/ops/metrics.ts'
-import { createProgram } from '../../services/ops/program.ts'
+import { createOpsProgram } from '../../services/ops/program.ts'
 import type { SourcedAdvice } from '../../services/ops/scale-advice.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
@@ -234,7 +234,7 @@ function openOps ({ env, services }: Environment) {
   const ops = async <T>(...words: readonly string[]): Promise<T> => {
     const lines: string[] = []
     noteTargets()
-    await createProgram(line => { lines.push(line) }, { errors: { write: () => {} } })
+    await createOpsProgram(line => { lines.push(line) }, { errors: { write: () => {} } })
       .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }

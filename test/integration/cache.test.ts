@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Claim } from '../../services/cache/cache.ts'
+import type { CacheClaim } from '../../services/cache/cache.ts'
 import { keyPrefixOf } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { redisSharedDomains } from '../../services/verify/providers/shared-domains.ts'
@@ -14,7 +14,7 @@ const scopeOf = (tenant: string) => ({ tenant, service: 'whatsapp', version: '1'
 const DAY_MS = 86_400_000
 /** Longer than any test takes: no lease ends here because its time is over. */
 const LEASE_MS = 3_600_000
-const claimOf = (job: string, usable: Claim['usable'] = () => true): Claim =>
+const claimOf = (job: string, usable: CacheClaim['usable'] = () => true): CacheClaim =>
   ({ job, leaseMs: LEASE_MS, usable })
 
 describe('the cache in Redis', () => {
@@ -106,7 +106,7 @@ describe('leases of jobs whose tokens are of different versions', () => {
   it('leave alone what only some of the versions have a usable record of', async () => {
     const scope = { ...rotated, tenant: 'org_6.live' }
     const stale = cachedRecord({ confidence: 1 })
-    const usable: Claim['usable'] = ({ confidence }) => confidence > 1
+    const usable: CacheClaim['usable'] = ({ confidence }) => confidence > 1
     await cache.store({ ...scope, rotated: null }, fresh, [stale, stale])
     await cache.store({ ...scope, version: '1', rotated: null }, oldB, [cachedRecord()])
     expect(await cache.claim(scope, fresh, claimOf('job_1', usable)))
@@ -126,7 +126,7 @@ describe('offers in Redis', () => {
     await cache.store(scope, first, [theirs])
     await cache.store(scope, second, [cachedRecord({ confidence: 100 })])
     await cache.claim(scope, third, claimOf('job_3'))
-    const usable: Claim['usable'] = ({ confidence }) => confidence < 100
+    const usable: CacheClaim['usable'] = ({ confidence }) => confidence < 100
     const expected = [theirs, records[1], 'held', ...records.slice(3)]
     expect(await cache.offer(scope, all, { records, usable })).toEqual(expected)
     expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))

@@ -4,7 +4,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
-import { createDeliveries, type Delivery } from '../../services/jobs/deliveries.ts'
+import { createDeliveries, type WebhookDelivery } from '../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
@@ -83,7 +83,7 @@ async function startJob (does: string, host = '127.0.0.1') {
     webhook_url: webhookUrl,
     metadata: { a: 'b' },
   })
-  const delivery: Delivery = { tenant, job: id, type: 'job.completed', webhookUrl }
+  const delivery: WebhookDelivery = { tenant, job: id, type: 'job.completed', webhookUrl }
   return { id, path, delivery, event: eventIdOf(id, 'job.completed') }
 }
 

@@ -1,7 +1,7 @@
 import kafkajs, { Kafka, logLevel } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import { connectSubmitter } from '../../services/feed/submitter.ts'
+import { connectFeedSubmitter } from '../../services/feed/submitter.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { hasTopic, withAdmin } from '../../services/kafka/admin.ts'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
@@ -185,7 +185,7 @@ it('a demonstration partner has a registered key', async () => {
 it('feed and publish share the same connections', async () => {
   const closers: (() => unknown)[] = []
   const { feed, publish } = configs(env)
-  const made = await connectSubmitter(feed, connected, { onStop: close => closers.push(close) })
+  const made = await connectFeedSubmitter(feed, connected, { onStop: close => closers.push(close) })
   expect(Object.keys(made)).toEqual(['submit', 'quote'])
   for (const close of closers.reverse()) await close()
   const deps = publishDeps(publish, { ...connected, keys })

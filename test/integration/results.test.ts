@@ -8,7 +8,7 @@ import { createRepositories } from '../../services/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
-import { takeSnapshot } from '../../services/workspace/audit/snapshot.ts'
+import { takeAuditSnapshot } from '../../services/workspace/audit/snapshot.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
 import * as support from '../support/settle.ts'
 
@@ -199,7 +199,7 @@ describe('a job from its blocks to its end', () => {
 
   it('leaves nothing behind in Redis but balances', async () => {
     const { balance, outbox: left, copy, openJobs, slots } =
-      await takeSnapshot({ redis, journal }, tenant, 0)
+      await takeAuditSnapshot({ redis, journal }, tenant, 0)
     expect([balance.seq, left, openJobs, slots]).toEqual([3, [], [], 0])
     expect(copy.map(({ type }) => type)).toEqual(['topup', 'reserve', 'settle'])
   })

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
-  createDeliveries, REMEMBERED_MS, type Claim, type Delivery, type AttemptRecord,
+  createDeliveries, REMEMBERED_MS, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
 } from '../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
@@ -16,21 +16,21 @@ afterEach(async () => { await redis.flushall() })
 
 const DAY_MS = 86_400_000
 const SOME_MINUTES_MS = 600_000
-const deliveryOf = (job: string, host = 'a.example'): Delivery =>
+const deliveryOf = (job: string, host = 'a.example'): WebhookDelivery =>
   ({ tenant: 'org_1.live', job, type: 'job.completed', webhookUrl: `https://${host}/hook?t=1` })
 const eventOf = (job: string) => eventIdOf(job, 'job.completed')
 
 const ask = { priority: 'quick' as const, limit: 100, leaseMs: 60_000, tenantSlots: 2_000 }
-const jobsOf = (claims: readonly Claim[]) => claims.map(({ job }) => job)
+const jobsOf = (claims: readonly DeliveryClaim[]) => claims.map(({ job }) => job)
 const claimJobs = async (more: Partial<typeof ask> = {}) =>
   jobsOf(await deliveries.claim({ ...ask, ...more }))
 
-function noteOf (claim: Claim, more: Partial<AttemptRecord> = {}): AttemptRecord {
+function noteOf (claim: DeliveryClaim, more: Partial<AttemptRecord> = {}): AttemptRecord {
   const { event, job, attempt } = claim
   const done = { event, job, attempt } as Attempt
   return { state: 'delivered', priority: 'quick', attempt: done, ...more }
 }
-const record = (claim: Claim, more: Partial<AttemptRecord> = {}) =>
+const record = (claim: DeliveryClaim, more: Partial<AttemptRecord> = {}) =>
   deliveries.record(claim, noteOf(claim, more))
 
 /** Claims until so many are due at once. */
@@ -46,7 +46,7 @@ async function redisMs (): Promise<number> {
 }
 
 /** Claims one and records its outcome. */
-async function noteNext (more: Partial<AttemptRecord> = {}): Promise<Claim> {
+async function noteNext (more: Partial<AttemptRecord> = {}): Promise<DeliveryClaim> {
   const [claim] = await deliveries.claim({ ...ask, limit: 1 })
   if (claim === undefined) throw new Error('nothing is due')
   expect(await record(claim, more)).toBe(true)
@@ -238,7 +238,7 @@ describe('receivers', () => {
     const end = Promise.withResolvers<void>()
     const healthy = Promise.withResolvers<void>()
     let under = 0
-    const attempt = async (claim: Claim) => {
+    const attempt = async (claim: DeliveryClaim) => {
       under += 1
       if (claim.job !== 'job_healthy') return await end.promise
       await record(claim)
@@ -263,9 +263,9 @@ describe('receivers', () => {
 })
 
 describe('tenants', () => {
-  const ofTenant = (tenant: string, index: number): Delivery =>
+  const ofTenant = (tenant: string, index: number): WebhookDelivery =>
     ({ ...deliveryOf(`job_${tenant}_${index}`, `${index}.example`), tenant })
-  const tenantsOf = (claims: readonly Claim[]) => claims.map(({ tenant }) => tenant)
+  const tenantsOf = (claims: readonly DeliveryClaim[]) => claims.map(({ tenant }) => tenant)
   const putSome = async (tenant: string, count: number) => {
     for (let index = 0; index < count; index++) await deliveries.put(ofTenant(tenant, index))
   }

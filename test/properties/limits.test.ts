@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { LimitedRequest, Limits } from '../../services/ingest/limits/limiter.ts'
+import type { LimitedRequest, RateLimits } from '../../services/ingest/limits/limiter.ts'
 import { createLocalLimiter } from '../../services/ingest/limits/local-limiter.ts'
 import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
-const limits: Limits = {
+const limits: RateLimits = {
   post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
   get: [{ capacity: 200, seconds: 1 }],
 }
@@ -49,7 +49,7 @@ describe('the rate of an organization', () => {
   })
 
   it('holds over a minute too, however wide the burst is', async () => {
-    const wide: Limits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
+    const wide: RateLimits = { ...limits, post: [{ capacity: 5_000, seconds: 1 }, limits.post[1]!] }
     const { admitted, seconds } = await flood(
       { org: newOrg(), kind: 'post' }, 2_000, createRedisLimiter(redis, () => wide))
     expect(admitted).toBeGreaterThanOrEqual(1_000)
@@ -82,7 +82,7 @@ describe('the rate of an organization', () => {
 })
 
 describe('the clock of limits', () => {
-  const small: Limits = {
+  const small: RateLimits = {
     ...limits, post: [{ capacity: 3, seconds: 1 }, { capacity: 20, seconds: 60 }],
   }
   const step = fc.record({
@@ -136,7 +136,7 @@ describe('the clock of limits', () => {
 
 describe('tokens of a request without effect', () => {
   it('is refunded, and never beyond the capacity', async () => {
-    const slow: Limits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
+    const slow: RateLimits = { ...limits, post: [{ capacity: 2, seconds: 3_600 }] }
     const [limiter, org] = [createRedisLimiter(redis, () => slow), newOrg()]
     const request = { org, kind: 'post' } as const
     const kinds = async () => [

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CHUNK_ROWS } from '../../services/jobs/chunks.ts'
-import { count, has } from '../../services/platform/bitmap.ts'
+import { countBits, has } from '../../services/platform/bitmap.ts'
 import { createJobScripts } from '../../services/jobs/scripts.ts'
 import { createJobStore, type Outcome } from '../../services/jobs/store.ts'
 import { ReplayingError } from '../../services/money/recovery-guard.ts'
@@ -145,7 +145,7 @@ describe('blocks of a job', () => {
       expect(counts.successRecords + counts.failedRecords).toBe(rows.length)
       expect(job!.chargedMicros).toBe(counts.freshRecords * 2_000)
       const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
-      const won = manifest.map(entry => count(entry.won))
+      const won = manifest.map(entry => countBits(entry.won))
       expect(won.reduce((sum, rowsWon) => sum + rowsWon, 0)).toBe(rows.length)
     }), { numRuns: 200 })
   })

@@ -1,8 +1,8 @@
 import type {
-  Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
+  Bus, ConsumeOptions, Consumption, FetchedBatch, DeliveryOutcome, OutgoingMessage, RawMessage,
 } from '../../services/kafka/bus.ts'
 
-export type Handler = (delivery: Delivery) => Promise<DeliveryOutcome> | DeliveryOutcome
+export type Handler = (delivery: FetchedBatch) => Promise<DeliveryOutcome> | DeliveryOutcome
 
 export const next: DeliveryOutcome = { kind: 'done' }
 let groups = 0

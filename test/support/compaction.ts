@@ -1,5 +1,5 @@
 import kafkajs from 'kafkajs'
-import { settingsOf, withAdmin } from '../../services/kafka/admin.ts'
+import { topicSettingsOf, withAdmin } from '../../services/kafka/admin.ts'
 import { allTopics } from '../../services/platform/topics.ts'
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
@@ -34,7 +34,7 @@ async function alter (brokers: readonly string[], broker: Entries, topic: Entrie
 
 /** Has the topic of data keys compacted without delay; what is returned undoes that. */
 export async function compactAtOnce (brokers: readonly string[]): Promise<() => Promise<void>> {
-  const own = settingsOf(allTopics().find(({ name }) => name === 'job.keys')!, undefined)
+  const own = topicSettingsOf(allTopics().find(({ name }) => name === 'job.keys')!, undefined)
   const usual = Object.fromEntries(own.map(({ name, value }) => [name, value]))
   await alter(brokers, { 'log.cleaner.backoff.ms': '200' }, { ...usual, ...AT_ONCE })
   return () => alter(brokers, {}, usual)

@@ -7,7 +7,7 @@ import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
 import type { Summary } from '../../services/ops/dead/list.ts'
-import { createProgram } from '../../services/ops/program.ts'
+import { createOpsProgram } from '../../services/ops/program.ts'
 import { eventually } from './eventually.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -27,7 +27,7 @@ export function openDeadCommands (env: Env) {
   /** What the command shows. */
   const dead = async (...words: readonly string[]): Promise<string> => {
     const lines: string[] = []
-    const program = createProgram(line => { lines.push(line) })
+    const program = createOpsProgram(line => { lines.push(line) })
     await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
     return lines.join('\n')
   }

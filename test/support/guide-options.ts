@@ -2,8 +2,8 @@ import { PassThrough } from 'node:stream'
 import type { Command } from 'commander'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
 import { createClientProgram } from '../../services/client/program.ts'
-import { createProgram as createOps } from '../../services/ops/program.ts'
-import { createProgram as createWorkspace } from '../../services/workspace/program.ts'
+import { createOpsProgram as createOps } from '../../services/ops/program.ts'
+import { createWorkspaceProgram as createWorkspace } from '../../services/workspace/program.ts'
 import type { Mention } from './guide.ts'
 
 const streams = {

@@ -1,5 +1,5 @@
 import type {
-  Bus, ConsumeOptions, Consumption, Delivery, DeliveryOutcome, OutgoingMessage, RawMessage,
+  Bus, ConsumeOptions, Consumption, FetchedBatch, DeliveryOutcome, OutgoingMessage, RawMessage,
 } from '../../services/kafka/bus.ts'
 import { sleep as realSleep, type Sleep } from '../../services/platform/retry.ts'
 
@@ -251,7 +251,7 @@ class Member implements Consumption {
 
   async #handle (place: Place, messages: readonly RawMessage[]): Promise<void> {
     const { signal } = this.#life
-    const commit: Delivery['commit'] = async (nextOffset) => {
+    const commit: FetchedBatch['commit'] = async (nextOffset) => {
       signal.throwIfAborted()
       this.#committed.set(keyOf(place), nextOffset)
     }

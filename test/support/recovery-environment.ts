@@ -10,14 +10,14 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../services/ledger/recovery.ts'
 import { recountLostJobs, type RecountDeps } from '../../services/ledger/recount.ts'
 import {
-  readSnapshots, takeSnapshots, type SnapshotDeps,
+  readSnapshots, takeSnapshots, type WalletSnapshotDeps,
 } from '../../services/ledger/snapshots.ts'
 import { createTenants, type Tenants } from '../../services/money/tenants.ts'
 import { createBlocksDouble, codec, messageCodec } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerDeps = RecoveryDeps & RecountDeps & SnapshotDeps & AccountsDeps & {
+export type LedgerDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps & {
   readonly tenants: Tenants
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { defineConfig, commonConfig, messageKeys, pick } from '../../services/platform/config.ts'
-import { connectDeps } from '../../services/engine/deps.ts'
+import { connectDeps } from '../../services/engine/connections.ts'
 import { createTopics, withAdmin } from '../../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../../services/kafka/connection.ts'
 import { run } from '../../services/platform/run.ts'

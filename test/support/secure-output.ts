@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream'
 import { expect } from 'vitest'
-import { connectDeps } from '../../services/engine/deps.ts'
+import { connectDeps } from '../../services/engine/connections.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { connectRedis } from '../../services/platform/redis.ts'

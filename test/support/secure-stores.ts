@@ -1,5 +1,5 @@
 import { commonConfig, defineConfig, pick } from '../../services/platform/config.ts'
-import { connectDeps } from '../../services/engine/deps.ts'
+import { connectDeps } from '../../services/engine/connections.ts'
 import { run } from '../../services/platform/run.ts'
 
 /** What Redis and ClickHouse answered, or why they did not. */

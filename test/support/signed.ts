@@ -1,7 +1,7 @@
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { createMessageMac, type MessageMac } from '../../services/kafka/message-mac.ts'
 import { createRecordMac, type RecordMac } from '../../services/crypto/record-mac.ts'
-import { digestOf, packManifest, signedOf } from '../../services/results/archive.ts'
+import { contentDigest, packManifest, signedOf } from '../../services/results/archive.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */
 export const MESSAGE_KEY_ENV = {
@@ -27,7 +27,7 @@ export const messageMacOf = (env: Env): MessageMac => createMessageMac(messageKe
 export function storedJob (job: Job, manifest: readonly ManifestEntry[]) {
   const { header: sealed, ...fields } = job
   const packed = packManifest(manifest)
-  const record = JSON.stringify({ ...fields, manifestDigest: digestOf(packed) })
+  const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })
   const row = { tenant: job.tenant, job: job.id, record, header: sealed.toString('base64') }
   return { ...row, manifest: packed.toString('base64'), mac: recordMacOf().sign(signedOf(row)) }
 }

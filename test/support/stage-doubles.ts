@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
 import type { Job, Refusal } from '../../services/jobs/job.ts'
 import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
-import { count, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
+import { countBits, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import type {
   DeadSource, Decision, Emission, Incoming, RowsOf,
@@ -357,14 +357,14 @@ export function createTallyDouble () {
     const duplicates = new Map(value.duplicates.map((it) => [it.row, it.count]))
     const weighed = (bitmap: Buffer) => rowsOf(both(bitmap, won))
       .reduce((sum, row) => sum + 1 + (duplicates.get(row) ?? 0), 0)
-    totals.rows += count(won)
+    totals.rows += countBits(won)
     let originals = 0
     for (const name of ['cached', 'live', 'invalid', 'unknown', 'cancelled'] as const) {
-      const rows = count(both(value[name], won))
+      const rows = countBits(both(value[name], won))
       totals[name] += rows
       originals += rows
     }
-    totals.duplicates += count(won) - originals
+    totals.duplicates += countBits(won) - originals
     totals.succeeded += weighed(value.cached) + weighed(value.live)
     totals.failed += weighed(value.invalid) + weighed(value.unknown) + weighed(value.cancelled)
     if (value.inputs) inputs.add(value.chunk)

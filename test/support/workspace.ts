@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { createProgram } from '../../services/workspace/program.ts'
+import { createWorkspaceProgram } from '../../services/workspace/program.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -21,7 +21,7 @@ export function openWorkspaceCommands (env: Env) {
       KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
     }))
     const lines: string[] = []
-    const program = createProgram(line => { lines.push(line) })
+    const program = createWorkspaceProgram(line => { lines.push(line) })
     await program.parseAsync(['--data', folder, '--json', ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }

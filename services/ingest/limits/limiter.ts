@@ -7,10 +7,10 @@ import type { Bucket, Level } from './rate-limit-headers.ts'
 /** Requests that change something have other limits than those that read. */
 export type LimitKind = 'post' | 'get'
 
-export type Limits = Readonly<Record<LimitKind, readonly Bucket[]>>
+export type RateLimits = Readonly<Record<LimitKind, readonly Bucket[]>>
 
 /** The current limits of an organization. */
-export type LimitsOf = (org: string) => Limits
+export type LimitsOf = (org: string) => RateLimits
 
 /** `org`: live and test requests of an organization share its limits. */
 export type LimitedRequest = { readonly org: string, readonly kind: LimitKind }

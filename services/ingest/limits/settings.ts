@@ -1,8 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { createOrganizations } from '../../accounts/organizations.ts'
-import type { Deps } from '../../engine/deps.ts'
+import type { Connections } from '../../engine/connections.ts'
 import type { ServiceContext } from '../../platform/run.ts'
-import { createLimiter, type Limiter, type Limits } from './limiter.ts'
+import { createLimiter, type Limiter, type RateLimits } from './limiter.ts'
 import { createLocalLimiter } from './local-limiter.ts'
 import { createRedisLimiter } from './redis-limiter.ts'
 
@@ -27,7 +27,7 @@ export const limitFields = {
 type Settings = Static<ReturnType<typeof Type.Object<typeof limitFields>>>
 
 /** The rate limits of a configuration. */
-export function limitsOf (settings: Settings): Limits {
+export function limitsOf (settings: Settings): RateLimits {
   return {
     post: [
       { capacity: settings.LIMIT_POST_BURST, seconds: settings.LIMIT_POST_BURST_SECONDS },
@@ -40,7 +40,7 @@ export function limitsOf (settings: Settings): Limits {
 /** The rate limits of the configuration or of the policy of an organization, in the cache Redis. */
 export function limiterOf (
   { cache, state, log, metrics }:
-  Pick<Deps, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
+  Pick<Connections, 'cache' | 'state'> & Pick<ServiceContext, 'log' | 'metrics'>,
   settings: Settings
 ): Limiter {
   const { cachedOrgPolicy } = createOrganizations(state)

@@ -23,7 +23,7 @@ export type Operation = {
   readonly security?: readonly object[]
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly required?: boolean, readonly content: Content }
-  readonly responses: Readonly<Record<string, Answer>>
+  readonly responses: Readonly<Record<string, OpenApiResponse>>
   readonly 'x-codeSamples'?: readonly CodeSample[]
 }
 
@@ -42,7 +42,7 @@ export type Parameter = {
   readonly schema: object
 }
 
-export type Answer = {
+export type OpenApiResponse = {
   readonly description: string
   readonly headers?: Readonly<Record<string, object>>
   readonly content?: Content
@@ -73,7 +73,7 @@ export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
   return { ...document, paths, components }
 }
 
-function mapAnswers (paths: Paths, change: (answer: Answer) => Answer): Paths {
+function mapAnswers (paths: Paths, change: (answer: OpenApiResponse) => OpenApiResponse): Paths {
   return mapOperations(paths, operation =>
     ({ ...operation, responses: mapValues(operation.responses, change) }))
 }

@@ -1,4 +1,4 @@
-import type { Answer, CodeSample, Content, Operation } from './document.ts'
+import type { OpenApiResponse, CodeSample, Content, Operation } from './document.ts'
 import { escaped, lineHtml, markdownHtml } from './markdown.ts'
 import { fieldsHtml, parametersHtml } from './page-fields.ts'
 
@@ -53,7 +53,9 @@ function requestHtml ({ requestBody }: Operation): string {
 const successesOf = (responses: Operation['responses']) =>
   Object.entries(responses).filter(([status]) => /^[23]/.test(status))
 
-function successHtml ([status, { description, content = {} }]: readonly [string, Answer]): string {
+function successHtml (
+  [status, { description, content = {} }]: readonly [string, OpenApiResponse]
+): string {
   const fields = Object.values(content)
     .map(({ schema }) => fieldsHtml(schema, { isRequest: false })).join('')
   const types = Object.keys(content).map(type => `<code>${escaped(type)}</code>`).join(', ')

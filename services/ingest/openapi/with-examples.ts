@@ -1,6 +1,7 @@
 import { ERRORS, errorBody, type ErrorCode } from '../errors.ts'
 import {
-  mapOperations, mapValues, type Answer, type Content, type OpenApiDocument, type Operation,
+  mapOperations, mapValues, type Content, type OpenApiDocument, type OpenApiResponse,
+  type Operation,
 } from './document.ts'
 import {
   ANSWER_EXAMPLES, EVENT_EXAMPLE, FAULT_EXAMPLES, PARAMETER_EXAMPLES, REQUEST_EXAMPLES,
@@ -42,7 +43,7 @@ function withBodies (content: Content, bodies: Readonly<Record<string, unknown>>
     ({ ...media, examples: mapValues(bodies, value => ({ value })) }))
 }
 
-function withAnswer (answer: Answer, name: string): Answer {
+function withAnswer (answer: OpenApiResponse, name: string): OpenApiResponse {
   if (answer.content === undefined) return answer
   const content = mapValues(answer.content, (media, type) => {
     const example = ANSWER_EXAMPLES[`${name} ${type}`]

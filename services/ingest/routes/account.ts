@@ -10,11 +10,11 @@ import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../settings.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */
-export function getBalanceRoute (deps: Deps): RouteOptions {
+export function getBalanceRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/balance',

@@ -3,7 +3,7 @@ import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import { sendError } from '../reply.ts'
 import { jobBody } from '../response.ts'
 
@@ -12,7 +12,7 @@ import { jobBody } from '../response.ts'
  * is released. Then the job is `cancelled`, and its complete results mark the rows without a check.
  * A repeated request gets the same answer until then.
  */
-export function cancelJobRoute (deps: Deps): RouteOptions {
+export function cancelJobRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/jobs/:id/cancel',

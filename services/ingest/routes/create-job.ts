@@ -7,7 +7,7 @@ import type { Submission, Submitted } from '../../jobs/submit.ts'
 import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import { reserveMemory } from '../memory-reservation.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../settings.ts'
 import { sendAccepted, sendError } from '../reply.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
@@ -21,7 +21,7 @@ export const REQUEST_ERRORS = [
 
 /** POST /api/v1/jobs: creates and approves a job; answers when its price is reserved. */
 export function createJobRoute (
-  deps: Deps, settings: Settings, budget = createBodyBudget(settings.bodyBudgetBytes)
+  deps: IngestDeps, settings: Settings, budget = createBodyBudget(settings.bodyBudgetBytes)
 ): RouteOptions {
   return {
     method: 'POST',
@@ -60,7 +60,9 @@ export function createJobRoute (
 }
 
 /** The outcome of a submission; undefined if it is unknown because infrastructure is down. */
-async function submitted (deps: Deps, submission: Submission): Promise<Submitted | undefined> {
+async function submitted (
+  deps: IngestDeps, submission: Submission
+): Promise<Submitted | undefined> {
   try {
     return await deps.submit(submission)
   } catch (error) {

@@ -6,7 +6,7 @@ import type { ChecksBody } from '../../../schemas/api/services.ts'
 import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
 import { callerOf } from '../guard.ts'
 import { reserveMemory } from '../memory-reservation.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../settings.ts'
 import { readSubmission } from '../read-submission.ts'
 import { sendError } from '../reply.ts'
@@ -19,7 +19,7 @@ import { REQUEST_ERRORS } from './create-job.ts'
  * same stages. Nothing is reserved, and the rows are unreadable afterwards.
  */
 export function createQuoteRoute (
-  deps: Deps, settings: Settings, budget: BodyBudget
+  deps: IngestDeps, settings: Settings, budget: BodyBudget
 ): RouteOptions {
   return {
     method: 'POST',
@@ -56,7 +56,7 @@ export function createQuoteRoute (
 
 function sendQuote (
   reply: FastifyReply, service: ChecksBody & { readonly service: string },
-  quoted: Awaited<ReturnType<Deps['quote']>>
+  quoted: Awaited<ReturnType<IngestDeps['quote']>>
 ): FastifyReply {
   if (quoted.kind === 'refused') return sendError(reply, refusalError(quoted))
   return reply.send({

@@ -4,17 +4,17 @@ import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import {
   ResultsQuerySchema, ResultsSchema, type ResultsQuery,
 } from '../../../schemas/api/results.ts'
-import { findReadable, type Found, type Retention } from '../find-job.ts'
+import { findReadable, type FoundResults, type ResultRetention } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
 import { sendError } from '../reply.ts'
 import { formError, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
 import { sendResults } from '../results-file.ts'
-import { sendPage } from '../results-page.ts'
+import { sendResultsPage } from '../results-page.ts'
 
 /** GET /api/v1/jobs/{id}/results: the results of an ended job. */
-export function getResultsRoute (deps: Deps, settings: Retention): RouteOptions {
+export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/results',
@@ -55,9 +55,9 @@ type Exchange = {
 }
 
 async function send (
-  deps: Deps, found: Found, { request, reply, form }: Exchange
+  deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  if (form === 'json') return sendPage(deps, found, { request, reply })
+  if (form === 'json') return sendResultsPage(deps, found, { request, reply })
   return sendResults(deps, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
 }

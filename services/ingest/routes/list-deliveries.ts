@@ -5,11 +5,11 @@ import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import { sendError } from '../reply.ts'
 
 /** GET /api/v1/jobs/{id}/deliveries: the webhook attempts of a job, newest first. */
-export function listDeliveriesRoute (deps: Deps): RouteOptions {
+export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id/deliveries',

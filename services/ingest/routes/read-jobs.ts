@@ -7,13 +7,13 @@ import {
 import type { Job, JobStatus } from '../../jobs/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
 import { sendError } from '../reply.ts'
 import { jobBody, visibleStatus } from '../response.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
-export function getJobRoute (deps: Deps): RouteOptions {
+export function getJobRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs/:id',
@@ -35,7 +35,7 @@ export function getJobRoute (deps: Deps): RouteOptions {
 }
 
 /** GET /api/v1/jobs: the jobs of the caller's tenant, newest first, a page at a time. */
-export function listJobsRoute (deps: Deps): RouteOptions {
+export function listJobsRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/jobs',
@@ -77,7 +77,7 @@ export type JobPage = { readonly jobs: readonly Job[], readonly hasMore: boolean
  * Redis wins for a job in both.
  */
 export async function listJobs (
-  deps: Pick<Deps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
+  deps: Pick<IngestDeps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
 ): Promise<JobPage> {
   const { limit, after, status, service } = filter
   const open = await deps.openJobs(tenant)

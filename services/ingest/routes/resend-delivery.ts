@@ -3,19 +3,19 @@ import {
   DeliveryPathSchema, ResentSchema, type DeliveryPath,
 } from '../../../schemas/api/deliveries.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import type { Delivery } from '../../jobs/deliveries.ts'
+import type { WebhookDelivery } from '../../jobs/deliveries.ts'
 import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { Deps } from '../ports.ts'
+import type { IngestDeps } from '../ports.ts'
 import { sendError } from '../reply.ts'
 
 /**
  * POST /api/v1/jobs/{id}/deliveries/{deliveryId}/resend: sends an event again, immediately.
  * A waiting delivery keeps its retries.
  */
-export function resendDeliveryRoute (deps: Deps): RouteOptions {
+export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'POST',
     url: '/api/v1/jobs/:id/deliveries/:deliveryId/resend',
@@ -51,14 +51,14 @@ export function resendDeliveryRoute (deps: Deps): RouteOptions {
   }
 }
 
-type Known = { readonly delivery: Delivery, readonly lastAttempt: number }
+type Known = { readonly delivery: WebhookDelivery, readonly lastAttempt: number }
 
 /**
  * A delivery that was attempted or is queued. Others are unknown: a delivery that is created here
  * would be attempted once, without retries.
  */
 async function findKnown (
-  deps: Deps, job: Job, deliveryId: string
+  deps: IngestDeps, job: Job, deliveryId: string
 ): Promise<Known | undefined> {
   const type = eventTypeOf(job.status)
   if (type === undefined || eventIdOf(job.id, type) !== deliveryId) return undefined

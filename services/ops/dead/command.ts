@@ -3,7 +3,7 @@ import { commandEnvironment } from '../../platform/command-environment.ts'
 import { UsageError } from '../../platform/run-command.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { Screen } from '../command-line.ts'
-import { discard, replay, type Decided, type Selection } from './decide.ts'
+import { discard, replay, type DecidedLetters, type Selection } from './decide.ts'
 import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
 import type { Filter } from './letters.ts'
 import { list, show, type LetterList, type Summary } from './list.ts'
@@ -66,7 +66,8 @@ function addQueries (dead: Command, run: Run): void {
     .option('--tenant <tenant>', 'only letters of this organization and mode')
     .option('--all', 'also letters that were replayed or discarded')
     .action(run(async (deps, { options }) => {
-      const stages = options.stage === undefined ? READING_STAGES : [parseStage(options.stage)]
+      const { stage } = options
+      const stages = stage === undefined ? READING_STAGES : [parseReadingStage(stage)]
       const filter = { ...parseFilter(undefined, options), all: options.all === true }
       const data = await list(deps, stages, filter)
       return { data, text: listText(data) }
@@ -75,7 +76,7 @@ function addQueries (dead: Command, run: Run): void {
     .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
     .option('--open', 'also decrypt the content; needs KEY_RING and KEY_ACTIVE')
     .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
-      const letter = { stage: parseStage(stage), position: parsePosition(position) }
+      const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)
       return { data, text: fieldsText(data) }
     }))
@@ -109,7 +110,7 @@ function addDecisions (dead: Command, run: Run): void {
 }
 
 /** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
-export function parseStage (name: string): StageName {
+export function parseReadingStage (name: string): StageName {
   const stage = READING_STAGES.find(known => known === name)
   if (stage !== undefined) return stage
   throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
@@ -145,7 +146,7 @@ export function parseSelection (
       'filter options. --yes without either selects all waiting letters.')
   }
   return {
-    stage: parseStage(stage),
+    stage: parseReadingStage(stage),
     filter,
     again: options.again === true,
     yes: options.yes === true,
@@ -190,7 +191,7 @@ function ageText (seconds: number | null): string {
 }
 
 /** Formats a decision. */
-export function decidedText ({ stage, action, letters, remaining }: Decided): string {
+export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
   const rest = remaining === 0
     ? ''
     : `\n${remaining} more letters match. Run the command again for the next ones.`

@@ -5,7 +5,7 @@ import { topology, type StageName } from '../../topology.ts'
 import type { DeadLetterDeps } from './deps.ts'
 import {
   decisionMessage, isWaiting, matches, positionOf,
-  type DecidedLetter, type Decision, type Filter,
+  type DecidedLetter, type LetterDecision, type Filter,
 } from './letters.ts'
 import { readLetters, unknownLetter } from './list.ts'
 
@@ -23,9 +23,9 @@ export type Selection = {
   readonly limit: number
 }
 
-export type Decided = {
+export type DecidedLetters = {
   readonly stage: StageName
-  readonly action: Decision['action']
+  readonly action: LetterDecision['action']
   readonly letters: readonly string[]
   /** Number of matching letters beyond the limit. */
   readonly remaining: number
@@ -37,7 +37,7 @@ export type Decided = {
  * new contact each time, so there the record comes first.
  * @throws UsageError when no letter matches, when a letter cannot be sent, or without confirmation.
  */
-export async function replay (deps: Deps, selection: Selection): Promise<Decided> {
+export async function replay (deps: Deps, selection: Selection): Promise<DecidedLetters> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'replayed')
   const foreign = selected.find(({ from }) => !isReadBy(stage, from.topic))
@@ -71,7 +71,9 @@ export async function replay (deps: Deps, selection: Selection): Promise<Decided
  * topic deletes them.
  * @throws UsageError like `replay`.
  */
-export async function discard (deps: Deps, selection: Selection, reason: string): Promise<Decided> {
+export async function discard (
+  deps: Deps, selection: Selection, reason: string
+): Promise<DecidedLetters> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'discarded')
   const decision = { action: 'discarded', atMs: deps.now(), reason } as const
@@ -82,7 +84,7 @@ export async function discard (deps: Deps, selection: Selection, reason: string)
 }
 
 async function select (
-  deps: Deps, { stage, filter, again, yes, limit }: Selection, action: Decision['action']
+  deps: Deps, { stage, filter, again, yes, limit }: Selection, action: LetterDecision['action']
 ): Promise<{ readonly selected: readonly DecidedLetter[], readonly remaining: number }> {
   const matching = (await readLetters(deps, stage)).filter(letter => matches(letter, filter))
   const { position } = filter

@@ -24,7 +24,7 @@ type Letter = {
 }
 
 /** What an operator decided about a letter. */
-export type Decision = {
+export type LetterDecision = {
   readonly action: 'replayed' | 'discarded'
   readonly atMs: number
   /** Empty for a replay. */
@@ -32,7 +32,7 @@ export type Decision = {
 }
 
 /** A letter with all decisions about it, oldest first. */
-export type DecidedLetter = Letter & { readonly decisions: readonly Decision[] }
+export type DecidedLetter = Letter & { readonly decisions: readonly LetterDecision[] }
 
 /** Returns `partition:offset` of a message. */
 export function positionOf (
@@ -66,7 +66,7 @@ export function letterOf (stage: StageName, raw: RawMessage): Letter {
 }
 
 /** A decision and the position of its letter. */
-type DecisionRecord = { readonly position: string, readonly decision: Decision }
+type DecisionRecord = { readonly position: string, readonly decision: LetterDecision }
 
 /**
  * Builds the message that records a decision. It goes to the dead-letter topic itself, without
@@ -103,7 +103,7 @@ export function parseDecision (headers: RawMessage['headers']): DecisionRecord |
 /** Indexes the messages of a dead-letter topic. Keeps no content. */
 export function createLetterIndex (stage: StageName) {
   const letters: Letter[] = []
-  const decisions = new Map<string, readonly Decision[]>()
+  const decisions = new Map<string, readonly LetterDecision[]>()
   return {
     add: (raw: RawMessage): void => {
       const record = parseDecision(raw.headers)

@@ -49,7 +49,7 @@ const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
 }
 
 /** What is known beyond the address itself. */
-export type Found = {
+export type EmailEvidence = {
   /** The result of DNS, if it was queried. */
   readonly mail?: MailDomain | undefined
   /** The result of the SMTP probe, if there was one. */
@@ -57,7 +57,7 @@ export type Found = {
 }
 
 /** The verdict for one canonical address. */
-export function verdictOf (address: string, found: Found = {}): ProviderVerdict {
+export function emailVerdictOf (address: string, found: EmailEvidence = {}): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
   const flags = { disposable: isDisposable(domain), role: isRole(local), free: isFree(domain) }
@@ -89,7 +89,7 @@ type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', bool
  * Reasons for undeliverable mail come first, then risks. Without an answer of DNS only a reserved
  * or disposable domain is a verdict: a list of names says nothing about the address itself.
  */
-function outcomeOf (signals: Signals, { mail, probed }: Found): Outcome {
+function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
   const mailbox = probed === undefined ? undefined : BY_MAILBOX[probed.mailbox](probed)
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]

@@ -1,5 +1,7 @@
 import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../provider.ts'
-import { domainOf, isDisposable, isReserved, verdictOf, type Found } from './email-verdict.ts'
+import {
+  domainOf, isDisposable, isReserved, emailVerdictOf, type EmailEvidence,
+} from './email-verdict.ts'
 import type { MailDomain, MailDomains } from './mail-domains.ts'
 import { MAX_HOSTS, type Probe } from './smtp/probe.ts'
 
@@ -25,7 +27,7 @@ export function createEmailDomainProvider (
     check: async (rows, options) => {
       const found = domains === undefined ? NONE : await findAll(domains, rows, options)
       return rows.map(({ row, canonical }) =>
-        ({ row, verdict: verdictOf(canonical, { mail: found.get(domainOf(canonical)) }) }))
+        ({ row, verdict: emailVerdictOf(canonical, { mail: found.get(domainOf(canonical)) }) }))
     },
   }
 }
@@ -90,7 +92,7 @@ export function createSmtpProbeProvider ({ domains, probe }: SmtpProbeOptions): 
 
 async function findOut (
   address: string, { domains, probe, signal, endsAtMs }: SmtpProbeOptions & Deadline
-): Promise<Found> {
+): Promise<EmailEvidence> {
   const domain = domainOf(address)
   if (isReserved(domain)) return {}
   const mail = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
@@ -100,8 +102,8 @@ async function findOut (
   return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
 }
 
-function answerOf ({ row, canonical }: ProviderRow, found: Found): ProviderAnswer {
-  const verdict = verdictOf(canonical, found)
+function answerOf ({ row, canonical }: ProviderRow, found: EmailEvidence): ProviderAnswer {
+  const verdict = emailVerdictOf(canonical, found)
   return { row, verdict, ...(found.probed?.retry === true ? { retry: true } : {}) }
 }
 

@@ -4,7 +4,7 @@ import type { LineType } from '../../cache/record.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import { networkCodeOf } from './network-codes.ts'
-import { UNKNOWN_PLACE, type Place, type RangeData } from './range-data.ts'
+import { UNKNOWN_PLACE, type RangeLocation, type RangeData } from './range-data.ts'
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',
@@ -63,7 +63,7 @@ export function createNumberingPlanProvider (ranges: RangeData): Provider {
 /** The range of an assigned number. */
 type Range = {
   readonly type: AssignedType
-  readonly place: Place
+  readonly place: RangeLocation
   readonly carrier: string
   readonly timezone: string
   /** ISO 3166-1 alpha-2; undefined for numbers of no country. */
@@ -76,7 +76,7 @@ const MAX_SHARED = 10_000
 /** Returns equal verdicts as one object, so that the cache serializes each only once. */
 function createSharedVerdicts () {
   const known = new Map<ServiceSlug, Map<string | undefined,
-    Map<AssignedType, Map<string, Map<string, Map<Place, ProviderVerdict>>>>>>()
+    Map<AssignedType, Map<string, Map<string, Map<RangeLocation, ProviderVerdict>>>>>>()
   let verdicts = 0
   return (range: Range | undefined, service: ServiceSlug): ProviderVerdict => {
     if (range === undefined) return UNASSIGNED
@@ -104,7 +104,7 @@ function branch<K, L, V> (tree: Map<K, Map<L, V>>, key: K): Map<L, V> {
 }
 
 /** The verdict of a service for one E.164 number. */
-export function verdictOf (
+export function rangeVerdictOf (
   e164: string, ranges: RangeData, service: ServiceSlug = 'phone-validation'
 ): ProviderVerdict {
   const range = rangeOf(e164, ranges)

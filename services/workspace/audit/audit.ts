@@ -13,11 +13,11 @@ import {
 } from './journal-checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
 import {
-  breachUnless, type AuditReport, type Breach, type Found, type TenantReport,
+  breachUnless, type AuditReport, type Breach, type TenantBreaches, type TenantReport,
 } from './report.ts'
-import { takeSnapshot, type SnapshotDeps } from './snapshot.ts'
+import { takeAuditSnapshot, type AuditSnapshotDeps } from './snapshot.ts'
 
-export type AuditDeps = SnapshotDeps & {
+export type AuditDeps = AuditSnapshotDeps & {
   readonly archive: Pick<Archive, 'listWithManifest' | 'findAll' | 'findAllWithManifest'>
   readonly results: Pick<Results, 'csvStream'>
   /** Deliveries are not checked without it. */
@@ -81,10 +81,10 @@ export async function audit (
 async function auditTenant (
   deps: AuditDeps, tenant: string, { waitMs = 10_000, explain: isExplained }: AuditOptions
 ) {
-  const snapshot = await takeSnapshot(deps, tenant, waitMs)
+  const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
   const { balance, copy, outbox, openJobs, slots } = snapshot
   const closedJobs: ArchivedJob['job'][] = []
-  const results = { rows: 0, found: [] as Found[number][] }
+  const results = { rows: 0, found: [] as TenantBreaches[number][] }
   for await (const page of closedJobsOf(deps, tenant)) {
     closedJobs.push(...page.map(({ job }) => job))
     for (const { rows, found } of await auditPage(deps, tenant, page)) {
@@ -136,7 +136,7 @@ async function * closedJobsOf (
 export async function auditPage (deps: AuditDeps, tenant: string, page: readonly ArchivedJob[]) {
   const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
-  const audited: { readonly rows: number, readonly found: Found }[] = []
+  const audited: { readonly rows: number, readonly found: TenantBreaches }[] = []
   for (let at = 0; at < page.length; at += MAX_CONCURRENT) {
     const some = page.slice(at, at + MAX_CONCURRENT)
     audited.push(...await Promise.all(some.map(async archived => {
@@ -151,7 +151,7 @@ export async function auditPage (deps: AuditDeps, tenant: string, page: readonly
 
 async function auditResults (
   { redis, results }: AuditDeps, { job, manifest }: ArchivedJob
-): Promise<{ readonly rows: number, readonly found: Found }> {
+): Promise<{ readonly rows: number, readonly found: TenantBreaches }> {
   // Results of an erased job are unreadable; only its money is checked.
   if (await redis.exists(jobKeys(job.tenant, job.id).erased) === 1) return { rows: 0, found: [] }
   if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }

@@ -4,7 +4,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
 import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
-import { breachUnless, type Found } from './report.ts'
+import { breachUnless, type TenantBreaches } from './report.ts'
 
 const DAY_MS = 86_400_000
 /** The last attempt is made 75 h 35 min after the first, plus or minus a fifth. */
@@ -51,7 +51,7 @@ export async function countResults (
  * Checks that each reserve entry has a job, and that each job has one reserve entry and, once it
  * has ended, one settle or void entry.
  */
-export function checkEntries (jobs: readonly Job[], entries: readonly Journal[]): Found {
+export function checkEntries (jobs: readonly Job[], entries: readonly Journal[]): TenantBreaches {
   const byJob = Map.groupBy(entries.filter(({ job }) => job !== ''), ({ job }) => job)
   const known = new Set(jobs.map(({ id }) => id))
   const unknown = [...byJob.keys()].filter(job => !known.has(job))
@@ -65,7 +65,7 @@ export function checkEntries (jobs: readonly Job[], entries: readonly Journal[])
   ]
 }
 
-function checkEntriesOf (job: Job, entries: readonly Journal[]): Found {
+function checkEntriesOf (job: Job, entries: readonly Journal[]): TenantBreaches {
   const reserves = entries.filter(({ type }) => type === 'reserve')
   const ends = entries.filter(({ type }) => type === 'settle' || type === 'void')
   const { maxQuoteMicros } = job.preflight
@@ -102,7 +102,7 @@ function checkEntriesOf (job: Job, entries: readonly Journal[]): Found {
 /**
  * Checks that a result file has every row once and matches the charge and the counts of its job.
  */
-export function checkResults (job: Job, results: ResultCounts): Found {
+export function checkResults (job: Job, results: ResultCounts): TenantBreaches {
   const { totalRows } = job.preflight
   const { counts, counts: { successRecords, failedRecords } } = job
   const charge = results.billable * job.unitPriceMicros
@@ -149,7 +149,7 @@ export function checkResults (job: Job, results: ResultCounts): Found {
 }
 
 /** Checks that as many slots are held as jobs with fresh rows run. */
-export function checkSlots (openJobs: readonly Job[], slots: number): Found {
+export function checkSlots (openJobs: readonly Job[], slots: number): TenantBreaches {
   const running = openJobs.filter(({ ended, preflight }) => !ended && preflight.freshChecks > 0)
   return breachUnless(slots === running.length, {
     rule: 'exactly the running jobs with fresh rows hold a slot',
@@ -162,7 +162,7 @@ function amountsOf (entries: readonly Journal[]): string {
 }
 
 /** Checks that no open job is older than a day. */
-export function checkAges (openJobs: readonly Job[], nowMs: number): Found {
+export function checkAges (openJobs: readonly Job[], nowMs: number): TenantBreaches {
   return openJobs.flatMap(({ id, createdAtMs }) => breachUnless(nowMs - createdAtMs < DAY_MS, {
     rule: 'every job ends within a day',
     job: id,
@@ -174,7 +174,9 @@ export function checkAges (openJobs: readonly Job[], nowMs: number): Found {
  * Checks that all delivery attempts are of the job's own event, and that another attempt follows a
  * failed one within four days, unless the delivery has ended.
  */
-export function checkDeliveries (job: Job, attempts: readonly Attempt[], nowMs: number): Found {
+export function checkDeliveries (
+  job: Job, attempts: readonly Attempt[], nowMs: number
+): TenantBreaches {
   if (attempts.length === 0) return []
   const type = eventTypeOf(job.status)
   const own = type === undefined ? '' : eventIdOf(job.id, type)

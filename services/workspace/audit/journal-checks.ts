@@ -3,7 +3,7 @@ import type { Job } from '../../jobs/job.ts'
 import { AMOUNTS, type Amounts, ZERO_AMOUNTS, post } from '../../money/arithmetic.ts'
 import type { Balance } from '../../money/wallet.ts'
 import { canonicalText, type Range } from '../../money/journal-chain.ts'
-import { breachUnless, type Found } from './report.ts'
+import { breachUnless, type TenantBreaches } from './report.ts'
 
 /** The canonical texts of a tenant's entries, by number. */
 export type JournalTexts = ReadonlyMap<number, string>
@@ -29,7 +29,7 @@ export function missingRanges (present: ReadonlySet<number>, last: number): read
 }
 
 /** Checks that every entry of the copy has its own number, up to that of the last movement. */
-export function checkNumbers ({ seq: last, copy }: StoredMovements): Found {
+export function checkNumbers ({ seq: last, copy }: StoredMovements): TenantBreaches {
   const wrong = (job: string, detail: string) =>
     breachUnless(false, { rule: 'the journal is numbered 1 to n', job, detail })
   return copy.flatMap(({ seq, job }, index) => {
@@ -45,7 +45,7 @@ export function checkNumbers ({ seq: last, copy }: StoredMovements): Found {
  */
 export function checkMovements (
   { seq, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
-): Found {
+): TenantBreaches {
   const known = new Set([...copy, ...outbox].map(entry => entry.seq))
   const lost = missingRanges(new Set([...known, ...kafka.keys()]), seq)
   const uncopied = missingRanges(new Set([...known, ...lost.flatMap(numbersOf)]), seq)
@@ -60,7 +60,7 @@ export function checkMovements (
 }
 
 /** Checks that Kafka has the same entries as the copy. */
-export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): Found {
+export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): TenantBreaches {
   return copy.flatMap(entry => breachUnless(kafka.get(entry.seq) === canonicalText(entry), {
     rule: 'Kafka and the copy have the same entries',
     job: entry.job,
@@ -78,7 +78,7 @@ const rangeText = ([first, last]: Range) =>
  * Checks that the amounts add up, that none is below zero, and that running jobs explain the
  * reserved amount.
  */
-export function checkWallet (balance: Balance, openJobs: readonly Job[]): Found {
+export function checkWallet (balance: Balance, openJobs: readonly Job[]): TenantBreaches {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = balance
   const sum = availableMicros + reservedMicros + chargedMicros
   const reserved = openJobs.filter(({ ended }) => !ended)
@@ -101,7 +101,7 @@ export function checkWallet (balance: Balance, openJobs: readonly Job[]): Found 
 const MAX_NAMED = 5
 
 /** Reports the rows of the copy that no service signed. All other checks ignore them. */
-export function checkForged (forged: readonly number[]): Found {
+export function checkForged (forged: readonly number[]): TenantBreaches {
   const named = forged.slice(0, MAX_NAMED).join(', ') + (forged.length > MAX_NAMED ? ', ...' : '')
   return breachUnless(forged.length === 0, {
     rule: 'every row of the copy is signed by a service',
@@ -116,7 +116,7 @@ export function checkForged (forged: readonly number[]): Found {
  */
 export function checkBalances (
   copy: readonly Journal[], outbox: readonly Journal[], balance: Balance
-): Found {
+): TenantBreaches {
   const entries = new Map([...outbox, ...copy].map(entry => [entry.seq, entry]))
   let amounts: Amounts = ZERO_AMOUNTS
   let last = 0
@@ -145,7 +145,7 @@ const DAY_MS = 86_400_000
  * Checks that every entry has its own id, and that an Idempotency-Key created at most one job in 24
  * hours.
  */
-export function checkIds (entries: readonly Journal[]): Found {
+export function checkIds (entries: readonly Journal[]): TenantBreaches {
   const byId = Map.groupBy(entries, ({ entryId }) => entryId)
   const twice = [...byId.values()].filter(({ length }) => length > 1)
   return [
@@ -162,14 +162,14 @@ export function checkIds (entries: readonly Journal[]): Found {
 type Terms = { readonly idempotencyKey?: string, readonly claimedAt?: string }
 
 /** The Idempotency-Key that created the job of a reserve entry; undefined for other entries. */
-export function termsOf ({ type, reason }: Journal): Terms | undefined {
+export function entryTermsOf ({ type, reason }: Journal): Terms | undefined {
   return type === 'reserve' && reason !== '' ? JSON.parse(reason) as Terms : undefined
 }
 
 /** A key is claimed at its first use, shortly before its job is accepted. */
-function checkKeys (entries: readonly Journal[]): Found {
-  const created = entries.filter(entry => termsOf(entry) !== undefined)
-    .map(entry => ({ job: entry.job, ...termsOf(entry) }))
+function checkKeys (entries: readonly Journal[]): TenantBreaches {
+  const created = entries.filter(entry => entryTermsOf(entry) !== undefined)
+    .map(entry => ({ job: entry.job, ...entryTermsOf(entry) }))
   const byKey = Map.groupBy(created, ({ idempotencyKey = '' }) => idempotencyKey)
   byKey.delete('')
   return [...byKey.values()].flatMap(jobs => jobs.slice(1).flatMap(({ job, claimedAt }, index) => {

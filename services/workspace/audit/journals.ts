@@ -12,7 +12,7 @@ import {
 } from '../../money/journal-chain.ts'
 import { createHeadsCodec } from '../../money/journal-heads.ts'
 import type { JournalTexts } from './journal-checks.ts'
-import { breachUnless, type Found } from './report.ts'
+import { breachUnless, type TenantBreaches } from './report.ts'
 
 /** A range of a tenant's journal: the entries after one head, up to another. */
 type Span = { readonly from: ChainHead, readonly head: ChainHead }
@@ -131,7 +131,7 @@ type Journals = {
 }
 
 /** Checks that both journals contain an exported head after exactly the entries it was made of. */
-export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals): Found {
+export function checkExportedHead (head: ExportedHead, { copy, kafka }: Journals): TenantBreaches {
   const exported = `entry ${head.seq} with hash ${head.hash} was exported at ` +
     `${new Date(head.at).toISOString()}`
   const breachWith = (holds: boolean, why: string) => breachUnless(holds, {

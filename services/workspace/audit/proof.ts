@@ -5,7 +5,7 @@ import { extendChain, CHAIN_START, type ChainHead } from '../../money/journal-ch
 import type { JournalCopy } from '../../money/journal-copy.ts'
 import { auditPage, JOBS_PER_PAGE, type AuditDeps } from './audit.ts'
 import { checkAges, checkDeliveries, checkEntries, checkSlots } from './job-checks.ts'
-import { checkWallet, termsOf } from './journal-checks.ts'
+import { checkWallet, entryTermsOf } from './journal-checks.ts'
 import type { TenantReport } from './report.ts'
 import { readQuietState, type TenantState } from './snapshot.ts'
 
@@ -174,7 +174,7 @@ function createIdempotencyKeys () {
   const claimedAtMs = new Map<string, number>()
   /** False for a reserve entry whose key created another job less than a day earlier. */
   const claim = (entry: Journal): boolean => {
-    const { idempotencyKey = '', claimedAt } = termsOf(entry) ?? {}
+    const { idempotencyKey = '', claimedAt } = entryTermsOf(entry) ?? {}
     if (idempotencyKey === '') return true
     const atMs = Number(claimedAt)
     const earlierMs = claimedAtMs.get(idempotencyKey)

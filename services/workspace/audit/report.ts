@@ -8,7 +8,7 @@ export type Breach = {
 }
 
 /** The breaches of one tenant. */
-export type Found = readonly Omit<Breach, 'tenant'>[]
+export type TenantBreaches = readonly Omit<Breach, 'tenant'>[]
 
 /** What the audit read of a tenant; amounts in USD micros. */
 export type TenantReport = {
@@ -115,7 +115,7 @@ export const INVARIANTS: readonly Invariant[] = [
 /** Returns no breach when `holds` is true, else the one that is passed. */
 export function breachUnless (
   holds: boolean, breach: { readonly rule: string, readonly detail: string, readonly job?: string }
-): Found {
+): TenantBreaches {
   return holds ? [] : [{ job: '', ...breach }]
 }
 

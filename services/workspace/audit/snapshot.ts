@@ -27,7 +27,7 @@ type Snapshot = TenantState & {
   readonly forged: readonly number[]
 }
 
-export type SnapshotDeps = {
+export type AuditSnapshotDeps = {
   readonly redis: Redis
   readonly journal: Pick<JournalCopy, 'read' | 'counts'>
 }
@@ -39,8 +39,8 @@ const POLL_MS = 100
  * ended but not closed. After `waitMs` it returns the snapshot as it is, so that a tenant that
  * never becomes quiet shows up as a breach.
  */
-export async function takeSnapshot (
-  deps: SnapshotDeps, tenant: string, waitMs: number
+export async function takeAuditSnapshot (
+  deps: AuditSnapshotDeps, tenant: string, waitMs: number
 ): Promise<Snapshot> {
   const deadlineMs = Date.now() + waitMs
   for (;;) {
@@ -58,7 +58,7 @@ export async function takeSnapshot (
  * there is no such time within `waitMs`.
  */
 export async function readQuietState (
-  deps: SnapshotDeps, tenant: string, waitMs: number
+  deps: AuditSnapshotDeps, tenant: string, waitMs: number
 ): Promise<TenantState | undefined> {
   const deadlineMs = Date.now() + waitMs
   for (;;) {
@@ -73,7 +73,7 @@ export async function readQuietState (
 }
 
 async function readState (
-  { redis }: Pick<SnapshotDeps, 'redis'>, tenant: string
+  { redis }: Pick<AuditSnapshotDeps, 'redis'>, tenant: string
 ): Promise<TenantState> {
   const store = createJobStore(redis)
   const balance = await createWallet(redis).balance(tenant)

@@ -9,7 +9,7 @@ import {
 import { inspectJson } from '../../platform/json-text.ts'
 import { networksOf } from '../../platform/networks.ts'
 import type { PageDeps } from './context.ts'
-import { guard } from './guard.ts'
+import { guardPages } from './guard.ts'
 import { errorPage } from './layout.ts'
 import { errorContentOf, PageError } from './page-error.ts'
 import { assetRoutes, pageRoutes } from './routes.ts'
@@ -44,7 +44,7 @@ export function createPage (options: Options): FastifyInstance {
   }) as unknown as FastifyInstance
   capConnections(app.server, connection, networksOf(trustedProxies, 'TRUSTED_PROXIES'))
   addBodyParsers(app)
-  guard(app, deps, { trustedProxies })
+  guardPages(app, deps, { trustedProxies })
   const pace = {
     graceMs: connection.BODY_GRACE_MS,
     bytesPerSecond: connection.BODY_BYTES_PER_SECOND,

@@ -6,7 +6,7 @@ import { ZERO_AMOUNTS, post } from '../../money/arithmetic.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, money, signedMoney, time, type Html } from './html.ts'
 import { jobTable } from './job-components.ts'
-import { customerPage, emptyState, sendPage, table } from './layout.ts'
+import { customerPage, emptyState, sendHtml, table } from './layout.ts'
 
 const LATEST_JOBS = 5
 const MOVEMENTS_PER_PAGE = 50
@@ -24,7 +24,7 @@ async function sendOverview ({ visit, reply }: Exchange): Promise<FastifyReply> 
   const [balance, { data }] = await Promise.all([
     visit.client.balance(), visit.client.jobsPage({ limit: LATEST_JOBS }),
   ])
-  return sendPage(reply, overviewView(visit, { balance, jobs: data }))
+  return sendHtml(reply, overviewView(visit, { balance, jobs: data }))
 }
 
 async function sendBalance (
@@ -39,7 +39,7 @@ async function sendBalance (
       before: /^\d{1,15}$/.test(String(before)) ? Number(before) : undefined,
     }),
   ])
-  return sendPage(reply, balanceView(visit, { balance, page }))
+  return sendHtml(reply, balanceView(visit, { balance, page }))
 }
 
 /** A page of journal entries, newest first. */

@@ -33,7 +33,7 @@ const TOKEN_FIELD = 'form_token'
  * Adds the checks that run before every route: HTTPS, response headers, session, access, and
  * cross-site request forgery.
  */
-export function guard (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
+export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
   const arrivalOf = createHttpsRule(rules.trustedProxies)
   app.register(cookies)
   app.decorateRequest('visitor', undefined)

@@ -8,7 +8,7 @@ import { customerRoutes, type Exchange, type PageDeps, type Visit } from './cont
 import { html, type Html } from './html.ts'
 import { isEnded, jobTable, stateText } from './job-components.ts'
 import { jobView } from './job-view.ts'
-import { customerPage, emptyState, noticeOf, sendPage } from './layout.ts'
+import { customerPage, emptyState, noticeOf, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 const JOBS_PER_PAGE = 20
@@ -19,7 +19,7 @@ const CSV = { format: 'text/csv; charset=utf-8', options: { safe: 'spreadsheet' 
 const ID = /^[a-z]+_[0-9a-z]{1,64}$/
 
 /** The list of jobs, and one job with its file, its deliveries and its cancellation. */
-export function jobRoutes (deps: PageDeps): readonly RouteOptions[] {
+export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
     route('GET', '/:mode/jobs', sendList),
@@ -49,7 +49,7 @@ async function sendList ({ visit, request, reply }: Exchange): Promise<FastifyRe
   const page = await visit.client.jobsPage({
     limit: JOBS_PER_PAGE, ...Object.fromEntries(parameters),
   })
-  return sendPage(reply, jobsView(visit, { page, filter }))
+  return sendHtml(reply, jobsView(visit, { page, filter }))
 }
 
 async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
@@ -58,7 +58,7 @@ async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyRep
   const [preview, attempts] = await Promise.all([
     previewOf(visit.client, job), isEnded(job) ? visit.client.deliveries(id) : [],
   ])
-  return sendPage(reply, jobView(visit, { job, preview, attempts, notice: noticeOf(request) }))
+  return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: noticeOf(request) }))
 }
 
 async function previewOf (client: Client, job: JobStatusResource) {

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { SCOPES, type KeySummary } from '../../accounts/api-keys.ts'
 import { customerRoutes, field, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, time, type Html } from './html.ts'
-import { customerPage, emptyState, noticeOf, sendPage, table, tokenField } from './layout.ts'
+import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 const HOUR_MS = 3_600_000
@@ -14,13 +14,13 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   const confirm = (action: 'roll' | 'revoke') => async ({ visit, request, reply }: Exchange) => {
     const key = await activeKey(deps, visit, request)
-    return sendPage(reply, confirmKeyView(visit, { key, action, nonce: deps.nonces.create() }))
+    return sendHtml(reply, confirmKeyView(visit, { key, action, nonce: deps.nonces.create() }))
   }
   return [
     route('GET', '/:mode/keys', async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
       const keys = (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode)
-      return sendPage(reply, keysView(visit, {
+      return sendHtml(reply, keysView(visit, {
         keys, nonce: deps.nonces.create(), nowMs: Date.now(), notice: noticeOf(request),
       }))
     }),
@@ -53,7 +53,7 @@ async function createKey (
   const { secret } = await deps.apiKeys.create({
     orgId, mode, scopes, ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
   })
-  return sendPage(reply, secretView(visit, {
+  return sendHtml(reply, secretView(visit, {
     title: `Your new ${mode} key`, secret, hint: HINT, section: 'keys',
   }))
 }
@@ -69,7 +69,7 @@ async function rollKey (
   }
   const created = await deps.apiKeys.roll(orgId, key.id, hours * HOUR_MS)
   if (created === undefined) throw new PageError('not_found')
-  return sendPage(reply, secretView(visit, {
+  return sendHtml(reply, secretView(visit, {
     title: `The key that replaces …${key.last4}`,
     secret: created.secret,
     hint: HINT,

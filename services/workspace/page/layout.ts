@@ -202,6 +202,6 @@ export function noticeOf (request: FastifyRequest): Html | undefined {
 }
 
 /** Sends a page as the reply. */
-export function sendPage (reply: FastifyReply, page: Html): FastifyReply {
+export function sendHtml (reply: FastifyReply, page: Html): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(page.html)
 }

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { hashOf, newSecret } from '../../accounts/key-format.ts'
+import { hashOf, newApiKey } from '../../accounts/key-format.ts'
 import { SCOPES } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
@@ -30,7 +30,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
   const clients = new Map<string, Promise<CachedClient>>()
 
   async function create (tenant: Tenant): Promise<CachedClient> {
-    const secret = newSecret(tenant.mode)
+    const secret = newApiKey(tenant.mode)
     const hash = hashOf(secret)
     await redis.hset(`key:${hash}`, fieldsOf(tenant, secret, now()))
     await redis.pexpire(`key:${hash}`, KEY_MS)

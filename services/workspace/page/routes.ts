@@ -3,7 +3,7 @@ import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { assets } from './assets.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'
-import { jobRoutes } from './jobs.ts'
+import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './live.ts'
 import { pipelineRoutes } from './pipeline/page.ts'
@@ -16,7 +16,7 @@ export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
   return [
     ...signInRoutes(deps),
     ...balanceRoutes(deps),
-    ...jobRoutes(deps),
+    ...jobPageRoutes(deps),
     ...liveRoutes(deps),
     ...uploadRoutes(deps, pace),
     ...keyRoutes(deps),

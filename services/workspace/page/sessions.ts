@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 
 /** Who is signed in: the people of one organization, or the operators of the pipeline. */
-export type Subject =
+export type SignedIn =
   | { readonly kind: 'customer', readonly orgId: string }
   | { readonly kind: 'operator' }
 
@@ -13,12 +13,12 @@ const NONCE_MS = 3_600_000
 const SECRET_BYTES = 32
 
 /** A random secret with 256 bits, as base64url. */
-export function newSecret (): string {
+export function newSessionSecret (): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 
 /** The hex SHA-256 of a secret; Redis stores digests, never secrets. */
-export function digestOf (secret: string): string {
+export function secretDigest (secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
 }
 
@@ -26,25 +26,25 @@ export type SignInCodes = ReturnType<typeof createSignInCodes>
 
 /** The codes in sign-in links. Each is valid once, within ten minutes. */
 export function createSignInCodes (redis: Pick<Redis, 'set' | 'getdel'>) {
-  const keyOf = (code: string) => `page:sign-in:${digestOf(code)}`
+  const keyOf = (code: string) => `page:sign-in:${secretDigest(code)}`
   return {
-    async create (subject: Subject): Promise<string> {
-      const code = newSecret()
+    async create (subject: SignedIn): Promise<string> {
+      const code = newSessionSecret()
       await redis.set(keyOf(code), JSON.stringify(subject), 'PX', SIGN_IN_LINK_MS)
       return code
     },
 
     /** The subject of a code, which is used up; undefined for unknown and expired codes. */
-    async redeem (code: string): Promise<Subject | undefined> {
+    async redeem (code: string): Promise<SignedIn | undefined> {
       const text = await redis.getdel(keyOf(code))
-      return text === null ? undefined : JSON.parse(text) as Subject
+      return text === null ? undefined : JSON.parse(text) as SignedIn
     },
   }
 }
 
 /** A signed-in browser. Its forms carry `token`, so no other site can submit them. */
 export type Session = {
-  readonly subject: Subject
+  readonly subject: SignedIn
   readonly token: string
   readonly endsAtMs: number
 }
@@ -60,13 +60,13 @@ export function createSessions ({ redis, limits, now = Date.now }: {
   readonly limits: SessionLimits,
   readonly now?: () => number
 }) {
-  const keyOf = (id: string) => `page:session:${digestOf(id)}`
+  const keyOf = (id: string) => `page:session:${secretDigest(id)}`
   const timeToLiveMs = ({ endsAtMs }: Session) => Math.min(limits.idleMs, endsAtMs - now())
   return {
     /** Creates a session. Its id goes into the cookie and nowhere else. */
-    async create (subject: Subject): Promise<{ readonly id: string, readonly session: Session }> {
-      const id = newSecret()
-      const session = { subject, token: newSecret(), endsAtMs: now() + limits.maxMs }
+    async create (subject: SignedIn): Promise<{ readonly id: string, readonly session: Session }> {
+      const id = newSessionSecret()
+      const session = { subject, token: newSessionSecret(), endsAtMs: now() + limits.maxMs }
       await redis.set(keyOf(id), JSON.stringify(session), 'PX', timeToLiveMs(session))
       return { id, session }
     },
@@ -97,11 +97,11 @@ export type Nonces = ReturnType<typeof createNonces>
 /** Nonces of forms that create a secret: submitting such a form again creates no second secret. */
 export function createNonces (redis: Pick<Redis, 'set'>) {
   return {
-    create: newSecret,
+    create: newSessionSecret,
 
     /** True the first time a nonce is used. */
     async use (nonce: string): Promise<boolean> {
-      const key = `page:once:${digestOf(nonce)}`
+      const key = `page:once:${secretDigest(nonce)}`
       return nonce !== '' && await redis.set(key, '1', 'PX', NONCE_MS, 'NX') !== null
     },
   }

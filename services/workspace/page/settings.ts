@@ -3,7 +3,7 @@ import { MAX_FRESHNESS_DAYS } from '../../accounts/policy.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
 import { secretView } from './keys.ts'
-import { customerPage, noticeOf, sendPage, tokenField } from './layout.ts'
+import { customerPage, noticeOf, sendHtml, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
 
 /** The settings of an organization, which both modes share. */
@@ -12,7 +12,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     route('GET', '/:mode/settings', async ({ visit, request, reply }) => {
       const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
-      return sendPage(reply, settingsView(visit, {
+      return sendHtml(reply, settingsView(visit, {
         hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: noticeOf(request),
       }))
     }),
@@ -31,7 +31,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
       if (!await deps.nonces.use(field(request, 'nonce'))) {
         return reply.redirect(`/${visit.tenant.mode}/settings?notice=secret-once`, 303)
       }
-      return sendPage(reply, secretView(visit, {
+      return sendHtml(reply, secretView(visit, {
         title: 'Your new webhook secret',
         secret: await deps.webhookSecrets.rotate(visit.tenant.orgId),
         hint: 'Configure it at your receivers within 24 hours; until then events are also signed ' +

@@ -2,8 +2,8 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { field, type PageDeps } from './context.ts'
 import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
 import { html, type Html } from './html.ts'
-import { noticeOf, plainPage, sendPage } from './layout.ts'
-import type { Subject } from './sessions.ts'
+import { noticeOf, plainPage, sendHtml } from './layout.ts'
+import type { SignedIn } from './sessions.ts'
 
 /** Sign-in, sign-out, and the redirect from `/`. */
 export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -19,12 +19,12 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in',
-      handler: (request, reply) => sendPage(reply, signInView(noticeOf(request))),
+      handler: (request, reply) => sendHtml(reply, signInView(noticeOf(request))),
     },
     {
       method: 'GET',
       url: '/sign-in/link',
-      handler: (_request, reply) => sendPage(reply, confirmSignInView()),
+      handler: (_request, reply) => sendHtml(reply, confirmSignInView()),
     },
     { method: 'POST', url: '/sign-in', handler: (request, reply) => signIn(deps, request, reply) },
     {
@@ -61,7 +61,7 @@ async function signOut (
   return reply.redirect('/sign-in?notice=left', 303)
 }
 
-function startPathOf (subject: Subject): string {
+function startPathOf (subject: SignedIn): string {
   return subject.kind === 'operator' ? '/pipeline' : '/live/overview'
 }
 

@@ -6,7 +6,7 @@ import type { Client, JobRequest } from '../../client/client.ts'
 import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
-import { customerPage, emptyState, sendPage } from './layout.ts'
+import { customerPage, emptyState, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { createUploadLimits } from './upload-limits.ts'
 
@@ -39,7 +39,7 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       url: '/:mode/upload',
       config: { access: 'customer' },
       handler: forCustomer(deps, async ({ visit, reply }) =>
-        sendPage(reply, uploadView(visit, await visit.client.services()))),
+        sendHtml(reply, uploadView(visit, await visit.client.services()))),
     },
     {
       method: 'POST',

@@ -25,7 +25,8 @@ describe('an API key', () => {
     const { orgId, live, test } = await newCustomer()
     expect(live.key).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)
     expect(test.key).toMatch(/^vj_test_[0-9A-Za-z]{36}$/)
-    const listed = JSON.stringify(await workspace(parts => tasks.listKeys(parts, { org: orgId })))
+    const listed = JSON.stringify(
+      await workspace(parts => tasks.listApiKeys(parts, { org: orgId })))
     expect(listed).not.toContain(live.key.slice(0, 20))
     const { redis } = shared()
     const stored = await redis.keys('key:*')
@@ -48,7 +49,7 @@ describe('an API key', () => {
     const brief = await make(orgId, { expires })
     expect(await codeOf(brief.secret ?? '')).toBe(undefined)
     const unused = async () => {
-      const { keys } = await workspace(parts => tasks.listKeys(parts, { org: orgId }))
+      const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
       return (keys as { mode: string, lastUsedAt: string | null }[])
         .filter(key => key.lastUsedAt === null).map(key => key.mode)
     }

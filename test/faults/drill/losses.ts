@@ -7,7 +7,7 @@ import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/ops/connections.ts'
 import { restoreJournal } from '../../../services/ops/journal-restore.ts'
 import { withJournal } from '../../../services/ops/journal.ts'
-import { createProgram } from '../../../services/ops/program.ts'
+import { createOpsProgram } from '../../../services/ops/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
 
@@ -125,7 +125,7 @@ const clickhouse: Loss = {
 async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {
   Object.assign(process.env, env)
   await until('a replay of the ledger', async () => {
-    await createProgram(() => {}).parseAsync(
+    await createOpsProgram(() => {}).parseAsync(
       ['replay', '--stage', 'ledger', '--from', 'beginning', '--yes'], { from: 'user' })
     return true
   })

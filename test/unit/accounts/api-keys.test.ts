@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createApiKeys, type ApiKeys } from '../../../services/accounts/api-keys.ts'
-import { hashOf, newSecret } from '../../../services/accounts/key-format.ts'
+import { hashOf, newApiKey } from '../../../services/accounts/key-format.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 let memory: ReturnType<typeof memoryRedis>
@@ -30,7 +30,7 @@ describe('finding a key', () => {
     expect(await kindOf('')).toBe('missing')
     expect(await kindOf('garbage')).toBe('invalid')
     expect(memory.calls.read).toBeUndefined()
-    expect(await kindOf(newSecret('live'))).toBe('invalid')
+    expect(await kindOf(newApiKey('live'))).toBe('invalid')
     expect(memory.calls.read).toBe(1)
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type Claim, type Entries,
+  createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type CacheClaim, type Entries,
   type Offer,
 } from '../../../services/cache/cache.ts'
 import { tokenCount, claimEntries } from '../../../services/cache/commands.ts'
@@ -11,7 +11,7 @@ import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
 const token = Buffer.from('00112233445566778899aabbccddeeff', 'hex')
 const other = Buffer.alloc(16, 7)
-const claimOf = (job: string): Claim => ({ job, leaseMs: 30_000, usable: () => true })
+const claimOf = (job: string): CacheClaim => ({ job, leaseMs: 30_000, usable: () => true })
 const offerOf = (...records: CachedRecord[]): Offer => ({ records, usable: () => true })
 const KEY = `${keyPrefixOf(scope)}00112233445566778899aabbccddeeff`
 
@@ -152,7 +152,7 @@ describe('a lease', () => {
     const { redis, values } = createRedis()
     const cache = createRecordCache(redis)
     await cache.store(scope, tokens, [cachedRecord(), cachedRecord({ confidence: 7 })])
-    const usable: Claim['usable'] = ({ confidence }) => confidence === 7
+    const usable: CacheClaim['usable'] = ({ confidence }) => confidence === 7
     expect(await cache.claim(scope, tokens, { ...claimOf('job_1'), usable }))
       .toEqual(['mine', cachedRecord({ confidence: 7 })])
     values.set(KEY, '{')

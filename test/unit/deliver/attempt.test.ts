@@ -5,7 +5,7 @@ import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
 } from '../../../services/deliver/attempt.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
-import type { Claim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
@@ -20,7 +20,7 @@ const secrets = ['1', '2'].map(digit =>
   `whsec_${Buffer.alloc(32, digit).toString('base64')}`) as [string, string]
 const NOW_MS = Date.parse('2026-08-11T10:00:03.000Z')
 
-const claimOf = (more: Partial<Claim> = {}): Claim =>
+const claimOf = (more: Partial<DeliveryClaim> = {}): DeliveryClaim =>
   ({ ...owner, event, type: 'job.completed', attempt: 1, once: false, token: 't', ...more })
 const answered = (status: number, retryAfterMs?: number): Answer =>
   ({ kind: 'answered', status, retryAfterMs })
@@ -52,7 +52,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
   return { deps, records, released, sent }
 }
 
-async function outcome (setup: Setup, claim: Partial<Claim> = {}) {
+async function outcome (setup: Setup, claim: Partial<DeliveryClaim> = {}) {
   const { deps, records } = scene(setup)
   await makeAttempt(deps, claimOf(claim))
   return records[0]!

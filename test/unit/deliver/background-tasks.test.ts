@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
 } from '../../../services/deliver/background-tasks.ts'
-import type { Claim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -62,7 +62,7 @@ describe('the shipping of attempt records', () => {
   })
 })
 
-const claim = { event: 'evt_1' } as Claim
+const claim = { event: 'evt_1' } as DeliveryClaim
 const recordOf = (attempt: object) =>
   ({ state: 'delivered', priority: 'quick', attempt }) as AttemptRecord
 

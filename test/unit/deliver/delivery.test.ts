@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
-import type { Claim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
-const claim: Claim = {
+const claim: DeliveryClaim = {
   event: 'evt_1',
   tenant: 'org_1.live',
   job: 'job_1',
@@ -24,7 +24,10 @@ function scene (fault: Error) {
     deliveries: {
       claim: async ({ priority }: { priority: string }) =>
         priority === 'quick' ? due.splice(0) : [],
-      record: async (_claim: Claim, one: AttemptRecord) => { records.push(one); return true },
+      record: async (_claim: DeliveryClaim, one: AttemptRecord) => {
+        records.push(one)
+        return true
+      },
       dueBy: async () => 0,
       unshipped: async () => new Map(),
       forget: async () => {},

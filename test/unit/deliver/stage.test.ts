@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Settled } from '../../../schemas/types.ts'
 import { createDeliverStage } from '../../../services/deliver/stage.ts'
-import type { Delivery } from '../../../services/jobs/deliveries.ts'
+import type { WebhookDelivery } from '../../../services/jobs/deliveries.ts'
 import { sealHeader, type JobHeader } from '../../../services/jobs/message-codec.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
@@ -21,7 +21,7 @@ function message (
 }
 
 function run (messages: readonly Incoming<'jobs.settled'>[], dataKey: Buffer | undefined = key) {
-  const put: Delivery[] = []
+  const put: WebhookDelivery[] = []
   let wakes = 0
   const stage = createDeliverStage({
     deliveries: { put: async delivery => { put.push(delivery); return true } },

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startWorkers, type WorkersDeps } from '../../../services/deliver/workers.ts'
-import type { Claim, PriorityClass } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, PriorityClass } from '../../../services/jobs/deliveries.ts'
 import { eventually } from '../../support/eventually.ts'
 
 afterEach(() => { vi.useRealTimers() })
 
-const claimOf = (event: string): Claim => ({
+const claimOf = (event: string): DeliveryClaim => ({
   event, tenant: 't', job: 'j', type: 'job.completed', attempt: 1, once: false, token: 'k',
 })
 
@@ -119,7 +119,9 @@ describe('webhook workers', () => {
   })
 
   it('continue after an attempt that could not be recorded', async () => {
-    const attempt = async ({ event }: Claim) => { if (event === 'a') throw new Error('broken') }
+    const attempt = async ({ event }: DeliveryClaim) => {
+      if (event === 'a') throw new Error('broken')
+    }
     const { workers, due, warned } = scene({ attempt })
     due.quick.push('a')
     await eventually(() => expect(warned).toHaveLength(1))

@@ -4,7 +4,7 @@ import { alignAccess } from '../../../deploy/provision.ts'
 import {
   migrations, pending, statementsOf, unusedSince,
 } from '../../../deploy/provision/migrations.ts'
-import { settingsOf } from '../../../deploy/provision/topics.ts'
+import { topicSettingsOf } from '../../../deploy/provision/topics.ts'
 import { stageRules } from '../../../services/kafka/access-rules.ts'
 
 describe('migrations', () => {
@@ -71,14 +71,14 @@ describe('settings of topics', () => {
   const topic = { name: 't', partitions: 1, keepHours: 168, compact: false }
 
   it('keep messages for the hours of the topology, or forever', () => {
-    expect(settingsOf(topic, undefined)).toEqual([
+    expect(topicSettingsOf(topic, undefined)).toEqual([
       { name: 'cleanup.policy', value: 'delete' }, { name: 'retention.ms', value: '604800000' },
     ])
-    expect(settingsOf({ ...topic, keepHours: -1 }, undefined)[1]?.value).toBe('-1')
+    expect(topicSettingsOf({ ...topic, keepHours: -1 }, undefined)[1]?.value).toBe('-1')
   })
 
   it('are compacted and replicated where configured', () => {
-    expect(settingsOf({ ...topic, compact: true }, 2)).toEqual([
+    expect(topicSettingsOf({ ...topic, compact: true }, 2)).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '604800000' },
       { name: 'max.compaction.lag.ms', value: '600000' },

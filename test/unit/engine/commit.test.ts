@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Delivery } from '../../../services/kafka/bus.ts'
+import type { FetchedBatch } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCommit, createCompletionCount } from '../../../services/engine/commit.ts'
 import { createLog } from '../../../services/platform/log.ts'
@@ -28,7 +28,7 @@ function scene (failures: Error[]) {
   offsets.add(messages)
   for (const raw of messages) offsets.complete(raw)
   const commits: bigint[] = []
-  const delivery: Delivery = {
+  const delivery: FetchedBatch = {
     ...place,
     messages,
     more: () => [],

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { decisionSpans, inMessageSpan } from '../../../services/engine/decision-spans.ts'
 import { byJob, idsOf } from '../../../services/engine/message-ids.ts'
-import type { Batch } from '../../../services/engine/batch.ts'
+import type { MessageBatch } from '../../../services/engine/batch.ts'
 import type { Decision, Emission } from '../../../services/engine/stage.ts'
 import { inSpan, SpanKind } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 import { rawMessage } from './engine-bench.ts'
 
-const batch = { location: { group: 'settle.small' } } as unknown as Batch
+const batch = { location: { group: 'settle.small' } } as unknown as MessageBatch
 
 const message = (offset: number, headers: Record<string, string>): RawMessage =>
   ({ ...rawMessage(offset), headers: { tenant: 't', chunkRows: '2', ...headers } })
@@ -20,7 +20,7 @@ const decision = (
   raws: readonly RawMessage[], emits: readonly Emission[], more: Partial<Decision> = {}
 ) => ({ completes: raws.map(raw => ({ raw })), emits, ...more }) as unknown as Decision
 
-async function carriedOut (decisions: readonly Decision[], given: Batch = batch) {
+async function carriedOut (decisions: readonly Decision[], given: MessageBatch = batch) {
   let emits: readonly Emission[] = []
   const spans = await spansOf(async () => {
     const made = decisionSpans('settle', decisions, given)

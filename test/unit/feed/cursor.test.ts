@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { createCursor, type JobOutcome, type JobRequest } from '../../../services/feed/cursor.ts'
+import {
+  createCursor, type JobOutcome, type FeedJobRequest,
+} from '../../../services/feed/cursor.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const terms = { service: 'whatsapp', country: '', forceFresh: false } as const
@@ -9,7 +11,7 @@ const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: `
 function cursorWith (
   outcomes: readonly JobOutcome['kind'][], { limit = 4, storedAt = -1 } = {}
 ) {
-  const requests: JobRequest[] = []
+  const requests: FeedJobRequest[] = []
   const passed: number[] = []
   const failedContacts: number[] = []
   const paused: unknown[] = []
@@ -41,7 +43,7 @@ function cursorWith (
   return { cursor, requests, passed, failedContacts, paused, until, stopping }
 }
 
-const ranges = (requests: readonly JobRequest[]) => requests.map(({ from, to }) => [from, to])
+const ranges = (requests: readonly FeedJobRequest[]) => requests.map(({ from, to }) => [from, to])
 
 describe('a feed cursor', () => {
   it('requests one job after another, each from the end of the previous one', async () => {

@@ -6,7 +6,7 @@ import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { createPartnerResults } from '../../../services/results/partner-results.ts'
 import { createRejections } from '../../../services/feed/contact.ts'
-import type { JobOutcome, JobRequest } from '../../../services/feed/cursor.ts'
+import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
 import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
 import { createCapacity, createPartition } from '../../../services/feed/partition.ts'
 import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
@@ -64,7 +64,7 @@ function createScenario ({
   const failures: string[] = []
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
-  const requests: JobRequest[] = []
+  const requests: FeedJobRequest[] = []
   const commits: bigint[] = []
   const buffered = createCapacity(100)
   const lost = new AbortController()

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { JobRequest } from '../../../services/feed/cursor.ts'
+import type { FeedJobRequest } from '../../../services/feed/cursor.ts'
 import { submissionOf, submitContacts } from '../../../services/feed/submitter.ts'
 import type { Refusal } from '../../../services/jobs/job.ts'
 import type { Submitted } from '../../../services/jobs/submit.ts'
 
-const request: JobRequest = {
+const request: FeedJobRequest = {
   cursor: 'whatsapp|DE|',
   terms: { service: 'whatsapp', country: 'DE', forceFresh: false },
   from: 3,

@@ -2,7 +2,7 @@ import { createSecretKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
-import type { Deps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import type { Settings } from '../../../services/ingest/settings.ts'
 import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/submit.ts'
@@ -82,7 +82,7 @@ function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read'
 export const outage = new InfrastructureError('redis is away')
 
 /** Every request is the first one of its organization. */
-const amplyLimited: Deps['limiter'] = {
+const amplyLimited: IngestDeps['limiter'] = {
   admit: async request =>
     ({ kind: 'admitted', levels: await amplyLimited.levels(request) }),
   levels: async ({ kind }) => {
@@ -94,7 +94,7 @@ const amplyLimited: Deps['limiter'] = {
 export type Calls = { submissions: Submission[], lookups: string[] }
 
 /** Dependencies that accept every job; `calls` records what they are called with. */
-export function doubles (more: Partial<Deps> = {}): Deps & { readonly calls: Calls } {
+export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
   const calls: Calls = { submissions: [], lookups: [] }
   return {
     calls,
@@ -156,7 +156,7 @@ export const createTestApp = (options: Parameters<typeof createApp>[0]): Fastify
 
 /** An application of doubles, and the two requests most tests make. */
 export function application (
-  more: Partial<Deps> = {}, otherSettings: Partial<Settings> = {}
+  more: Partial<IngestDeps> = {}, otherSettings: Partial<Settings> = {}
 ) {
   const deps = doubles(more)
   const app = createTestApp({ deps, settings: { ...settings, ...otherSettings } })

@@ -1,7 +1,7 @@
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { answerFailures } from '../../../services/ingest/failures.ts'
-import { callerOf, createHttpsCheck, guard } from '../../../services/ingest/guard.ts'
+import { callerOf, createHttpsCheck, guardRoutes } from '../../../services/ingest/guard.ts'
 import { application, doubles, good, JOB_ID, outage, settings, type Sent } from './doubles.ts'
 
 describe('authentication', () => {
@@ -170,7 +170,7 @@ describe('a route behind the guard', () => {
     const deps = doubles()
     const app = Fastify({ genReqId: () => 'req_1' })
     answerFailures(app, deps)
-    guard(app, deps, settings)
+    guardRoutes(app, deps, settings)
     app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
     app.get('/open', async request => callerOf(request))
     const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })

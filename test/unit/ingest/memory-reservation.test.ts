@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBodyBudget } from '../../../services/ingest/body-budget.ts'
 import { reserveMemory } from '../../../services/ingest/memory-reservation.ts'
-import type { Deps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'
 
 let app: FastifyInstance | undefined
@@ -36,7 +36,7 @@ async function until (holds: () => boolean): Promise<void> {
 const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies)
 
 /** Memory for one large body. */
-async function listen (more: Partial<Deps> = {}) {
+async function listen (more: Partial<IngestDeps> = {}) {
   const deps = doubles(more)
   const own = { ...settings, bodyThroughput: PACE, bodyBudgetBytes: LARGE }
   app = createTestApp({ deps, settings: own })

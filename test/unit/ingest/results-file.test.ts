@@ -4,7 +4,7 @@ import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { sendResults } from '../../../services/ingest/results-file.ts'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
-import type { Deps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { closedJob, doubles, MANIFEST } from './doubles.ts'
 
 const job = closedJob()
@@ -14,7 +14,7 @@ const second: ManifestEntry = { ...first, chunk: 1, digest: 'cd'.repeat(32) }
 /** Requests the results that this manifest names. */
 async function ask (
   manifest: readonly ManifestEntry[], headers: Record<string, string> = {},
-  more: Partial<Deps> = {}
+  more: Partial<IngestDeps> = {}
 ) {
   const app = Fastify()
   app.get('/', (request, reply) =>

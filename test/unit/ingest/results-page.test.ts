@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { sendPage } from '../../../services/ingest/results-page.ts'
+import { sendResultsPage } from '../../../services/ingest/results-page.ts'
 import { cursorOf } from '../../../services/ingest/result-rows.ts'
 import { columnsOf } from '../../../services/results/columns.ts'
 import type { PageOptions } from '../../../services/results/results.ts'
@@ -26,7 +26,7 @@ async function ask (query: string, nextAfterRow?: number) {
 
 describe('a page of results', () => {
   it('is sent by the route', async () => {
-    expect(sendPage.length).toBe(3)
+    expect(sendResultsPage.length).toBe(3)
     const { answer, calls } = await ask('')
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
     expect(answer.json()).toMatchObject({ data: [{ row: 8 }], has_more: false, next_cursor: null })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Deps } from '../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { application, closedJob, good, jobOf, JOB_ID } from './doubles.ts'
 
@@ -18,7 +18,7 @@ async function * breaksOff (error: Error, ...pieces: readonly string[]) {
   throw error
 }
 
-type Case = readonly [part: keyof Deps, line: string, more?: Partial<Deps>]
+type Case = readonly [part: keyof IngestDeps, line: string, more?: Partial<IngestDeps>]
 
 /** The failing store, the request that reveals it, and what is known of the job before. */
 const CASES: readonly Case[] = [
@@ -41,7 +41,7 @@ const CASES: readonly Case[] = [
   ['submit', 'POST /jobs'],
 ]
 
-async function answered (line: string, more: Partial<Deps>) {
+async function answered (line: string, more: Partial<IngestDeps>) {
   const [method, path] = line.split(' ') as ['GET' | 'POST', string]
   const { app } = application({
     readJob: async () => closedJob(),

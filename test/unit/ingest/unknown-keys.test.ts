@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
-import { newSecret } from '../../../services/accounts/key-format.ts'
+import { newApiKey } from '../../../services/accounts/key-format.ts'
 import { createKeyGuard } from '../../../services/ingest/unknown-keys.ts'
 
-const [good, fresh] = [newSecret('live'), newSecret('live')]
-const expired = newSecret('live')
+const [good, fresh] = [newApiKey('live'), newApiKey('live')]
+const expired = newApiKey('live')
 const caller = { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: [] } as const
 
 function guarded () {
@@ -15,7 +15,7 @@ function guarded () {
     if (secret === expired) return { kind: 'expired' }
     return [good, fresh].includes(secret) ? { kind: 'ok', key: caller } : { kind: 'invalid' }
   }, () => nowMs)
-  const guess = async (address: string) => (await find(newSecret('live'), address)).kind
+  const guess = async (address: string) => (await find(newApiKey('live'), address)).kind
   const guessMany = async (address: string) => {
     for (let sent = 0; sent < 60; sent += 1) expect(await guess(address)).toBe('invalid')
   }
@@ -27,7 +27,7 @@ describe('a client that guesses keys', () => {
     const { find, guess, guessMany, calls, pass } = guarded()
     await guessMany('192.0.2.1')
     pass(20_000)
-    expect(await find(newSecret('live'), '192.0.2.1'))
+    expect(await find(newApiKey('live'), '192.0.2.1'))
       .toEqual({ kind: 'throttled', retryAfterSeconds: 40 })
     expect(calls).toHaveLength(60)
     expect(await guess('192.0.2.2')).toBe('invalid')

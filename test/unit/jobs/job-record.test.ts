@@ -3,7 +3,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import {
   fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
 } from '../../../services/jobs/job-record.ts'
-import { acceptedOf, claimedOf, outcomeOf, talliedOf } from '../../../services/jobs/replies.ts'
+import { acceptedOf, claimedOf, jobOutcomeOf, talliedOf } from '../../../services/jobs/replies.ts'
 
 const numbers = [
   'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',
@@ -114,11 +114,11 @@ describe('replies', () => {
     expect(acceptedOf(of, ['accepted', '', ...pairs]))
       .toEqual({ kind: 'accepted', job, entry: undefined })
     expect(acceptedOf(of, ['refused', ...refusal])).toEqual(refused)
-    expect(outcomeOf(of, ['refused', ...refusal])).toEqual(refused)
-    expect(outcomeOf(of, ['refused', ...refusal, 'forgotten', '1']))
+    expect(jobOutcomeOf(of, ['refused', ...refusal])).toEqual(refused)
+    expect(jobOutcomeOf(of, ['refused', ...refusal, 'forgotten', '1']))
       .toEqual({ ...refused, forgotten: true })
-    expect(outcomeOf(of, ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
-    expect(outcomeOf(of, ['open'])).toEqual({ kind: 'open' })
+    expect(jobOutcomeOf(of, ['accepted', '', ...pairs])).toEqual({ kind: 'accepted', job })
+    expect(jobOutcomeOf(of, ['open'])).toEqual({ kind: 'open' })
     expect(() => acceptedOf(of, ['refused']))
       .toThrow('reply for job job_1 lacks a refusal code')
   })

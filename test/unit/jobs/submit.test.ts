@@ -3,7 +3,7 @@ import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
 import { newJobId, type Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
-import type { Claim, Outcome } from '../../../services/jobs/store.ts'
+import type { IdempotencyClaim, Outcome } from '../../../services/jobs/store.ts'
 import { send, type Submission } from '../../../services/jobs/send.ts'
 import { createSubmitter, type SubmitterOptions } from '../../../services/jobs/submit.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
@@ -29,7 +29,7 @@ const submission: Submission = {
 }
 
 function setUp (parts: {
-  readonly claim?: Claim
+  readonly claim?: IdempotencyClaim
   readonly outcome?: () => Promise<typeof accepted | typeof expired>
   readonly emit?: () => Promise<void>
   readonly refuse?: () => Promise<Outcome>

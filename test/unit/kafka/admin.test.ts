@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  createAccessRules, createTopics, deleteOtherAccessRules, settingsOf, type AccessRule,
+  createAccessRules, createTopics, deleteOtherAccessRules, topicSettingsOf, type AccessRule,
 } from '../../../services/kafka/admin.ts'
 
 const topic = (name: string) => ({ name, partitions: 2, keepHours: 168, compact: false })
@@ -53,15 +53,15 @@ describe('createTopics', () => {
 
   it('sets a compression that every consumer of a partner topic can read', () => {
     const compression = { name: 'compression.type', value: 'gzip' }
-    const foreign = settingsOf(topic('feeds.acme.submitted'), undefined)
+    const foreign = topicSettingsOf(topic('feeds.acme.submitted'), undefined)
     expect(foreign.at(-1)).toEqual(compression)
     for (const name of ['feeds.acme.finished', 'jobs.settled']) {
-      expect(settingsOf(topic(name), undefined)).not.toContainEqual(compression)
+      expect(topicSettingsOf(topic(name), undefined)).not.toContainEqual(compression)
     }
   })
 
   it('sets no retention for topics that are kept forever', () => {
-    expect(settingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
+    expect(topicSettingsOf({ ...topic('a'), keepHours: -1, compact: true }, undefined)).toEqual([
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '-1' },
       { name: 'max.compaction.lag.ms', value: '600000' },

@@ -6,7 +6,7 @@ import { inspect } from 'node:util'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
 import { createCodec, localSource, registrySource } from '../../../services/kafka/registry.ts'
-import { ownSchema, typeOf } from '../../../services/kafka/schemas.ts'
+import { ownSchema, avroTypeOf } from '../../../services/kafka/schemas.ts'
 
 const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
 
@@ -40,7 +40,7 @@ describe('a codec', () => {
   })
 
   it('decodes messages of another version, and builds the resolver once', async () => {
-    const writer = typeOf({
+    const writer = avroTypeOf({
       type: 'record',
       name: 'Keys',
       namespace: 'job',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Schema } from 'avsc'
-import { ownSchema, ownSchemas, typeOf } from '../../../services/kafka/schemas.ts'
+import { ownSchema, ownSchemas, avroTypeOf } from '../../../services/kafka/schemas.ts'
 import { topology } from '../../../services/topology.ts'
 
 describe('the local schemas', () => {
@@ -20,7 +20,7 @@ describe('the local schemas', () => {
 })
 
 describe('a column of strings', () => {
-  const columns = (texts: object | string, more: readonly object[] = []) => typeOf({
+  const columns = (texts: object | string, more: readonly object[] = []) => avroTypeOf({
     type: 'record',
     name: 'Columns',
     fields: [
@@ -45,16 +45,16 @@ describe('a column of strings', () => {
 })
 
 describe('an Avro array', () => {
-  const lists = typeOf({ type: 'array', items: { type: 'array', items: 'int' } })
+  const lists = avroTypeOf({ type: 'array', items: { type: 'array', items: 'int' } })
 
   it('is decoded as it was encoded, by other versions and in blocks too', () => {
     const value = [[1, 2, 3], [], [-1]]
     const bytes = lists.toBuffer(value)
     expect(lists.fromBuffer(bytes)).toEqual(value)
-    const reader = typeOf({ type: 'array', items: { type: 'array', items: 'long' } })
+    const reader = avroTypeOf({ type: 'array', items: { type: 'array', items: 'long' } })
     expect(reader.fromBuffer(bytes, reader.createResolver(lists))).toEqual(value)
     const [minusTwo, twoBytes, end] = [3, 4, 0]
-    const ints = typeOf({ type: 'array', items: 'int' })
+    const ints = avroTypeOf({ type: 'array', items: 'int' })
     expect(ints.fromBuffer(Buffer.from([minusTwo, twoBytes, 2, 4, end]))).toEqual([1, 2])
   })
 

@@ -4,7 +4,7 @@ import { compare, type CompareDeps } from '../../../services/ledger/compare.ts'
 import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
 import type { RebuiltJob } from '../../../services/ledger/rebuilt-job.ts'
 import { NO_BASE } from '../../../services/ledger/snapshots.ts'
-import type { Limits } from '../../../services/kafka/topic-reader.ts'
+import type { ReadLimits } from '../../../services/kafka/topic-reader.ts'
 import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
@@ -35,7 +35,7 @@ function journalOf (jobs: number): readonly Journal[] {
 
 function setUp (journal: readonly Journal[], wallet: Partial<WalletSnapshot> = {}) {
   const rebuilt: RebuiltJob[] = []
-  const read: Limits[] = []
+  const read: ReadLimits[] = []
   const rebuiltPerBatch: number[] = []
   const walletSnapshot: WalletSnapshot = {
     tenant: TENANT,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import {
-  createJournalState, snapshotOf, applyEntry, type Retention,
+  createJournalState, snapshotOf, applyEntry, type JournalRetention,
 } from '../../../services/ledger/journal-state.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, TENANT } from '../../support/stage-doubles.ts'
@@ -17,9 +17,9 @@ const jobAt = (job: string, firstSeq: number, at: number): readonly Journal[] =>
 }
 const entries = [...jobAt('a', 1, 10), ...jobAt('b', 3, 20), ...jobAt('c', 5, 30)]
 
-const NONE: Retention = { seq: 6, openJobs: new Set(), sinceMs: 0 }
+const NONE: JournalRetention = { seq: 6, openJobs: new Set(), sinceMs: 0 }
 
-it.each<[string, Retention, readonly string[]]>([
+it.each<[string, JournalRetention, readonly string[]]>([
   ['that Redis has not heard of', { ...NONE, seq: 2 }, ['b', 'c']],
   ['whose end Redis has not heard of', { ...NONE, seq: 3 }, ['b', 'c']],
   ['of the last day', { ...NONE, seq: 0, sinceMs: 20 }, ['b', 'c']],
@@ -52,7 +52,7 @@ describe('a journal that begins with a snapshot', () => {
   })
 
   it('recalls jobs that Redis lacks from entries before it, in whatever order', () => {
-    const lost: Retention = { ...NONE, seq: 0 }
+    const lost: JournalRetention = { ...NONE, seq: 0 }
     const journal = createJournalState(lost, snapshotAfter(5))
     expect([...journal.open.values()]).toEqual([{ job: 'c', seq: 5, at: 30, amountMicros: 0 }])
     for (const seq of [3, 2, 4, 5, 3]) applyEntry(journal, entries[seq - 1]!, lost)

@@ -2,12 +2,14 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 import { readJournal } from '../../../services/ledger/journal.ts'
-import { createJournalState, type Retention } from '../../../services/ledger/journal-state.ts'
+import {
+  createJournalState, type JournalRetention,
+} from '../../../services/ledger/journal-state.ts'
 import type { TrackedJournal } from '../../../services/ledger/journal.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { entryOf } from '../../support/stage-doubles.ts'
 
-const NONE: Retention = { seq: 0, openJobs: new Set(), sinceMs: 0 }
+const NONE: JournalRetention = { seq: 0, openJobs: new Set(), sinceMs: 0 }
 const topUp = (tenant: string, seq: number): Journal => ({
   ...entryOf(tenant, endedJob()),
   seq,
@@ -39,7 +41,7 @@ const readerOf = (batches: readonly (readonly (Journal | null)[])[]) => ({
 const { signal } = new AbortController()
 
 /** Tracks every tenant but `untracked`. */
-function createTracker (retentions: Readonly<Record<string, Retention>> = {}) {
+function createTracker (retentions: Readonly<Record<string, JournalRetention>> = {}) {
   const tracked = new Map<string, TrackedJournal>()
   const applied: string[][] = []
   return {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Reservation } from '../../../services/ledger/journal-state.ts'
-import type { OpenJob } from '../../../services/ledger/reconcile.ts'
+import type { JobInRedis } from '../../../services/ledger/reconcile.ts'
 import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
@@ -46,7 +46,7 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
 
 const openOf = (entries: readonly Journal[]) => new Map<string, Reservation>(
   entries.map(entry => [entry.job, { ...entry, entry }]))
-const knownOf = (state: OpenJob['state'], ...jobs: readonly string[]) =>
+const knownOf = (state: JobInRedis['state'], ...jobs: readonly string[]) =>
   new Map(jobs.map(job => [job, { job, sinceMs: 0, state }]))
 const endedOf = (job: string, change: Partial<Ended> = {}): Ended =>
   ({ reserve: reserve(job), end: end(job), term, isOpen: false, ...change })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { createJournalState, applyEntry } from '../../../services/ledger/journal-state.ts'
 import {
-  retentionOf, reconcile, type OpenJob, type WalletSnapshot,
+  retentionOf, reconcile, type JobInRedis, type WalletSnapshot,
 } from '../../../services/ledger/reconcile.ts'
 import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 
@@ -53,7 +53,7 @@ function verdictOf (written: readonly Journal[], wallet: Partial<WalletSnapshot>
   return { ...reconcile(whole, journal, retention), journal }
 }
 
-const running = (job: string, state: OpenJob['state'] = 'running'): OpenJob =>
+const running = (job: string, state: JobInRedis['state'] = 'running'): JobInRedis =>
   ({ job, sinceMs: 0, state })
 const at = (seq: number): Partial<WalletSnapshot> =>
   ({ seq, amounts: entries[seq - 1] ?? ZERO_AMOUNTS, openJobs: seq === 4 ? [running('b')] : [] })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createLoader } from '../../../services/lookup/chunk-loader.ts'
-import { readChunks, termsOf, type BatchRows } from '../../../services/lookup/read-chunks.ts'
+import { readChunks, jobTermsOf, type BatchRows } from '../../../services/lookup/read-chunks.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import { cachedRecord, chunksOf, QUOTED_AT_MS, tokenFor } from '../../support/stage-doubles.ts'
 
@@ -11,7 +11,7 @@ const canonicals = ['+12127365000', '', '+12127365001', '+12127365000', '+121273
 describe('readChunks', () => {
   it('takes the terms from the first envelope', () => {
     const [small] = chunksOf(['+12127365000'], { forceFresh: true })
-    expect(termsOf(small!.value, 77, batchRows)).toEqual({
+    expect(jobTermsOf(small!.value, 77, batchRows)).toEqual({
       job: small!.value.job,
       lane: 'small',
       forceFresh: true,
@@ -20,7 +20,7 @@ describe('readChunks', () => {
       batchRows: 50,
     })
     const [bulk] = chunksOf(new Array<string>(1_001).fill(''))
-    expect(termsOf(bulk!.value, 77, batchRows))
+    expect(jobTermsOf(bulk!.value, 77, batchRows))
       .toMatchObject({ lane: 'bulk', batchRows: 'phone-validation'.length })
   })
 
@@ -28,7 +28,7 @@ describe('readChunks', () => {
     const cache = createCacheDouble()
     cache.entries.set(tokenFor('+12127365002').toString('hex'), cachedRecord())
     const messages = chunksOf(canonicals, { chunkRows: 2 })
-    const terms = termsOf(messages[0]!.value, 86_400_000, batchRows)
+    const terms = jobTermsOf(messages[0]!.value, 86_400_000, batchRows)
     const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
     expect(counts).toEqual({
       totalRows: 5, invalidRows: 1, duplicateRows: 1, cacheHits: 1, freshChecks: 2,
@@ -45,7 +45,7 @@ describe('readChunks', () => {
       ...second!, value: { ...second!.value, tokenVersion: '2' }, rows: () => rows,
     }
     const messages = [first!, other, third!]
-    const terms = termsOf(messages[0]!.value, 86_400_000, batchRows)
+    const terms = jobTermsOf(messages[0]!.value, 86_400_000, batchRows)
     const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
     expect(counts).toMatchObject({ invalidRows: 1, duplicateRows: 1, freshChecks: 3 })
     expect(chunks.map(({ tokenVersion }) => tokenVersion)).toEqual(['1', '2', '1'])

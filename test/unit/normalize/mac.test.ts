@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createMac } from '../../../services/normalize/mac.ts'
+import { createTokenMac } from '../../../services/normalize/mac.ts'
 import { unicodeText } from '../../support/texts.ts'
 
 const macOf = (key: Buffer, text: string, { bytes = 32, prefix = '' } = {}) => {
   const target = Buffer.alloc(bytes + 4, 0xaa)
-  createMac(key, bytes)(prefix)(text, target, 2)
+  createTokenMac(key, bytes)(prefix)(text, target, 2)
   return target
 }
 const expected = (key: Buffer, text: string, bytes: number) => Buffer.concat([
@@ -38,7 +38,7 @@ describe('the MAC of a text', () => {
 
   it('is independent of the text before', () => {
     const key = Buffer.alloc(32, 7)
-    const keyed = createMac(key, 16)
+    const keyed = createTokenMac(key, 16)
     const [one, other] = [keyed('ü|'), keyed('other|')]
     for (const text of ['a'.repeat(5_000), 'b', '', 'ü'.repeat(400), 'aaü', 'c'.repeat(64), 'b']) {
       for (const [mac, prefix] of [[one, 'ü|'], [other, 'other|']] as const) {
@@ -51,6 +51,6 @@ describe('the MAC of a text', () => {
   })
 
   it('rejects a key above 64 bytes', () => {
-    expect(() => createMac(Buffer.alloc(65), 16)).toThrow(RangeError)
+    expect(() => createTokenMac(Buffer.alloc(65), 16)).toThrow(RangeError)
   })
 })

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../../services/normalize/email.ts'
 import { canonicalPhone } from '../../../services/normalize/phone.ts'
 import { derivePhone } from '../../../services/results/derive.ts'
-import { verdictOf } from '../../../services/verify/providers/numbering-plan.ts'
+import { rangeVerdictOf } from '../../../services/verify/providers/numbering-plan.ts'
 import {
   loadRangeData, stateCode, type RangeData,
 } from '../../../services/verify/providers/range-data.ts'
@@ -74,13 +74,13 @@ describe('the sample phones, compared with Google\'s libphonenumber', () => {
     const expected = possible.map((row) =>
       [row[4], row[3] ? 'valid' : 'invalid', lineType(row[8])])
     expect(possible.map(([, , , , e164]) => {
-      const { status, fields } = verdictOf(e164, ranges)
+      const { status, fields } = rangeVerdictOf(e164, ranges)
       return [e164, status, fields.line_type]
     })).toEqual(expected)
   })
 
   it('have the same range holder, with known exceptions, and the same place', () => {
-    const fields = (row: GoogleRow) => verdictOf(row[4], ranges).fields
+    const fields = (row: GoogleRow) => rangeVerdictOf(row[4], ranges).fields
     expect(unlike((row) => (fields(row).carrier ?? '') !== row[9])).toEqual(OTHER_CARRIER)
     const place = (row: GoogleRow) =>
       [fields(row).locality, fields(row).region].filter(Boolean).join(', ')

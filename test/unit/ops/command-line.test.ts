@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { expect, it } from 'vitest'
 import {
-  callOf, paintFor, parseInteger, parsePositive, parseStage, round, tableText, type Call,
+  callOf, paintFor, parseInteger, parsePositive, parseStage, round, tableText, type CommandCall,
 } from '../../../services/ops/command-line.ts'
 import { STAGES } from '../../../services/topology.ts'
 
@@ -27,7 +27,7 @@ it('table columns are aligned regardless of colours', () => {
 })
 
 it('global options are read at any position of the command line', async () => {
-  const calls: Call<object>[] = []
+  const calls: CommandCall<object>[] = []
   const program = new Command().option('--json').option('--data <folder>', '', 'none')
   program.command('lag').option('--once')
     .action((_options: object, command: Command) => { calls.push(callOf(command)) })

@@ -1,21 +1,21 @@
 import { expect, it } from 'vitest'
 import {
-  backlogOf, backlogText, drain, drainedText, type Backlog,
+  backlogOf, backlogText, drain, drainedText, type RemainingWork,
 } from '../../../services/ops/drain.ts'
 
 const groupLag = (group: string, lag: number) =>
   ({ stage: 'settle', group, topic: 't', partition: 0, offset: 0, lag }) as const
-const EMPTY: Backlog = { openJobs: 0, lagMessages: 0, groups: [] }
-const BUSY: Backlog = { openJobs: 1, lagMessages: 3, groups: ['a'] }
+const EMPTY: RemainingWork = { openJobs: 0, lagMessages: 0, groups: [] }
+const BUSY: RemainingWork = { openJobs: 1, lagMessages: 3, groups: ['a'] }
 
 /** Returns these backlogs in order, the last one repeatedly. Only sleeping advances the clock. */
-function depsWith (backlogs: readonly Backlog[]) {
+function depsWith (backlogs: readonly RemainingWork[]) {
   let [nowMs, taken] = [0, 0]
-  const reported: Backlog[] = []
+  const reported: RemainingWork[] = []
   return {
     reported,
     query: async () => backlogs[Math.min(taken++, backlogs.length - 1)] ?? EMPTY,
-    show: (backlog: Backlog) => { reported.push(backlog) },
+    show: (backlog: RemainingWork) => { reported.push(backlog) },
     sleep: async (ms: number) => { nowMs += ms },
     now: () => nowMs,
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { TOPOLOGY_GROUPS, type GroupLag } from '../../../services/kafka/lag.ts'
 import {
-  consumerGroups, lagLines, takeSnapshot, type LagSnapshot,
+  consumerGroups, lagLines, takeLagSnapshot, type LagSnapshot,
 } from '../../../services/ops/lag-snapshot.ts'
 import { lagText } from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
@@ -106,7 +106,7 @@ describe('a lag snapshot', () => {
     const ages: Record<string, number> = { 'http://a': 3, 'http://b': 5 }
     const fetch = async (target: unknown) =>
       new Response(`stage_oldest_age_seconds{group="lookup.bulk"} ${ages[String(target)]}\n`)
-    const found = await takeSnapshot({
+    const found = await takeLagSnapshot({
       admin,
       targets: async () => Object.keys(ages),
       pauses: async () => [PAUSE],

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { addDrain } from '../../../services/ops/drain.ts'
 import { addJobs } from '../../../services/ops/jobs.ts'
 import { addLag } from '../../../services/ops/lag.ts'
-import { addAudit, auditArguments, createProgram } from '../../../services/ops/program.ts'
+import { addAudit, auditArguments, createOpsProgram } from '../../../services/ops/program.ts'
 import { addReplay } from '../../../services/ops/replay.ts'
 import { addScaleAdvice } from '../../../services/ops/scale-advice.ts'
 
@@ -19,7 +19,7 @@ const screen = { print: () => {}, terminal: silent, errors: silent }
 /** Returns the output of a command line, without any stack. */
 async function outputOf (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  await createProgram(line => { lines.push(line) }, { terminal: silent, errors: silent })
+  await createOpsProgram(line => { lines.push(line) }, { terminal: silent, errors: silent })
     .parseAsync(['--data', folder, ...words], { from: 'user' })
   return lines.join('\n')
 }
@@ -31,7 +31,7 @@ describe('the commands of operators', () => {
     addAudit(program)
     expect(program.commands.map(command => command.name()))
       .toEqual(['lag', 'jobs', 'drain', 'replay', 'scale-advice', 'audit'])
-    for (const command of createProgram().commands.filter(one => one.name() !== 'dead')) {
+    for (const command of createOpsProgram().commands.filter(one => one.name() !== 'dead')) {
       let help = ''
       command.configureOutput({ writeOut: text => { help += text } }).outputHelp()
       expect(help).toContain(`npm run ops -- ${command.name()}`)

@@ -6,7 +6,7 @@ import { describePhone, readE164 } from '../../../services/phone/describe.ts'
 import {
   countriesOf, isKnownCountry, libraryPlan,
 } from '../../../services/phone/library.ts'
-import { compilePlan, hasLength, typeOf } from '../../../services/phone/plan.ts'
+import { compilePlan, hasLength, assignedTypeOf } from '../../../services/phone/plan.ts'
 
 describe('describePhone', () => {
   it.each([
@@ -89,7 +89,7 @@ describe('the plans of the library', () => {
       'MOBILE', 'PREMIUM_RATE', 'TOLL_FREE', 'SHARED_COST', 'VOIP', 'PERSONAL_NUMBER', 'PAGER',
       'UAN', 'VOICEMAIL',
     ])
-    expect(['2127365000', '9002345678', '1112223333'].map(number => typeOf(plan, number)))
+    expect(['2127365000', '9002345678', '1112223333'].map(number => assignedTypeOf(plan, number)))
       .toEqual(['FIXED_LINE_OR_MOBILE', 'PREMIUM_RATE', undefined])
   })
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  count, emptyBitmap, fullBitmap, has, indexes, minus, set,
+  countBits, emptyBitmap, fullBitmap, has, indexes, minus, set,
 } from '../../../services/platform/bitmap.ts'
 
 const bitmapOf = (rows: number, numbers: readonly number[]) => {
@@ -15,7 +15,7 @@ describe('bitmaps', () => {
     expect(bitmapOf(10, [0, 3, 9])).toEqual(Buffer.of(0b1001, 0b10))
     expect(emptyBitmap(1_000)).toHaveLength(125)
     expect(fullBitmap(10)).toEqual(Buffer.of(0xff, 0b11))
-    expect(count(fullBitmap(1_000))).toBe(1_000)
+    expect(countBits(fullBitmap(1_000))).toBe(1_000)
   })
 
   it('reject numbers outside', () => {
@@ -29,7 +29,7 @@ describe('bitmaps', () => {
     fc.assert(fc.property(numbers, numbers, (some, others) => {
       const [a, b] = [bitmapOf(100, some), bitmapOf(100, others)]
       expect(indexes(a)).toEqual([...some].sort((x, y) => x - y))
-      expect(count(a)).toBe(some.length)
+      expect(countBits(a)).toBe(some.length)
       expect(indexes(minus(a, b))).toEqual(indexes(a).filter(number => !others.includes(number)))
     }))
   })

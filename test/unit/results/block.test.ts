@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { count } from '../../../services/platform/bitmap.ts'
+import { countBits } from '../../../services/platform/bitmap.ts'
 import { createBlock, unresolvableBlock } from '../../../services/results/block.ts'
 import { withoutVerdict, type RowOutcome } from '../../../services/results/outcome.ts'
 import type { ChunkCoordinates } from '../../../services/results/chunk-coordinates.ts'
@@ -114,7 +114,7 @@ describe('a block made from headers', () => {
       { atMs: 5, inputs: false })
     expect(rowsOf(value.finished)).toEqual([1, 8])
     expect(rowsOf(value.unknown)).toEqual([1, 8])
-    expect([count(value.live), count(value.cached)]).toEqual([0, 0])
+    expect([countBits(value.live), countBits(value.cached)]).toEqual([0, 0])
     expect(cellsIn(stored, 'source')).toEqual(['none', 'none'])
     expect(value.batch).toBe(-2)
     expect(cellsIn(stored, 'reason')).toEqual(['internal', 'internal'])

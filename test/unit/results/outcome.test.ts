@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { outcomeOf } from '../../../services/results/outcome.ts'
+import { rowOutcomeOf } from '../../../services/results/outcome.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
 const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 2 } as const
@@ -7,7 +7,7 @@ const subject = { service: 'phone-validation', canonical: '+12127365000', copies
 describe('the outcome of a record', () => {
   it('combines the stored fields with those derived from the contact', () => {
     const record = cachedRecord({ checkedAtMs: 100, fields: { carrier: 'Acme', e164: 'stale' } })
-    expect(outcomeOf(record, subject, { source: 'cache', freshnessMs: 50 })).toMatchObject({
+    expect(rowOutcomeOf(record, subject, { source: 'cache', freshnessMs: 50 })).toMatchObject({
       status: 'valid',
       source: 'cache',
       confidence: 90,
@@ -16,12 +16,12 @@ describe('the outcome of a record', () => {
       copies: 2,
       contact: { e164: '+12127365000', phone: '+1 212 736 5000' },
     })
-    const { fields } = outcomeOf(record, subject, { source: 'live', freshnessMs: 50 })
+    const { fields } = rowOutcomeOf(record, subject, { source: 'live', freshnessMs: 50 })
     expect(fields).toBe(record.fields)
   })
 
   it('expires at once when there is no verdict', () => {
     const record = cachedRecord({ status: 'unknown', reason: 'no_answer', checkedAtMs: 100 })
-    expect(outcomeOf(record, subject, { source: 'live', freshnessMs: 50 }).expiresAtMs).toBe(100)
+    expect(rowOutcomeOf(record, subject, { source: 'live', freshnessMs: 50 }).expiresAtMs).toBe(100)
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Batch } from '../../../services/verify/batch.ts'
+import type { VerificationBatch } from '../../../services/verify/batch.ts'
 import { checkBatch, type CheckDeps } from '../../../services/verify/check-batch.ts'
 import type { CheckRequest, CheckResult } from '../../../services/verify/checker.ts'
 import type { ProviderRow } from '../../../services/verify/provider.ts'
@@ -46,7 +46,7 @@ function setUp (answer: Answering = answerAll) {
   return { clock, cache, calls, requests, events, deps }
 }
 
-const batchFrom = (...args: Parameters<typeof batchOf>): Batch => {
+const batchFrom = (...args: Parameters<typeof batchOf>): VerificationBatch => {
   const { value, rows } = batchOf(...args)
   return { value, rows: rows() }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Batch } from '../../../services/verify/batch.ts'
+import type { VerificationBatch } from '../../../services/verify/batch.ts'
 import { answerOffline, outcomeAt, type BatchCheck } from '../../../services/verify/check-batch.ts'
 import type { Checker, CheckResult } from '../../../services/verify/checker.ts'
 import type { ProviderVerdict } from '../../../services/verify/provider.ts'
@@ -12,7 +12,7 @@ const phone = (last: number) => `+1212736${5_000 + last}`
 const nameOf = (last: number) => tokenFor(phone(last)).toString('hex')
 const verdict = { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} } as const
 
-type Options = { answer?: CheckResult, isOffline?: boolean, batch?: Batch }
+type Options = { answer?: CheckResult, isOffline?: boolean, batch?: VerificationBatch }
 
 function setUp (rows: number, { answer, isOffline = true, batch }: Options = {}) {
   const cache = createCacheDouble()

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
-import { eraseJobs, type EraseDeps, noteOf, runErase } from '../../../services/workspace/erase.ts'
+import {
+  eraseJobs, type EraseDeps, erasureNote, runErase,
+} from '../../../services/workspace/erase.ts'
 import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
 import { closedJob, jobOf } from '../ingest/doubles.ts'
 
@@ -83,7 +85,7 @@ describe('erasing a job', () => {
     const late = setUp([closedJob()], [1])
     const erasure = await eraseJobs(late.deps, { ...options, waitMs: 6_000 })
     expect(erasure).toMatchObject({ done: false, jobs: [{ ...NONE, copiesInTopic: 1 }] })
-    expect(noteOf(erasure)).toContain('run the command again')
+    expect(erasureNote(erasure)).toContain('run the command again')
   })
 })
 
@@ -96,7 +98,7 @@ describe('the command "job erase"', () => {
 
   it('mentions snapshots when Redis keeps no append-only file', () => {
     const erasure = { done: true, jobs: [{ job: JOB, status: 'completed', ...NONE }] } as const
-    expect(noteOf({ ...erasure, aof: 'none' })).toContain('snapshots')
-    expect(noteOf({ ...erasure, aof: 'rewritten' })).toBe('Done.')
+    expect(erasureNote({ ...erasure, aof: 'none' })).toContain('snapshots')
+    expect(erasureNote({ ...erasure, aof: 'rewritten' })).toBe('Done.')
   })
 })

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
 import { ConfigError } from '../../../services/platform/config.ts'
-import { listKeys, noteOf, rewrapKeys } from '../../../services/workspace/key-rotation.ts'
+import {
+  listEncryptionKeys, rotationNote, rewrapKeys,
+} from '../../../services/workspace/key-rotation.ts'
 import { withStores } from '../../../services/workspace/stores.ts'
 
 const wraps = {
@@ -18,7 +20,7 @@ const other = { kid: 'k1', inRing: true, isActive: false, isFree: true, wraps }
 
 it('the note on the key ring names keys to remove and keys to put back', () => {
   const noteOn = (keys: readonly typeof other[], lacking: readonly string[] = []) =>
-    noteOf({ keys, lacking, broken: 0 })
+    rotationNote({ keys, lacking, broken: 0 })
   expect(noteOn([active, other])).toContain('Nothing is wrapped by k1')
   expect(noteOn([active, { ...other, isFree: false }])).toContain('"keys rewrap"')
   expect(noteOn([active], ['k0']))
@@ -26,7 +28,7 @@ it('the note on the key ring names keys to remove and keys to put back', () => {
 })
 
 it('key commands report missing settings before they connect to anything', async () => {
-  await expect(listKeys({})).rejects.toThrow('KEY_RING is missing')
+  await expect(listEncryptionKeys({})).rejects.toThrow('KEY_RING is missing')
   await expect(rewrapKeys({})).rejects.toThrow('KEY_ACTIVE is missing')
   await expect(withStores({}, async () => {})).rejects.toThrow(ConfigError)
 })

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
-import { createProgram, printResult } from '../../../services/workspace/program.ts'
+import { createWorkspaceProgram, printResult } from '../../../services/workspace/program.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
@@ -30,7 +30,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 /** The output of a command line. */
 async function outputOf (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  await createProgram(line => { lines.push(line) }, open)
+  await createWorkspaceProgram(line => { lines.push(line) }, open)
     .parseAsync(['--data', folder, ...words], { from: 'user' })
   return lines.join('\n')
 }
@@ -83,7 +83,8 @@ it('workspace uses the stack in the folder of --data', async () => {
 })
 
 it('workspace has a command for every task, each with a description', () => {
-  const commands = createProgram().commands.flatMap(command => [command, ...command.commands])
+  const commands = createWorkspaceProgram().commands
+    .flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',

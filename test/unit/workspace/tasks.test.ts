@@ -60,7 +60,7 @@ describe('an API key', () => {
 
   it('is listed without its secret', async () => {
     const { id, secret } = await create({ mode: 'test', scopes: 'jobs:read' })
-    const listed = await tasks.listKeys(deps, { org })
+    const listed = await tasks.listApiKeys(deps, { org })
     expect(listed.keys).toMatchObject([
       { id, mode: 'test', scopes: ['jobs:read'], revokedAt: null },
     ])

@@ -1,7 +1,7 @@
 import { SmtpFault, type SmtpChannel, type SmtpReply } from './channel.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
-export type Caller = {
+export type SmtpCaller = {
   readonly helo: string
   /** Empty for the null sender. */
   readonly sender: string
@@ -35,7 +35,7 @@ type Ended = { readonly step: SmtpStep, readonly meaning: Meaning }
  * (or HELO), STARTTLS if offered, MAIL, RCPT. It never sends VRFY or DATA. Rejects with SmtpFault.
  */
 export async function askServer (
-  channel: SmtpChannel, caller: Caller, question: ServerQuestion
+  channel: SmtpChannel, caller: SmtpCaller, question: ServerQuestion
 ): Promise<ServerAnswer> {
   const [first = '', second] = question.recipients
   const greeting = meaningOf('greeting', await channel.send())
@@ -71,7 +71,7 @@ async function secondOf (channel: SmtpChannel, recipient: string): Promise<Meani
 type Hello = { readonly extensions: ReadonlySet<string> }
 
 async function greet (
-  channel: SmtpChannel, { helo }: Caller, tlsName: string | undefined
+  channel: SmtpChannel, { helo }: SmtpCaller, tlsName: string | undefined
 ): Promise<Hello | Ended> {
   const first = await channel.send(`EHLO ${helo}`)
   if (first.code >= 500) return helloOf(await channel.send(`HELO ${helo}`), false)

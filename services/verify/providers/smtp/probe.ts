@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../mail-domains.ts'
 import { createChannel, SmtpFault, type SmtpFaultKind } from './channel.ts'
 import { ownerOf, type Connect, type SessionLimiter } from './connections.ts'
-import { askServer, type Caller, type Meaning, type ServerAnswer } from './dialog.ts'
+import { askServer, type SmtpCaller, type Meaning, type ServerAnswer } from './dialog.ts'
 
 /** The result for a mailbox; `late`: its session did not start or end in time. */
 export type Mailbox =
@@ -22,7 +22,7 @@ export type Probed = {
 export type ProbeOptions = {
   readonly connect: Connect
   readonly limiter: SessionLimiter
-  readonly caller: Caller
+  readonly caller: SmtpCaller
   /** Whether to use STARTTLS with servers that offer it. */
   readonly startTls: boolean
   readonly replyTimeoutMs: number

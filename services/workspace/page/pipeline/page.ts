@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import { STAGES, type StageName } from '../../../topology.ts'
 import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
-import { operatorPage, sendPage, table } from '../layout.ts'
+import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
 import type { Session } from '../sessions.ts'
 import { ARROWS } from './arrows.ts'
@@ -18,7 +18,7 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
       config: { access: 'operator' },
       handler: async ({ visitor }, reply) => {
         if (visitor === undefined) throw new PageError('signed_out')
-        return sendPage(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
+        return sendHtml(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
       },
     },
     {

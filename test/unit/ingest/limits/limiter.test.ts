@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createLimiter, type Admission, type LimitedRequest, type Limits,
+  createLimiter, type Admission, type LimitedRequest, type RateLimits,
 } from '../../../../services/ingest/limits/limiter.ts'
 import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
 import { createMetrics } from '../../../../services/platform/metrics.ts'
 
 const request = { org: 'org_1', kind: 'get' } as const
 const bucket = { capacity: 3, seconds: 3_600 }
-const limits: Limits = { post: [bucket], get: [bucket] }
+const limits: RateLimits = { post: [bucket], get: [bucket] }
 const admitted = (tokens: number): Admission => ({ kind: 'admitted', levels: [{ bucket, tokens }] })
 const throttled: Admission = { kind: 'throttled', levels: [{ bucket, tokens: 0.5 }] }
 const down = () => Promise.reject(new Error('Connection is closed.'))

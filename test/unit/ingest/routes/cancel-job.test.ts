@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { Deps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import { cancelJobRoute } from '../../../../services/ingest/routes/cancel-job.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
 /** Cancels the job and returns the status, the code or the state, and the headers. */
-async function cancel (more: Partial<Deps> = {}, headers: Record<string, string> = {}) {
+async function cancel (more: Partial<IngestDeps> = {}, headers: Record<string, string> = {}) {
   const { app } = application(more)
   const answer = await app.inject({
     method: 'POST',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Deps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import { listDeliveriesRoute } from '../../../../services/ingest/routes/list-deliveries.ts'
 import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
@@ -22,7 +22,7 @@ const attemptOf = (more: Partial<Attempt>): Attempt => ({
 
 const webhookUrl = 'https://hooks.example.com/in'
 
-async function list (more: Partial<Deps> = {}, job = JOB_ID) {
+async function list (more: Partial<IngestDeps> = {}, job = JOB_ID) {
   const { get } = application({
     readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,
     openHeader: async () => ({ metadata: {}, webhookUrl }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Deps } from '../../../../services/ingest/ports.ts'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import { resendDeliveryRoute } from '../../../../services/ingest/routes/resend-delivery.ts'
 import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../../../services/jobs/events.ts'
@@ -10,7 +10,7 @@ const webhookUrl = 'https://hooks.example.com/in'
 const attempts = [{ event: EVENT, attempt: 1 }, { event: EVENT, attempt: 2 }] as Attempt[]
 
 /** Requests a resend; `sent` are the arguments that were passed on. */
-async function resend (more: Partial<Deps> = {}, { job = JOB_ID, event = EVENT } = {}) {
+async function resend (more: Partial<IngestDeps> = {}, { job = JOB_ID, event = EVENT } = {}) {
   const sent: unknown[] = []
   const { app } = application({
     readJob: async (_tenant, id) => id === JOB_ID ? closedJob() : undefined,

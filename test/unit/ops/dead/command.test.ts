@@ -5,12 +5,12 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { UsageError } from '../../../../services/platform/run-command.ts'
 import {
   addDead, decidedText, fieldsText, listText, parseFilter, parsePosition, parseSelection,
-  parseStage,
+  parseReadingStage,
 } from '../../../../services/ops/dead/command.ts'
 import { discard } from '../../../../services/ops/dead/decide.ts'
 import type { withDeadLetters } from '../../../../services/ops/dead/deps.ts'
 import { list } from '../../../../services/ops/dead/list.ts'
-import { createProgram } from '../../../../services/ops/program.ts'
+import { createOpsProgram } from '../../../../services/ops/program.ts'
 import { READING_STAGES } from '../../../../services/topology.ts'
 import { memoryDead } from './memory-dead.ts'
 
@@ -71,7 +71,7 @@ it('the program has all commands', () => {
   const [dead] = program.commands
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
-  expect(createProgram().commands.map(command => command.name())).toEqual(
+  expect(createOpsProgram().commands.map(command => command.name())).toEqual(
     ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'replay', 'drain', 'dead',
       'journal', 'audit'])
 })
@@ -80,8 +80,9 @@ it('only stages that read topics have dead letters', () => {
   expect(READING_STAGES).toEqual([
     'feed', 'normalize', 'lookup', 'verify', 'settle', 'deliver', 'publish', 'ledger',
   ])
-  expect(parseStage('verify')).toBe('verify')
-  expect(() => parseStage('ingest')).toThrow('The stages with dead letters are: feed, normalize,')
+  expect(parseReadingStage('verify')).toBe('verify')
+  expect(() => parseReadingStage('ingest'))
+    .toThrow('The stages with dead letters are: feed, normalize,')
 })
 
 it('a dead-letter position is partition:offset', () => {

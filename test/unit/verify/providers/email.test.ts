@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { verdictOf } from '../../../../services/verify/providers/email-verdict.ts'
+import { emailVerdictOf } from '../../../../services/verify/providers/email-verdict.ts'
 import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
 
 describe('the verdict of an e-mail address', () => {
@@ -13,28 +13,29 @@ describe('the verdict of an e-mail address', () => {
     ['sales@xn--bcher-kva.example', 'invalid reserved_domain 100'],
     ['root@localhost', 'invalid reserved_domain 100'],
   ])('%s is %s', (address, expected) => {
-    const { status, reason, confidence } = verdictOf(address)
+    const { status, reason, confidence } = emailVerdictOf(address)
     expect(`${status} ${reason} ${confidence}`).toBe(expected)
   })
 
   it.each(['accepts', 'implicit'] as const)('is that of lists if the domain %s', (mail) => {
-    const reasons = ['sales@ietf.org', 'jane@gmail.con'].map((it) => verdictOf(it, { mail }).reason)
+    const reasons = ['sales@ietf.org', 'jane@gmail.con']
+      .map((it) => emailVerdictOf(it, { mail }).reason)
     expect(reasons).toEqual(['role_address', 'possible_typo'])
   })
 
   it('is unknown without an answer of DNS, except for disposable and reserved domains', () => {
     const reasons = ['sales@ietf.org', 'jane@gmail.con', 'jane@mailinator.com', 'jane@x.example']
-      .map((it) => verdictOf(it, { mail: 'fault' }).reason)
+      .map((it) => emailVerdictOf(it, { mail: 'fault' }).reason)
     expect(reasons).toEqual(['dns_error', 'dns_error', 'disposable_domain', 'reserved_domain'])
   })
 
   it('has the flags of lists, and no columns of DNS', () => {
-    expect(verdictOf('info@gmail.com').fields)
+    expect(emailVerdictOf('info@gmail.com').fields)
       .toEqual({ disposable: 'false', role: 'true', free: 'true' })
   })
 
   it('contains nothing of the address but a suggested domain', () => {
-    expect(verdictOf('"a@b"@gmial.com').fields).toEqual({
+    expect(emailVerdictOf('"a@b"@gmial.com').fields).toEqual({
       disposable: 'true', role: 'false', free: 'false', suggestion: 'gmail.com',
     })
   })

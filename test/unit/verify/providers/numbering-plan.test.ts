@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createNumberingPlanProvider, verdictOf,
+  createNumberingPlanProvider, rangeVerdictOf,
 } from '../../../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData } from '../../../../services/verify/providers/range-data.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
@@ -32,7 +32,7 @@ describe('the verdict of a phone number', () => {
       timezone: 'Atlantic/St_Helena',
     }],
   ])('%s is assigned', (e164, fields) => {
-    expect(verdictOf(e164, ranges))
+    expect(rangeVerdictOf(e164, ranges))
       .toEqual({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })
   })
 
@@ -42,13 +42,15 @@ describe('the verdict of a phone number', () => {
     e164, carrier, confidence
   ) => {
     for (const service of ['carrier-single', 'carrier-lookup'] as const) {
-      expect(verdictOf(e164, ranges, service)).toMatchObject({ confidence, fields: { carrier } })
+      expect(rangeVerdictOf(e164, ranges, service))
+        .toMatchObject({ confidence, fields: { carrier } })
     }
-    expect(verdictOf(e164, ranges).confidence).toBe(90)
+    expect(rangeVerdictOf(e164, ranges).confidence).toBe(90)
   })
 
   it('has the network code that the name of its carrier determines, for carrier services', () => {
-    const fieldsOf = (e164: string, service: ServiceSlug) => verdictOf(e164, ranges, service).fields
+    const fieldsOf = (e164: string, service: ServiceSlug) =>
+      rangeVerdictOf(e164, ranges, service).fields
     for (const service of ['carrier-single', 'carrier-lookup'] as const) {
       expect(fieldsOf('+355692123456', service))
         .toMatchObject({ carrier: 'Vodafone', mcc: '276', mnc: '02' })
@@ -58,7 +60,7 @@ describe('the verdict of a phone number', () => {
   })
 
   it('is invalid for a possible number of an unassigned range', () => {
-    expect(verdictOf('+15000000000', ranges)).toEqual({
+    expect(rangeVerdictOf('+15000000000', ranges)).toEqual({
       status: 'invalid',
       reason: 'unassigned_range',
       confidence: 80,
@@ -82,7 +84,7 @@ describe('the provider numbering-plan', () => {
     const answers = await createNumberingPlanProvider(ranges).check(
       e164s.map((canonical, row) => ({ row, canonical })), options)
     const verdicts = answers.map(({ verdict }) => verdict)
-    expect(verdicts).toEqual(e164s.map((e164) => verdictOf(e164, ranges)))
+    expect(verdicts).toEqual(e164s.map((e164) => rangeVerdictOf(e164, ranges)))
     expect(new Set(verdicts).size).toBe(2)
   })
 

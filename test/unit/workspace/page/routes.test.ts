@@ -8,7 +8,7 @@ import { settingsRoutes } from '../../../../services/workspace/page/settings.ts'
 import { signInRoutes } from '../../../../services/workspace/page/sign-in.ts'
 import { createPage } from '../../../../services/workspace/page/app.ts'
 import type { PageDeps } from '../../../../services/workspace/page/context.ts'
-import { jobRoutes, pathIds } from '../../../../services/workspace/page/jobs.ts'
+import { jobPageRoutes, pathIds } from '../../../../services/workspace/page/jobs.ts'
 import { noticeOf } from '../../../../services/workspace/page/layout.ts'
 import { liveRoutes, updateOf } from '../../../../services/workspace/page/live.ts'
 import { jobRequestOf, uploadRoutes } from '../../../../services/workspace/page/upload.ts'
@@ -205,7 +205,7 @@ describe('the routes of the page', () => {
   it('for customers and operators require their sign-in', () => {
     const deps = createPageDeps()
     const pace = { graceMs: 1_000, bytesPerSecond: 1, completeWithinMs: 60_000 }
-    const forCustomers = [balanceRoutes, jobRoutes, keyRoutes, liveRoutes, settingsRoutes]
+    const forCustomers = [balanceRoutes, jobPageRoutes, keyRoutes, liveRoutes, settingsRoutes]
       .flatMap(routes => routes(deps)).concat(uploadRoutes(deps, pace))
     expect(forCustomers.every(({ config }) => config?.access === 'customer')).toBe(true)
     expect(pipelineRoutes(deps).every(({ config }) => config?.access === 'operator')).toBe(true)

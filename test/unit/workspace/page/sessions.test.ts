@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createNonces, createSessions, createSignInCodes, digestOf, newSecret, SIGN_IN_LINK_MS,
+  createNonces, createSessions, createSignInCodes, secretDigest, newSessionSecret, SIGN_IN_LINK_MS,
 } from '../../../../services/workspace/page/sessions.ts'
 import { createPageRedis } from '../../../support/page-doubles.ts'
 
@@ -38,7 +38,7 @@ describe('a session', () => {
   it('is stored under a digest of its id, and ends at once', async () => {
     const { redis, sessions } = at()
     const { id } = await sessions.create(subject)
-    expect([...redis.kept.keys()]).toEqual([`page:session:${digestOf(id)}`])
+    expect([...redis.kept.keys()]).toEqual([`page:session:${secretDigest(id)}`])
     expect(JSON.stringify([...redis.kept])).not.toContain(id)
     await sessions.end(id)
     expect(await sessions.find(id)).toBeUndefined()
@@ -61,8 +61,8 @@ describe('a sign-in code', () => {
   })
 
   it('has 256 random bits', () => {
-    expect(newSecret()).toMatch(/^[\w-]{43}$/)
-    expect(newSecret()).not.toBe(newSecret())
+    expect(newSessionSecret()).toMatch(/^[\w-]{43}$/)
+    expect(newSessionSecret()).not.toBe(newSessionSecret())
   })
 })
 

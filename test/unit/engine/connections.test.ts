@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { connectClickhouse } from '../../../services/platform/clickhouse.ts'
-import { connectDeps } from '../../../services/engine/deps.ts'
+import { connectDeps } from '../../../services/engine/connections.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 

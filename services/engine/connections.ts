@@ -26,7 +26,7 @@ export type DepsConfig = {
   readonly gate: { readonly REDIS_STATE_URL: string }
 }
 
-export type Deps = {
+export type Connections = {
   readonly bus: Bus
   readonly codec: Codec
   /** Redis for state. */
@@ -41,7 +41,7 @@ export type Deps = {
   readonly gate: Gate
 }
 
-type DepName = keyof Deps
+type DepName = keyof Connections
 type ConfigOf<K extends DepName> = { [N in K]: (config: DepsConfig[N]) => void }[K] extends
 (config: infer C) => void ? C : never
 
@@ -51,20 +51,20 @@ type ConfigOf<K extends DepName> = { [N in K]: (config: DepsConfig[N]) => void }
  */
 export async function connectDeps<K extends DepName> (
   config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
-): Promise<Pick<Deps, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
+): Promise<Pick<Connections, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
   const deps: Partial<Record<DepName, unknown>> = {}
   for (const name of which) {
     deps[name] = await openers[name](config as unknown as AllConfig, context)
   }
   const { log, metrics } = context
-  return { ...deps as Pick<Deps, K>, log, metrics }
+  return { ...deps as Pick<Connections, K>, log, metrics }
 }
 
 type AllConfig = DepsConfig[DepName] & DepsConfig['bus'] & DepsConfig['codec'] &
   DepsConfig['state'] & DepsConfig['cache'] & DepsConfig['clickhouse'] & MessageKeySettings
 
 type Openers = {
-  readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Deps[N]>
+  readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Connections[N]>
 }
 
 const openers: Openers = {
