@@ -4,15 +4,12 @@ import { Command } from 'commander'
 import type { Admin } from 'kafkajs'
 import Type from 'typebox'
 import {
-  ConfigError, commonConfig, describeConfig, kafkaKeys, loadConfig, pick,
+  ConfigError, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
 } from '../services/platform/config.ts'
 import { stageRules } from '../services/kafka/access-rules.ts'
-import {
-  createAccessRules, deleteOtherAccessRules, withAdmin,
-} from '../services/kafka/admin.ts'
+import { createAccessRules, deleteOtherAccessRules, withAdmin } from '../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/kafka/connection.ts'
-import { connectRegistry, registryAccessErrorOf } from '../services/kafka/registry.ts'
-import { ownSchemas } from '../services/kafka/schemas.ts'
+import { connectRegistry, registryAccessErrorOf, ownSchemas } from '../services/kafka/registry.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { createTopics } from './provision/topics.ts'
 

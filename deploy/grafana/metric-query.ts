@@ -1,5 +1,4 @@
-import type { MetricDefinition } from '../../services/platform/metric-definition.ts'
-import { METRICS } from '../../services/platform/metric-list.ts'
+import { type MetricDefinition, METRICS } from '../../services/platform/metric-list.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
 export type Shown = {

@@ -4,8 +4,6 @@ import { hashOf, isWellFormed, newApiKey } from './key-format.ts'
 import { createKeyStore, type KeyRecord, type KeyStore, type Scope } from './key-store.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 
-export { SCOPES, type Scope } from './key-store.ts'
-
 /** The owner of the API key of a request. */
 export type Caller = {
   readonly org: string

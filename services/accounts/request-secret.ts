@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
-import { createCompareAndSet } from '../platform/compare-and-set.ts'
+import { createCompareAndSet } from '../platform/redis.ts'
 
 type Options = { readonly redis: Redis, readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }
 

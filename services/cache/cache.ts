@@ -1,16 +1,11 @@
 import { hash } from 'node:crypto'
 import type { ServiceSlug } from '../topology.ts'
 import {
-  pickEntries, tokenCount, claimEntries, type CacheCommands, type Entries,
-} from './commands.ts'
-import { createReader, createWriter, leaseOf, type CachedRecord } from './entries.ts'
+  pickEntries, tokenCount, claimEntries, type CacheCommands, type Entries, createReader,
+  createWriter, leaseOf, type CachedRecord,
+} from './entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
-import { tokensByVersion, type OptionalRotatedTokens } from './rotated-tokens.ts'
-
-export type { CacheCommands, Entries } from './commands.ts'
-export type { CachedRecord } from './entries.ts'
-export { pickRotated } from './rotated-tokens.ts'
-export { pickTokens, tokenAt, TOKEN_BYTES, tokensOf } from './tokens.ts'
+import { tokensByVersion, type OptionalRotatedTokens } from './tokens.ts'
 
 /** The scope of records: tenant, service, and the version of the secret of its tokens. */
 export type CacheScope = {

@@ -47,8 +47,9 @@ export type LineType = typeof LINE_TYPES[number]
 /**
  * A verdict as it is cached and sent on. `confidence` is an integer from 0 to 100. `fields` holds
  * only result columns that can't identify the contact and don't derive from its canonical form
- * (see `derive.ts`); a column that does not apply is absent. The column `suggestion` holds the
- * suggested mail domain alone, because the full address would put the local part into the cache.
+ * (see `results/outcome.ts`); a column that does not apply is absent. The column `suggestion` holds
+ * the suggested mail domain alone, because the full address would put the local part into the
+ * cache.
  */
 export type CheckedRecord = {
   readonly status: Verdict

@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs'
 import type { Cluster, Redis } from 'ioredis'
 import type { Metrics } from '../platform/metrics.ts'
 import { script } from '../platform/redis.ts'
-import {
-  createRecordCache, type CacheCommands, type RecordCache, type RecordCacheOptions,
-} from './cache.ts'
+import { createRecordCache, type RecordCache, type RecordCacheOptions } from './cache.ts'
+import type { CacheCommands } from './entries.ts'
 
 /** `metrics` counts looked-up rows. */
 export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<Metrics, 'count'> }

@@ -1,5 +1,4 @@
-import { createLogThrottle } from '../platform/log-throttle.ts'
-import type { Log } from '../platform/log.ts'
+import { createLogThrottle, type Log } from '../platform/log.ts'
 import { createMac, type MessageKeySettings } from './mac.ts'
 import type { Metrics } from '../platform/metrics.ts'
 

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
-import { serverAddress } from '../platform/server-address.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { serverAddress } from '../platform/networks.ts'
 import { isNetwork } from './address.ts'
 
 const MINUTE_MS = 60_000

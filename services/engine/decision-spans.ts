@@ -1,9 +1,8 @@
 import type { StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { byJob } from './message-ids.ts'
-import { rowCountOf } from './row-headers.ts'
+import { rowCountOf, type Decision, type Emission } from './stage.ts'
 import type { MessageBatch } from './batch.ts'
-import type { Decision, Emission } from './stage.ts'
 import {
   failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
   type Attributes, type Span,

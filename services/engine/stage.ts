@@ -1,9 +1,10 @@
 import type { SealedRows, Values } from '../../schemas/types.ts'
+import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
+import { countBits } from '../platform/bitmap.ts'
+import type { TraceHeaders } from '../platform/tracing.ts'
 import type {
   InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
 } from '../topology.ts'
-import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
-import type { TraceHeaders } from '../platform/tracing.ts'
 
 /** The rows of a topic; undefined for a topic without rows. */
 export type RowsOf<T extends TopicName> = T extends keyof SealedRows ? SealedRows[T] : undefined
@@ -107,4 +108,11 @@ export type Decoded =
 export type MessageCodec = {
   readonly decode: (raw: RawMessage) => Promise<Decoded>
   readonly encode: (emission: Emission) => Promise<OutgoingMessage>
+}
+
+/** The number of rows of a message, by its headers: the bits of `rows`, or `chunkRows`, or 0. */
+export function rowCountOf (headers: Readonly<Record<string, string>>): number {
+  if (headers.rows !== undefined) return countBits(Buffer.from(headers.rows, 'base64'))
+  const chunkRows = Number(headers.chunkRows ?? 0)
+  return Number.isSafeInteger(chunkRows) && chunkRows > 0 ? chunkRows : 0
 }

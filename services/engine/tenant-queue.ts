@@ -1,6 +1,6 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import { createFairShares, type FairShares } from '../platform/fair-shares.ts'
-import { rowCountOf } from './row-headers.ts'
+import { rowCountOf } from './stage.ts'
 
 /** The size of all messages that a process has read ahead, and its maximum, in bytes. */
 export type ReadAhead = { readonly maxBytes: number, bytes: number }

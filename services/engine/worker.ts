@@ -1,16 +1,15 @@
 import { bulkhead } from 'cockatiel'
 import type { Clock } from '../platform/clock.ts'
 import type { ConsumeOptions, FetchedBatch, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
-import { createCommit, createCompletionCount, type Commit } from './commit.ts'
-import { createOffsets, type Offsets } from './offsets.ts'
+import {
+  createCommit, createCompletionCount, type Commit, createOffsets, type Offsets,
+} from './offsets.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
 import { createFlushHeld, createSerialQueues } from './flush-held.ts'
 import type { ProcessDeps } from './batch.ts'
 import type { StepContext } from './steps.ts'
-import {
-  createTenantQueue, createTenantShares, type ReadAhead,
-} from './tenant-queue.ts'
+import { createTenantQueue, createTenantShares, type ReadAhead } from './tenant-queue.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {

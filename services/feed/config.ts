@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
-import { providersConfig } from '../jobs/provider-names.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { providersConfig } from '../jobs/checks.ts'
 
 const duration = (ms: number, description: string) =>
   Type.Integer({ default: ms, minimum: 1, description })

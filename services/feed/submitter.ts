@@ -2,9 +2,8 @@ import type { Redis } from 'ioredis'
 import type { Partner } from '../accounts/partners.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import { createJobStore } from '../jobs/store.ts'
-import {
-  createSubmitter, type Submission, type Submitted, type Submitter,
-} from '../jobs/submit.ts'
+import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
+import type { Submission } from '../jobs/send.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'

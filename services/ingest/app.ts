@@ -1,18 +1,17 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { ulid } from 'ulid'
 import {
-  capConnections,
-  CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
+  capConnections, CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
 } from '../platform/http-limits.ts'
 import { networksOf, plainAddress } from '../platform/networks.ts'
-import { shedLoad, type AdmittingDeps } from './load-shedding-rule.ts'
+import { shedLoad, type AdmittingDeps } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { guardRoutes } from './guard.ts'
 import { acceptOnlyJson } from './json-body.ts'
-import type { Settings } from './settings.ts'
+import type { Settings } from './config.ts'
 import { routesOf } from './routes.ts'
 import { acceptCompleteBodies } from './whole-body.ts'
 

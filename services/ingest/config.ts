@@ -1,9 +1,13 @@
+import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
-import { checksConfig } from '../jobs/checks.ts'
-import { connectionFields } from '../platform/http-limits.ts'
+import { checksConfig, checksOf, type Checks } from '../jobs/checks.ts'
+import { readPrices, type Prices } from '../money/prices.ts'
+import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { connectionFields, type MinimumThroughput } from '../platform/http-limits.ts'
+import { fingerprintKey, firstSecret } from './fingerprint.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
+import type { WebhookRules } from './webhook-url.ts'
 
 /** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
@@ -63,3 +67,43 @@ export const ingestConfig = defineConfig({
 })
 
 export type Config = Static<typeof ingestConfig>
+
+const DAY_MS = 86_400_000
+
+/** The settings of the REST API. */
+export type Settings = {
+  readonly checks: Checks
+  readonly prices: Prices
+  readonly webhooks: WebhookRules
+  /** Addresses or networks whose X-Forwarded-Proto is trusted. */
+  readonly trustedProxies: readonly string[]
+  readonly fingerprintKey: KeyObject
+  readonly bodyBudgetBytes: number
+  readonly bodyThroughput: MinimumThroughput
+  readonly retentionMs: number
+}
+
+/** The configuration, and the stored secret for request fingerprints. */
+export type ConfigWithSecret = Config & { readonly requestSecret?: Buffer }
+
+/** Derives the settings from the configuration. */
+export function settingsOf (config: ConfigWithSecret): Settings {
+  return {
+    checks: checksOf(config),
+    prices: readPrices(config.PRICES),
+    webhooks: {
+      allowHttp: config.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      ports: config.WEBHOOK_PORTS,
+    },
+    trustedProxies: config.TRUSTED_PROXIES,
+    fingerprintKey: fingerprintKey(config.requestSecret ?? firstSecret(config.KEY_RING)),
+    bodyBudgetBytes: config.BODY_BUDGET_BYTES,
+    bodyThroughput: {
+      graceMs: config.BODY_GRACE_MS,
+      bytesPerSecond: config.BODY_BYTES_PER_SECOND,
+      completeWithinMs: config.REQUEST_TIMEOUT_MS,
+    },
+    retentionMs: config.RETENTION_DAYS * DAY_MS,
+  }
+}

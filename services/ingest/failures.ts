@@ -1,12 +1,11 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { sendRaw } from './raw-response.ts'
+import { sendRaw, sendError } from './response.ts'
 import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
-import { LostResultsError } from '../results/results.ts'
+import { LostResultsError } from '../results/read-chunks.ts'
 import type { IngestDeps } from './ports.ts'
-import { sendError } from './reply.ts'
 import { validationError, type RequestPart } from './validation.ts'
 
 /** The codes of Fastify errors. */

@@ -2,8 +2,8 @@ import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import type { IngestDeps } from './ports.ts'
-import { visibleStatus } from './response.ts'
-import type { Settings } from './settings.ts'
+import { visibleStatus } from '../jobs/job-view.ts'
+import type { Settings } from './config.ts'
 
 /** The format of job ids. */
 export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/

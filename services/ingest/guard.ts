@@ -1,17 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { API_VERSION } from '../../schemas/api/root.ts'
-import type { Caller, Scope } from '../accounts/api-keys.ts'
-import { createHttpsRule } from '../platform/https-rule.ts'
-import { authenticate, requireScope } from './authenticate.ts'
+import type { Caller } from '../accounts/api-keys.ts'
+import type { Scope } from '../accounts/key-store.ts'
+import { createHttpsRule } from '../platform/http-limits.ts'
+import { authenticate, requireScope, createKeyGuard } from './authenticate.ts'
 import { ApiException } from './errors.ts'
 import { bodyHeaderError } from './json-body.ts'
-import type { Limiter } from './limits/limiter.ts'
-import { retryAfterSeconds, rateLimitHeaders } from './limits/rate-limit-headers.ts'
+import { type Limiter, retryAfterSeconds, rateLimitHeaders } from './limits/limiter.ts'
 import { accepts } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
-import type { Settings } from './settings.ts'
-import { createKeyGuard } from './unknown-keys.ts'
+import type { Settings } from './config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

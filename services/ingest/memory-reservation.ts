@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { sendRaw } from './raw-response.ts'
+import { sendRaw } from './response.ts'
 import {
   MAX_BODY_BYTES, SMALL_BODY_BYTES, type BodyBudget, type MemoryReservation,
 } from './body-budget.ts'
 import { ApiException } from './errors.ts'
-import { isTooSlow, type MinimumThroughput } from '../platform/minimum-throughput.ts'
+import { isTooSlow, type MinimumThroughput } from '../platform/http-limits.ts'
 
 /** Twice a second, or more often for a short grace period. */
 const CHECK_EVERY_MS = 500

@@ -1,7 +1,8 @@
 import { partsOf } from '../accounts/tenant.ts'
 import { sleep } from '../platform/retry.ts'
 import { laneOf } from '../platform/topics.ts'
-import type { Submission, Submitter } from '../jobs/submit.ts'
+import type { Submitter } from '../jobs/submit.ts'
+import type { Submission } from '../jobs/send.ts'
 import { ApiException } from './errors.ts'
 import type { Limiter } from './limits/limiter.ts'
 

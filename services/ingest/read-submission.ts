@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
-import type { Submission } from '../jobs/submit.ts'
+import type { Submission } from '../jobs/send.ts'
 import type { ApiError } from './errors.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { callerOf } from './guard.ts'
 import { sandboxRefusal } from './sandbox-inputs.ts'
-import type { Settings } from './settings.ts'
+import type { Settings } from './config.ts'
 import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**

@@ -1,9 +1,13 @@
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { FastifyReply } from 'fastify'
 import type { AcceptedBody } from '../../schemas/api/create-job.ts'
+import { API_VERSION } from '../../schemas/api/root.ts'
+import { jobPath } from '../jobs/job-view.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'
-import type { ApiError } from './errors.ts'
-
-export { jobBody, jobPath, visibleStatus } from '../jobs/job-view.ts'
+import { addSpanAttributes } from '../platform/tracing.ts'
+import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
 
 /** The estimate for a free slot among the active jobs, in seconds. */
 const SLOT_RETRY_SECONDS = 5
@@ -17,7 +21,7 @@ export const OUTCOME_UNKNOWN: ApiError = {
 }
 
 /** The body of the 202 response: a superset for both client typings, always the same for a job. */
-export function acceptedBody (job: Job): AcceptedBody {
+function acceptedBody (job: Job): AcceptedBody {
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =
     job.preflight
   return {
@@ -68,4 +72,68 @@ export function refusalError (outcome: Exclude<Submitted, { kind: 'accepted' }>)
       retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
     }
   }
+}
+
+/** The Retry-After of a 503 or 429 without a better estimate. */
+const RETRY_AFTER_SECONDS = 2
+
+/** Sends an error response: status, headers and body by the table of errors. */
+export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
+  const status = statusOf(fault.code)
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  if (status === 429 || status === 503 || fault.retryAfterSeconds !== undefined) {
+    const seconds = Math.max(1, Math.ceil(fault.retryAfterSeconds ?? RETRY_AFTER_SECONDS))
+    reply.header('retry-after', String(seconds))
+  }
+  return reply.code(status)
+    .headers(fault.headers ?? {})
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(fault, reply.request.id)))
+}
+
+/** Sends the response for an accepted job, and adds the job to its span and logs. */
+export function sendAccepted (
+  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>
+): FastifyReply {
+  const { request } = reply
+  addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
+  request.log = request.log.child({ tenant: job.tenant, job: job.id })
+  request.log.info({ replayed }, 'job accepted')
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  return reply.code(202)
+    .header('location', jobPath(job.id))
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(acceptedBody(job)))
+}
+
+/**
+ * Time for the client to read the response; afterwards the connection is closed even if it still
+ * sends.
+ */
+const LINGER_MS = 2_000
+
+/** Writes a response directly to a socket, without Fastify, and closes it. */
+export function sendRaw (socket: Duplex, code: ErrorCode, requestId: string): void {
+  socket.on('error', () => {})
+  socket.end(rawResponse(code, requestId))
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
+}
+
+function rawResponse (code: ErrorCode, requestId: string): string {
+  const status = statusOf(code)
+  const body = JSON.stringify(errorBody({ code }, requestId))
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    `API-Version: ${API_VERSION}`,
+    // For any path: an invalid request has none.
+    ...(status === 405 ? ['Allow: GET, HEAD, POST, OPTIONS'] : []),
+    ...(status === 503 ? [`Retry-After: ${RETRY_AFTER_SECONDS}`] : []),
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n')
 }

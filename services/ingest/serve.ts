@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
-import type { AdmittingDeps } from './load-shedding-rule.ts'
-import { settingsOf, type ConfigWithSecret } from './settings.ts'
+import type { AdmittingDeps } from './load-shedding.ts'
+import { settingsOf, type ConfigWithSecret } from './config.ts'
 import { listenTls } from './tls.ts'
 
 /** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */

@@ -1,6 +1,4 @@
-import {
-  createJobKeys, keysInTopic, type JobKeys, type JobKeysOptions,
-} from './job-keys.ts'
+import { createJobKeys, keysInTopic, type JobKeys, type JobKeysOptions } from './job-keys.ts'
 import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
 import type { Connections } from '../engine/connections.ts'

@@ -9,8 +9,8 @@ import { logicalTopic, messageKey, topicName } from '../platform/topics.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  blockAad, boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows,
-  type JobHeader, type RowsBinding, type RowsTopic,
+  blockAad, boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows, type JobHeader,
+  type RowsBinding, type RowsTopic,
 } from './rows-seal.ts'
 
 export { blockAad, boundOf, openHeader, sealHeader, sealRows }

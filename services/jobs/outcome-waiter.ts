@@ -4,7 +4,8 @@ import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 import type { Job } from './job.ts'
-import type { JobStore, Outcome } from './store.ts'
+import type { JobStore } from './store.ts'
+import type { Outcome } from './store-types.ts'
 
 export type DecidedOutcome = Exclude<Outcome, { readonly kind: 'open' }>
 

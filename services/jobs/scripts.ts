@@ -1,12 +1,17 @@
 import type { Redis } from 'ioredis'
 import { siblingOf } from '../accounts/tenant.ts'
-import { countBits } from '../platform/bitmap.ts'
-import { guardedScript } from '../money/recovery-guard.ts'
 import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
+import { entryOf, integer } from '../money/outbox.ts'
+import { guardedScript } from '../money/recovery-guard.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import { RECORD_FIELDS } from './job-record.ts'
+import { countBits } from '../platform/bitmap.ts'
+import { RECORD_FIELDS, fieldsOf, jobOf, refusalOf } from './job-record.ts'
+import type { Refusal } from './job.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
-import type { AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock } from './store-types.ts'
+import type {
+  AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled, IdempotencyClaim,
+  Outcome, Tallied,
+} from './store-types.ts'
 
 /** Lua: how long Redis keeps the state of a job; `ledger` uses it to rebuild jobs. */
 export const RETENTION_LUA = new URL('./retention.lua', import.meta.url)
@@ -147,4 +152,61 @@ function packDuplicates (duplicates: TallyBlock['duplicates']): Buffer {
     packed.writeUInt32BE(copies, index * 8 + 4)
   }
   return packed
+}
+
+/** Decodes the reply of `claim`. */
+export function claimedOf (reply: readonly string[]): IdempotencyClaim {
+  const [kind, ...rest] = reply
+  switch (kind) {
+    case 'new': return { kind, nowMs: integer(rest[0]), acceptByMs: integer(rest[1]) }
+    case 'same': {
+      const [job = '', acceptBy, owner = ''] = rest
+      return { kind, job, acceptByMs: integer(acceptBy), owner }
+    }
+    case 'reused': return { kind }
+    default: throw new Error(`unexpected reply of claim: ${kind}`)
+  }
+}
+
+type JobOfTenant = { readonly tenant: string, readonly job: string }
+
+/** Decodes the reply of `accept`. */
+export function acceptedOf ({ tenant, job }: JobOfTenant, reply: readonly string[]): Accepted {
+  const [kind, entry] = reply
+  if (kind === 'refused') return { kind, refusal: refusalIn(job, reply) }
+  return { kind: 'accepted', job: jobOf(tenant, fieldsOf(reply.slice(2))), entry: entryIn(entry) }
+}
+
+/** Decodes the reply of `refuse`: the outcome that was stored before, the refusal, or `open`. */
+export function jobOutcomeOf (of: JobOfTenant, reply: readonly string[]): Outcome {
+  if (reply[0] === 'open') return { kind: 'open' }
+  const outcome = acceptedOf(of, reply)
+  const isForgotten = outcome.kind === 'refused' && fieldsOf(reply.slice(1))['forgotten'] === '1'
+  return isForgotten ? { ...outcome, forgotten: true } : outcome
+}
+
+/** Decodes the reply of `tally` and `fail`. */
+export function talliedOf (tenant: string, reply: readonly string[]): Tallied {
+  const [kind, ended, entry, ...pairs] = reply
+  if (kind === 'skip') return { kind }
+  if (kind !== 'counted' && kind !== 'known') throw new Error(`unexpected reply of tally: ${kind}`)
+  return { kind, ended: ended === '1', entry: entryIn(entry), job: jobOf(tenant, fieldsOf(pairs)) }
+}
+
+/** Decodes the reply of `cancel`. */
+export function cancelledOf (tenant: string, reply: readonly string[]): Cancelled {
+  const [kind, ...pairs] = reply
+  if (kind === 'unknown') return { kind }
+  if (kind !== 'cancelling' && kind !== 'ended') {
+    throw new Error(`unexpected reply of cancel: ${kind}`)
+  }
+  return { kind, job: jobOf(tenant, fieldsOf(pairs)) }
+}
+
+const entryIn = (json = '') => json === '' ? undefined : entryOf(json)
+
+function refusalIn (job: string, reply: readonly string[]): Refusal {
+  const refusal = refusalOf(job, fieldsOf(reply.slice(1)))
+  if (refusal === undefined) throw new Error(`reply for job ${job} lacks a refusal code`)
+  return refusal
 }

@@ -5,18 +5,12 @@ import type { Job, ManifestEntry } from './job.ts'
 import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
 import { manifestOf, unfinishedRowsOf } from './manifest.ts'
 import { jobKeys, openJobIn } from './redis-keys.ts'
-import { acceptedOf, cancelledOf, claimedOf, jobOutcomeOf, talliedOf } from './replies.ts'
-import { createJobScripts } from './scripts.ts'
+import {
+  acceptedOf, cancelledOf, claimedOf, jobOutcomeOf, talliedOf, createJobScripts,
+} from './scripts.ts'
 import type {
   AcceptRequest, Accepted, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim, OpenJob, Outcome,
-  TallyBlock,
-  Tallied,
-} from './store-types.ts'
-
-export type {
-  AcceptRequest, Accepted, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim, OpenJob, Outcome,
-  TallyBlock,
-  Tallied,
+  TallyBlock, Tallied,
 } from './store-types.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>

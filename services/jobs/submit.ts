@@ -6,9 +6,8 @@ import { withTimeout } from '../platform/retry.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
-import type { IdempotencyClaim, ClaimRequest, JobStore } from './store.ts'
-
-export type { Submission } from './send.ts'
+import type { JobStore } from './store.ts'
+import type { IdempotencyClaim, ClaimRequest } from './store-types.ts'
 
 /**
  * `replayed`: the job belongs to an earlier request with the same key. `reused`: the key belongs to

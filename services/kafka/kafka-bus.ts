@@ -6,7 +6,7 @@ import kafkajs, {
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { InfrastructureError } from '../platform/errors.ts'
-import { createLogThrottle } from '../platform/log-throttle.ts'
+import { createLogThrottle } from '../platform/log.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { accessErrorOf } from './errors.ts'

@@ -1,9 +1,8 @@
 import { topology } from '../topology.ts'
 import type { OutgoingMessage, RawMessage } from './bus.ts'
-import type { Log } from '../platform/log.ts'
+import { type Log, createLogThrottle } from '../platform/log.ts'
 import { createMac, type MessageKeySettings } from '../crypto/mac.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { createLogThrottle } from '../platform/log-throttle.ts'
 import { logicalTopic } from '../platform/topics.ts'
 
 type Received = Pick<RawMessage, 'topic' | 'partition' | 'offset' | 'key' | 'value' | 'headers'>

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import {
-  AssignerProtocol, Kafka, logLevel,
-  type Admin, type Batch, type Consumer, type PartitionAssigner,
+  AssignerProtocol, Kafka, logLevel, type Admin, type Batch, type Consumer, type PartitionAssigner,
 } from 'kafkajs'
 import type { RawMessage } from './bus.ts'
 import { InfrastructureError } from '../platform/errors.ts'

@@ -5,8 +5,10 @@ import type { Sleep } from '../platform/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { RecoveryStore } from './recovery-store.ts'
-import { readJournal, type TrackedJournal, type JournalDeps } from './journal.ts'
-import { createJournalState, type JournalState, type Recent } from './journal-state.ts'
+import {
+  readJournal, type TrackedJournal, type JournalDeps, createJournalState, type JournalState,
+  type Recent,
+} from './journal-state.ts'
 import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
 import { NO_BASE, writeSnapshots, type Base, type SnapshotWriteDeps } from './snapshots.ts'

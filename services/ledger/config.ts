@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
+import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({

@@ -10,8 +10,7 @@ import { createHeadsCodec } from '../money/journal-heads.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
-import type { ExportDeps } from './head-export.ts'
-import { createHeadTarget } from './head-target.ts'
+import { type ExportDeps, createHeadTarget } from './head-export.ts'
 import type { ReapDeps } from './reaper.ts'
 
 /** Settings of the ledger; those of Kafka that have defaults may be left out. */

@@ -1,12 +1,16 @@
 import type { Journal } from '../../schemas/types.ts'
+import type { Emitter } from '../engine/emit.ts'
+import type { DeliveryHistory } from '../jobs/delivery-history.ts'
+import { eventIdOf, eventTypeOf } from '../jobs/events.ts'
+import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Archive } from '../results/archive.ts'
-import { republish, type RepublishDeps } from './republish.ts'
-import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
+import { settledOf } from '../results/finish-job.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
-import type { JobInRedis } from './reconcile.ts'
 import { closedJobOf, hasTerms, openJobOf, type RebuiltJob } from './rebuilt-job.ts'
+import type { JobInRedis } from './reconcile.ts'
+import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
 
 export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
@@ -34,7 +38,7 @@ export function endedOf (
 }
 
 /** The number of jobs rebuilt, and entries of jobs whose blocks must be recounted. */
-export type RebuiltJobs = {
+type RebuiltJobs = {
   readonly made: number
   readonly uncounted: readonly Journal[]
   /** True when another leader has taken over, or the server was restarted. */
@@ -110,4 +114,32 @@ async function write (
   }
   if (made > 0) metrics.count('recovery_actions_total', { kind: 'job' }, made)
   return { made, superseded }
+}
+
+type RepublishDeps = {
+  readonly history: Pick<DeliveryHistory, 'listAll'>
+  readonly emitter: Pick<Emitter, 'emit'>
+}
+
+/**
+ * Republishes the events of jobs that ended before Redis was lost, except jobs without a receiver
+ * and events whose delivery is completed. Redis lost pending deliveries, and whether an event was
+ * produced is unknown. Completed deliveries are in the history; consumers know repeats by event id.
+ */
+export async function republish (
+  { history, emitter }: RepublishDeps, jobs: readonly Job[]
+): Promise<void> {
+  const received = jobs.filter(({ header, feed }) => header.length > 0 || feed !== undefined)
+  const events = new Map(received.flatMap(job => {
+    const type = eventTypeOf(job.status)
+    return type === undefined ? [] : [[job, eventIdOf(job.id, type)] as const]
+  }))
+  if (events.size === 0) return
+  const tenants = [...new Set(received.map(({ tenant }) => tenant))]
+  const attempts = await history.listAll(tenants, [...events.keys()].map(({ id }) => id))
+  const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
+  const open = [...events].filter(([, event]) => (last.get(event) ?? 'failed') === 'failed')
+  if (open.length === 0) return
+  await emitter.emit(open.map(([job]) =>
+    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
 }

@@ -11,7 +11,7 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
-import { tallyBlockOf } from '../results/tally-block.ts'
+import { tallyBlockOf } from '../results/block.ts'
 import { LANES } from '../topology.ts'
 
 export type RecountDeps = BlockDeps & {

@@ -5,9 +5,9 @@ import type { PartitionOffsets } from '../kafka/topic-reader.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
-import { readJournal, type JournalDeps } from './journal.ts'
 import {
-  createJournalState, snapshotOf, type JournalState, type Recent, type JournalRetention,
+  readJournal, type JournalDeps, createJournalState, snapshotOf, type JournalState, type Recent,
+  type JournalRetention,
 } from './journal-state.ts'
 
 export type SnapshotWriteDeps = {

@@ -1,6 +1,7 @@
 import type { Normalized } from '../../schemas/types.ts'
 import type { Preflight } from '../jobs/job.ts'
-import type { Accepted, JobStore } from '../jobs/store.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Accepted } from '../jobs/store-types.ts'
 import { laneOf } from '../platform/topics.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'

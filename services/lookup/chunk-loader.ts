@@ -6,7 +6,8 @@ import { withTimeout } from '../platform/retry.ts'
 import type { Incoming } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import type { CachedRecord, RecordCache } from '../cache/cache.ts'
+import type { RecordCache } from '../cache/cache.ts'
+import type { CachedRecord } from '../cache/entries.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>

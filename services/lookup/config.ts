@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { commonConfig, defineConfig, heapGrowth, messageKeys, pick } from '../platform/config.ts'
+import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>

@@ -1,4 +1,4 @@
-import { TOKEN_BYTES } from '../cache/cache.ts'
+import { TOKEN_BYTES } from '../cache/tokens.ts'
 
 /** The duplicates of a job, by row index (from 0) in the job. */
 export type Originals = {

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
 
 /** Configuration of `normalize`. */

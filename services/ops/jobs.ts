@@ -4,8 +4,8 @@ import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
 import {
-  callOf, paintFor, parseInteger, parsePositive, tableText,
-  type Cell, type Column, type Paint, type Screen,
+  callOf, paintFor, parseInteger, parsePositive, tableText, type Cell, type Column, type Paint,
+  type Screen,
 } from './command-line.ts'
 import { withState } from './connections.ts'
 

@@ -1,6 +1,7 @@
 import type { Server } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import Type from 'typebox'
-import { clientNetwork, plainAddress, type Networks } from './networks.ts'
+import { clientNetwork, plainAddress, type Networks, LOOPBACK, networksOf } from './networks.ts'
 
 /** The values of the public interface. */
 export const CONNECTION_DEFAULTS = {
@@ -91,4 +92,55 @@ export function capConnections (
       else open.delete(client)
     })
   })
+}
+
+/** How a request arrived at this process. */
+type Transport = 'https' | 'loopback' | 'refused'
+
+/**
+ * Decides whether a request counts as HTTPS: TLS, or a trusted proxy that forwards `https`. Plain
+ * HTTP is accepted from loopback only, and not from a local proxy that forwards `http`.
+ * @throws TypeError for a proxy that is not an address or network.
+ */
+export function createHttpsRule (trustedProxies: readonly string[]) {
+  const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
+
+  return function arrivalOf ({ socket, headers }: IncomingMessage): Transport {
+    if ('encrypted' in socket && socket.encrypted === true) return 'https'
+    const peer = plainAddress(socket.remoteAddress)
+    const outer = headers['x-forwarded-proto']
+    if (proxies.has(peer)) return outer === 'https' ? 'https' : 'refused'
+    const isLocal = LOOPBACK.has(peer) && (outer === undefined || outer === 'https')
+    return isLocal ? 'loopback' : 'refused'
+  }
+}
+
+/** How fast a body must arrive while memory is reserved for it. */
+export type MinimumThroughput = {
+  /** There is no minimum in this time at the beginning. */
+  readonly graceMs: number
+  readonly bytesPerSecond: number
+  /** A body with a Content-Length must be fast enough to be complete within this time. */
+  readonly completeWithinMs: number
+}
+
+type Arrival = {
+  readonly bytes: number
+  readonly elapsedMs: number
+  /** The Content-Length; undefined for a chunked body. */
+  readonly contentLength?: number | undefined
+}
+
+/**
+ * Whether the average throughput of a body after the grace period is below its minimum. The minimum
+ * grows with the Content-Length, which reserves memory: otherwise a client could reserve most of
+ * the memory for the duration of a request and send almost nothing.
+ */
+export function isTooSlow (
+  { bytes, elapsedMs, contentLength = 0 }: Arrival, minimum: MinimumThroughput
+): boolean {
+  const countedMs = elapsedMs - minimum.graceMs
+  const minBytesPerMs =
+    Math.max(minimum.bytesPerSecond / 1_000, contentLength / minimum.completeWithinMs)
+  return countedMs > 0 && bytes < minBytesPerMs * countedMs
 }

@@ -1,4 +1,10 @@
-import type { MetricDefinition } from './metric-definition.ts'
+/** The declaration of a metric. */
+export type MetricDefinition = {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+  readonly help: string
+}
 
 /** All metrics: the one source of dashboards, alerts and documents. */
 export const METRICS = [

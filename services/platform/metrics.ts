@@ -1,9 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import type { MetricDefinition } from './metric-definition.ts'
-import { METRICS } from './metric-list.ts'
+import { type MetricDefinition, METRICS } from './metric-list.ts'
 import { initialSeriesOf } from './metric-sources.ts'
-
-export { METRICS } from './metric-list.ts'
 
 type Metric = typeof METRICS[number]
 type Named<T extends Metric['type']> = Extract<Metric, { type: T }>['name']

@@ -1,5 +1,6 @@
-import ipaddr from 'ipaddr.js'
 import { BlockList, isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import Type from 'typebox'
 
 /** A set of IP addresses and networks. */
 export type Networks = { readonly has: (address: string) => boolean }
@@ -57,4 +58,15 @@ export function isPublicAddress (address: string): boolean {
 /** RFC 5214: an interface identifier with an embedded IPv4 address, in any network. */
 function isIsatap ({ parts }: ipaddr.IPv6): boolean {
   return (parts[4]! & ~0x0200) === 0 && parts[5] === 0x5efe
+}
+
+/** The address of a resolver in a configuration: `ip`, `ip:port` or `[ip]:port`. */
+export const serverAddress = Type.Refine(
+  Type.String(), isServerAddress, () => 'must be an IP address, with or without port')
+
+/** Whether a text is an address of a resolver: an IP address, with brackets for IPv6 and a port. */
+export function isServerAddress (text: string): boolean {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(text) ?? []
+  if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535)) return false
+  return isIP(text) !== 0 || isIP(bracketed ?? '') === 6 || isIP(plain ?? '') === 4
 }

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
-import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
 import { isInfrastructure, isUntrusted } from './errors.ts'
 import { retryForever } from './retry.ts'
 
 /** Calls one Lua script by its digest. Replies are those of Redis, with Buffers if `binary`. */
-export type Script = (
+type Script = (
   keys: readonly string[], args: readonly (string | number | Buffer)[],
 ) => Promise<unknown>
 
@@ -216,4 +216,22 @@ async function measuredOffsetMs (redis: Redis): Promise<number> {
     if (tripMs < best.tripMs) best = { tripMs, offsetMs: redisMs - (sentMs + tripMs / 2) }
   }
   return best.offsetMs
+}
+
+/** Replaces `before` by `after` and keeps its TTL; false if the key has another value. */
+type CompareAndSet = (
+  key: string, before: Buffer | string, after: Buffer | string,
+) => Promise<boolean>
+
+const SOURCE = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1`
+
+/** Compare-and-set on Redis strings that several processes change. */
+export function createCompareAndSet (redis: Redis): CompareAndSet {
+  const run = script(redis, { name: 'swap', source: SOURCE, numberOfKeys: 1 })
+  return async (key, before, after) => await run([key], [before, after]) === 1
 }

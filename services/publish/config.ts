@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 
 /** Configuration of `publish`. */
 export const publishConfig = defineConfig({

@@ -6,7 +6,8 @@ import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import type { ArchivedJob } from '../results/archive.ts'
 import { columnsOf } from '../results/columns.ts'
 import { feedCells, type PartnerResults } from '../results/partner-results.ts'
-import { LostResultsError, type FeedRows, type Results } from '../results/results.ts'
+import type { FeedRows, Results } from '../results/results.ts'
+import { LostResultsError } from '../results/read-chunks.ts'
 import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
 
 export type PublishDeps = {

@@ -1,11 +1,13 @@
 import type { Completed, CompletedRows } from '../../schemas/types.ts'
-import { emptyBitmap, indexes, set } from '../platform/bitmap.ts'
 import type { Emission } from '../engine/stage.ts'
+import type { TallyBlock } from '../jobs/store-types.ts'
+import { emptyBitmap, indexes, set } from '../platform/bitmap.ts'
 import type { Lane } from '../topology.ts'
-import { createDictionaryColumns, createIsoTimes, type SharedCells } from './dictionary-columns.ts'
-import { columnsOf } from './columns.ts'
-import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import type { HeaderCoordinates, ChunkCoordinates } from './chunk-coordinates.ts'
+import { columnsOf } from './columns.ts'
+import { createDictionaryColumns, createIsoTimes, type SharedCells } from './dictionary-columns.ts'
+import { withoutVerdict, type RowOutcome } from './outcome.ts'
+import { blockDigest } from './result-blocks.ts'
 
 /**
  * The outcome of a duplicate row, which has no result of its own. `duplicateOf` counts from 1;
@@ -27,7 +29,7 @@ export type BlockOptions = {
   readonly contacts?: CompletedRows['contacts']
 }
 
-export type Block = {
+type Block = {
   /** Adds a finished row (index within the chunk); in ascending order, each once. */
   readonly add: (row: number, outcome: RowOutcome | DuplicateOutcome) => void
   readonly size: () => number
@@ -178,4 +180,14 @@ function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
   return one.source === other.source && one.status === other.status &&
     one.confidence === other.confidence && one.reason === other.reason &&
     one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs
+}
+
+/** The fields of a block that the tally needs. */
+export function tallyBlockOf (block: Completed): TallyBlock {
+  const { job, chunk, batch, inputs, firstRow, duplicates } = block
+  const replacesLost = batch === BATCHLESS.replacingLost
+  const { finished, cached, live, invalid, unknown, cancelled } = block
+  const digest = blockDigest(block)
+  const bitmaps = { finished, cached, live, invalid, unknown, cancelled }
+  return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, ...bitmaps }
 }

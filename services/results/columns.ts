@@ -1,7 +1,5 @@
 import type { ServiceSlug } from '../topology.ts'
 
-export type { ServiceSlug } from '../topology.ts'
-
 /** The kind of input of a service. */
 export type ContactKind = 'phone' | 'email'
 

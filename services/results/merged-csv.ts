@@ -1,9 +1,7 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
-import { csvCell, guardCell } from './csv.ts'
-import { CsvWriter } from './csv-writer.ts'
-import type { MergedChunk } from './merge.ts'
-import { columnsIn, oncePerBlock } from './merged-cells.ts'
+import { csvCell, guardCell, CsvWriter } from './csv.ts'
+import { type MergedChunk, columnsIn, oncePerBlock } from './merge.ts'
 
 /** A column with one value per row. */
 type Values = { readonly kind: 'values', readonly values: readonly string[] }

@@ -1,12 +1,9 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { columnsOf } from './columns.ts'
 import { csvLine } from './csv.ts'
-import type { Contacts } from './merge.ts'
-import { createCellReader } from './merged-cells.ts'
+import { type Contacts, createCellReader } from './merge.ts'
 import { createChunkCsv } from './merged-csv.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
-
-export { LostResultsError, MissingResultsError } from './read-chunks.ts'
 
 /** Cells of some rows, in order, by the columns of the job's service. */
 export type Rows = readonly (readonly string[])[]

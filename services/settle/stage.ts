@@ -1,18 +1,17 @@
 import { LRUCache } from 'lru-cache'
 import type { Completed } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
-import type { JobStore, Tallied } from '../jobs/store.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { rowCountOf } from '../engine/row-headers.ts'
-import type { Stage } from '../engine/stage.ts'
-import { unresolvableBlock } from '../results/block.ts'
+import { rowCountOf, type Stage } from '../engine/stage.ts'
+import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import type { storeBlock } from '../results/stored-block.ts'
-import { tallyBlockOf } from '../results/tally-block.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>

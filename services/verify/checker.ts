@@ -1,5 +1,5 @@
 import type { Metrics } from '../platform/metrics.ts'
-import type { ProviderLists, ProviderName } from '../jobs/provider-names.ts'
+import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { checkWithFallback, type FallbackResult, type ResilientProvider } from './fallback.ts'
 import type { Provider, ProviderRow, ProviderVerdict } from './provider.ts'

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { checksConfig } from '../jobs/checks.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-config.ts'

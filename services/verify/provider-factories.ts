@@ -5,12 +5,13 @@ import type { VerifyConfig } from './config.ts'
 import { createEmailDomainProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { createHttpProvider } from './providers/http.ts'
-import { createDns, createMailDomains, type MailDomains } from './providers/mail-domains.ts'
+import {
+  createDns, createMailDomains, type MailDomains, redisSharedDomains,
+} from './providers/mail-domains.ts'
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { configuredSmtpProbe } from './providers/smtp/configured.ts'
-import { redisSharedDomains } from './providers/shared-domains.ts'
 
 const SECOND_MS = 1_000
 

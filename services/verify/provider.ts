@@ -1,4 +1,4 @@
-import type { ServiceSlug } from '../results/columns.ts'
+import type { ServiceSlug } from '../topology.ts'
 import type { CheckedRecord } from '../cache/record.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { SCOPES } from '../accounts/api-keys.ts'
+import { SCOPES } from '../accounts/key-store.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'

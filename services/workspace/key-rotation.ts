@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { createAccountRecords, type AccountRecords } from '../accounts/records.ts'
 import type { Environment } from '../platform/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../platform/config.ts'
+import { loadConfig, pick, commonConfig } from '../platform/config.ts'
 import { createKeyRing, kidOf, type KeyRing, type Wrapped } from '../crypto/key-ring.ts'
 import { SealError } from '../crypto/seal.ts'
 import { shippingWarning } from './options.ts'

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import type { Environment } from '../platform/command-environment.ts'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../platform/config.ts'
+import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts'
 import { createAccessRules, createTopics, withAdmin, type AccessRule } from '../kafka/admin.ts'
 import { kafkaConnectionOf } from '../kafka/connection.ts'
 import { UsageError } from '../platform/run-command.ts'

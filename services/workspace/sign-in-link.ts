@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Environment } from '../platform/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../platform/config.ts'
+import { loadConfig, pick, commonConfig } from '../platform/config.ts'
 import { connectRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { organizationOf } from './options.ts'

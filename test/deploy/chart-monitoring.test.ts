@@ -4,9 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { scoped } from '../../deploy/chart/monitoring.ts'
 import { METRICS } from '../../services/platform/metric-list.ts'
-import {
-  minimal, render, type Manifest, type Rule, type RuleGroup,
-} from '../support/chart.ts'
+import { minimal, render, type Manifest, type Rule, type RuleGroup } from '../support/chart.ts'
 import { dashboardFiles, panelQueries } from '../support/dashboards.ts'
 import { promtool } from '../support/prometheus-install.ts'
 import { root } from '../support/sources.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
-import type { PolicyChange } from '../../services/accounts/policy.ts'
+import type { PolicyChange } from '../../services/accounts/organizations.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'

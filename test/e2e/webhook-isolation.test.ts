@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApiKeys, SCOPES } from '../../services/accounts/api-keys.ts'
+import { createApiKeys } from '../../services/accounts/api-keys.ts'
+import { SCOPES } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { CacheClaim } from '../../services/cache/cache.ts'
-import { keyPrefixOf } from '../../services/cache/cache.ts'
+import { type CacheClaim, keyPrefixOf } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
-import { redisSharedDomains } from '../../services/verify/providers/shared-domains.ts'
+import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
 import { startRedis } from '../support/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 

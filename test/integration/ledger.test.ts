@@ -8,7 +8,7 @@ import { createBacklog } from '../../services/ledger/backlog.ts'
 import { reapDeps } from '../../services/ledger/deps.ts'
 import { reap } from '../../services/ledger/reaper.ts'
 import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
-import { LostResultsError } from '../../services/results/results.ts'
+import { LostResultsError } from '../../services/results/read-chunks.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {

@@ -5,9 +5,9 @@ import type { Redis } from 'ioredis'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { freePort } from '../../deploy/local/ports.ts'
-import { createLimiter, type LimitKind } from '../../services/ingest/limits/limiter.ts'
-import { createLocalLimiter } from '../../services/ingest/limits/local-limiter.ts'
-import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
+import {
+  createLimiter, type LimitKind, createLocalLimiter, createRedisLimiter,
+} from '../../services/ingest/limits/limiter.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
-import { SCOPES } from '../../services/accounts/api-keys.ts'
+import { SCOPES } from '../../services/accounts/key-store.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createPauses } from '../../services/ops/pauses.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { ProviderName } from '../../services/jobs/provider-names.ts'
+import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { LimitedRequest, RateLimits } from '../../services/ingest/limits/limiter.ts'
-import { createLocalLimiter } from '../../services/ingest/limits/local-limiter.ts'
-import { createRedisLimiter } from '../../services/ingest/limits/redis-limiter.ts'
+import {
+  type LimitedRequest, type RateLimits, createLocalLimiter, createRedisLimiter,
+} from '../../services/ingest/limits/limiter.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()

@@ -1,5 +1,4 @@
-import type { JobKeys } from '../../services/jobs/job-keys.ts'
-import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
+import { type JobKeys, JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import { logicalTopic } from '../../services/platform/topics.ts'

@@ -1,4 +1,6 @@
-import { tokensOf, type CachedRecord, type RecordCache } from '../../services/cache/cache.ts'
+import type { RecordCache } from '../../services/cache/cache.ts'
+import { tokensOf } from '../../services/cache/tokens.ts'
+import type { CachedRecord } from '../../services/cache/entries.ts'
 
 /**
  * A cache in memory, whatever tenant, service and version: `entries` and the jobs that hold leases

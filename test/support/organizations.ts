@@ -1,4 +1,5 @@
-import { createApiKeys, SCOPES, type Scope } from '../../services/accounts/api-keys.ts'
+import { createApiKeys } from '../../services/accounts/api-keys.ts'
+import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis } from '../../services/platform/redis.ts'

@@ -4,7 +4,7 @@ import { createPipelineMonitor } from '../../services/workspace/page/pipeline/fi
 import {
   createNonces, createSessions, createSignInCodes,
 } from '../../services/workspace/page/sessions.ts'
-import { DEFAULT_POLICY } from '../../services/accounts/policy.ts'
+import { DEFAULT_POLICY } from '../../services/accounts/organizations.ts'
 
 /** A double of Redis with the commands of the page, and the clock of a test. */
 export function createPageRedis (now: () => number = Date.now) {

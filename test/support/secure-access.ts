@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import kafkajs, { Kafka, logLevel, type Admin, type Producer } from 'kafkajs'
-import { commonConfig, kafkaKeys, loadConfig, pick } from '../../services/platform/config.ts'
+import { loadConfig, pick, commonConfig, kafkaKeys } from '../../services/platform/config.ts'
 import { kafkaTypeOf } from '../../services/kafka/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/kafka/connection.ts'
 import Type from 'typebox'

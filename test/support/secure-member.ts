@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { defineConfig, commonConfig, messageKeys, pick } from '../../services/platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../../services/platform/config.ts'
 import { connectDeps } from '../../services/engine/connections.ts'
 import { createTopics, withAdmin } from '../../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../../services/kafka/connection.ts'

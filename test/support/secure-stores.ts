@@ -1,4 +1,4 @@
-import { commonConfig, defineConfig, pick } from '../../services/platform/config.ts'
+import { defineConfig, pick, commonConfig } from '../../services/platform/config.ts'
 import { connectDeps } from '../../services/engine/connections.ts'
 import { run } from '../../services/platform/run.ts'
 

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
 import type { Job, Refusal } from '../../services/jobs/job.ts'
-import type { Accepted, AcceptRequest, JobStore, Outcome } from '../../services/jobs/store.ts'
+import type { JobStore } from '../../services/jobs/store.ts'
+import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store-types.ts'
 import { countBits, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import type {
   DeadSource, Decision, Emission, Incoming, RowsOf,
 } from '../../services/engine/stage.ts'
-import type { CachedRecord } from '../../services/cache/cache.ts'
+import type { CachedRecord } from '../../services/cache/entries.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 
 export const TENANT = 'org_1.live'

@@ -1,16 +1,13 @@
 import { rmSync } from 'node:fs'
 import { createDns } from '../../../services/verify/providers/mail-domains.ts'
-import { openPortBook } from '../ports.ts'
-import { startStack } from '../stack.ts'
+import { openPortBook, type PortBook } from '../ports.ts'
+import { startStack, type Stack } from '../stack.ts'
 import { loadSecrets } from './secrets.ts'
-import { startServices } from './services.ts'
+import { startServices, type Services } from './services.ts'
 import { stackState, writePrivately, type Demo } from './state.ts'
 import type { Say } from '../parts.ts'
-import type { PortBook } from '../ports.ts'
-import type { Stack } from '../stack.ts'
 import type { Prepare } from './prepare.ts'
 import type { Scale } from './scale.ts'
-import type { Services } from './services.ts'
 
 const DNS_TIMEOUT_MS = 1_000
 

@@ -1,8 +1,10 @@
+import { LRUCache } from 'lru-cache'
+import type { Cluster, Redis } from 'ioredis'
+import { joinLua } from '../../money/lua.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
-import { createLogThrottle } from '../../platform/log-throttle.ts'
-import type { Log } from '../../platform/log.ts'
+import { createLogThrottle, type Log } from '../../platform/log.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import type { Bucket, Level } from './rate-limit-headers.ts'
+import { script } from '../../platform/redis.ts'
 
 /** Requests that change something have other limits than those that read. */
 export type LimitKind = 'post' | 'get'
@@ -10,7 +12,7 @@ export type LimitKind = 'post' | 'get'
 export type RateLimits = Readonly<Record<LimitKind, readonly Bucket[]>>
 
 /** The current limits of an organization. */
-export type LimitsOf = (org: string) => RateLimits
+type LimitsOf = (org: string) => RateLimits
 
 /** `org`: live and test requests of an organization share its limits. */
 export type LimitedRequest = { readonly org: string, readonly kind: LimitKind }
@@ -31,13 +33,13 @@ export type Limiter = {
 }
 
 /** The same, synchronously. */
-export type LocalLimiter = {
+type LocalLimiter = {
   readonly admit: (request: LimitedRequest) => Admission
   readonly refund: (request: LimitedRequest) => void
   readonly levels: (request: LimitedRequest) => readonly Level[]
 }
 
-export type LimiterDeps = {
+type LimiterDeps = {
   /** Buckets shared by all instances. */
   readonly shared: Limiter
   /** Buckets of this instance. */
@@ -108,4 +110,117 @@ async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T>
   } finally {
     clearTimeout(timer)
   }
+}
+
+type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
+
+/** About 3 MB. The least recently used are forgotten, which refills them. */
+const MAX_ORGS_AND_KINDS = 10_000
+
+/**
+ * Rate limits in the memory of this process, with the algorithm of `buckets.lua`. `now` is a
+ * monotonic clock, in milliseconds.
+ */
+export function createLocalLimiter (
+  limits: LimitsOf, now: () => number = () => performance.now()
+): LocalLimiter {
+  const known = new LRUCache<string, Filled>({ max: MAX_ORGS_AND_KINDS })
+  const fill = ({ org, kind }: LimitedRequest): Filled => {
+    const atMs = now()
+    const last = known.get(`${org}:${kind}`)
+    const levels = limits(org)[kind].map((bucket, at) => {
+      const { tokens = bucket.capacity } = last?.levels[at] ?? {}
+      return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
+    })
+    return { atMs, levels }
+  }
+  const add = ({ org, kind }: LimitedRequest, filled: Filled, count: number) => {
+    const levels = filled.levels.map(({ bucket, tokens }) =>
+      ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
+    known.set(`${org}:${kind}`, { atMs: filled.atMs, levels })
+    return levels
+  }
+  return {
+    admit: request => {
+      const filled = fill(request)
+      const isEnough = filled.levels.every(({ tokens }) => tokens >= 1)
+      const levels = add(request, filled, isEnough ? -1 : 0)
+      return { kind: isEnough ? 'admitted' : 'throttled', levels }
+    },
+    refund: request => { add(request, fill(request), 1) },
+    levels: request => fill(request).levels,
+  }
+}
+
+function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
+  const { capacity, seconds } = bucket
+  const perMicro = capacity / (seconds * 1_000_000)
+  return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
+}
+
+const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
+
+/**
+ * The rate limits of all organizations in Redis, shared by all instances, with one round trip each.
+ * `clock` is the Lua file that defines `now_micros`. All functions throw the errors of Redis.
+ */
+export function createRedisLimiter (
+  redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA
+): Limiter {
+  const command = (name: string) => {
+    const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))
+    const run = script(redis, { name, source: joinLua(clock, ...files), numberOfKeys: 1 })
+    return async ({ org, kind }: LimitedRequest) => {
+      const buckets = limits(org)[kind]
+      const numbers = buckets.flatMap(({ capacity, seconds }) => [capacity, seconds])
+      const [answer, ...tokens] = await run([`limit:{${org}}:${kind}`], numbers) as string[]
+      const levels = buckets.map((bucket, at) => ({ bucket, tokens: Number(tokens[at]) }))
+      return { answer, levels }
+    }
+  }
+  const [take, refund, read] =
+    [command('take'), command('refund'), command('levels')]
+  return {
+    admit: async request => {
+      const { answer, levels } = await take(request)
+      return { kind: answer === 'throttled' ? 'throttled' : 'admitted', levels }
+    },
+    refund: async request => { await refund(request) },
+    levels: async request => (await read(request)).levels,
+  }
+}
+
+/** A token bucket of `capacity` tokens; an empty one is full again after `seconds`. */
+type Bucket = { readonly capacity: number, readonly seconds: number }
+
+/** A bucket with its current number of tokens, fractions included. */
+export type Level = { readonly bucket: Bucket, readonly tokens: number }
+
+/**
+ * The rate limit headers: limit and remainder of the bucket with the fewest tokens, seconds until
+ * it is full, and every bucket as `capacity;w=seconds`.
+ */
+export function rateLimitHeaders (levels: readonly Level[]): Record<string, string> {
+  const nearest = levels.reduce((least, level) =>
+    remainingOf(level) < remainingOf(least) ? level : least)
+  return {
+    'ratelimit-limit': String(nearest.bucket.capacity),
+    'ratelimit-remaining': String(remainingOf(nearest)),
+    'ratelimit-reset': String(Math.ceil(secondsUntil(nearest, nearest.bucket.capacity))),
+    'ratelimit-policy': levels.map(({ bucket }) => `${bucket.capacity};w=${bucket.seconds}`)
+      .join(', '),
+  }
+}
+
+/** Seconds until every bucket has a token, an integer of at least 1. */
+export function retryAfterSeconds (levels: readonly Level[]): number {
+  return Math.max(1, ...levels.map(level => Math.ceil(secondsUntil(level, 1))))
+}
+
+function remainingOf ({ tokens }: Level): number {
+  return Math.max(0, Math.floor(tokens))
+}
+
+function secondsUntil ({ bucket, tokens }: Level, wanted: number): number {
+  return Math.max(0, wanted - tokens) * bucket.seconds / bucket.capacity
 }

@@ -2,9 +2,9 @@ import Type, { type Static } from 'typebox'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import type { Connections } from '../../engine/connections.ts'
 import type { ServiceContext } from '../../platform/run.ts'
-import { createLimiter, type Limiter, type RateLimits } from './limiter.ts'
-import { createLocalLimiter } from './local-limiter.ts'
-import { createRedisLimiter } from './redis-limiter.ts'
+import {
+  createLimiter, type Limiter, type RateLimits, createLocalLimiter, createRedisLimiter,
+} from './limiter.ts'
 
 const whole = (value: number, description: string) =>
   Type.Integer({ default: value, minimum: 1, description })

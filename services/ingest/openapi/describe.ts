@@ -1,13 +1,13 @@
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
-import { DEPRECATIONS } from '../deprecations.ts'
 import { API_VERSION } from '../../../schemas/api/root.ts'
-import { answersOf } from './answers.ts'
-import { withSharedHeaders, type OpenApiDocument } from './document.ts'
-import { webhooksOf } from './events.ts'
+import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
+import { DEPRECATIONS } from '../deprecations.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
+import { withSharedHeaders, type OpenApiDocument, type Operation, type Paths } from './document.ts'
+import { withExamples } from './examples.ts'
 import { withSamples } from './samples.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
-import { withExamples } from './with-examples.ts'
 
 /**
  * Describes routes as OpenAPI 3.1. Registers them with a separate application that never listens,
@@ -62,4 +62,231 @@ function describedSchema (schema: FastifySchema | undefined, route: RouteOptions
 
 function withScope (description: string | undefined, scope: string): string {
   return `${description === undefined ? '' : `${description} `}Needs the scope \`${scope}\`.`
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Error codes of this operation; common codes are added. */
+    readonly errors?: readonly ErrorCode[]
+    /** Schema of the request headers that the handler reads. */
+    readonly headers?: object
+  }
+}
+
+type Answers = Readonly<Record<string, object>>
+
+const EVERYWHERE: readonly ErrorCode[] = [
+  'https_required', 'request_timeout', 'headers_too_large', 'internal', 'temporarily_unavailable',
+]
+const WITH_KEY: readonly ErrorCode[] = [
+  'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
+  'rate_limited',
+]
+const WITH_BODY: readonly ErrorCode[] = [
+  'invalid_json', 'invalid_encoding', 'invalid_request', 'body_too_large',
+  'unsupported_media_type',
+]
+
+/** All error codes of an operation, in the order of the error table. */
+export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
+  const { scope, produces, takesBody, errors = [] } = route.config ?? {}
+  const wanted = new Set<ErrorCode>([
+    ...EVERYWHERE,
+    ...errors,
+    ...(scope === undefined ? [] : WITH_KEY),
+    ...(produces === undefined ? [] : ['not_acceptable'] as const),
+    ...(takesBody === true ? WITH_BODY : []),
+    ...(route.schema?.querystring === undefined ? [] : ['invalid_request'] as const),
+    ...(route.schema?.params === undefined ? [] : ['not_found'] as const),
+  ])
+  return (Object.keys(ERRORS) as ErrorCode[]).filter(code => wanted.has(code))
+}
+
+/** The responses of an operation: successes, and errors by status. */
+export function answersOf (route: RouteOptions): Answers {
+  const { produces = 'application/json' } = route.config ?? {}
+  const headers = commonHeaders(route)
+  const types = [produces].flat()
+  const own = (route.schema?.response ?? {}) as Readonly<Record<string, object>>
+  const successes = Object.entries(own).filter(([status]) => /^[23]\d\d$/.test(status))
+  const described = successes.length > 0 ? successes : [['200', plainOf(types)] as const]
+  const answers = described.map(([status, schema]) => [status, {
+    description: DESCRIPTIONS[status] ?? 'Success',
+    headers: { ...headers, ...successHeaders(Number(status), route) },
+    ...contentOf(schema, types),
+  }] as const)
+  return Object.fromEntries([...answers, ...faultsOf(errorsOf(route), headers)])
+}
+
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  200: 'The answer.',
+  202: 'Accepted.',
+  302: 'Redirects browsers.',
+  304: 'The results match If-None-Match.',
+}
+
+const plainOf = (types: readonly string[]) =>
+  ({ type: types[0] === 'application/json' ? 'object' : 'string' })
+
+function contentOf (schema: object, types: readonly string[]): object {
+  if ('content' in schema || ('type' in schema && schema.type === 'null')) return schema
+  return { content: Object.fromEntries(types.map(type => [type, { schema }])) }
+}
+
+function faultsOf (codes: readonly ErrorCode[], headers: Headers) {
+  const byStatus = Map.groupBy(codes, statusOf)
+  return [...byStatus].map(([status, some]) => [String(status), {
+    description: some.map(code => `\`${code}\`: ${ERRORS[code][2]}`).join('\n\n'),
+    headers: { ...headers, ...errorHeaders(some) },
+    content: { 'application/json': { schema: faultSchema(some) } },
+  }] as const)
+}
+
+/** Additional members of some errors. */
+const MORE: Partial<Record<ErrorCode, Readonly<Record<string, object>>>> = {
+  unknown_service: { services: { type: 'array', items: { type: 'string' } } },
+  insufficient_balance: {
+    requiredMicros: { type: 'integer', minimum: 0, description: 'The maximum price of the job.' },
+    availableMicros: { type: 'integer', minimum: 0, description: 'The available balance.' },
+  },
+  not_acceptable: { available: { type: 'array', items: { type: 'string' } } },
+  job_not_completed: { status: { type: 'string', description: 'The status of the job.' } },
+}
+
+function faultSchema (codes: readonly ErrorCode[]): object {
+  return {
+    type: 'object',
+    required: ['error'],
+    properties: {
+      error: {
+        type: 'object',
+        required: ['type', 'code', 'message', 'request_id'],
+        properties: {
+          type: { enum: [...new Set(codes.map(code => ERRORS[code][1]))] },
+          code: { enum: [...codes] },
+          message: { type: 'string' },
+          param: { type: 'string', description: 'The invalid field.' },
+          request_id: { type: 'string' },
+          ...Object.assign({}, ...codes.map(code => MORE[code] ?? {})),
+        },
+      },
+    },
+  }
+}
+
+type Headers = Readonly<Record<string, {
+  readonly type: string
+  readonly description: string
+}>>
+
+const COMMON_HEADERS: Headers = {
+  'X-Request-Id': { type: 'string', description: 'Id of this request; quote it to support.' },
+  'API-Version': { type: 'string', description: 'Version of the API, a date.' },
+}
+
+const LIMIT_HEADERS: Headers = {
+  'RateLimit-Limit': { type: 'integer', description: 'The limit that is closest to exhaustion.' },
+  'RateLimit-Remaining': { type: 'integer', description: 'Remaining requests of that limit.' },
+  'RateLimit-Reset': { type: 'integer', description: 'Seconds until that limit is full again.' },
+  'RateLimit-Policy': { type: 'string', description: 'All limits: requests;w=seconds.' },
+  'Retry-After': { type: 'integer', description: 'Seconds to wait; 0 if not throttled.' },
+}
+
+const LOCATION: Headers = {
+  Location: { type: 'string', description: 'Path of the next resource.' },
+}
+const CREATION_HEADERS: Headers = {
+  ...LOCATION,
+  'Idempotent-Replayed': {
+    type: 'string', description: 'true if this repeats the answer to an earlier request.',
+  },
+}
+const RESULT_HEADERS: Headers = {
+  ETag: { type: 'string', description: 'Identifies these results; send it as If-None-Match.' },
+  Vary: { type: 'string', description: 'Request headers that the answer depends on.' },
+}
+const FILE_HEADERS: Headers = {
+  ...RESULT_HEADERS,
+  'Content-Encoding': { type: 'string', description: 'zstd or gzip, by Accept-Encoding.' },
+  'Content-Disposition': { type: 'string', description: 'File name of CSV or JSON Lines.' },
+}
+const UNAUTHORIZED_HEADERS: Headers = {
+  'WWW-Authenticate': { type: 'string', description: 'Bearer' },
+}
+const DEPRECATION_HEADERS: Headers = {
+  Deprecation: { type: 'string', description: 'When this was deprecated, @seconds.' },
+  Sunset: { type: 'string', description: 'When it stops working.' },
+  Link: { type: 'string', description: 'What to use instead.' },
+}
+
+/** Additional headers of a successful response. */
+export function successHeaders (status: number, route: RouteOptions): Headers {
+  switch (`${String(route.schema?.operationId)} ${status}`) {
+    case 'createJob 202': return CREATION_HEADERS
+    case 'getResults 200': return FILE_HEADERS
+    case 'getResults 304': return RESULT_HEADERS
+    case 'getRoot 302': return LOCATION
+    default: return {}
+  }
+}
+
+/** Headers of all responses of an operation. */
+export function commonHeaders (route: RouteOptions): Headers {
+  return {
+    ...COMMON_HEADERS,
+    ...(route.config?.scope === undefined ? {} : LIMIT_HEADERS),
+    ...(route.schema?.deprecated === true ? DEPRECATION_HEADERS : {}),
+  }
+}
+
+const WAITS: ReadonlySet<ErrorCode> = new Set([
+  'rate_limited', 'concurrent_jobs_limit', 'temporarily_unavailable', 'too_many_preflights',
+  'wallet_unavailable', 'job_not_completed',
+])
+
+/** Additional headers of error responses with these codes, all of one status. */
+export function errorHeaders (codes: readonly ErrorCode[]): Headers {
+  if (codes.some(code => statusOf(code) === 401)) return UNAUTHORIZED_HEADERS
+  if (!codes.some(code => WAITS.has(code))) return {}
+  return { 'Retry-After': { type: 'integer', description: 'Seconds to wait, at least 1.' } }
+}
+
+const HEADERS = [
+  ['X-Service-Signature', 't=<unix seconds>,v1=<hex HMAC-SHA256 of "{t}.{raw body}">: one v1 per ' +
+    'active secret. Reject times more than 300 seconds away, and compare in constant time.'],
+  ['webhook-id', 'The id of the event, see Standard Webhooks.'],
+  ['webhook-timestamp', 'Unix seconds of this attempt.'],
+  ['webhook-signature', 'v1,<base64>, one per active secret, see Standard Webhooks.'],
+] as const
+
+/** The webhook events, one operation per event type. */
+export function webhooksOf (): Paths {
+  return Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
+}
+
+function operationOf (type: typeof EVENT_TYPES[number]): Operation {
+  const { properties } = EventSchema
+  return {
+    operationId: `event.${type}`,
+    summary: `${type}: the job has ended`,
+    description: 'A POST to webhook_url, retried until it is answered with a 2xx within 15 ' +
+      'seconds: ten attempts in about 76 hours. Redirects are failures, 410 ends the ' +
+      'attempts. The same event may arrive more than once.',
+    tags: ['Events'],
+    parameters: HEADERS.map(([name, description]) => ({
+      name, in: 'header', required: true, description, schema: { type: 'string' },
+    })),
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: { ...EventSchema, properties: { ...properties, type: { const: type } } },
+        },
+      },
+    },
+    responses: {
+      '2XX': { description: 'Received.' },
+      410: { description: 'The address accepts no more events: no retries follow.' },
+    },
+  }
 }

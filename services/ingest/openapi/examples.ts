@@ -6,10 +6,89 @@ import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
 import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
+import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
+import { createRowShape } from '../results-response.ts'
 import { columnsOf } from '../../results/columns.ts'
-import type { ApiError } from '../errors.ts'
-import { createRowShape } from '../result-rows.ts'
+import {
+  mapOperations, mapValues, type Content, type OpenApiDocument, type OpenApiResponse,
+  type Operation,
+} from './document.ts'
+
+const REQUEST_ID = 'req_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
+/** Adds examples of all bodies, responses and errors; examples of errors are shared. */
+export function withExamples (document: OpenApiDocument): OpenApiDocument {
+  const { paths, webhooks = {}, components } = document
+  return {
+    ...document,
+    paths: mapOperations(paths, withOwnExamples),
+    webhooks: mapOperations(webhooks, withEventExample),
+    components: { ...components, examples: faultExamples() },
+  }
+}
+
+function withOwnExamples (operation: Operation): Operation {
+  const { operationId: id = '', parameters, requestBody, responses } = operation
+  const bodies = REQUEST_EXAMPLES[id]
+  return {
+    ...operation,
+    ...(parameters === undefined ? {} : { parameters: parameters.map(withValue) }),
+    ...(requestBody === undefined || bodies === undefined
+      ? {}
+      : { requestBody: { ...requestBody, content: withBodies(requestBody.content, bodies) } }),
+    responses: mapValues(responses, (answer, status) => withAnswer(answer, `${id} ${status}`)),
+  }
+}
+
+function withValue<P extends { readonly name: string }> (parameter: P): P {
+  const example = PARAMETER_EXAMPLES[parameter.name]
+  return example === undefined ? parameter : { ...parameter, example }
+}
+
+function withBodies (content: Content, bodies: Readonly<Record<string, unknown>>): Content {
+  return mapValues(content, media =>
+    ({ ...media, examples: mapValues(bodies, value => ({ value })) }))
+}
+
+function withAnswer (answer: OpenApiResponse, name: string): OpenApiResponse {
+  if (answer.content === undefined) return answer
+  const content = mapValues(answer.content, (media, type) => {
+    const example = ANSWER_EXAMPLES[`${name} ${type}`]
+    if (example !== undefined) return { ...media, example }
+    const codes = codesOf(media.schema)
+    return codes.length === 0 ? media : { ...media, examples: Object.fromEntries(codes.map(refOf)) }
+  })
+  return { ...answer, content }
+}
+
+const refOf = (code: string) => [code, { $ref: `#/components/examples/${code}` }] as const
+
+type FaultProperties = { readonly code?: { readonly enum?: readonly string[] } }
+type FaultSchema = {
+  readonly properties?: { readonly error?: { readonly properties?: FaultProperties } }
+}
+
+/** The codes in the schema of an error; empty for other schemas. */
+function codesOf (schema: FaultSchema): readonly string[] {
+  return schema.properties?.error?.properties?.code?.enum ?? []
+}
+
+function faultExamples (): Record<string, object> {
+  const codes = Object.keys(ERRORS) as ErrorCode[]
+  return Object.fromEntries(codes.map(code =>
+    [code, { value: errorBody({ code, ...FAULT_EXAMPLES[code] }, REQUEST_ID) }]))
+}
+
+function withEventExample (operation: Operation): Operation {
+  const { operationId = '', requestBody } = operation
+  if (requestBody === undefined) return operation
+  const type = operationId.replace('event.', '')
+  const status = type.replace('job.', '')
+  const example = { ...EVENT_EXAMPLE, type, data: { ...EVENT_EXAMPLE.data, status } }
+  const content = mapValues(requestBody.content, media => ({ ...media, example }))
+  return { ...operation, requestBody: { ...requestBody, content } }
+}
 
 const ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const EVENT_ID = eventIdOf(ID, 'job.completed')
@@ -17,7 +96,7 @@ const CREATED = '2026-08-11T10:00:00.000Z'
 const ENDED = '2026-08-11T10:00:02.500Z'
 
 /** Examples of parameters, by name. */
-export const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
+const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
   id: ID,
   deliveryId: EVENT_ID,
   'Idempotency-Key': '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a',
@@ -38,7 +117,7 @@ const emails: CreateJobBody = {
 }
 
 /** Request bodies, by operation id and name. */
-export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, CreateJobBody>>>> = {
+const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, CreateJobBody>>>> = {
   createJob: { phones, emails }, createQuote: { phones },
 }
 
@@ -177,7 +256,7 @@ const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
 const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
 
 /** Responses, by operation id, status and media type. */
-export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
+const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'createJob 202 application/json': accepted,
   'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
   'getJob 200 application/json': job,
@@ -194,12 +273,12 @@ export const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
 }
 
 /** An event without its type. */
-export const EVENT_EXAMPLE = {
+const EVENT_EXAMPLE = {
   id: EVENT_ID, api_version: '2026-08-11', livemode: true, timestamp: ENDED, data: job,
 } as const
 
 /** Additional members of error examples, by code. */
-export const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
+const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
   invalid_request: {
     param: 'forceFresh', message: 'forceFresh must be true or false, without quotes.',
   },

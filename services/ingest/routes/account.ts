@@ -11,7 +11,7 @@ import { SERVICES } from '../../results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
-import type { Settings } from '../settings.ts'
+import type { Settings } from '../config.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */
 export function getBalanceRoute (deps: IngestDeps): RouteOptions {

@@ -3,15 +3,15 @@ import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import type { Submission, Submitted } from '../../jobs/submit.ts'
+import type { Submitted } from '../../jobs/submit.ts'
+import type { Submission } from '../../jobs/send.ts'
 import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import { reserveMemory } from '../memory-reservation.ts'
 import type { IngestDeps } from '../ports.ts'
-import type { Settings } from '../settings.ts'
-import { sendAccepted, sendError } from '../reply.ts'
+import type { Settings } from '../config.ts'
+import { sendAccepted, sendError, OUTCOME_UNKNOWN, refusalError } from '../response.ts'
 import { readKeyedSubmission } from '../read-submission.ts'
-import { OUTCOME_UNKNOWN, refusalError } from '../response.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
 export const REQUEST_ERRORS = [

@@ -8,10 +8,10 @@ import { findReadable, type FoundResults, type ResultRetention } from '../find-j
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
-import { sendError } from '../reply.ts'
-import { formError, resultForm, RESULT_TYPES, type ResultForm } from '../result-form.ts'
-import { sendResults } from '../results-file.ts'
-import { sendResultsPage } from '../results-page.ts'
+import { sendError } from '../response.ts'
+import {
+  formError, resultForm, RESULT_TYPES, type ResultForm, sendResults, sendResultsPage,
+} from '../results-response.ts'
 
 /** GET /api/v1/jobs/{id}/results: the results of an ended job. */
 export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): RouteOptions {

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import type { OutgoingMessage } from '../../kafka/bus.ts'
 import type { Environment } from '../../platform/command-environment.ts'
-import { commonConfig, loadConfig, messageKeys, pick } from '../../platform/config.ts'
+import { loadConfig, pick, commonConfig, messageKeys } from '../../platform/config.ts'
 import { createKafkaBus } from '../../kafka/kafka-bus.ts'
 import { kafkaConnectionOf } from '../../kafka/connection.ts'
 import { createTopicReader, type TopicReader } from '../../kafka/topic-reader.ts'

@@ -1,5 +1,5 @@
 import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
-import { rowCountOf } from '../../engine/row-headers.ts'
+import { rowCountOf } from '../../engine/stage.ts'
 import { deadTopic } from '../../platform/topics.ts'
 import type { StageName } from '../../topology.ts'
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
-import { columnsOf, type ServiceSlug } from '../../results/columns.ts'
+import { columnsOf } from '../../results/columns.ts'
+import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../cache/record.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
 import { isFree } from './email-verdict.ts'

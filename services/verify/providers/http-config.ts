@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import { columnsOf, SERVICES, type ServiceSlug } from '../../results/columns.ts'
+import { columnsOf, SERVICES } from '../../results/columns.ts'
+import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 import { VENDOR_COLUMNS } from './http-answer.ts'
 import { AUTH, VENDOR, type HttpVendor } from './http-vendor.ts'

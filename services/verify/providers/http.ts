@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto'
-import type { ServiceSlug } from '../../results/columns.ts'
+import type { ServiceSlug } from '../../topology.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
   type ProviderRow,

@@ -1,7 +1,9 @@
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
+import { hash } from 'node:crypto'
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
+import type { Cluster, Redis } from 'ioredis'
 import { isPublicAddress } from '../../platform/networks.ts'
 
 /**
@@ -27,7 +29,7 @@ export type MailDomains = {
 }
 
 /** The result of a domain, and the milliseconds for which it is used. */
-export type SharedDomain = { readonly kind: MailDomain, readonly ttlMs: number }
+type SharedDomain = { readonly kind: MailDomain, readonly ttlMs: number }
 
 /** Results of mail domains that all processes of `verify` use. Never rejects. */
 export type SharedDomains = {
@@ -245,4 +247,40 @@ async function answerOf<T> (send: () => Promise<T[]>): Promise<DnsAnswer<T>> {
 /** The IP address of a canonical domain literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`. */
 export function literalAddress (domain: string): string | undefined {
   return /^\[(?:IPv6:)?(.+)\]$/.exec(domain)?.[1]
+}
+
+const KINDS = ['accepts', 'implicit', 'refuses', 'missing'] as const satisfies MailDomain[]
+
+/**
+ * Results of mail domains in the cache Redis: a string per domain with its kind, which expires. The
+ * name of the key is a digest, so that Redis has no part of a contact in clear. `onFault` gets the
+ * errors of Redis, for logs; without Redis each process queries DNS itself.
+ */
+export function redisSharedDomains (
+  redis: Redis | Cluster, { onFault }: { readonly onFault: (error: unknown) => void }
+): SharedDomains {
+  return {
+    read: async (domain) => {
+      const key = keyOf(domain)
+      try {
+        const [text, ttlMs] = await Promise.all([redis.get(key), redis.pttl(key)])
+        const kind = KINDS.find((one) => one === text)
+        return kind === undefined || ttlMs <= 0 ? undefined : { kind, ttlMs }
+      } catch (error) {
+        onFault(error)
+        return undefined
+      }
+    },
+    write: async (domain, { kind, ttlMs }) => {
+      try {
+        await redis.set(keyOf(domain), kind, 'PX', ttlMs)
+      } catch (error) {
+        onFault(error)
+      }
+    },
+  }
+}
+
+function keyOf (domain: string): string {
+  return `mail-domain:${hash('sha256', domain, 'base64url')}`
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { columnsOf, SERVICES, type ContactKind, type ServiceSlug } from '../../results/columns.ts'
-import { SERVICE_SLUGS } from '../../topology.ts'
+import { columnsOf, SERVICES, type ContactKind } from '../../results/columns.ts'
+import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, Verdict } from '../../cache/record.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,

@@ -1,6 +1,6 @@
 import Fastify, {
-  LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance,
-  type FastifyReply, type FastifyRequest,
+  LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
+  type FastifyRequest,
 } from 'fastify'
 import { ulid } from 'ulid'
 import {

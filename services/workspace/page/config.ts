@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, pick } from '../../platform/config.ts'
+import { defineConfig, pick, commonConfig } from '../../platform/config.ts'
 import { connectionFields } from '../../platform/http-limits.ts'
 
 const HOUR_MS = 3_600_000

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { SCOPES, type KeySummary } from '../../accounts/api-keys.ts'
+import type { KeySummary } from '../../accounts/api-keys.ts'
+import { SCOPES } from '../../accounts/key-store.ts'
 import { customerRoutes, field, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
-import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
-import { assets } from './assets.ts'
+import type { MinimumThroughput } from '../../platform/http-limits.ts'
+import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'
 import { jobPageRoutes } from './jobs.ts'

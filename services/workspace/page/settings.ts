@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { MAX_FRESHNESS_DAYS } from '../../accounts/policy.ts'
+import { MAX_FRESHNESS_DAYS } from '../../accounts/organizations.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
 import { secretView } from './keys.ts'

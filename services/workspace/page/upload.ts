@@ -1,14 +1,13 @@
-import type { FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { limitationsText } from '../../../schemas/api/services.ts'
 import type { Client, JobRequest } from '../../client/client.ts'
-import type { MinimumThroughput } from '../../platform/minimum-throughput.ts'
+import { type MinimumThroughput, isTooSlow } from '../../platform/http-limits.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
-import { createUploadLimits } from './upload-limits.ts'
 
 /** The maximum body of a job at the REST interface. */
 const MAX_BODY_BYTES = 35_651_584
@@ -193,4 +192,70 @@ export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html
       : html`<p class="notice bad" role="alert">${money(preflight.maxQuoteMicros - availableMicros)}
           more is needed. Have the balance topped up, or verify fewer rows.</p>
           <p><button class="button quiet" type="button" id="back">Change something</button></p>`}`
+}
+
+/** Concurrent uploads in all. Reading a file takes several times its size in memory. */
+const MAX_UPLOADS = 6
+/** Concurrent uploads of one organization, so that no customer locks out the others. */
+const MAX_UPLOADS_PER_ORG = 2
+const CHECK_MS = 500
+
+type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
+  readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+}
+
+/**
+ * Limits concurrent uploads, and rejects others with 503 before it reads their bodies. A body below
+ * the minimum throughput of `pace` loses its connection.
+ */
+export function createUploadLimits (pace: MinimumThroughput): Hooks {
+  const active = new Map<string, number>()
+  const onRequest: Hooks['onRequest'] = async ({ visitor }, reply) => {
+    const subject = visitor?.session.subject
+    const org = subject?.kind === 'customer' ? subject.orgId : ''
+    const own = active.get(org) ?? 0
+    const all = [...active.values()].reduce((sum, count) => sum + count, 0)
+    if (own >= MAX_UPLOADS_PER_ORG || all >= MAX_UPLOADS) {
+      throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
+        'Try again in a few seconds.')
+    }
+    active.set(org, own + 1)
+    reply.raw.once('close', () => {
+      const left = (active.get(org) ?? 1) - 1
+      if (left === 0) active.delete(org)
+      else active.set(org, left)
+    })
+  }
+  return {
+    onRequest,
+    // A synchronous hook, because the parser of the body has to be attached before the first chunk.
+    preParsing: (...[request, reply, payload, done]) => {
+      reply.raw.once('close', closeWhenSlow(request, pace))
+      done(null, payload)
+    },
+  }
+}
+
+/**
+ * Measures time by timer ticks, not by a clock, so that a blocked event loop does not count as a
+ * slow client.
+ */
+function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: MinimumThroughput): () => void {
+  const length = headers['content-length']
+  const contentLength = length === undefined ? undefined : Number(length)
+  const everyMs = Math.min(CHECK_MS, pace.graceMs)
+  let bytes = 0
+  let elapsedMs = 0
+  const count = (chunk: Buffer) => { bytes += chunk.length }
+  const timer = setInterval(() => {
+    elapsedMs += everyMs
+    if (isTooSlow({ bytes, elapsedMs, contentLength }, pace)) raw.socket.destroy()
+  }, everyMs).unref()
+  const stop = () => {
+    clearInterval(timer)
+    raw.off('data', count)
+  }
+  raw.on('data', count)
+  raw.once('end', stop)
+  return stop
 }

@@ -1,7 +1,7 @@
 import { createJobKeys } from '../../../services/jobs/job-keys.ts'
 import { send } from '../../../services/jobs/send.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { commonConfig, defineConfig, loadConfig, pick } from '../../../services/platform/config.ts'
+import { defineConfig, loadConfig, pick, commonConfig } from '../../../services/platform/config.ts'
 import { createEmitter, type Emitter, type Sealed } from '../../../services/engine/emit.ts'
 import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
 import { createKeyRing } from '../../../services/crypto/key-ring.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import type { Scope } from '../../../services/accounts/api-keys.ts'
+import type { Scope } from '../../../services/accounts/key-store.ts'
 import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'

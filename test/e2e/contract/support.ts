@@ -1,10 +1,8 @@
 import { once } from 'node:events'
-import {
-  request, type ClientRequest, type IncomingMessage, type RequestOptions,
-} from 'node:http'
+import { request, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { tenantOf, type Mode } from '../../../services/accounts/tenant.ts'
-import { SCOPES } from '../../../services/accounts/api-keys.ts'
+import { SCOPES } from '../../../services/accounts/key-store.ts'
 import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../../services/workspace/deps.ts'

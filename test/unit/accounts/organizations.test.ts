@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createOrganizations, type Organizations,
+  createOrganizations, type Organizations, DEFAULT_POLICY, policyOf,
 } from '../../../services/accounts/organizations.ts'
-import { DEFAULT_POLICY, policyOf } from '../../../services/accounts/policy.ts'
 import { partsOf, tenantOf } from '../../../services/accounts/tenant.ts'
 import { memoryRedis } from './memory-redis.ts'
 

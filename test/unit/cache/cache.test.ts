@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import {
-  createRecordCache, tokensOf, type CacheCommands, type CachedRecord, type CacheClaim, type Entries,
-  type Offer,
+  createRecordCache, type CacheClaim, type Offer, keyPrefixOf,
 } from '../../../services/cache/cache.ts'
-import { tokenCount, claimEntries } from '../../../services/cache/commands.ts'
-import { createWriter } from '../../../services/cache/entries.ts'
-import { keyPrefixOf } from '../../../services/cache/cache.ts'
+import { tokensOf } from '../../../services/cache/tokens.ts'
+import {
+  type CacheCommands, type Entries, tokenCount, claimEntries, type CachedRecord, createWriter,
+} from '../../../services/cache/entries.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const

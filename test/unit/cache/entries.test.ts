@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  createReader, createWriter, isLease, leaseOf,
-} from '../../../services/cache/entries.ts'
+import { createReader, createWriter, isLease, leaseOf } from '../../../services/cache/entries.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
 describe('entries of the cache', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { tokensByVersion, pickRotated } from '../../../services/cache/rotated-tokens.ts'
-import { pickTokens, tokenAt, tokensOf } from '../../../services/cache/tokens.ts'
+import {
+  tokensByVersion, pickRotated, pickTokens, tokenAt, tokensOf,
+} from '../../../services/cache/tokens.ts'
 
 const listOf = (...fills: number[]) => Buffer.concat(fills.map(fill => Buffer.alloc(16, fill)))
 const others = { versions: ['2', '1'], tokens: listOf(21, 22, 23, 11, 12, 13) }

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { FetchedBatch } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { createCommit, createCompletionCount } from '../../../services/engine/commit.ts'
+import {
+  createCommit, createCompletionCount, createOffsets,
+} from '../../../services/engine/offsets.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { createOffsets } from '../../../services/engine/offsets.ts'
 import { createSteps, type StepContext } from '../../../services/engine/steps.ts'
 import { echoStage, rawMessage } from './engine-bench.ts'
 

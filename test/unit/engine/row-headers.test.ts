@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rowCountOf } from '../../../services/engine/row-headers.ts'
+import { rowCountOf } from '../../../services/engine/stage.ts'
 
 describe('the number of rows of a message', () => {
   it('is the bits of the bitmap, or the rows of the chunk, or 0', () => {

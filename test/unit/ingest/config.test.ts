@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ingestConfig } from '../../../services/ingest/config.ts'
-import { settingsOf } from '../../../services/ingest/settings.ts'
+import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 

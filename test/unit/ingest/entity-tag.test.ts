@@ -1,6 +1,6 @@
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { cachingHeaders, isUnchanged } from '../../../services/ingest/entity-tag.ts'
+import { cachingHeaders, isUnchanged } from '../../../services/ingest/negotiation.ts'
 import { application, closedJob, JOB_ID, MANIFEST } from './doubles.ts'
 
 const job = closedJob()

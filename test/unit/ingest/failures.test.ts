@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import {
-  answerFailures, createSocketFailure,
-} from '../../../services/ingest/failures.ts'
-import { LostResultsError, MissingResultsError } from '../../../services/results/results.ts'
+import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
+import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { doubles, outage } from './doubles.ts'
 

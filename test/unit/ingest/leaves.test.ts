@@ -3,13 +3,12 @@ import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
+import { fingerprintKey, fingerprintOf, firstSecret } from '../../../services/ingest/fingerprint.ts'
 import {
-  fingerprintKey, fingerprintOf, firstSecret,
-} from '../../../services/ingest/fingerprint.ts'
-import { codingFor, compressed, createCompressor } from '../../../services/ingest/compression.ts'
-import { accepts, weightOfCoding } from '../../../services/ingest/negotiation.ts'
+  codingFor, compressed, createCompressor, accepts, weightOfCoding,
+} from '../../../services/ingest/negotiation.ts'
 import type { JobRequest } from '../../../services/ingest/request.ts'
-import { jobBody, visibleStatus } from '../../../services/ingest/response.ts'
+import { jobBody, visibleStatus } from '../../../services/jobs/job-view.ts'
 import { closedJob, jobOf } from './doubles.ts'
 
 const request: JobRequest = {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Redis } from 'ioredis'
 import {
   connectLoadShedding, type LoadSheddingRule,
-} from '../../../services/ingest/load-shedding-rule.ts'
+} from '../../../services/ingest/load-shedding.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'

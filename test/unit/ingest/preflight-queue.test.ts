@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { ApiException } from '../../../services/ingest/errors.ts'
 import { queuePreflights } from '../../../services/ingest/preflight-queue.ts'
-import type { Submission, Submitted } from '../../../services/jobs/submit.ts'
+import type { Submitted } from '../../../services/jobs/submit.ts'
+import type { Submission } from '../../../services/jobs/send.ts'
 import { jobOf } from './doubles.ts'
 
 const accepted: Submitted = { kind: 'accepted', job: jobOf(), replayed: false }

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { sendRaw } from '../../../services/ingest/raw-response.ts'
+import { sendRaw } from '../../../services/ingest/response.ts'
 import type { ErrorCode } from '../../../services/ingest/errors.ts'
 
 /** Everything written to a socket until it is closed. */

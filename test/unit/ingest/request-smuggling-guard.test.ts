@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { CONNECTION_DEFAULTS, frameworkLimits } from '../../../services/platform/http-limits.ts'
 import { ApiException } from '../../../services/ingest/errors.ts'
 import { checkRequestSmuggling } from '../../../services/ingest/request-smuggling-guard.ts'
-import { sendError } from '../../../services/ingest/reply.ts'
+import { sendError } from '../../../services/ingest/response.ts'
 
 const apps: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(apps.splice(0).map(app => app.close())) })

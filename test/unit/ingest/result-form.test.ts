@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiException } from '../../../services/ingest/errors.ts'
-import { formError, resultForm } from '../../../services/ingest/result-form.ts'
+import { formError, resultForm } from '../../../services/ingest/results-response.ts'
 
 describe('the form of results', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   afterRowOf, createRowFilter, createRowShape, cursorOf, jsonLines,
-} from '../../../services/ingest/result-rows.ts'
+} from '../../../services/ingest/results-response.ts'
 import { columnsOf } from '../../../services/results/columns.ts'
 
 const columns = columnsOf('telegram')

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { sendResultsPage } from '../../../services/ingest/results-page.ts'
-import { cursorOf } from '../../../services/ingest/result-rows.ts'
+import { sendResultsPage, cursorOf } from '../../../services/ingest/results-response.ts'
 import { columnsOf } from '../../../services/results/columns.ts'
 import type { PageOptions } from '../../../services/results/results.ts'
 import { application, closedJob, JOB_ID, MANIFEST } from './doubles.ts'

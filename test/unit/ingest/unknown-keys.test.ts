@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { newApiKey } from '../../../services/accounts/key-format.ts'
-import { createKeyGuard } from '../../../services/ingest/unknown-keys.ts'
+import { createKeyGuard } from '../../../services/ingest/authenticate.ts'
 
 const [good, fresh] = [newApiKey('live'), newApiKey('live')]
 const expired = newApiKey('live')

@@ -3,7 +3,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import {
   fieldsOf, jobOf, RECORD_FIELDS, recordFields, recordOf, refusalOf,
 } from '../../../services/jobs/job-record.ts'
-import { acceptedOf, claimedOf, jobOutcomeOf, talliedOf } from '../../../services/jobs/replies.ts'
+import { acceptedOf, claimedOf, jobOutcomeOf, talliedOf } from '../../../services/jobs/scripts.ts'
 
 const numbers = [
   'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits', 'quotedFresh', 'maxQuoteMicros',

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createOutcomeWaiter, isSafe } from '../../../services/jobs/outcome-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Outcome } from '../../../services/jobs/store.ts'
+import type { Outcome } from '../../../services/jobs/store-types.ts'
 
 const open: Outcome = { kind: 'open' }
 const expired: Outcome = { kind: 'refused', refusal: { code: 'expired' } }

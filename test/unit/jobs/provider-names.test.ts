@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { defineConfig, loadConfig } from '../../../services/platform/config.ts'
 import {
   BUILT_IN_PROVIDERS, DEFAULT_PROVIDERS, providersConfig,
-} from '../../../services/jobs/provider-names.ts'
+} from '../../../services/jobs/checks.ts'
 
 const read = (PROVIDERS?: unknown) => loadConfig(defineConfig(providersConfig), {
   ...(PROVIDERS === undefined ? {} : { PROVIDERS: JSON.stringify(PROVIDERS) }),

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { EachBatchPayload } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
-import { startGeneration } from '../../../services/kafka/generation.ts'
+import { startGeneration } from '../../../services/kafka/consumer.ts'
 
 /** A generation with the part of kafkajs around it; `events` records what happened, in order. */
 function setUp (more: {

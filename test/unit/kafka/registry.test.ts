@@ -5,8 +5,9 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
-import { createCodec, localSource, registrySource } from '../../../services/kafka/registry.ts'
-import { ownSchema, avroTypeOf } from '../../../services/kafka/schemas.ts'
+import {
+  createCodec, localSource, registrySource, ownSchema, avroTypeOf,
+} from '../../../services/kafka/registry.ts'
 
 const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Schema } from 'avsc'
-import { ownSchema, ownSchemas, avroTypeOf } from '../../../services/kafka/schemas.ts'
+import { ownSchema, ownSchemas, avroTypeOf } from '../../../services/kafka/registry.ts'
 import { topology } from '../../../services/topology.ts'
 
 describe('the local schemas', () => {

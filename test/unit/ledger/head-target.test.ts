@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { ledgerConfig } from '../../../services/ledger/config.ts'
-import { createHeadTarget } from '../../../services/ledger/head-target.ts'
+import { createHeadTarget } from '../../../services/ledger/head-export.ts'
 import { startReceiver } from '../../support/receiver.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { readJournal } from '../../../services/ledger/journal.ts'
 import {
-  createJournalState, type JournalRetention,
+  readJournal, createJournalState, type JournalRetention, type TrackedJournal,
 } from '../../../services/ledger/journal-state.ts'
-import type { TrackedJournal } from '../../../services/ledger/journal.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { entryOf } from '../../support/stage-doubles.ts'
 

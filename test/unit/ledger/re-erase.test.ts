@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
-import { reErase } from '../../../services/ledger/re-erase.ts'
+import { reErase } from '../../../services/ledger/restore-keys.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 
 type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]

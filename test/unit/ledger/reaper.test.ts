@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { FailBlock } from '../../../services/jobs/store.ts'
+import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
-import type { FailBlock } from '../../../services/jobs/store.ts'
+import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { lengthFault, mayParseDifferently } from '../../../services/normalize/numbering-plans.ts'
+import { lengthFault, mayParseDifferently } from '../../../services/normalize/phone.ts'
 
 describe('lengthFault', () => {
   it.each([

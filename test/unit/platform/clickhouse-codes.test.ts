@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isStoreFailure } from '../../../services/platform/clickhouse-codes.ts'
+import { isStoreFailure } from '../../../services/platform/errors.ts'
 
 describe('an error code of ClickHouse', () => {
   it.each(['33', '60', '159', '241', '243', '252', '1001', '9999'])(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import Type, { type TObject } from 'typebox'
 import {
-  commonConfig, ConfigError, defineConfig, describeConfig, kafkaKeys, loadConfig, pick,
+  ConfigError, defineConfig, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
 } from '../../../services/platform/config.ts'
 
 const schema = defineConfig({

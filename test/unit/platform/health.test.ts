@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { closeServer, serveHealth } from '../../../services/platform/health.ts'
+import { closeServer, serveHealth } from '../../../services/platform/run.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 

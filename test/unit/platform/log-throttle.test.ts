@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createLogThrottle } from '../../../services/platform/log-throttle.ts'
+import { createLogThrottle } from '../../../services/platform/log.ts'
 
 it('a log throttle admits each name at once and then once per interval', () => {
   let nowMs = 0

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { METRICS, createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { METRICS } from '../../../services/platform/metric-list.ts'
 import { SOURCES, initialSeriesOf } from '../../../services/platform/metric-sources.ts'
 
 const definition = (name: string) => METRICS.find(metric => metric.name === name) as

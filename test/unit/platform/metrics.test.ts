@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createMetrics, METRICS } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { METRICS } from '../../../services/platform/metric-list.ts'
 
 describe('metrics', () => {
   it('have unique names and help texts', async () => {

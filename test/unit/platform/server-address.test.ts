@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isServerAddress } from '../../../services/platform/server-address.ts'
+import { isServerAddress } from '../../../services/platform/networks.ts'
 
 describe('the address of a resolver', () => {
   it.each(['9.9.9.9', '127.0.0.1:5353', '2620:fe::fe', '[2620:fe::fe]:53', '[::1]'])(

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { createLog } from '../../../services/platform/log.ts'
 import { startTracing } from '../../../services/platform/tracing-sdk.ts'
 import {
-  addSpanAttributes, inSpan, isTracing, SpanKind, spanLinksOf, traceFields, traceHeaders,
-  traceIdOf, withTrace,
+  addSpanAttributes, inSpan, isTracing, SpanKind, spanLinksOf, traceFields, traceHeaders, traceIdOf,
+  withTrace,
 } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 

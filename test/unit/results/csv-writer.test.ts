@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { csvLine, guardCell } from '../../../services/results/csv.ts'
-import { CsvWriter } from '../../../services/results/csv-writer.ts'
+import { csvLine, guardCell, CsvWriter } from '../../../services/results/csv.ts'
 import { unicodeText } from '../../support/texts.ts'
 
 /** Lines of these cells, from a writer with this initial capacity. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { derive, deriveEmail, derivePhone } from '../../../services/results/derive.ts'
+import { derive, deriveEmail, derivePhone } from '../../../services/results/outcome.ts'
 
 describe('derivePhone', () => {
   it.each([

@@ -2,9 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import {
-  mergeChunk, planJob, ResultsError, type ChunkPlan, type OpenBlock,
+  mergeChunk, planJob, ResultsError, type ChunkPlan, type OpenBlock, createCellReader,
 } from '../../../services/results/merge.ts'
-import { createCellReader } from '../../../services/results/merged-cells.ts'
 import { bitmapOf } from '../../support/stage-doubles.ts'
 
 const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { mergeChunk, type MergedChunk } from '../../../services/results/merge.ts'
-import { createCellReader, createRepeater } from '../../../services/results/merged-cells.ts'
+import {
+  mergeChunk, type MergedChunk, createCellReader, createRepeater,
+} from '../../../services/results/merge.ts'
 import { bitmapOf } from '../../support/stage-doubles.ts'
 
 const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']

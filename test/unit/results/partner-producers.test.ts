@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createPartnerProducers } from '../../../services/results/partner-producers.ts'
+import { createPartnerProducers } from '../../../services/results/partner-results.ts'
 
 function setUp (limit: number) {
   const events: string[] = []

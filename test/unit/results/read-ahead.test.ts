@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ChunkPlan } from '../../../services/results/merge.ts'
 import {
   readAhead, type ChunkBatch, type ReadAheadOptions,
-} from '../../../services/results/read-ahead.ts'
+} from '../../../services/results/read-chunks.ts'
 import type { StoredBlock } from '../../../services/results/result-blocks.ts'
 
 const plans: readonly ChunkPlan[] = Array.from({ length: 120 }, (_, chunk) =>

@@ -2,9 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Completed } from '../../../schemas/types.ts'
 import { columnsOf } from '../../../services/results/columns.ts'
-import {
-  createResults, LostResultsError, MissingResultsError, type Rows,
-} from '../../../services/results/results.ts'
+import { createResults, type Rows } from '../../../services/results/results.ts'
+import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Tallied, TallyBlock } from '../../../services/jobs/store.ts'
+import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
 import { storeBlock } from '../../../services/results/stored-block.ts'

@@ -2,11 +2,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
 import type { Log } from '../../../services/platform/log.ts'
-import { BUILT_IN_PROVIDERS } from '../../../services/jobs/provider-names.ts'
+import { BUILT_IN_PROVIDERS } from '../../../services/jobs/checks.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
-import {
-  factoriesOf, logDns, mailDomainsOf,
-} from '../../../services/verify/provider-factories.ts'
+import { factoriesOf, logDns, mailDomainsOf } from '../../../services/verify/provider-factories.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { batchDescription } from '../../support/vendor.ts'
 

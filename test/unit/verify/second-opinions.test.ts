@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ProviderLists } from '../../../services/jobs/provider-names.ts'
+import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import {

@@ -7,8 +7,7 @@ import { cellsIn } from '../../support/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,
-  JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
-  DEAD, VERIFY_SETTINGS,
+  JOB, batchOf, QUOTED_AT_MS, rowsOf, TENANT, tokenFor, DEAD, VERIFY_SETTINGS,
 } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal

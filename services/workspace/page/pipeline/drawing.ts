@@ -1,7 +1,7 @@
 import { Graph, layout } from '@dagrejs/dagre'
 import { STAGES } from '../../../topology.ts'
 import { html, type Html } from '../html.ts'
-import { ARROWS, TOPICS, type Arrow } from './arrows.ts'
+import { ARROWS, TOPICS, type Arrow } from './figures.ts'
 
 /** Texts that change, by the id of their elements. */
 export type Texts = Readonly<Record<string, string>>

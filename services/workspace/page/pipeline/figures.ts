@@ -2,8 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolveAllAddresses, type LookUp } from '../../../platform/addresses.ts'
 import { fetchSamples, type Sample } from '../../../platform/exposition.ts'
 import { logicalTopic } from '../../../platform/topics.ts'
-import { STAGES, type StageName } from '../../../topology.ts'
-import { ARROWS, readersOf, type Arrow } from './arrows.ts'
+import { STAGES, type StageName, topology, type TopicName } from '../../../topology.ts'
 
 /** The figures of the pipeline, and how many metrics endpoints did not answer. */
 export type PipelineStatus = {
@@ -209,4 +208,41 @@ function rate (more: number, seconds: number): number | undefined {
 
 function sumOf (numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0)
+}
+
+/** A stage reads a topic, or writes it. */
+export type Arrow = {
+  readonly id: string
+  readonly stage: StageName
+  readonly topic: TopicName
+  readonly kind: 'reads' | 'writes'
+  /** Against the flow: a stage that writes a topic it reads, or one before it. */
+  readonly isBackward: boolean
+}
+
+const topics = Object.keys(topology.topics) as readonly TopicName[]
+const stages = Object.entries(topology.stages) as readonly (readonly [StageName, {
+  readonly reads: readonly TopicName[]
+  readonly writes: readonly TopicName[]
+}])[]
+
+/** Every arrow of the topology, in the order of the stages. */
+export const ARROWS: readonly Arrow[] = stages.flatMap(([stage, { reads, writes }]) => [
+  ...reads.map(topic => arrowOf(stage, topic, 'reads')),
+  ...writes.map(topic => ({
+    ...arrowOf(stage, topic, 'writes'),
+    isBackward: reads.some(read => topics.indexOf(read) >= topics.indexOf(topic)),
+  })),
+])
+
+export const TOPICS: readonly TopicName[] = topics
+
+/** The stages that read a topic. */
+export function readersOf (topic: TopicName): readonly StageName[] {
+  return stages.filter(([, { reads }]) => reads.includes(topic)).map(([stage]) => stage)
+}
+
+function arrowOf (stage: StageName, topic: TopicName, kind: Arrow['kind']): Arrow {
+  const id = `${stage}-${kind}-${topic.replace('.', '-')}`
+  return { id, stage, topic, kind, isBackward: false }
 }

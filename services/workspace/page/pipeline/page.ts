@@ -5,9 +5,8 @@ import { count, html, type Html } from '../html.ts'
 import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
 import type { Session } from '../sessions.ts'
-import { ARROWS } from './arrows.ts'
+import { ARROWS, type Figures, type PipelineStatus, type StageFigures } from './figures.ts'
 import { renderDiagram, type Texts } from './drawing.ts'
-import type { Figures, PipelineStatus, StageFigures } from './figures.ts'
 
 /** The page of the pipeline for operators, and its figures for the script that refreshes them. */
 export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
-  createLimiter, type Admission, type LimitedRequest, type RateLimits,
+  createLimiter, type Admission, type LimitedRequest, type RateLimits, createLocalLimiter,
 } from '../../../../services/ingest/limits/limiter.ts'
-import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
 import { createMetrics } from '../../../../services/platform/metrics.ts'
 
 const request = { org: 'org_1', kind: 'get' } as const

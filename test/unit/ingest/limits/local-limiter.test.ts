@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { LimitedRequest } from '../../../../services/ingest/limits/limiter.ts'
-import { createLocalLimiter } from '../../../../services/ingest/limits/local-limiter.ts'
+import {
+  type LimitedRequest, createLocalLimiter,
+} from '../../../../services/ingest/limits/limiter.ts'
 
 const post = { org: 'org_1', kind: 'post' } as const
 const get = { org: 'org_1', kind: 'get' } as const

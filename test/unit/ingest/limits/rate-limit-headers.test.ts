@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   retryAfterSeconds, rateLimitHeaders, type Level,
-} from '../../../../services/ingest/limits/rate-limit-headers.ts'
+} from '../../../../services/ingest/limits/limiter.ts'
 
 const burst = { capacity: 100, seconds: 1 }
 const sustained = { capacity: 1_000, seconds: 60 }

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
-import { createRedisLimiter } from '../../../../services/ingest/limits/redis-limiter.ts'
+import { createRedisLimiter } from '../../../../services/ingest/limits/limiter.ts'
 
 it('the shared buckets of an organization are one key under its hash tag', async () => {
   const calls: unknown[][] = []

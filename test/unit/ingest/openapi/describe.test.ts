@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
-import { answersOf, errorsOf } from '../../../../services/ingest/openapi/answers.ts'
-import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
+import {
+  answersOf, errorsOf, describeRoutes, webhooksOf,
+} from '../../../../services/ingest/openapi/describe.ts'
 import {
   withSharedHeaders, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
-import { webhooksOf } from '../../../../services/ingest/openapi/events.ts'
 import { openapiSource, routesOf } from '../../../../services/ingest/routes.ts'
 import { doubles, settings } from '../doubles.ts'
 

@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import {
   commonHeaders, errorHeaders, successHeaders,
-} from '../../../../services/ingest/openapi/headers.ts'
+} from '../../../../services/ingest/openapi/describe.ts'
 
 const routeOf = (more: Partial<RouteOptions>): RouteOptions =>
   ({ method: 'GET', url: '/', handler: async () => '', ...more })

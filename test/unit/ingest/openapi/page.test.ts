@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { OpenApiDocument } from '../../../../services/ingest/openapi/document.ts'
-import { fieldsHtml } from '../../../../services/ingest/openapi/page-fields.ts'
-import { sharedCodes } from '../../../../services/ingest/openapi/page-operation.ts'
-import { documentPage, PAGE_POLICY } from '../../../../services/ingest/openapi/page.ts'
+import {
+  fieldsHtml, sharedCodes, documentPage, PAGE_POLICY,
+} from '../../../../services/ingest/openapi/page.ts'
 import { withSamples } from '../../../../services/ingest/openapi/samples.ts'
 import { openapiSource } from '../../../../services/ingest/routes.ts'
 

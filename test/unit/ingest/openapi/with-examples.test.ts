@@ -6,7 +6,7 @@ import { ERRORS } from '../../../../services/ingest/errors.ts'
 import type { Content, OpenApiDocument } from '../../../../services/ingest/openapi/document.ts'
 import { openapiSource } from '../../../../services/ingest/routes.ts'
 import { INTRODUCTION } from '../../../../services/ingest/openapi/texts.ts'
-import { withExamples } from '../../../../services/ingest/openapi/with-examples.ts'
+import { withExamples } from '../../../../services/ingest/openapi/examples.ts'
 import { SERVICE_SLUGS } from '../../../../services/topology.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../../services/verify/providers/sandbox.ts'
 

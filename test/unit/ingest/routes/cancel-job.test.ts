@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import { cancelJobRoute } from '../../../../services/ingest/routes/cancel-job.ts'
+import { cancelJobRoute } from '../../../../services/ingest/routes/jobs.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
 /** Cancels the job and returns the status, the code or the state, and the headers. */

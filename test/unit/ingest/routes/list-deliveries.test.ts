@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import { listDeliveriesRoute } from '../../../../services/ingest/routes/list-deliveries.ts'
+import { listDeliveriesRoute } from '../../../../services/ingest/routes/deliveries.ts'
 import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   getJobRoute, listJobs, listJobsRoute, type ListFilter,
-} from '../../../../services/ingest/routes/read-jobs.ts'
+} from '../../../../services/ingest/routes/jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/results/archive.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { networkCodeOf } from '../../../../services/verify/providers/network-codes.ts'
+import { networkCodeOf } from '../../../../services/verify/providers/numbering-plan.ts'
 
 describe('the network code of a carrier', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { createPage } from '../../../../services/workspace/page/app.ts'
-import { assetPath, assets } from '../../../../services/workspace/page/assets.ts'
+import { assetPath, assets } from '../../../../services/workspace/page/layout.ts'
 import { cookieName } from '../../../../services/workspace/page/guard.ts'
 import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
 import { createPageDeps, ORGANIZATION } from '../../../support/page-doubles.ts'

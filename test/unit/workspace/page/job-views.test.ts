@@ -6,8 +6,7 @@ import { html } from '../../../../services/workspace/page/html.ts'
 import {
   jobName, isEnded, jobState, jobTable, stateText,
 } from '../../../../services/workspace/page/job-components.ts'
-import { deliverySection, jobView } from '../../../../services/workspace/page/job-view.ts'
-import { jobsView } from '../../../../services/workspace/page/jobs.ts'
+import { deliverySection, jobView, jobsView } from '../../../../services/workspace/page/jobs.ts'
 import {
   customerPage, emptyState, operatorPage, plainPage, table, tokenField,
 } from '../../../../services/workspace/page/layout.ts'

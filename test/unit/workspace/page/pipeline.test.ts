@@ -2,11 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
 import { STAGES, topology } from '../../../../services/topology.ts'
-import { ARROWS, readersOf, TOPICS } from '../../../../services/workspace/page/pipeline/arrows.ts'
-import { diagram, renderDiagram } from '../../../../services/workspace/page/pipeline/drawing.ts'
 import {
-  createPipelineMonitor, figuresOf, METRIC_NAMES, type Snapshot,
+  ARROWS, readersOf, TOPICS, createPipelineMonitor, figuresOf, METRIC_NAMES, type Snapshot,
 } from '../../../../services/workspace/page/pipeline/figures.ts'
+import { diagram, renderDiagram } from '../../../../services/workspace/page/pipeline/drawing.ts'
 import { textsOf, tonesOf } from '../../../../services/workspace/page/pipeline/page.ts'
 import { readSamples } from '../../../../services/platform/exposition.ts'
 import { METRICS } from '../../../../services/platform/metric-list.ts'

@@ -12,9 +12,7 @@ import { jobPageRoutes, pathIds } from '../../../../services/workspace/page/jobs
 import { noticeOf } from '../../../../services/workspace/page/layout.ts'
 import { liveRoutes, updateOf } from '../../../../services/workspace/page/live.ts'
 import { jobRequestOf, uploadRoutes } from '../../../../services/workspace/page/upload.ts'
-import {
-  createPageDeps, ended, jobLike, ORGANIZATION,
-} from '../../../support/page-doubles.ts'
+import { createPageDeps, ended, jobLike, ORGANIZATION } from '../../../support/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it, vi } from 'vitest'
-import { createUploadLimits } from '../../../../services/workspace/page/upload-limits.ts'
+import { createUploadLimits } from '../../../../services/workspace/page/upload.ts'
 
 const pace = { graceMs: 1_000, bytesPerSecond: 100, completeWithinMs: 60_000 }
 

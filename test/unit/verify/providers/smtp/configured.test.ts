@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../../../services/platform/config.ts'
 import { verifyConfig } from '../../../../../services/verify/config.ts'
 import { mailDomainsOf } from '../../../../../services/verify/provider-factories.ts'
-import {
-  configuredSmtpProbe,
-} from '../../../../../services/verify/providers/smtp/configured.ts'
+import { configuredSmtpProbe } from '../../../../../services/verify/providers/smtp/configured.ts'
 import { STAGE_ENVIRONMENT } from '../../../../support/stage-environment.ts'
 
 const HELO = { SMTP_HELO: 'probe.verify.org' }

@@ -1,0 +1,231 @@
+import { pipeline, Readable } from 'node:stream'
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type ResultsQuery, DEFAULT_ROWS, type ResultsPage } from '../../schemas/api/results.ts'
+import { columnsOf } from '../results/columns.ts'
+import type { Rows } from '../results/results.ts'
+import type { ServiceSlug } from '../topology.ts'
+import { ApiException, type ApiError } from './errors.ts'
+import type { FoundResults } from './find-job.ts'
+import {
+  accepts, preferred, codingFor, createCompressor, type Coding, cachingHeaders, isUnchanged,
+  compressed,
+} from './negotiation.ts'
+import type { IngestDeps } from './ports.ts'
+import { sendError } from './response.ts'
+
+/** Formats of the results by media type; the first one is the default. */
+export const RESULT_TYPES = {
+  csv: 'text/csv', json: 'application/json', jsonl: 'application/x-ndjson',
+} as const
+
+export type ResultForm = keyof typeof RESULT_TYPES
+
+/** Query fields that only one format supports. */
+const ONLY_IN = {
+  safe: 'csv', limit: 'json', cursor: 'json', status: 'json', source: 'json',
+} as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
+
+/**
+ * The format of a request: by its query, which the Accept header must not exclude, or else by the
+ * header.
+ * @throws ApiException `not_acceptable`.
+ */
+export function resultForm (query: ResultsQuery, accept: string | undefined): ResultForm {
+  const forms = Object.keys(RESULT_TYPES) as ResultForm[]
+  const form = query.format ?? forms.find(name =>
+    RESULT_TYPES[name] === preferred(accept, Object.values(RESULT_TYPES)))
+  if (form !== undefined && accepts(accept, RESULT_TYPES[form])) return form
+  const available = query.format === undefined
+    ? Object.values(RESULT_TYPES)
+    : [RESULT_TYPES[query.format]]
+  throw new ApiException({ code: 'not_acceptable', more: { available } })
+}
+
+/** The query fields that a format does not support, so that no filter is silently ignored. */
+export function formError (query: ResultsQuery, form: ResultForm): ApiError | undefined {
+  const names = Object.keys(ONLY_IN) as (keyof typeof ONLY_IN)[]
+  const foreign = names.find(name => query[name] !== undefined && ONLY_IN[name] !== form)
+  if (foreign === undefined) return undefined
+  return {
+    code: 'invalid_request',
+    param: foreign,
+    message: `${foreign} is for the form ${ONLY_IN[foreign]} only. Leave it out, or send ` +
+      `format=${ONLY_IN[foreign]}.`,
+  }
+}
+
+const CONTENT_TYPES = {
+  csv: 'text/csv; charset=utf-8; header=present', jsonl: 'application/x-ndjson; charset=utf-8',
+} as const
+
+type Piece = string | Uint8Array
+
+type FileExchange = {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly form: 'csv' | 'jsonl'
+  /** CSV only: escapes cells that a spreadsheet would execute. */
+  readonly safe: boolean
+}
+
+/** Answers with the result file as it is read, compressed when asked, or with 304. */
+export async function sendResults (
+  deps: IngestDeps, { job, manifest }: FoundResults, { request, reply, form, safe }: FileExchange
+): Promise<FastifyReply> {
+  const coding = codingFor(request.headers['accept-encoding'])
+  const forms = [
+    ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []),
+    ...(coding === undefined ? [] : [coding]),
+  ]
+  const caching = cachingHeaders(manifest, forms)
+  if (isUnchanged(request, reply, caching)) return reply.send()
+  const rows = request.method === 'HEAD'
+    ? Readable.from([])
+    : form === 'csv'
+      // The first piece is the header line, for which no row is read.
+      ? await startedStream(deps.csvStream(job, manifest, { safe }), 2)
+      : await startedStream(jsonLines(job.service, deps.rows(job, manifest)), 1)
+  reply.headers({
+    ...caching,
+    'content-type': CONTENT_TYPES[form],
+    'content-disposition': `attachment; filename="${job.id}.${form}"`,
+    ...(coding === undefined ? {} : { 'content-encoding': coding }),
+  })
+  const isPlain = coding === undefined || request.method === 'HEAD'
+  return reply.send(isPlain ? rows : zipped(rows, coding))
+}
+
+/**
+ * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
+ * A later failure truncates the response, which the client detects by its framing.
+ */
+async function startedStream (pieces: AsyncIterable<Piece>, count: number): Promise<Readable> {
+  const iterator = pieces[Symbol.asyncIterator]()
+  const first: Piece[] = []
+  for (let at = 0; at < count; at++) {
+    const next = await iterator.next()
+    if (next.done === true) break
+    first.push(next.value)
+  }
+  async function * all () {
+    try {
+      yield * first
+      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+        yield next.value
+      }
+    } finally {
+      // Closes the stream of the store if the client has disconnected.
+      await iterator.return?.()
+    }
+  }
+  return Readable.from(all(), { objectMode: false })
+}
+
+function zipped (rows: Readable, coding: Coding): Readable {
+  const compressor = createCompressor(coding)
+  // A failure of one stream closes both; the reply gets the error of this one.
+  pipeline(rows, compressor, () => {})
+  return compressor
+}
+
+type PageExchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
+
+/** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
+export async function sendResultsPage (
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults, { request, reply }: PageExchange
+): Promise<FastifyReply> {
+  const query = request.query as ResultsQuery
+  const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
+  if (afterRow === undefined) {
+    return sendError(reply, {
+      code: 'invalid_request',
+      param: 'cursor',
+      message: 'cursor is not valid. Send the next_cursor of the previous page unchanged.',
+    })
+  }
+  const coding = codingFor(request.headers['accept-encoding'])
+  const caching = cachingHeaders(manifest,
+    ['json', wordOf(query, afterRow), ...(coding === undefined ? [] : [coding])])
+  if (isUnchanged(request, reply, caching)) return reply.send()
+  const text = JSON.stringify(await pageOf(deps, { job, manifest }, { query, afterRow }))
+  reply.headers(caching).type('application/json; charset=utf-8')
+  if (coding === undefined) return reply.send(text)
+  return reply.header('content-encoding', coding).send(await compressed(coding, text))
+}
+
+type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }
+
+async function pageOf (
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults, { query, afterRow }: Wanted
+): Promise<ResultsPage> {
+  const { limit = DEFAULT_ROWS, status, source } = query
+  const keep = createRowFilter(job.service, { status, source })
+  const page = await deps.page(job, manifest, {
+    afterRow, limit, ...(keep === undefined ? {} : { keep }),
+  })
+  const next = page.nextAfterRow
+  return {
+    data: page.rows.map(createRowShape(job.service)),
+    has_more: next !== undefined,
+    next_cursor: next === undefined ? null : cursorOf(next),
+  }
+}
+
+/** Part of the entity tag that identifies the page. */
+function wordOf ({ limit = DEFAULT_ROWS, status, source }: ResultsQuery, afterRow: number): string {
+  const wanted = JSON.stringify([limit, afterRow, status ?? '', source ?? ''])
+  return createHash('sha256').update(wanted).digest('hex').slice(0, 16)
+}
+
+const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
+const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
+
+type ResultRow = ResultsPage['data'][number]
+
+/** Converts cells of a service to objects: blank cells are null, except for the submitted input. */
+export function createRowShape (
+  service: ServiceSlug
+): (cells: readonly string[]) => ResultRow {
+  const columns = columnsOf(service)
+  return cells => Object.fromEntries(columns.map((name, at) => [name, valueOf(name, cells[at])]))
+}
+
+/** The rows as JSON Lines, one piece per batch. */
+export async function * jsonLines (
+  service: ServiceSlug, rows: AsyncIterable<Rows>
+): AsyncIterable<string> {
+  const shape = createRowShape(service)
+  for await (const some of rows) {
+    yield some.map(cells => `${JSON.stringify(shape(cells))}\n`).join('')
+  }
+}
+
+/** The filter of rows; undefined if it keeps all. */
+export function createRowFilter (
+  service: ServiceSlug,
+  wanted: { readonly status?: string | undefined, readonly source?: string | undefined }
+): ((cells: readonly string[]) => boolean) | undefined {
+  const { status, source } = wanted
+  if (status === undefined && source === undefined) return undefined
+  const columns = columnsOf(service)
+  const [statusAt, sourceAt] = [columns.indexOf('status'), columns.indexOf('source')]
+  return cells => (status === undefined || cells[statusAt] === status) &&
+    (source === undefined || cells[sourceAt] === source)
+}
+
+/** The cursor after a row, opaque to clients. */
+export function cursorOf (afterRow: number): string {
+  return Buffer.from(`v1:${afterRow}`).toString('base64url')
+}
+
+/** The row before a cursor; undefined for an invalid cursor. */
+export function afterRowOf (cursor: string): number | undefined {
+  const row = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1]
+  return row === undefined || cursorOf(Number(row)) !== cursor ? undefined : Number(row)
+}
+
+function valueOf (name: string, text = ''): string | number | null {
+  if (text === '' && name !== 'input') return null
+  return NUMBERS.has(name) ? Number(text) : text
+}
