@@ -84,6 +84,9 @@ export const ENGINE_STEPS = [
 export type EngineStep = typeof ENGINE_STEPS[number]
 /** The stages that read messages, so they have dead letters. */
 export const READING_STAGES = STAGES.filter(stage => topology.stages[stage].reads.length > 0)
+/** Stages that can be paused: all with messages, except `ledger`, which all money needs. */
+export const PAUSABLE_STAGES: readonly StageName[] =
+  READING_STAGES.filter(stage => stage !== 'ledger')
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /**

@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
-import { hashOf, isWellFormed, newApiKey } from './key-format.ts'
-import { createKeyStore, type KeyRecord, type KeyStore, type Scope } from './key-store.ts'
+import {
+  hashOf, isWellFormed, newApiKey, createKeyStore, type KeyRecord, type KeyStore, type Scope,
+} from './key-store.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 
 /** The owner of the API key of a request. */

@@ -1,4 +1,4 @@
-import { REASONS, VERDICTS, type CheckedRecord } from './record.ts'
+import { REASONS, ROW_STATUSES, type CheckedRecord } from './record.ts'
 import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
 /** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */
@@ -146,7 +146,8 @@ function readRecord (text: string): CachedRecord | undefined {
 
 function recordOf (values: readonly unknown[]): CachedRecord | undefined {
   const [status, reason, confidence, fields, checkedAtMs, job] = values
-  const isRecord = status !== 'unknown' && isOneOf(VERDICTS, status) && isOneOf(REASONS, reason) &&
+  const isRecord = status !== 'unknown' && isOneOf(ROW_STATUSES, status) &&
+    isOneOf(REASONS, reason) &&
     typeof confidence === 'number' && typeof fields === 'object' && fields !== null &&
     typeof checkedAtMs === 'number' && typeof job === 'string'
   if (!isRecord) return undefined

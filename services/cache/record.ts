@@ -3,9 +3,9 @@
  * lists are closed: terms of providers never appear here.
  */
 
-export const VERDICTS = ['valid', 'invalid', 'risky', 'unknown'] as const
+export const ROW_STATUSES = ['valid', 'invalid', 'risky', 'unknown'] as const
 
-export type Verdict = typeof VERDICTS[number]
+export type RowStatus = typeof ROW_STATUSES[number]
 
 /** Why a row has no canonical form; such a row is free and never reaches a provider. */
 export const PREFLIGHT_REASONS = [
@@ -52,7 +52,7 @@ export type LineType = typeof LINE_TYPES[number]
  * cache.
  */
 export type CheckedRecord = {
-  readonly status: Verdict
+  readonly status: RowStatus
   readonly reason: Reason
   readonly confidence: number
   readonly fields: Readonly<Record<string, string>>

@@ -2,7 +2,9 @@ import { EventEmitter, once } from 'node:events'
 import type { Redis } from 'ioredis'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { PAUSED_KEY } from '../platform/pausable.ts'
+
+/** Hash in the state Redis: the stages that operators have paused. */
+export const PAUSED_KEY = 'ops:paused'
 
 /** Stops new work from starting; running work is not affected. */
 export type Gate = {

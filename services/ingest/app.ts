@@ -2,7 +2,7 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } 
 import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
-} from '../platform/http-limits.ts'
+} from '../platform/http-server.ts'
 import { networksOf, plainAddress } from '../platform/networks.ts'
 import { shedLoad, type AdmittingDeps } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
@@ -10,10 +10,9 @@ import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { guardRoutes } from './guard.ts'
-import { acceptOnlyJson } from './json-body.ts'
+import { acceptOnlyJson, acceptCompleteBodies } from './json-body.ts'
 import type { Settings } from './config.ts'
 import { routesOf } from './routes.ts'
-import { acceptCompleteBodies } from './whole-body.ts'
 
 /** Far above the length of a job id. */
 const MAX_PARAMETER_CHARACTERS = 200

@@ -1,8 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Caller, KeyLookup } from '../accounts/api-keys.ts'
-import { hashOf, isWellFormed } from '../accounts/key-format.ts'
-import type { Scope } from '../accounts/key-store.ts'
+import { hashOf, isWellFormed, type Scope } from '../accounts/key-store.ts'
 import { clientNetwork } from '../platform/networks.ts'
 import { ApiException, type ApiError } from './errors.ts'
 

@@ -2,8 +2,8 @@ import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { checksConfig, checksOf, type Checks } from '../jobs/checks.ts'
 import { readPrices, type Prices } from '../money/prices.ts'
-import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
-import { connectionFields, type MinimumThroughput } from '../platform/http-limits.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { connectionFields, type MinimumThroughput } from '../platform/http-server.ts'
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
@@ -15,7 +15,6 @@ export const ingestConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
     'KEY_RING', 'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(130),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Listen address.' }),
   PORT_HTTP: Type.Integer({
     default: 8080,

@@ -5,7 +5,7 @@ import {
   MAX_BODY_BYTES, SMALL_BODY_BYTES, type BodyBudget, type MemoryReservation,
 } from './body-budget.ts'
 import { ApiException } from './errors.ts'
-import { isTooSlow, type MinimumThroughput } from '../platform/http-limits.ts'
+import { isTooSlow, type MinimumThroughput } from '../platform/http-server.ts'
 
 /** Twice a second, or more often for a short grace period. */
 const CHECK_EVERY_MS = 500

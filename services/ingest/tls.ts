@@ -6,9 +6,9 @@ import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../platform/log.ts'
-import { capConnections, nodeLimits, type ConnectionSettings } from '../platform/http-limits.ts'
+import { capConnections, nodeLimits, type ConnectionSettings } from '../platform/http-server.ts'
 import { networksOf } from '../platform/networks.ts'
-import { allowHalfOpen } from './whole-body.ts'
+import { allowHalfOpen } from './json-body.ts'
 
 /** Settings of TLS; without both files there is only the plain listener. */
 export const tlsFields = {

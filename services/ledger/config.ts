@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
@@ -7,7 +7,6 @@ export const ledgerConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(20),
   LEDGER_BATCH_MESSAGES: Type.Integer({
     default: 500,
     minimum: 1,

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { defineConfig, heapGrowth, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>
@@ -12,7 +12,6 @@ export const lookupConfig = defineConfig({
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
     'KEY_ACTIVE',
   ]),
-  HEAP_GROWTH_PERCENT: heapGrowth(60),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',
   }),

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Sample } from '../platform/exposition.ts'
+import type { Sample } from '../platform/metrics-reader.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { parsePositive, parseStage, type CommandCall } from './command-line.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'

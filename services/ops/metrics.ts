@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
-import { resolveAllAddresses, type LookUp } from '../platform/addresses.ts'
+import {
+  resolveAllAddresses, type LookUp, fetchSamples, type Sample,
+} from '../platform/metrics-reader.ts'
 import type { Environment } from '../platform/command-environment.ts'
-import { fetchSamples, type Sample } from '../platform/exposition.ts'
 
 /** Metrics of the services: the samples of each process, and the number of failed requests. */
 type ServiceMetrics = {

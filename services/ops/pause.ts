@@ -1,9 +1,8 @@
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { createConfirm, type Confirm } from '../client/terminal.ts'
-import { PAUSABLE_STAGES } from '../platform/pausable.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { STAGES, type StageName } from '../topology.ts'
+import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
 import { callOf, paintFor, type CommandCall, type Paint, type Screen } from './command-line.ts'
 import { withPauses, type Pause } from './pauses.ts'
 

@@ -22,19 +22,6 @@ export class ConfigError extends Error {
   }
 }
 
-/**
- * The heap growth under load (`heap-growth.ts`), in percent of the live heap. V8 itself uses about
- * 50 under a heap limit, which cost a third of the time of a big job. `lookup` and `ingest`, which
- * would need the most memory, have less than the 150 of the others: their cost is within noise.
- */
-export const heapGrowth = (percent: number) => Type.Integer({
-  default: percent,
-  minimum: 20,
-  maximum: 1_000,
-  description: 'Heap growth under load before a major garbage collection, in percent: lower ' +
-    'values need less memory and more CPU time.',
-})
-
 /** Settings of every service. */
 export const processConfig = {
   INSTANCE: Type.String({
@@ -54,7 +41,6 @@ export const processConfig = {
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info', description: 'Minimum level of log lines.',
   }),
-  HEAP_GROWTH_PERCENT: heapGrowth(150),
   OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(Type.String({
     pattern: '^https?://.+',
     description: 'OTLP/HTTP endpoint for traces; tracing is disabled without it.',

@@ -1,8 +1,7 @@
 import {
-  ENGINE_STAGES, ENGINE_STEPS, LANES, SERVICE_SLUGS, STAGES, type StageName,
+  ENGINE_STAGES, ENGINE_STEPS, LANES, PAUSABLE_STAGES, SERVICE_SLUGS, STAGES, type StageName,
 } from '../topology.ts'
 import type { METRICS } from './metric-list.ts'
-import { PAUSABLE_STAGES } from './pausable.ts'
 import { subscriptionsOf } from './topics.ts'
 
 type Name = typeof METRICS[number]['name']

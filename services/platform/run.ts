@@ -2,7 +2,6 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
-import { limitHeapGrowth } from './heap-growth.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
@@ -35,9 +34,8 @@ export async function run<F extends TProperties> (
 ): Promise<void> {
   const config = configOrExit(name, schema)
   const {
-    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, HEAP_GROWTH_PERCENT, ...settings
+    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
   } = config as Static<TObject<typeof processConfig>>
-  limitHeapGrowth(HEAP_GROWTH_PERCENT)
   const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
   const metrics = createMetrics(undefined, { process: name })
   const closers: (() => unknown)[] = []

@@ -1,12 +1,12 @@
 import { expiresAtMs } from '../cache/freshness.ts'
-import type { CheckedRecord, Reason, Verdict } from '../cache/record.ts'
+import type { CheckedRecord, Reason, RowStatus } from '../cache/record.ts'
 import { formatPhone } from '../phone/format.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { SERVICES, type ContactKind } from './columns.ts'
 
 /** The outcome of an original, or of a row that failed preflight. */
 export type RowOutcome = {
-  readonly status: Verdict
+  readonly status: RowStatus
   readonly reason: Reason
   /** Where the verdict comes from; `none` for a row that ended without one. */
   readonly source: 'live' | 'cache' | 'preflight' | 'none'

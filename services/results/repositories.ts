@@ -7,8 +7,8 @@ import { laneOf } from '../platform/topics.ts'
 import { createOutbox } from '../money/outbox.ts'
 import type { Lane } from '../topology.ts'
 import { createArchive, type ArchivedJob } from './archive.ts'
-import { createResultBlocks } from './result-blocks.ts'
-import { storeBlock } from './stored-block.ts'
+import { createResultBlocks, type ResultBlocks } from './result-blocks.ts'
+import type { Codec } from '../kafka/registry.ts'
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
   { readonly messageCodec: MessageCodec }
@@ -41,4 +41,24 @@ function inLanes<T> (
 ): (items: readonly T[]) => Promise<void> {
   const shared = batchWrites(insert)
   return items => items.every(item => laneOfItem(item) === 'small') ? shared(items) : insert(items)
+}
+
+type Deps = {
+  readonly messageCodec: Pick<MessageCodec, 'encode'>
+  readonly codec: Pick<Codec, 'decode'>
+  readonly blocks: Pick<ResultBlocks, 'insert'>
+}
+
+/**
+ * Seals and stores a block directly, for stages that finish rows without sending them. Returns the
+ * block as a consumer of `rows.completed` would read it.
+ */
+export async function storeBlock (
+  { messageCodec, codec, blocks }: Deps, emission: Emission<'rows.completed'>
+): Promise<Completed> {
+  const { value } = await messageCodec.encode(emission)
+  if (value === null) throw new TypeError('the encoded block is a tombstone')
+  const block = await codec.decode('rows.completed', value) as Completed
+  await blocks.insert([block])
+  return block
 }

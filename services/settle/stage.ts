@@ -11,7 +11,7 @@ import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
 import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
-import type { storeBlock } from '../results/stored-block.ts'
+import type { storeBlock } from '../results/repositories.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>

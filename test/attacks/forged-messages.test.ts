@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { hashOf } from '../../services/accounts/key-format.ts'
+import { hashOf } from '../../services/accounts/key-store.ts'
 import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'

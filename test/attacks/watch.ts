@@ -1,5 +1,5 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { fetchSamples } from '../../services/platform/exposition.ts'
+import { fetchSamples } from '../../services/platform/metrics-reader.ts'
 import { every } from '../../services/engine/flush-held.ts'
 import { usageOf } from '../bench/usage.ts'
 

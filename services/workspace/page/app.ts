@@ -5,7 +5,7 @@ import Fastify, {
 import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
-} from '../../platform/http-limits.ts'
+} from '../../platform/http-server.ts'
 import { inspectJson } from '../../platform/json-text.ts'
 import { networksOf } from '../../platform/networks.ts'
 import type { PageDeps } from './context.ts'

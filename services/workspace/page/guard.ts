@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createHttpsRule } from '../../platform/http-limits.ts'
+import { createHttpsRule } from '../../platform/http-server.ts'
 import { field, type PageDeps, type Visitor } from './context.ts'
 import { PageError } from './page-error.ts'
 

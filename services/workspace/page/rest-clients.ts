@@ -1,6 +1,5 @@
 import type { Redis } from 'ioredis'
-import { hashOf, newApiKey } from '../../accounts/key-format.ts'
-import { SCOPES } from '../../accounts/key-store.ts'
+import { hashOf, newApiKey, SCOPES } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
 

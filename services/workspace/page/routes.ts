@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import type { MinimumThroughput } from '../../platform/http-limits.ts'
+import type { MinimumThroughput } from '../../platform/http-server.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createApiKeys, type ApiKeys } from '../../../services/accounts/api-keys.ts'
-import { hashOf, newApiKey } from '../../../services/accounts/key-format.ts'
+import { hashOf, newApiKey } from '../../../services/accounts/key-store.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 let memory: ReturnType<typeof memoryRedis>

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { hashOf, isWellFormed, newApiKey } from '../../../services/accounts/key-format.ts'
+import { hashOf, isWellFormed, newApiKey } from '../../../services/accounts/key-store.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { LINE_TYPES, REASONS, VERDICTS } from '../../../services/cache/record.ts'
+import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../services/cache/record.ts'
 
 describe('the closed lists of records', () => {
   it('are snake_case codes, each once', () => {
-    for (const list of [VERDICTS, REASONS, LINE_TYPES]) {
+    for (const list of [ROW_STATUSES, REASONS, LINE_TYPES]) {
       expect(new Set(list).size).toBe(list.length)
       expect(list.filter((code) => !/^[a-z]+(_[a-z]+)*$/.test(code))).toEqual([])
     }
   })
 
   it('hold the published verdicts and line types', () => {
-    expect(VERDICTS).toEqual(['valid', 'invalid', 'risky', 'unknown'])
+    expect(ROW_STATUSES).toEqual(['valid', 'invalid', 'risky', 'unknown'])
     expect(LINE_TYPES).toEqual([
       'mobile', 'landline', 'fixed_line_or_mobile', 'voip', 'toll_free', 'premium_rate',
       'shared_cost', 'personal_number', 'pager', 'uan', 'voicemail', 'unknown',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { columnsOf, SERVICES } from '../../../services/results/columns.ts'
-import { LINE_TYPES, REASONS, VERDICTS } from '../../../services/cache/record.ts'
+import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../services/cache/record.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 
 const guide = readFileSync(`${import.meta.dirname}/../../../deploy/docs/results.md`, 'utf8')
@@ -15,6 +15,6 @@ describe('the guide to results', () => {
   })
 
   it('describes every value of the columns', () => {
-    expect(missing([...REASONS, ...VERDICTS, ...LINE_TYPES])).toEqual([])
+    expect(missing([...REASONS, ...ROW_STATUSES, ...LINE_TYPES])).toEqual([])
   })
 })

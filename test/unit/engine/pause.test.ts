@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { PAUSABLE_STAGES } from '../../../services/platform/pausable.ts'
+import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { OPEN_GATE, startPauseGate } from '../../../services/engine/pause.ts'
 
 beforeEach(() => { vi.useFakeTimers() })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
-import { newApiKey } from '../../../services/accounts/key-format.ts'
+import { newApiKey } from '../../../services/accounts/key-store.ts'
 import { createKeyGuard } from '../../../services/ingest/authenticate.ts'
 
 const [good, fresh] = [newApiKey('live'), newApiKey('live')]

@@ -5,7 +5,7 @@ import { FatalError, InfrastructureError } from '../../../services/platform/erro
 import type { Emission } from '../../../services/engine/stage.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
 import { reap, startReaper, type ReapDeps } from '../../../services/ledger/reaper.ts'
-import { storeBlock } from '../../../services/results/stored-block.ts'
+import { storeBlock } from '../../../services/results/repositories.ts'
 import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
 import {
   bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,

@@ -4,7 +4,7 @@ import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
-import { storeBlock } from '../../../services/results/stored-block.ts'
+import { storeBlock } from '../../../services/results/repositories.ts'
 import { codec, createBlocksDouble, endedJob } from '../../support/results.ts'
 import { bitmapOf, createManualClock } from '../../support/stage-doubles.ts'
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
-import { PAUSABLE_STAGES } from '../../../services/platform/pausable.ts'
+import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withState } from '../../../services/ops/connections.ts'
 import { addPause, addResume, effectOf, pauseLine } from '../../../services/ops/pause.ts'
 import {

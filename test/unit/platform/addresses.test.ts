@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { resolveAllAddresses } from '../../../services/platform/addresses.ts'
+import { resolveAllAddresses } from '../../../services/platform/metrics-reader.ts'
 
 const HOSTS: Record<string, readonly (readonly [string, 4 | 6])[]> = {
   'jobs-metrics': [['10.0.0.9', 4], ['10.0.0.2', 4]],

@@ -32,7 +32,6 @@ describe('a configuration', () => {
       HOST_METRICS: '127.0.0.1',
       PORT_METRICS: 0,
       LOG_LEVEL: 'info',
-      HEAP_GROWTH_PERCENT: 150,
       OTEL_TRACES_SAMPLER: 'parentbased_always_on',
       OTEL_TRACES_SAMPLER_ARG: 1,
       KAFKA_BROKERS: ['a:1', 'b:2'],

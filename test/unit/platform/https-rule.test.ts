@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createHttpsRule } from '../../../services/platform/http-limits.ts'
+import { createHttpsRule } from '../../../services/platform/http-server.ts'
 
 const from = (remoteAddress: string, more: object = {}, headers: object = {}) =>
   ({ socket: { remoteAddress, ...more }, headers }) as never

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isTooSlow } from '../../../services/platform/http-limits.ts'
+import { isTooSlow } from '../../../services/platform/http-server.ts'
 
 const minimum = { graceMs: 5_000, bytesPerSecond: 16_384, completeWithinMs: 60_000 }
 const MEGABYTE = 1_024 * 1_024

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
-import { storeBlock } from '../../../services/results/stored-block.ts'
+import { storeBlock } from '../../../services/results/repositories.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, messageCodec,

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { resolveAllAddresses, type LookUp } from '../../../platform/addresses.ts'
-import { fetchSamples, type Sample } from '../../../platform/exposition.ts'
+import {
+  resolveAllAddresses, type LookUp, fetchSamples, type Sample,
+} from '../../../platform/metrics-reader.ts'
 import { logicalTopic } from '../../../platform/topics.ts'
 import { STAGES, type StageName, topology, type TopicName } from '../../../topology.ts'
 

@@ -7,7 +7,7 @@ import {
 } from '../../../../services/workspace/page/pipeline/figures.ts'
 import { diagram, renderDiagram } from '../../../../services/workspace/page/pipeline/drawing.ts'
 import { textsOf, tonesOf } from '../../../../services/workspace/page/pipeline/page.ts'
-import { readSamples } from '../../../../services/platform/exposition.ts'
+import { readSamples } from '../../../../services/platform/metrics-reader.ts'
 import { METRICS } from '../../../../services/platform/metric-list.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-flows-`)
