@@ -43,7 +43,7 @@ describe('the Dockerfile', () => {
   it('starts Node as the local stack does', () => {
     const launcher = read('deploy/local/launcher/services.ts')
     const [, ...flags] = JSON.parse(last('ENTRYPOINT')?.text ?? '') as string[]
-    expect(flags).toHaveLength(3)
+    expect(flags).toHaveLength(4)
     const limit = /NODE_OPTIONS=(\S+)/.exec(last('ENV')?.text ?? '')?.[1] ?? ''
     for (const flag of [...flags, limit]) expect(launcher).toContain(`'${flag}'`)
   })
