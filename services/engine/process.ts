@@ -1,6 +1,7 @@
 import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { createFairSlots } from '../platform/fair-slots.ts'
 import { messageFields } from './message-ids.ts'
 import {
   createApplyDecisions, createDeadLetterBatch, type ApplyDecisions, type DeadLetterBatch,
@@ -62,13 +63,21 @@ function createDecide (
   deps: ProcessDeps, applyDecisions: ApplyDecisions, deadLetter: DeadLetterBatch
 ) {
   const { stage, steps, log } = deps
-  const attempt = async (messages: readonly Decodable[], batch: MessageBatch) => {
+  const slots = stage.slots === undefined ? undefined : createFairSlots(stage.slots)
+  const decideAndApply = async (messages: readonly Decodable[], batch: MessageBatch) => {
     // 3. Decide. After a crash the stage decides again, perhaps differently, because its state may
     // have changed; rows and money are counted once in any case.
     const startedMs = Date.now()
     const decided = await steps.step(3, () => stage.decide(messages, batch.signal), batch)
     await applyDecisions(decided.filter(isDecision), { ...batch, startedMs })
     return decided.filter(one => !isDecision(one)).reduce(earlier, undefined)
+  }
+  const attempt = (messages: readonly Decodable[], batch: MessageBatch) => {
+    if (stage.slots === undefined || slots === undefined) return decideAndApply(messages, batch)
+    return slots.run(stage.slots.of(messages), async () => {
+      batch.signal.throwIfAborted()
+      return await decideAndApply(messages, batch)
+    })
   }
 
   const decide = async (messages: readonly Decodable[], batch: MessageBatch): Outcome => {

@@ -1,3 +1,4 @@
+import type { FairSlotsOptions, SlotRequest } from '../platform/fair-slots.ts'
 import type { SealedRows, Values } from '../../schemas/types.ts'
 import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
 import { countBits } from '../platform/bitmap.ts'
@@ -62,13 +63,18 @@ export type Stage<S extends StageName = StageName> = {
   readonly name: S
   /** Maximum number of messages in one call of `decide`. */
   readonly batch: number
-  /** Maximum number of concurrent partitions of the lane `bulk`, to limit memory. */
-  readonly bulkConcurrency?: number
   /**
    * Topics with fair scheduling of tenants, so that no tenant waits for all messages of another;
    * only for a stage that decides each message alone. Other topics keep the order of partitions.
    */
   readonly byTenant?: readonly ReadsOf<S>[]
+  /**
+   * Limits the concurrent batches, to limit memory: a batch is decided, and its emissions are sent,
+   * while it has a slot. `of` returns the tenant and the cost of a batch.
+   */
+  readonly slots?: FairSlotsOptions & {
+    readonly of: (messages: readonly Incoming<ReadsOf<S>>[]) => SlotRequest
+  }
   /**
    * Decides messages of one partition, in order unless `byTenant`. The engine retries
    * infrastructure errors forever; after three other failures a message is a dead letter.

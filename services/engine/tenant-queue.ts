@@ -1,5 +1,5 @@
 import type { RawMessage } from '../kafka/bus.ts'
-import { createFairShares, type FairShares } from '../platform/fair-shares.ts'
+import { createFairQueue, createFairShares, type FairShares } from '../platform/fair-shares.ts'
 import { rowCountOf } from './stage.ts'
 
 /** The size of all messages that a process has read ahead, and its maximum, in bytes. */
@@ -16,7 +16,10 @@ export type TenantShares = {
 /** Messages of one partition, by tenant. */
 export type TenantQueue = {
   readonly add: (messages: readonly RawMessage[]) => void
-  /** Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. */
+  /**
+   * Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. With
+   * `isByTenant`, stops at MAX_BATCH_ROWS: messages of other tenants wait for the end of a batch.
+   */
   readonly take: (count: number) => readonly RawMessage[]
   /** When the oldest queued message was written. */
   readonly oldestWrittenMs: () => number | undefined
@@ -30,51 +33,53 @@ export type TenantQueue = {
 /** Maximum size of messages read ahead to find those of other tenants. */
 export const READ_AHEAD_BYTES = 64 * 1024 * 1024
 
+/** The rows of a full chunk: some 10 ms of work. */
+const MAX_BATCH_ROWS = 2_000
+
+/** Rows by which a tenant that was idle goes before busy ones. */
+const MAX_CREDIT_ROWS = 25_000
+
 /** Shares without any use yet. */
 export function createTenantShares (
   readAhead: ReadAhead, weightOf?: TenantShares['weightOf']
 ): TenantShares {
-  return { shares: createFairShares(), readAhead, weightOf }
+  return { shares: createFairShares(MAX_CREDIT_ROWS), readAhead, weightOf }
 }
 
 /** An empty queue. It keeps the order of each tenant with `isByTenant`, of all messages without. */
 export function createTenantQueue (
   { shares, weightOf = () => 1, readAhead }: TenantShares, isByTenant: boolean
 ): TenantQueue {
-  const queues = new Map<string, RawMessage[]>()
-  const heads = () => [...queues.values()].flatMap(([first]) => first ?? [])
-  const takeOne = (): readonly RawMessage[] => {
-    const tenant = shares.next(queues.keys())
-    const queue = queues.get(tenant ?? '')
-    const message = queue?.shift()
-    if (tenant === undefined || queue === undefined || message === undefined) return []
-    // Moves the tenant behind those with the same use.
-    queues.delete(tenant)
-    if (queue.length > 0) queues.set(tenant, queue)
-    shares.addUsage(tenant, costOf(message) / weightOf(tenant))
-    readAhead.bytes -= bytesOf(message)
-    return [message]
-  }
+  const queue = createFairQueue<RawMessage>(shares)
   return {
     add: messages => {
       for (const message of messages) {
-        const tenant = isByTenant ? tenantOf(message) : ''
-        const queue = queues.get(tenant)
-        if (queue === undefined) queues.set(tenant, [message])
-        else queue.push(message)
+        queue.add(isByTenant ? tenantOf(message) : '', message)
         readAhead.bytes += bytesOf(message)
       }
     },
-    take: count => Array.from({ length: count }, takeOne).flat(),
-    oldestWrittenMs: () => queues.size === 0
+    take: count => {
+      const taken: RawMessage[] = []
+      const maxRows = isByTenant ? MAX_BATCH_ROWS : Infinity
+      for (let rows = 0; taken.length < count && rows < maxRows;) {
+        const next = queue.take()
+        if (next === undefined) break
+        const cost = costOf(next.item)
+        shares.addUsage(next.name, cost / weightOf(next.name))
+        readAhead.bytes -= bytesOf(next.item)
+        taken.push(next.item)
+        rows += cost
+      }
+      return taken
+    },
+    oldestWrittenMs: () => queue.isEmpty()
       ? undefined
-      : Math.min(...heads().map(({ timestampMs }) => timestampMs)),
-    lowestOffset: offset => heads().reduce(
+      : Math.min(...queue.heads().map(({ timestampMs }) => timestampMs)),
+    lowestOffset: offset => queue.heads().reduce(
       (known, one) => one.offset < known ? one.offset : known, offset),
-    isEmpty: () => queues.size === 0,
+    isEmpty: queue.isEmpty,
     clear: () => {
-      for (const message of [...queues.values()].flat()) readAhead.bytes -= bytesOf(message)
-      queues.clear()
+      for (const message of queue.clear()) readAhead.bytes -= bytesOf(message)
     },
   }
 }

@@ -1,4 +1,3 @@
-import { bulkhead } from 'cockatiel'
 import type { Clock } from '../platform/clock.ts'
 import type { ConsumeOptions, FetchedBatch, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
 import {
@@ -51,7 +50,6 @@ export function createWorker (deps: WorkerDeps): Worker {
     const at = atOf(delivery, 0n)
     if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
   }, gate)
-  const slots = createBulkLimit(deps)
   const queueOf = createTenantQueues(deps)
   const onDelivery = async (delivery: FetchedBatch): Promise<DeliveryOutcome> => {
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
@@ -83,7 +81,7 @@ export function createWorker (deps: WorkerDeps): Worker {
   return {
     onDelivery: delivery => partitionQueues.take(delivery, () => {
       ages.begin(delivery, delivery.messages[0]?.timestampMs)
-      return slots(() => onDelivery(delivery))
+      return onDelivery(delivery)
     }),
     flushHeld: partitionQueues.flushHeld,
     onAssigned: () => {
@@ -108,14 +106,6 @@ function createAgeTracker (clock: Clock) {
       ? 0
       : Math.max(0, clock.now() - Math.min(...ages.values())) / 1_000,
   }
-}
-
-/** Limits the number of concurrent partitions of the lane `bulk`, if the stage has a limit. */
-function createBulkLimit ({ stage, subscription }: WorkerDeps) {
-  const atOnce = subscription.lane === 'bulk' ? stage.bulkConcurrency : undefined
-  const slots = atOnce === undefined ? undefined : bulkhead(atOnce, Number.MAX_SAFE_INTEGER)
-  return <T>(action: () => Promise<T>): Promise<T> =>
-    slots === undefined ? action() : slots.execute(action)
 }
 
 /** The messages of a delivery and, for fair scheduling of tenants, those fetched during it. */

@@ -1,5 +1,6 @@
 import { fullBitmap } from '../platform/bitmap.ts'
 import type { RawMessage } from '../kafka/bus.ts'
+import type { SlotRequest } from '../platform/fair-slots.ts'
 import type { Decision, Stage } from '../engine/stage.ts'
 import { unresolvableBlock } from '../results/block.ts'
 import type { RecordCache } from '../cache/cache.ts'
@@ -21,6 +22,14 @@ export type LookupDeps = Omit<FailJobDeps, 'load'> & {
  * the process that dead-lettered them is gone.
  */
 const LOST_AFTER_IDLE_POLLS = 300
+
+/**
+ * All rows of a job are in memory while it is decided: one of the largest jobs, and smaller ones of
+ * other tenants that need not wait for it.
+ */
+const MAX_ROWS_IN_MEMORY = 125_000
+/** Rows by which a tenant that was idle goes before busy ones. */
+const MAX_CREDIT_ROWS = 25_000
 
 /**
  * Holds the chunks of each job and decides it when the last one arrives. Offsets of incomplete jobs
@@ -47,8 +56,7 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
   return {
     name: 'lookup',
     batch: options.batch,
-    // All rows and messages of a big job are in memory while it is decided.
-    bulkConcurrency: 1,
+    slots: { capacity: MAX_ROWS_IN_MEMORY, maxCredit: MAX_CREDIT_ROWS, of: slotOf },
     decide: async (messages) => {
       const ofGeneration = generation
       for (const message of messages) deps.load.prefetch(message)
@@ -69,6 +77,13 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
       pendingJobs.forget()
     },
   }
+}
+
+/** The rows of all jobs in a batch. The first message names the tenant: others come with it. */
+function slotOf (messages: readonly ChunkMessage[]): SlotRequest {
+  const rows = new Map(messages.map(({ value }) => [value.job, value.totalRows]))
+  const cost = [...rows.values()].reduce((sum, one) => sum + one, 0)
+  return { name: messages[0]?.value.tenant ?? '', cost }
 }
 
 type StageDeps = FailJobDeps & Pick<LookupDeps, 'lostAfterIdlePolls'>

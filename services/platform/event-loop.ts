@@ -1,16 +1,18 @@
 import type { Lane } from '../topology.ts'
-import { createFairShares } from './fair-shares.ts'
+import { createFairQueue, createFairShares } from './fair-shares.ts'
 
 type Resolve = () => void
-/** The waiting callers of each tenant, first come first. */
-type Queues = Map<string, Resolve[]>
 
 /** Maximum number of slots in a row for the lane `small` while `bulk` waits. */
 const MAX_SMALL = 4
 
-const waiting: Readonly<Record<Lane, Queues>> = { small: new Map(), bulk: new Map() }
+/** Thread time of a job of some 20,000 rows in most stages. */
+const MAX_CREDIT_MS = 250
+
 /** In milliseconds of this thread. */
-const shares = createFairShares()
+const shares = createFairShares(MAX_CREDIT_MS)
+/** The waiting callers by tenant. */
+const waiting = { small: createFairQueue<Resolve>(shares), bulk: createFairQueue<Resolve>(shares) }
 /** The tenant that runs in the current slot. */
 let last: { readonly tenant: string, readonly startedMs: number } | undefined
 let isScheduled = false
@@ -25,9 +27,7 @@ let smallInARow = 0
  */
 export function yieldToEventLoop (lane: Lane, tenant = ''): Promise<void> {
   return new Promise(resolve => {
-    const queue = waiting[lane].get(tenant)
-    if (queue === undefined) waiting[lane].set(tenant, [resolve])
-    else queue.push(resolve)
+    waiting[lane].add(tenant, resolve)
     schedule()
   })
 }
@@ -53,21 +53,14 @@ function schedule (): void {
 function grantSlot (): void {
   isScheduled = false
   const { small, bulk } = waiting
-  const isSmall = small.size > 0 && (bulk.size === 0 || smallInARow < MAX_SMALL)
+  const isSmall = !small.isEmpty() && (bulk.isEmpty() || smallInARow < MAX_SMALL)
   smallInARow = isSmall ? smallInARow + 1 : 0
-  resumeOneOf(isSmall ? small : bulk)
-  if (small.size + bulk.size > 0) schedule()
-}
-
-function resumeOneOf (queues: Queues): void {
-  const tenant = shares.next(queues.keys())
-  const queue = queues.get(tenant ?? '')
-  if (tenant === undefined || queue === undefined) return
-  last = { tenant, startedMs: performance.now() }
-  queue.shift()?.()
-  // Moves the tenant behind those with the same CPU time.
-  queues.delete(tenant)
-  if (queue.length > 0) queues.set(tenant, queue)
+  const taken = (isSmall ? small : bulk).take()
+  if (taken !== undefined) {
+    last = { tenant: taken.name, startedMs: performance.now() }
+    taken.item()
+  }
+  if (!small.isEmpty() || !bulk.isEmpty()) schedule()
 }
 
 function charge (): void {

@@ -56,7 +56,7 @@ describe('the order of effects', () => {
         later: [[], [of('b', 4), of('b', 5)]],
       })
       expect(sent(bench.effects)).toEqual([
-        'a0', 'a1', 'commit 2', 'b4', 'a2', 'commit 3', 'b5', 'a3', 'commit 6',
+        'a0', 'a1', 'commit 2', 'b4', 'b5', 'a2', 'a3', 'commit 6',
       ])
     })
 

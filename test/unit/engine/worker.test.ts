@@ -39,6 +39,8 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
 const done = (messages: Parameters<Stage['decide']>[0]) =>
   messages.map(message => ({ completes: [message], emits: [] }))
 
+const ONE_BATCH = { capacity: 1, maxCredit: 0, of: () => ({ name: 'a', cost: 1 }) }
+
 describe('a worker', () => {
   it('reports the age of the oldest message in progress, of all partitions', async () => {
     const ages: number[] = []
@@ -54,20 +56,20 @@ describe('a worker', () => {
   })
 
   it.each([
-    ['small', [1, 2, 3]],
-    ['bulk', [1, 1, 1]],
-  ] as const)('limits concurrent partitions of the lane %s', async (lane, expected) => {
+    ['without slots', undefined, [1, 2, 3]],
+    ['with slots for one batch', ONE_BATCH, [1, 1, 1]],
+  ])('decides partitions concurrently %s', async (_title, slots, expected) => {
     let inWork = 0
     const seen: number[] = []
     const { deliver } = workerOf({
-      bulkConcurrency: 1,
+      ...slots && { slots },
       decide: async messages => {
         seen.push(++inWork)
         await setImmediate()
         inWork--
         return done(messages)
       },
-    }, lane)
+    }, 'bulk')
     await Promise.all([0, 1, 2].map(partition => deliver(partition, 9_000)))
     expect(seen).toEqual(expected)
   })
@@ -76,7 +78,7 @@ describe('a worker', () => {
     const decided: number[] = []
     const revoked = new AbortController()
     const { worker, deliver } = workerOf({
-      bulkConcurrency: 1,
+      slots: ONE_BATCH,
       decide: async messages => {
         decided.push(messages[0]!.raw.partition)
         expect(worker.oldestAgeSeconds()).toBe(7.5)
@@ -86,6 +88,7 @@ describe('a worker', () => {
     }, 'bulk')
     const outcomes = await Promise.all([deliver(0, 9_000), deliver(1, 2_000, revoked.signal)])
     expect(outcomes).toEqual([{ kind: 'done' }, { kind: 'done' }])
+    worker.onAssigned()
     expect([decided, worker.oldestAgeSeconds(), worker.unfinished()]).toEqual([[0], 0, 0])
   })
 })

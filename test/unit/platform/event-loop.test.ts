@@ -58,10 +58,24 @@ describe('slots of the event loop', () => {
     ])
     expect(given.join(' ')).toBe('costly usual usual usual costly usual usual usual costly usual ' +
       'usual costly')
-    // A name that joins late has neither credit nor debt.
+    clock.mockRestore()
+  })
+
+  it('go first to a tenant that was idle, for up to 250 ms', async () => {
+    let nowMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs)
+    const given: string[] = []
+    const take = async (tenant: string) => {
+      await yieldToEventLoop('bulk', tenant)
+      given.push(tenant)
+      nowMs += 50
+    }
+    await Promise.all(Array.from({ length: 20 }, () => take('busy')))
     given.length = 0
-    await Promise.all([take('usual', 10), take('usual', 10), take('late', 10), take('late', 10)])
-    expect(given).toEqual(['usual', 'late', 'usual', 'late'])
+    const both = Array.from({ length: 8 }, () => [take('busy'), take('idle')])
+    await Promise.all(both.flat())
+    expect(given.indexOf('busy')).toBe(6)
+    expect(given.slice(6, 10)).toEqual(['busy', 'idle', 'busy', 'idle'])
     clock.mockRestore()
   })
 

@@ -22,6 +22,13 @@ describe('fair shares', () => {
     expect(given).toEqual(['late', 'early', 'late', 'early'])
   })
 
+  it('give an idle name a limited credit, and no debt', () => {
+    const shares = createFairShares(30)
+    for (let turn = 0; turn < 20; turn++) take(shares, { early: 10 })
+    const given = Array.from({ length: 7 }, () => take(shares, { early: 10, late: 10 }))
+    expect(given.join(' ')).toBe('late late late late early late early')
+  })
+
   it('name nothing if nothing waits', () => {
     expect(createFairShares().next([])).toBe(undefined)
   })
