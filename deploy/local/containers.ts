@@ -7,6 +7,7 @@ import type { Addresses } from './source.ts'
 type Running = { readonly addresses: Addresses, readonly stop: () => Promise<void> }
 
 const REDIS_IMAGE = 'redis:7.4-alpine'
+const LOOPBACK = '127.0.0.1'
 const CLICKHOUSE_IMAGE = 'clickhouse/clickhouse-server:25.8'
 
 /** The same infrastructure in containers; they end with this process (testcontainers' reaper). */
@@ -44,13 +45,26 @@ export async function startContainers (say: Say): Promise<Running> {
   }
 }
 
+/** Publishes its ports on 127.0.0.1 only: the servers in the containers ask for no password. */
+async function containerOf (image: string) {
+  const { GenericContainer } = await import('testcontainers')
+  class LoopbackContainer extends GenericContainer {
+    protected override async beforeContainerCreated (): Promise<void> {
+      for (const bindings of Object.values(this.hostConfig.PortBindings ?? {})) {
+        for (const binding of bindings as { HostIp?: string }[]) binding.HostIp = LOOPBACK
+      }
+    }
+  }
+  return new LoopbackContainer(image)
+}
+
 type Note = (container: Promise<StartedTestContainer>) => Promise<StartedTestContainer>
 
 /** Kafka advertises its own address, so the outer port must be known before it starts. */
 async function startKafka (note: Note): Promise<string> {
-  const { GenericContainer, Wait } = await import('testcontainers')
+  const { Wait } = await import('testcontainers')
   const port = await freePort()
-  const container = new GenericContainer(`apache/kafka:${versionOf('kafka')}`)
+  const container = (await containerOf(`apache/kafka:${versionOf('kafka')}`))
     .withExposedPorts({ container: 9092, host: port })
     .withEnvironment({
       KAFKA_NODE_ID: '1',
@@ -74,36 +88,36 @@ async function startKafka (note: Note): Promise<string> {
 }
 
 async function startRegistry (note: Note): Promise<string> {
-  const { GenericContainer, Wait } = await import('testcontainers')
+  const { Wait } = await import('testcontainers')
   const image = `apicurio/apicurio-registry-mem:${versionOf('registry')}`
-  const running = await note(new GenericContainer(image)
+  const running = await note((await containerOf(image))
     .withExposedPorts(8080)
     .withWaitStrategy(Wait.forHttp('/apis/ccompat/v7/subjects', 8080))
     .start())
-  return `http://${running.getHost()}:${running.getMappedPort(8080)}/apis/ccompat/v7`
+  return `http://${LOOPBACK}:${running.getMappedPort(8080)}/apis/ccompat/v7`
 }
 
 async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string> {
-  const { GenericContainer, Wait } = await import('testcontainers')
+  const { Wait } = await import('testcontainers')
   const settings = {
     state: ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction'],
     cache: ['--save', '', '--maxmemory', '512mb', '--maxmemory-policy', 'allkeys-lru'],
   }
-  const running = await note(new GenericContainer(REDIS_IMAGE)
+  const running = await note((await containerOf(REDIS_IMAGE))
     .withExposedPorts(6379)
     .withCommand(['redis-server', ...settings[role]])
     .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
     .start())
-  return `redis://${running.getHost()}:${running.getMappedPort(6379)}`
+  return `redis://${LOOPBACK}:${running.getMappedPort(6379)}`
 }
 
 async function startClickhouse (note: Note): Promise<string> {
-  const { GenericContainer, Wait } = await import('testcontainers')
-  const running = await note(new GenericContainer(CLICKHOUSE_IMAGE)
+  const { Wait } = await import('testcontainers')
+  const running = await note((await containerOf(CLICKHOUSE_IMAGE))
     .withExposedPorts(8123)
     // Without a password the image lets the default user in from inside the container only.
     .withEnvironment({ CLICKHOUSE_SKIP_USER_SETUP: '1' })
     .withWaitStrategy(Wait.forHttp('/ping', 8123))
     .start())
-  return `http://${running.getHost()}:${running.getMappedPort(8123)}`
+  return `http://${LOOPBACK}:${running.getMappedPort(8123)}`
 }

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import type { Say } from './parts.ts'
 
 /** The five addresses of the infrastructure, under the names services read them by. */
 export const ADDRESS_NAMES = [
@@ -11,7 +12,8 @@ export type Addresses = Readonly<Record<typeof ADDRESS_NAMES[number], string>>
 /** Where the infrastructure comes from. */
 export type Source =
   | { readonly kind: 'given', readonly addresses: Addresses }
-  | { readonly kind: 'containers' }
+  /** `isRequired`: chosen by STACK_SOURCE; otherwise the embedded parts replace an engine that fails. */
+  | { readonly kind: 'containers', readonly isRequired: boolean }
   | { readonly kind: 'embedded' }
 
 /**
@@ -30,9 +32,33 @@ export async function chooseSource (
       'Give all five, or none to have a stack started.')
   }
   const wanted = env.STACK_SOURCE
-  if (wanted === 'containers' || wanted === 'embedded') return { kind: wanted }
+  if (wanted === 'containers') return { kind: wanted, isRequired: true }
+  if (wanted === 'embedded') return { kind: wanted }
   if (wanted) throw new Error(`STACK_SOURCE is "${wanted}"; it can be containers or embedded`)
-  return { kind: await containerEngineAnswers() ? 'containers' : 'embedded' }
+  const answers = await containerEngineAnswers()
+  return answers ? { kind: 'containers', isRequired: false } : { kind: 'embedded' }
+}
+
+/**
+ * Starts containers. If the engine cannot, for example because it reaches no image registry, and
+ * containers are not required, says so and returns undefined.
+ */
+export async function startIfPossible<T> (
+  { isRequired, say }: { readonly isRequired: boolean, readonly say: Say }, start: () => Promise<T>
+): Promise<T | undefined> {
+  try {
+    return await start()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    if (isRequired) {
+      throw new Error(`the stack could not be started in containers: ${reason}. Check that the ` +
+        'engine can pull images (docker pull redis:7.4-alpine), or unset STACK_SOURCE to use the ' +
+        'embedded stack', { cause: error })
+    }
+    say(`the container engine answers but cannot start the stack: ${reason}`)
+    say('using the embedded stack; STACK_SOURCE=embedded skips this attempt')
+    return undefined
+  }
 }
 
 /** True when `docker info` reaches an engine. */

@@ -5,7 +5,7 @@ import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
-import { chooseSource, dockerAnswers, type Addresses, type Source } from './source.ts'
+import { chooseSource, dockerAnswers, startIfPossible, type Addresses, type Source } from './source.ts'
 import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
@@ -56,8 +56,8 @@ export async function startStack (options: StackOptions): Promise<Stack> {
   if (source.kind === 'given') return outerStack('given', source.addresses, async () => undefined)
   if (source.kind === 'containers') {
     const { startContainers } = await import('./containers.ts')
-    const { addresses, stop } = await startContainers(say)
-    return outerStack('containers', addresses, stop)
+    const started = await startIfPossible({ ...source, say }, () => startContainers(say))
+    if (started !== undefined) return outerStack('containers', started.addresses, started.stop)
   }
   const dataDir = resolve(options.dataDir)
   const brokers = options.brokers ?? Number(process.env.STACK_BROKERS ?? 1)

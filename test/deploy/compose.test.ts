@@ -31,7 +31,8 @@ let secrets: Readonly<Record<string, string>>
 let model: Model
 
 const ours = (): readonly [string, Service][] =>
-  Object.entries(model.services).filter(([, { build }]) => build !== undefined)
+  Object.entries(model.services)
+    .filter(([, { image }]) => image === model.services.provision?.image)
 
 /** Programs of the image, commands run by hand left out. */
 const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== 'workspace')
@@ -114,7 +115,7 @@ describe('compose.yaml', () => {
       'redis-state service_healthy', 'registry service_healthy',
     ])
     for (const [name, { depends_on: dependsOn }] of ours()) {
-      if (name === 'provision') continue
+      if (name === 'provision' || name === 'workspace') continue
       expect(dependsOn?.provision?.condition).toBe('service_completed_successfully')
     }
   })
@@ -124,6 +125,39 @@ describe('compose.yaml', () => {
       .filter(([, { healthcheck }]) => healthcheck?.test === undefined || healthcheck.disable)
       .map(([name]) => name)
     expect(unwatched.toSorted()).toEqual(['provision', 'workspace'])
+  })
+
+  it('builds its image once', () => {
+    const built = Object.entries(model.services).filter(([, { build }]) => build !== undefined)
+    expect(built.map(([name]) => name)).toEqual(['provision'])
+    expect(ours().length).toBe(STAGES.length + 3)
+  })
+
+  it('has no contents that Compose writes into a container that it cannot write to', () => {
+    const text = readFileSync(join(root, 'deploy/compose.yaml'), 'utf8')
+    const [file] = yamlOf(text) as readonly [{ readonly configs?: unknown }]
+    expect(file.configs).toBe(undefined)
+  })
+
+  it('lets ClickHouse change its user and end its first server', () => {
+    expect(model.services.clickhouse?.cap_add)
+      .toEqual(['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'SETGID', 'SETUID'])
+  })
+
+  it('watches the gateway through the sites of its own configuration', () => {
+    const { healthcheck, command, volumes } = model.services.gateway as Service
+    const sites = readFileSync(join(root, 'deploy/gateway/Caddyfile'), 'utf8')
+      .match(/^https:\S+/gm) ?? []
+    expect(sites).toEqual(['https://localhost:8443', 'https://localhost:8444'])
+    for (const site of sites) expect(healthcheck?.test?.join(' ')).toContain(`${site}/`)
+    expect(command).toContain('--watch')
+    expect(volumes.map(({ source }) => source)).toContain(join(root, 'deploy/gateway'))
+  })
+
+  it('runs commands without provisioning again', () => {
+    expect(Object.keys(model.services.workspace?.depends_on ?? {}).toSorted()).toEqual([
+      'clickhouse', 'kafka', 'redis-cache', 'redis-state', 'registry',
+    ])
   })
 
   it('is open to this machine only, and bounded', () => {
@@ -224,7 +258,7 @@ describe('compose.yaml', () => {
   it('mounts files that are there', () => {
     const mounted = Object.values(model.services).flatMap(({ volumes = [] }) => volumes)
       .filter(({ type }) => type === 'bind').map(({ source }) => source)
-    expect(mounted.length).toBe(3)
+    expect(mounted.length).toBe(4)
     for (const source of mounted) expect(statSync(source).isDirectory()).toBe(true)
   })
 })

@@ -24,6 +24,10 @@ describe('the Dockerfile', () => {
     expect(lint(text.replace('WORKDIR', 'WORKDIRECTORY'))).not.toEqual([])
   })
 
+  it('needs no other image to be built, such as a frontend', () => {
+    expect(read('deploy/Dockerfile')).not.toMatch(/^# *syntax=/m)
+  })
+
   it('begins with the small image of the Node that is tested here', () => {
     const { dependencies } = JSON.parse(read('package.json')) as {
       readonly dependencies: { readonly node: string }

@@ -16,6 +16,7 @@ export type Service = {
   readonly profiles: readonly string[]
   readonly volumes: readonly { readonly type: string, readonly source: string }[]
   readonly cap_drop: readonly string[]
+  readonly cap_add?: readonly string[]
   readonly read_only: boolean
   /** In bytes. */
   readonly mem_limit: number

@@ -1,4 +1,4 @@
-import { readJson, writePrivately, type Demo } from './state.ts'
+import { demoFile, readJson, writePrivately, type Demo } from './state.ts'
 
 /** What happens between infrastructure and services, with addresses and secrets in `env`. */
 export type Prepare = (env: Record<string, string>, dataDir: string) => Promise<Demo>
@@ -10,7 +10,7 @@ export type Prepare = (env: Record<string, string>, dataDir: string) => Promise<
 export const prepareStack: Prepare = async (env, dataDir) => {
   const { provision } = await import('../../provision.ts')
   await provision(env)
-  const file = `${dataDir}/demo.json`
+  const file = demoFile(dataDir)
   const known = readJson<Demo>(file)
   if (known?.feed !== undefined) return known
   const made = known ?? await makeDemo(env)

@@ -53,6 +53,9 @@ export function stackState (parts: {
   }
 }
 
+/** The demonstration organization of a data folder. */
+export const demoFile = (dataDir: string): string => `${dataDir}/demo.json`
+
 /** Names the pid of the supervisor, also before its stack is up. */
 export const supervisorFile = (dataDir: string): string => `${dataDir}/supervisor.json`
 

@@ -4,7 +4,7 @@ import { openPortBook, type PortBook } from '../ports.ts'
 import { startStack, type Stack } from '../stack.ts'
 import { loadSecrets } from './secrets.ts'
 import { startServices, type Services } from './services.ts'
-import { stackState, writePrivately, type Demo } from './state.ts'
+import { demoFile, stackState, writePrivately, type Demo } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
 import type { Scale } from './scale.ts'
@@ -98,6 +98,8 @@ async function startAll (options: StartOptions): Promise<Running> {
   const stack = await startStack({ dataDir, ports, say })
   try {
     const env = environmentOf(stack, dataDir)
+    // Containers keep nothing: the organization of an earlier stack is gone.
+    if (stack.source === 'containers') rmSync(demoFile(dataDir), { force: true })
     say('preparing topics, schemas, tables and the demonstration organization')
     const demo = await options.prepare(env, dataDir)
     say(`starting the services ${options.stages.join(', ')}`)

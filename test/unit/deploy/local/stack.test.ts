@@ -26,13 +26,15 @@ describe('source of the stack', () => {
   it('prefers given addresses, then containers, then the embedded parts', async () => {
     expect(await chooseSource({ ...given, HOME: 'x' }, engine(true)))
       .toEqual({ kind: 'given', addresses: given })
-    expect(await chooseSource({}, engine(true))).toEqual({ kind: 'containers' })
+    expect(await chooseSource({}, engine(true))).toEqual({ kind: 'containers', isRequired: false })
     expect(await chooseSource({}, engine(false))).toEqual({ kind: 'embedded' })
   })
 
   it('can be chosen by hand', async () => {
     expect(await chooseSource({ STACK_SOURCE: 'embedded' }, engine(true)))
       .toEqual({ kind: 'embedded' })
+    expect(await chooseSource({ STACK_SOURCE: 'containers' }, engine(false)))
+      .toEqual({ kind: 'containers', isRequired: true })
     await expect(chooseSource({ STACK_SOURCE: 'cloud' }, engine(true)))
       .rejects.toThrow('STACK_SOURCE is "cloud"; it can be containers or embedded')
   })
