@@ -33,8 +33,8 @@ export type TenantQueue = {
 /** Maximum size of messages read ahead to find those of other tenants. */
 export const READ_AHEAD_BYTES = 64 * 1024 * 1024
 
-/** The rows of a full chunk: some 10 ms of work. */
-const MAX_BATCH_ROWS = 2_000
+/** The rows of two full chunks: some 20 ms of work. */
+const MAX_BATCH_ROWS = 4_000
 
 /** Rows by which a tenant that was idle goes before busy ones. */
 const MAX_CREDIT_ROWS = 25_000

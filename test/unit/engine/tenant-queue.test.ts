@@ -33,9 +33,9 @@ describe('the messages of a partition', () => {
     expect(taken.slice(14, 24)).toBe('ababababab')
   })
 
-  it('are taken up to the rows of a full chunk, so that other tenants wait little', () => {
+  it('are taken up to the rows of two full chunks, so that other tenants wait little', () => {
     const { queue } = setUp()
-    queue.add([0, 1, 2, 3].map(at => of('a', at, 900)))
+    queue.add([0, 1, 2, 3].map(at => of('a', at, 1_900)))
     expect(offsets(queue.take(8))).toEqual([0, 1, 2])
     queue.clear()
     queue.add([of('a', 4, 9_000), of('a', 5)])
