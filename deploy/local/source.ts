@@ -12,7 +12,7 @@ export type Addresses = Readonly<Record<typeof ADDRESS_NAMES[number], string>>
 /** Where the infrastructure comes from. */
 export type Source =
   | { readonly kind: 'given', readonly addresses: Addresses }
-  /** `isRequired`: chosen by STACK_SOURCE; otherwise the embedded parts replace an engine that fails. */
+  /** `isRequired`: chosen by STACK_SOURCE. If not, the embedded parts replace a failing engine. */
   | { readonly kind: 'containers', readonly isRequired: boolean }
   | { readonly kind: 'embedded' }
 

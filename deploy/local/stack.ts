@@ -5,7 +5,9 @@ import { kafkaParts } from './kafka.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { redisPart } from './redis.ts'
 import { registryPart } from './registry.ts'
-import { chooseSource, dockerAnswers, startIfPossible, type Addresses, type Source } from './source.ts'
+import {
+  chooseSource, dockerAnswers, startIfPossible, type Addresses, type Source,
+} from './source.ts'
 import { supervise, type Supervised } from './supervise.ts'
 import type { Say } from './parts.ts'
 import type { ProcessSpec } from './process.ts'
