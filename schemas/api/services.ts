@@ -6,10 +6,13 @@ export const CHECKS = {
   lists: 'lists of disposable domains, role names and common typos',
   domain: 'the DNS of the mail domain',
   mailbox: 'the mailbox at its mail server',
+  catch_all: 'whether the mail server accepts every name',
   numbering_plan: 'whether the range of the number is assigned',
   carrier_range: 'the carrier that the range is assigned to',
   vendor: 'what a vendor knows of the contact',
 } as const
+
+export type CheckName = keyof typeof CHECKS
 
 /** What the checks of a service can leave open, with what is meant. */
 export const LIMITATIONS = {

@@ -100,8 +100,11 @@ export function createWriter (): (record: CachedRecord) => string {
   }
 }
 
+/** The evidence is last, where releases before it ignore it. */
 function textOf (record: CachedRecord): string {
-  return `[${verdictOf(record)},${record.checkedAtMs},${JSON.stringify(record.job)}]`
+  const { checkedAtMs, job, evidence } = record
+  const last = evidence === undefined ? '' : `,${evidence}`
+  return `[${verdictOf(record)},${checkedAtMs},${JSON.stringify(job)}${last}]`
 }
 
 type WrittenVerdict = Pick<CachedRecord, 'status' | 'reason' | 'confidence'> & { text: string }
@@ -145,13 +148,14 @@ function readRecord (text: string): CachedRecord | undefined {
 }
 
 function recordOf (values: readonly unknown[]): CachedRecord | undefined {
-  const [status, reason, confidence, fields, checkedAtMs, job] = values
+  const [status, reason, confidence, fields, checkedAtMs, job, evidence] = values
   const isRecord = status !== 'unknown' && isOneOf(ROW_STATUSES, status) &&
     isOneOf(REASONS, reason) &&
     typeof confidence === 'number' && typeof fields === 'object' && fields !== null &&
     typeof checkedAtMs === 'number' && typeof job === 'string'
   if (!isRecord) return undefined
-  return { status, reason, confidence, fields, checkedAtMs, job } as CachedRecord
+  const known = Number.isSafeInteger(evidence) && Number(evidence) >= 0 ? { evidence } : {}
+  return { status, reason, confidence, fields, checkedAtMs, job, ...known } as CachedRecord
 }
 
 function isOneOf (list: readonly string[], value: unknown): boolean {

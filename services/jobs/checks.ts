@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { CHECKS, LIMITATIONS } from '../../schemas/api/services.ts'
+import { CHECKS, LIMITATIONS, type CheckName } from '../../schemas/api/services.ts'
 import { serverAddress } from '../platform/networks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
@@ -51,7 +51,6 @@ function isProviderName (name: string): boolean {
   return builtIn.includes(name) || /^http:[1-9]\d{0,5}$/.test(name)
 }
 
-export type CheckName = keyof typeof CHECKS
 type Limitation = keyof typeof LIMITATIONS
 
 const ALL_CHECKS = Object.keys(CHECKS) as CheckName[]
@@ -93,7 +92,7 @@ export function checksOf (config: ChecksConfig): Checks {
 const CHECKS_BY: Readonly<Record<BuiltInProvider, readonly CheckName[]>> = {
   'numbering-plan': ['numbering_plan', 'carrier_range'],
   'email-domain': ['lists', 'domain'],
-  'smtp-probe': ['lists', 'domain', 'mailbox'],
+  'smtp-probe': ['lists', 'domain', 'mailbox', 'catch_all'],
   sandbox: [],
 }
 

@@ -4,7 +4,7 @@ import type { TallyBlock } from '../jobs/store-types.ts'
 import { emptyBitmap, indexes, set } from '../platform/bitmap.ts'
 import type { Lane } from '../topology.ts'
 import type { HeaderCoordinates, ChunkCoordinates } from './chunk-coordinates.ts'
-import { columnsOf } from './columns.ts'
+import { rowFieldsOf } from './columns.ts'
 import { createDictionaryColumns, createIsoTimes, type SharedCells } from './dictionary-columns.ts'
 import { withoutVerdict, type RowOutcome } from './outcome.ts'
 import { blockDigest } from './result-blocks.ts'
@@ -145,7 +145,7 @@ function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finishe
 const NOT_STORED = new Set(['row', 'input', 'duplicate_of'])
 
 function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
-  return columnsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))
+  return rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))
 }
 
 const DUPLICATE: SharedCells = { source: 'duplicate' }
@@ -168,6 +168,7 @@ function createSharedCells (): (outcome: RowOutcome) => SharedCells {
       status: outcome.status,
       confidence: String(outcome.confidence),
       reason: outcome.reason,
+      checks: outcome.evidence === undefined ? '' : String(outcome.evidence),
       checked_at: times.checked(outcome.checkedAtMs),
       expires_at: times.expires(outcome.expiresAtMs),
     }
@@ -179,6 +180,7 @@ function createSharedCells (): (outcome: RowOutcome) => SharedCells {
 function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
   return one.source === other.source && one.status === other.status &&
     one.confidence === other.confidence && one.reason === other.reason &&
+    one.evidence === other.evidence &&
     one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs
 }
 

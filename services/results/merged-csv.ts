@@ -30,8 +30,9 @@ const SPARE_BYTES = 16_384
 /**
  * Creates an encoder of chunks, equal to `csvLine` of the cells of each row. Cells mostly repeat,
  * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
- * is then a handful of texts instead of one per column. `columns` begin with row and input; `safe`
- * guards cells that a spreadsheet would run.
+ * is then a handful of texts instead of one per column. `columns` begin with row and input, and the
+ * cells of duplicates begin with those of the columns; `safe` guards cells that a spreadsheet would
+ * run.
  */
 export function createChunkCsv (
   columns: readonly string[], { safe }: { readonly safe: boolean }
@@ -47,7 +48,7 @@ export function createChunkCsv (
       const cells = repeated.get(index)
       if (cells === undefined) {
         writeRow(writer, chunk, { index, segments: segments[chunk.blockOf[index] ?? 0] ?? [] })
-      } else writeCells(writer, cells)
+      } else writeCells(writer, cells, columns.length)
       writer.endLine()
     }
     const piece = writer.bytes()
@@ -72,8 +73,8 @@ function writeRow (
   }
 }
 
-function writeCells (writer: CsvWriter, cells: readonly string[]): void {
-  for (let at = 0; at < cells.length; at++) {
+function writeCells (writer: CsvWriter, cells: readonly string[], count: number): void {
+  for (let at = 0; at < count; at++) {
     if (at > 0) writer.comma()
     writer.cell(cells[at] ?? '')
   }

@@ -1,3 +1,4 @@
+import type { Evidence } from '../cache/evidence.ts'
 import { expiresAtMs } from '../cache/freshness.ts'
 import type { CheckedRecord, Reason, RowStatus } from '../cache/record.ts'
 import { formatPhone } from '../phone/format.ts'
@@ -12,6 +13,8 @@ export type RowOutcome = {
   readonly source: 'live' | 'cache' | 'preflight' | 'none'
   /** Whole number from 0 to 100. */
   readonly confidence: number
+  /** Undefined for a record without it, and for a row whose contact is unknown. */
+  readonly evidence?: Evidence | undefined
   readonly checkedAtMs: number
   readonly expiresAtMs: number
   /** The fields of the record, by result column; one object for all rows of a record. */
@@ -42,12 +45,13 @@ type RecordTerms = {
 export function rowOutcomeOf (
   record: CheckedRecord, subject: CheckedContact, { source, freshnessMs }: RecordTerms
 ): RowOutcome {
-  const { status, reason, confidence, checkedAtMs } = record
+  const { status, reason, confidence, evidence, checkedAtMs } = record
   return {
     status,
     reason,
     source: status === 'unknown' ? 'none' : source,
     confidence,
+    evidence,
     checkedAtMs,
     expiresAtMs: status === 'unknown' ? checkedAtMs : expiresAtMs(checkedAtMs, freshnessMs),
     fields: record.fields,
@@ -68,6 +72,7 @@ export function withoutVerdict (
     reason,
     source: 'none',
     confidence: 0,
+    evidence: subject === undefined ? undefined : NO_CHECKS,
     checkedAtMs: atMs,
     expiresAtMs: atMs,
     fields: NO_FIELDS,
@@ -75,6 +80,9 @@ export function withoutVerdict (
     copies: subject?.copies ?? 0,
   }
 }
+
+/** Only the syntax was checked. */
+const NO_CHECKS: Evidence = 0
 
 /** The fields of all rows without a record. */
 export const NO_FIELDS: CheckedRecord['fields'] = {}

@@ -5,7 +5,7 @@ import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { unfinishedRowsOf } from '../jobs/manifest.ts'
 import { unsealRows } from '../jobs/rows-seal.ts'
 import type { Codec } from '../kafka/registry.ts'
-import { columnsOf } from './columns.ts'
+import { rowFieldsOf } from './columns.ts'
 import {
   mergeChunk, planJob, ResultsError, type ChunkPlan, type JobPlan, type MergedChunk, type OpenBlock,
   createCellReader, createRepeater, type CellReader,
@@ -72,13 +72,13 @@ export async function openChunks (
   await checkBlocks(deps, job, plan)
   const key = await deps.keys.get(job.tenant, job.id)
   if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
-  const columns = columnsOf(job.service)
+  const fields = rowFieldsOf(job.service)
   const reading = {
     job,
     plan,
     key,
-    cellsAt: createCellReader(columns),
-    repeat: createRepeater(columns),
+    cellsAt: createCellReader(fields),
+    repeat: createRepeater(fields),
     jobWide: [],
     originals: new Map(),
   }

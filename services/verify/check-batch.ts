@@ -185,7 +185,7 @@ async function checkRows (
 
 /** A row that no answer names was not checked; it is free and not cached. */
 const NO_ANSWER: ProviderVerdict = {
-  status: 'unknown', reason: 'no_answer', confidence: 0, fields: {},
+  status: 'unknown', reason: 'no_answer', confidence: 0, fields: {}, evidence: 0,
 }
 
 /** Caches verdicts before anything is emitted: a redelivered batch finds them in the cache. */

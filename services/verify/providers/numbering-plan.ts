@@ -1,4 +1,6 @@
 import { all } from 'mcc-mnc-list'
+import { confidenceOf } from '../../cache/confidence.ts'
+import { packChecks, type Evidence } from '../../cache/evidence.ts'
 import type { LineType } from '../../cache/record.ts'
 import { describePhone, type PhoneDescription } from '../../phone/describe.ts'
 import type { AssignedType } from '../../phone/library.ts'
@@ -19,13 +21,6 @@ const LINE_TYPE_OF = {
   UAN: 'uan',
   VOICEMAIL: 'voicemail',
 } as const satisfies Record<AssignedType, LineType>
-
-/**
- * Confidence of the published plan, 0 to 100. An assigned range says nothing about the single
- * subscriber, and a range that is missing from the plan may have been assigned since. Where mobile
- * numbers are ported, the first holder of a range is often not the present carrier of a number.
- */
-const CONFIDENCE = { assigned: 90, unassigned: 80, firstHolder: 60 } as const
 
 /** Countries with portability of mobile numbers (Google's PhoneNumberMetadata, July 2026). */
 const PORTABLE: ReadonlySet<string | undefined> = new Set((
@@ -111,27 +106,38 @@ export function rangeVerdictOf (
   return range === undefined ? UNASSIGNED : assignedVerdict(range, service)
 }
 
+const FAILED = packChecks({ numbering_plan: 'failed' })
+
 const UNASSIGNED: ProviderVerdict = {
   status: 'invalid',
   reason: 'unassigned_range',
-  confidence: CONFIDENCE.unassigned,
+  confidence: confidenceOf('unassigned_range', FAILED),
+  evidence: FAILED,
   fields: { line_type: 'unknown' },
 }
 
 function assignedVerdict (
-  { country, type, place, carrier, timezone }: Range, service: ServiceSlug
+  range: Range, service: ServiceSlug
 ): ProviderVerdict {
+  const { country, type, place, carrier, timezone } = range
   const isOfCarrier = service !== 'phone-validation'
-  const confidence = isOfCarrier && PORTABLE.has(country)
-    ? CONFIDENCE.firstHolder
-    : CONFIDENCE.assigned
+  const evidence = evidenceOf(range)
+  const confidence = confidenceOf(isOfCarrier ? 'carrier' : 'assigned_range', evidence)
   const fields: Record<string, string> = { line_type: LINE_TYPE_OF[type] }
   put(fields, 'carrier', carrier)
   put(fields, 'region', place.region)
   put(fields, 'locality', place.locality)
   put(fields, 'timezone', timezone)
   if (isOfCarrier) Object.assign(fields, networkCodeOf(country, carrier))
-  return { status: 'valid', reason: 'assigned_range', confidence, fields }
+  return { status: 'valid', reason: 'assigned_range', confidence, evidence, fields }
+}
+
+function evidenceOf ({ country, type, carrier }: Range): Evidence {
+  if (!CARRIER_TYPES.has(type)) return packChecks({ numbering_plan: 'passed' })
+  const holder = PORTABLE.has(country) ? 'caution' : 'passed'
+  return packChecks({
+    numbering_plan: 'passed', carrier_range: carrier === '' ? 'inconclusive' : holder,
+  })
 }
 
 /** The range of a number; undefined if it is not assigned. */

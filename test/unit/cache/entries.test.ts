@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { packChecks } from '../../../services/cache/evidence.ts'
 import { createReader, createWriter, isLease, leaseOf } from '../../../services/cache/entries.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
@@ -12,12 +13,28 @@ describe('entries of the cache', () => {
     expect(read(write(cachedRecord({ confidence: 7 })))).toEqual(cachedRecord({ confidence: 7 }))
   })
 
+  it('hold the evidence of a verdict, in a few bytes', () => {
+    const evidence = packChecks({ numbering_plan: 'passed', carrier_range: 'caution' })
+    const [plain, text] = [cachedRecord(), cachedRecord({ evidence })].map(createWriter())
+    expect(createReader()(text ?? '')).toEqual(cachedRecord({ evidence }))
+    expect((text?.length ?? 0) - (plain?.length ?? 0)).toBeLessThan(8)
+  })
+
+  it('of an earlier release, or with evidence that is no number, are records without it', () => {
+    const plain = createWriter()(cachedRecord())
+    const [, before = ''] = /^(.*)\]$/.exec(plain) ?? []
+    for (const text of [plain, `${before},"x"]`, `${before},-1]`, `${before},null]`]) {
+      expect(createReader()(text)).toEqual(cachedRecord())
+    }
+  })
+
   it('distinguish verdicts that share their fields', () => {
     const { fields } = cachedRecord()
     const records = [
       cachedRecord({ fields }), cachedRecord({ fields, confidence: 7 }),
       cachedRecord({ fields, status: 'invalid' }), cachedRecord({ fields, reason: 'no_dns' }),
       cachedRecord({ fields, job: 'job_"2"' }), cachedRecord({ fields, checkedAtMs: 5 }),
+      cachedRecord({ fields, evidence: 1 }),
       cachedRecord({ fields }),
     ]
     expect(records.map(createWriter()).map(createReader())).toEqual(records)

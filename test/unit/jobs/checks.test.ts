@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import type { CheckName } from '../../../schemas/api/services.ts'
 import {
-  checksConfig, checksOf, limitationsOf, type CheckName,
+  checksConfig, checksOf, limitationsOf,
 } from '../../../services/jobs/checks.ts'
 import { defineConfig, loadConfig } from '../../../services/platform/config.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
@@ -28,7 +29,8 @@ describe('the checks of the services', () => {
   })
 
   it('are those of all providers of a service', () => {
-    expect(emailChecks(['smtp-probe'])).toEqual(['syntax', 'lists', 'domain', 'mailbox'])
+    expect(emailChecks(['smtp-probe']))
+      .toEqual(['syntax', 'lists', 'domain', 'mailbox', 'catch_all'])
     expect(emailChecks(['sandbox'])).toEqual(['syntax'])
     const SECOND_OPINIONS = JSON.stringify({ 'email-validation': ['http:7'] })
     expect(emailChecks(['email-domain'], { SECOND_OPINIONS }))

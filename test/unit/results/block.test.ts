@@ -57,6 +57,15 @@ describe('a block', () => {
     expect(rows.inputs).toBe(null)
   })
 
+  it('stores the evidence of its rows, apart for rows that differ in nothing else', () => {
+    const block = createBlock({ coordinates, batch: 0 })
+    const fields = {}
+    block.add(0, outcome({ fields, evidence: 8 }))
+    block.add(1, outcome({ fields, evidence: 0 }))
+    block.add(2, outcome({ fields }))
+    expect(column(block, 'checks')).toEqual(['8', '0', ''])
+  })
+
   it('stores the columns of the result file, blank ones left out', () => {
     const block = createBlock({ coordinates, batch: 0 })
     block.add(0, outcome({ fields: { e164: '+12127365000', carrier: 'Acme', mx_found: 'true' } }))

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { columnsOf, SERVICES, STANDARD_COLUMNS } from '../../../services/results/columns.ts'
+import { STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'
+import { columnsOf, SERVICES } from '../../../services/results/columns.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 
 describe('columnsOf', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rowOutcomeOf } from '../../../services/results/outcome.ts'
+import { rowOutcomeOf, withoutVerdict } from '../../../services/results/outcome.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
 
 const subject = { service: 'phone-validation', canonical: '+12127365000', copies: 2 } as const
@@ -18,6 +18,17 @@ describe('the outcome of a record', () => {
     })
     const { fields } = rowOutcomeOf(record, subject, { source: 'live', freshnessMs: 50 })
     expect(fields).toBe(record.fields)
+  })
+
+  it('has the evidence of the record, none from a release that stored none', () => {
+    const evidenceOf = (evidence: { evidence?: number }) =>
+      rowOutcomeOf(cachedRecord(evidence), subject, { source: 'cache', freshnessMs: 50 }).evidence
+    expect([evidenceOf({ evidence: 9 }), evidenceOf({})]).toEqual([9, undefined])
+  })
+
+  it('without a verdict has the check of the syntax only, if its contact is known', () => {
+    expect(withoutVerdict('timeout', { atMs: 0, subject }).evidence).toBe(0)
+    expect(withoutVerdict('internal', { atMs: 0 }).evidence).toBeUndefined()
   })
 
   it('expires at once when there is no verdict', () => {

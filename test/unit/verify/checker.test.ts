@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { packChecks } from '../../../services/cache/evidence.ts'
 import { DEFAULT_PROVIDERS, type ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
@@ -56,9 +57,11 @@ describe('the checker of live rows', () => {
   })
 
   it('matches answers by row and ignores those for other rows', async () => {
+    // A provider that does not say what it checked is a vendor.
+    const evidence = packChecks({ vendor: 'passed' })
     const { checker, counted } = checkerOf(answering(1, [4, 9]), answering(2, [3]))
     expect(await checker(rows, live))
-      .toEqual({ kind: 'answered', verdicts: new Map([[4, verdict]]) })
+      .toEqual({ kind: 'answered', verdicts: new Map([[4, { ...verdict, evidence }]]) })
     expect(counted).toEqual(['provider_checks_total whatsapp 1 valid 1'])
   })
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { mergeEvidence, packChecks } from '../../../services/cache/evidence.ts'
 import type { ProviderLists } from '../../../services/jobs/checks.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
@@ -10,11 +11,29 @@ const signal = new AbortController().signal
 const live = { service: 'email-validation', mode: 'live', signal } as const
 const rows = [1, 2, 3].map((row) => ({ row, canonical: `jane${row}@x.org` }))
 
-const valid = { status: 'valid', reason: 'deliverable', confidence: 95, fields: {} } as const
-const unknown = {
-  status: 'unknown', reason: 'domain_accepts_mail', confidence: 0, fields: { mx_found: 'true' },
+const valid = {
+  status: 'valid',
+  reason: 'deliverable',
+  confidence: 95,
+  evidence: packChecks({ mailbox: 'passed', catch_all: 'passed' }),
+  fields: {},
 } as const
-const greylisted = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
+const unknown = {
+  status: 'unknown',
+  reason: 'domain_accepts_mail',
+  confidence: 0,
+  evidence: packChecks({ domain: 'passed' }),
+  fields: { mx_found: 'true' },
+} as const
+const greylisted = {
+  status: 'unknown',
+  reason: 'greylisted',
+  confidence: 0,
+  evidence: packChecks({ mailbox: 'inconclusive' }),
+  fields: {},
+} as const
+/** The unknown verdict after a mailbox check without a clear answer. */
+const tried = { ...unknown, evidence: mergeEvidence(unknown.evidence, greylisted.evidence) }
 
 type Script = Readonly<Record<number, Omit<ProviderAnswer, 'row'>>> | ProviderError
 
@@ -58,20 +77,26 @@ describe('a second opinion', () => {
     })
     expect(await check(rows, live)).toEqual({
       kind: 'answered',
-      verdicts: new Map([
+      verdicts: new Map<number, object>([
         [1, valid],
-        [2, { ...valid, fields: { mx_found: 'true', catch_all: 'false' } }],
+        [2, {
+          ...valid,
+          // The domain that accepts mail supports the verdict.
+          confidence: 96,
+          evidence: packChecks({ domain: 'passed', mailbox: 'passed', catch_all: 'passed' }),
+          fields: { mx_found: 'true', catch_all: 'false' },
+        }],
         [3, valid],
       ]),
     })
     expect(calls).toEqual(['2: 1 2 3', '4: 2 3'])
   })
 
-  it('without a verdict changes nothing', async () => {
+  it('without a verdict adds only its checks', async () => {
     const blocked = { ...greylisted, reason: 'blocked' } as const
     const { check } = checkerOf(answers, { 2: { verdict: blocked } })
     expect(await check(rows.slice(0, 2), live)).toEqual({
-      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, tried]]),
     })
   })
 
@@ -88,7 +113,7 @@ describe('a second opinion', () => {
       kind: 'answered', verdicts: new Map([[1, valid]]), open: new Set([2]),
     })
     expect(await check(rows.slice(0, 2), { ...live, isLast: true })).toEqual({
-      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, unknown]]),
+      kind: 'answered', verdicts: new Map<number, object>([[1, valid], [2, tried]]),
     })
   })
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { unpackChecks } from '../../../../services/cache/evidence.ts'
 import { emailVerdictOf } from '../../../../services/verify/providers/email-verdict.ts'
 import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
 
@@ -32,6 +33,27 @@ describe('the verdict of an e-mail address', () => {
   it('has the flags of lists, and no columns of DNS', () => {
     expect(emailVerdictOf('info@gmail.com').fields)
       .toEqual({ disposable: 'false', role: 'true', free: 'true' })
+  })
+
+  it.each([
+    [{}, { lists: 'passed' }],
+    [{ mail: 'fault' }, { lists: 'passed', domain: 'inconclusive' }],
+    [{ mail: 'missing' }, { lists: 'passed', domain: 'failed' }],
+    [{ mail: 'implicit', probed: { mailbox: 'accepted', catchAll: true } },
+      { lists: 'passed', domain: 'caution', mailbox: 'passed', catch_all: 'caution' }],
+    [{ mail: 'accepts', probed: { mailbox: 'no_mailbox' } },
+      { lists: 'passed', domain: 'passed', mailbox: 'failed' }],
+    [{ mail: 'accepts', probed: { mailbox: 'greylisted' } },
+      { lists: 'passed', domain: 'passed', mailbox: 'inconclusive' }],
+  ] as const)('with the findings %j has the checks %j', (found, checks) => {
+    expect(unpackChecks(emailVerdictOf('jane@ietf.org', found).evidence ?? 0)).toEqual(checks)
+  })
+
+  it('fails the check of lists for a reserved domain, and needs caution for others', () => {
+    const listsOf = (address: string) =>
+      unpackChecks(emailVerdictOf(address, { mail: 'accepts' }).evidence ?? 0).lists
+    expect(['a@x.example', 'a@mailinator.com', 'sales@ietf.org', 'a@gmail.con'].map(listsOf))
+      .toEqual(['failed', 'caution', 'caution', 'caution'])
   })
 
   it('contains nothing of the address but a suggested domain', () => {

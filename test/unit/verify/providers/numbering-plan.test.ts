@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { packChecks, unpackChecks } from '../../../../services/cache/evidence.ts'
 import {
   createNumberingPlanProvider, rangeVerdictOf,
 } from '../../../../services/verify/providers/numbering-plan.ts'
@@ -32,8 +33,23 @@ describe('the verdict of a phone number', () => {
       timezone: 'Atlantic/St_Helena',
     }],
   ])('%s is assigned', (e164, fields) => {
-    expect(rangeVerdictOf(e164, ranges))
-      .toEqual({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })
+    const { confidence, evidence, ...verdict } = rangeVerdictOf(e164, ranges)
+    expect(verdict).toEqual({ status: 'valid', reason: 'assigned_range', fields })
+    expect(unpackChecks(evidence ?? 0)).toMatchObject({ numbering_plan: 'passed' })
+    // A known carrier supports that the range is in use.
+    expect(confidence).toBe('carrier' in fields ? 93 : 90)
+  })
+
+  it.each([
+    ['+4930901820', { numbering_plan: 'passed' }],
+    ['+12127365000', { numbering_plan: 'passed', carrier_range: 'inconclusive' }],
+    ['+4915112345678', { numbering_plan: 'passed', carrier_range: 'caution' }],
+    ['+84912345678', { numbering_plan: 'passed', carrier_range: 'passed' }],
+    ['+15000000000', { numbering_plan: 'failed' }],
+  ])('%s has the checks %o', (e164, checks) => {
+    for (const service of ['phone-validation', 'carrier-lookup'] as const) {
+      expect(unpackChecks(rangeVerdictOf(e164, ranges, service).evidence ?? 0)).toEqual(checks)
+    }
   })
 
   it.each([
@@ -45,7 +61,7 @@ describe('the verdict of a phone number', () => {
       expect(rangeVerdictOf(e164, ranges, service))
         .toMatchObject({ confidence, fields: { carrier } })
     }
-    expect(rangeVerdictOf(e164, ranges).confidence).toBe(90)
+    expect(rangeVerdictOf(e164, ranges).confidence).toBe(93)
   })
 
   it('has the network code that the name of its carrier determines, for carrier services', () => {
@@ -64,6 +80,7 @@ describe('the verdict of a phone number', () => {
       status: 'invalid',
       reason: 'unassigned_range',
       confidence: 80,
+      evidence: packChecks({ numbering_plan: 'failed' }),
       fields: { line_type: 'unknown' },
     })
   })
@@ -96,7 +113,7 @@ describe('the provider numbering-plan', () => {
       const [answer] = await provider.check(rows, { ...options, service })
       confidences.push(answer?.verdict.confidence)
     }
-    expect(confidences).toEqual([90, 60, 90])
+    expect(confidences).toEqual([93, 60, 93])
   })
 
   it('serves the three services that numbering plans have data for', () => {

@@ -1,0 +1,31 @@
+/** The first columns of every result file; names and order are part of the public interface. */
+export const STANDARD_COLUMNS = [
+  'row', 'input', 'phone', 'e164', 'country', 'region', 'locality', 'line_type', 'carrier',
+  'status', 'source', 'confidence', 'generation_basis',
+] as const
+
+/** The columns every service adds after the standard ones. */
+export const COMMON_COLUMNS = ['reason', 'checked_at', 'expires_at', 'duplicate_of'] as const
+
+const CARRIER_COLUMNS = ['timezone', 'mcc', 'mnc', 'ported'] as const
+
+/** The last columns, specific to the service. */
+export const SERVICE_COLUMNS = {
+  'phone-validation': ['timezone', 'national_format'],
+  whatsapp: ['whatsapp'],
+  telegram: ['telegram'],
+  'carrier-single': CARRIER_COLUMNS,
+  'carrier-lookup': CARRIER_COLUMNS,
+  'email-validation': [
+    'email', 'domain', 'disposable', 'role', 'free', 'catch_all', 'mx_found', 'suggestion',
+  ],
+} as const
+
+/** Every field of a row that some service has: the columns of its file, and `checks` in JSON. */
+export const ROW_FIELDS = [
+  ...new Set([...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...Object.values(SERVICE_COLUMNS).flat()]),
+  'checks',
+] as const
+
+/** The name of such a field. */
+export type RowField = typeof ROW_FIELDS[number]

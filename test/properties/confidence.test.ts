@@ -1,0 +1,104 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { CHECK_OUTCOMES } from '../../schemas/api/checks.ts'
+import { CHECKS } from '../../schemas/api/services.ts'
+import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confidence.ts'
+import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
+import { REASONS } from '../../services/cache/record.ts'
+import {
+  domainOf, emailVerdictOf, isDisposable, type EmailEvidence,
+} from '../../services/verify/providers/email-verdict.ts'
+import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
+
+const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly StoredCheck[]
+const CLAIMS = [...new Set([...REASONS, ...Object.keys(SUPPORT)])] as readonly Claim[]
+
+const claim = fc.constantFrom(...CLAIMS)
+const name = fc.constantFrom(...NAMES)
+const outcome = fc.constantFrom(...CHECK_OUTCOMES)
+const made = fc.dictionary(name, outcome, { noNullPrototype: true })
+const stated = fc.integer({ min: 0, max: 100 })
+
+describe('confidence', () => {
+  it('is a whole number from 0 to 100', () => {
+    fc.assert(fc.property(claim, made, stated, (...[of, checks, start]) => {
+      const confidence = confidenceOf(of, packChecks(checks), start)
+      expect(Number.isInteger(confidence)).toBe(true)
+      expect(confidence).toBeGreaterThanOrEqual(start)
+      expect(confidence).toBeLessThanOrEqual(100)
+    }), { numRuns: 2_000 })
+  })
+
+  it('is never lowered by a further check, whatever its outcome', () => {
+    fc.assert(fc.property(claim, made, name, outcome, (...[of, checks, more, found]) => {
+      fc.pre(checks[more] === undefined)
+      const before = confidenceOf(of, packChecks(checks))
+      expect(confidenceOf(of, packChecks({ ...checks, [more]: found })))
+        .toBeGreaterThanOrEqual(before)
+    }), { numRuns: 5_000 })
+  })
+})
+
+/** What the probe of a mailbox can find, from less to more. */
+const PROBES: readonly Probed[] = [
+  ...(['greylisted', 'blocked', 'unreachable', 'no_answer', 'unclear', 'late', 'no_mailbox',
+    'refused', 'no_mail', 'full', 'accepted'] as const).map(mailbox => ({ mailbox })),
+  { mailbox: 'accepted', trusted: true },
+  { mailbox: 'accepted', catchAll: true },
+  { mailbox: 'accepted', catchAll: false },
+]
+const MAILS = ['accepts', 'implicit', 'refuses', 'missing', 'fault'] as const
+const FINDINGS: readonly EmailEvidence[] = [
+  {}, ...MAILS.map(mail => ({ mail })),
+  // Only domains with mail service are probed.
+  ...(['accepts', 'implicit'] as const).flatMap(mail => PROBES.map(probed => ({ mail, probed }))),
+]
+/** Mailboxes of disposable domains are not probed. */
+const findingsOf = (address: string) =>
+  FINDINGS.filter(({ probed }) => probed === undefined || !isDisposable(domainOf(address)))
+
+const ADDRESSES = [
+  'jane@ietf.org', 'sales@ietf.org', 'jane@gmial.co', 'jane@gmail.con', 'jane@mailinator.com',
+  'sales@mailinator.com', 'jane@x.example', 'jane@gmail.com',
+]
+
+/** Whether the second finding has everything that the first one has. */
+function extendsFinding (less: EmailEvidence, more: EmailEvidence): boolean {
+  const [before, after] = [less.probed, more.probed]
+  if (less.mail !== undefined && less.mail !== 'fault' && less.mail !== more.mail) return false
+  if (before === undefined) return true
+  if (after === undefined) return false
+  if (!CONCLUSIVE.has(before.mailbox)) return true
+  return before.mailbox === after.mailbox &&
+    (before.trusted === undefined || after.trusted === before.trusted) &&
+    (before.catchAll === undefined || after.catchAll === before.catchAll)
+}
+
+const CONCLUSIVE: ReadonlySet<string> =
+  new Set(['accepted', 'no_mailbox', 'refused', 'no_mail', 'full'])
+
+describe('the confidence of an e-mail verdict', () => {
+  it('is never lowered by what is found later, in every combination of findings', () => {
+    let compared = 0
+    for (const address of ADDRESSES) {
+      for (const less of findingsOf(address)) {
+        for (const more of findingsOf(address).filter(found => extendsFinding(less, found))) {
+          const [before, after] = [emailVerdictOf(address, less), emailVerdictOf(address, more)]
+          expect([address, less, more, after.confidence >= before.confidence])
+            .toEqual([address, less, more, true])
+          compared++
+        }
+      }
+    }
+    expect(compared).toBeGreaterThan(1_000)
+  })
+
+  it('is 0 exactly for the verdicts unknown', () => {
+    for (const address of ADDRESSES) {
+      for (const found of findingsOf(address)) {
+        const { status, confidence } = emailVerdictOf(address, found)
+        expect([address, found, confidence === 0]).toEqual([address, found, status === 'unknown'])
+      }
+    }
+  })
+})
