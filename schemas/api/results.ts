@@ -1,9 +1,41 @@
 import { Type, type Static } from 'typebox'
+import { rowChecksSchema, type RowChecks } from './checks.ts'
+import { ROW_FIELDS } from './columns.ts'
+import { COUNTRY_PATTERN } from './country.ts'
+import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100
-export const ROW_STATUSES = ['valid', 'invalid', 'risky', 'unknown'] as const
-export const ROW_SOURCES = ['live', 'cache', 'duplicate', 'preflight', 'none'] as const
 export const RESULT_FORMATS = ['csv', 'json', 'jsonl'] as const
+
+/** The columns whose values select rows. */
+export const FILTER_COLUMNS = ['status', 'reason', 'source', 'line_type', 'country'] as const
+
+/** The parameters of results that take several values, separated by commas. */
+export const LIST_PARAMETERS = [...FILTER_COLUMNS, 'columns'] as const
+
+const rowsWith = <const T extends string>(values: readonly T[], what: string) =>
+  Type.Optional(Type.Array(Type.Enum([...values]), {
+    minItems: 1, description: `Only rows with one of these ${what}, separated by commas.`,
+  }))
+
+/** The query parameters that select rows and columns, for all formats. */
+export const selectionFields = {
+  status: rowsWith(ROW_STATUSES, 'verdicts'),
+  reason: rowsWith(REASONS, 'reasons'),
+  source: rowsWith(ROW_SOURCES, 'sources'),
+  line_type: rowsWith(LINE_TYPES, 'line types'),
+  country: Type.Optional(Type.Array(Type.String({
+    pattern: COUNTRY_PATTERN, description: 'An ISO 3166-1 code of two letters, such as US.',
+  }), { minItems: 1, description: 'Only rows of these countries, separated by commas.' })),
+  duplicates: Type.Optional(Type.Literal('drop', {
+    description: 'Leaves out rows that repeat another row of the job.',
+  })),
+  columns: Type.Optional(Type.Array(Type.Enum([...ROW_FIELDS]), {
+    minItems: 1,
+    uniqueItems: true,
+    description: 'Only these columns, separated by commas, in this order. checks is for JSON only.',
+  })),
+}
 
 /** The query of GET /api/v1/jobs/{id}/results. */
 export const ResultsQuerySchema = Type.Object({
@@ -20,12 +52,7 @@ export const ResultsQuerySchema = Type.Object({
   cursor: Type.Optional(Type.String({
     minLength: 1, maxLength: 100, description: 'JSON only: the next_cursor of the page before.',
   })),
-  status: Type.Optional(Type.Enum([...ROW_STATUSES], {
-    description: 'JSON only: rows of this status.',
-  })),
-  source: Type.Optional(Type.Enum([...ROW_SOURCES], {
-    description: 'JSON only: rows from this source.',
-  })),
+  ...selectionFields,
 }, { additionalProperties: false })
 
 /** The type of that query. */
@@ -33,30 +60,43 @@ export type ResultsQuery = Static<typeof ResultsQuerySchema>
 
 const Cell = { type: ['string', 'integer', 'null'] } as const
 
-/** A row of the result file; keys are its column names, blank cells are null. */
-export const ResultRowSchema = Type.Unsafe<Readonly<Record<string, string | number | null>>>({
+/** A row; keys are its column names, blank cells are null. */
+export type ResultRow = {
+  readonly [column: string]: string | number | RowChecks | null
+} & { readonly checks?: RowChecks | null }
+
+const rowProperties = {
+  row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
+  input: { type: 'string', description: 'Byte for byte as submitted.' },
+  status: { enum: [...ROW_STATUSES] },
+  source: {
+    enum: [...ROW_SOURCES],
+    description: 'Where the verdict comes from; none when the row ended without one.',
+  },
+  confidence: { type: ['integer', 'null'], minimum: 0, maximum: 100 },
+  duplicate_of: { type: ['integer', 'null'], description: 'The row of the original.' },
+  reason: { type: ['string', 'null'], description: 'A code of a closed list that may grow.' },
+  checked_at: { type: 'string' },
+  expires_at: { type: 'string' },
+  checks: rowChecksSchema,
+} as const
+
+/** A row with all its columns. */
+export const ResultRowSchema = Type.Unsafe<ResultRow>({
   type: 'object',
   required: ['row', 'input', 'status', 'source', 'confidence', 'checked_at', 'expires_at'],
-  properties: {
-    row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
-    input: { type: 'string', description: 'Byte for byte as submitted.' },
-    status: { enum: [...ROW_STATUSES] },
-    source: {
-      enum: [...ROW_SOURCES],
-      description: 'Where the verdict comes from; none when the row ended without one.',
-    },
-    confidence: { type: ['integer', 'null'], minimum: 0, maximum: 100 },
-    duplicate_of: { type: ['integer', 'null'], description: 'The row of the original.' },
-    reason: { type: ['string', 'null'], description: 'A code of a closed list that may grow.' },
-    checked_at: { type: 'string' },
-    expires_at: { type: 'string' },
-  },
+  properties: rowProperties,
   additionalProperties: Cell,
+})
+
+/** A row with the columns that the query selects, which are all by default. */
+const SelectedRowSchema = Type.Unsafe<ResultRow>({
+  type: 'object', properties: rowProperties, additionalProperties: Cell,
 })
 
 /** A page of results, in the order of the request. */
 export const ResultsPageSchema = Type.Object({
-  data: Type.Array(ResultRowSchema),
+  data: Type.Array(SelectedRowSchema),
   has_more: Type.Boolean(),
   next_cursor: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'To be sent as cursor; null on the last page.',

@@ -1,9 +1,13 @@
 import { pipeline, Readable } from 'node:stream'
-import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type ResultsQuery, DEFAULT_ROWS, type ResultsPage } from '../../schemas/api/results.ts'
-import { columnsOf } from '../results/columns.ts'
+import type { RowChecks } from '../../schemas/api/checks.ts'
+import {
+  type ResultsQuery, DEFAULT_ROWS, type ResultRow, type ResultsPage,
+} from '../../schemas/api/results.ts'
+import { unpackChecks } from '../cache/evidence.ts'
+import { rowFieldsOf } from '../results/columns.ts'
 import type { Rows } from '../results/results.ts'
+import type { RowFilter } from '../results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import type { FoundResults } from './find-job.ts'
@@ -13,6 +17,7 @@ import {
 } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
+import type { ResultSelection } from './result-selection.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -23,7 +28,7 @@ export type ResultForm = keyof typeof RESULT_TYPES
 
 /** Query fields that only one format supports. */
 const ONLY_IN = {
-  safe: 'csv', limit: 'json', cursor: 'json', status: 'json', source: 'json',
+  safe: 'csv', limit: 'json', cursor: 'json',
 } as const satisfies Partial<Record<keyof ResultsQuery, ResultForm>>
 
 /**
@@ -42,7 +47,7 @@ export function resultForm (query: ResultsQuery, accept: string | undefined): Re
   throw new ApiException({ code: 'not_acceptable', more: { available } })
 }
 
-/** The query fields that a format does not support, so that no filter is silently ignored. */
+/** The query fields that a format does not support, so that none is silently ignored. */
 export function formError (query: ResultsQuery, form: ResultForm): ApiError | undefined {
   const names = Object.keys(ONLY_IN) as (keyof typeof ONLY_IN)[]
   const foreign = names.find(name => query[name] !== undefined && ONLY_IN[name] !== form)
@@ -67,25 +72,25 @@ type FileExchange = {
   readonly form: 'csv' | 'jsonl'
   /** CSV only: escapes cells that a spreadsheet would execute. */
   readonly safe: boolean
+  readonly selection: ResultSelection
 }
 
 /** Answers with the result file as it is read, compressed when asked, or with 304. */
 export async function sendResults (
-  deps: IngestDeps, { job, manifest }: FoundResults, { request, reply, form, safe }: FileExchange
+  deps: IngestDeps, { job, manifest }: FoundResults, exchange: FileExchange
 ): Promise<FastifyReply> {
+  const { request, reply, form, safe, selection } = exchange
   const coding = codingFor(request.headers['accept-encoding'])
+  const isDefault = form === 'csv' && selection.isWhole
   const forms = [
-    ...(form === 'csv' ? [] : [form]), ...(safe ? ['safe'] : []),
+    ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
     ...(coding === undefined ? [] : [coding]),
   ]
   const caching = cachingHeaders(manifest, forms)
   if (isUnchanged(request, reply, caching)) return reply.send()
   const rows = request.method === 'HEAD'
     ? Readable.from([])
-    : form === 'csv'
-      // The first piece is the header line, for which no row is read.
-      ? await startedStream(deps.csvStream(job, manifest, { safe }), 2)
-      : await startedStream(jsonLines(job.service, deps.rows(job, manifest)), 1)
+    : await fileStream(deps, { job, manifest }, exchange)
   reply.headers({
     ...caching,
     'content-type': CONTENT_TYPES[form],
@@ -94,6 +99,19 @@ export async function sendResults (
   })
   const isPlain = coding === undefined || request.method === 'HEAD'
   return reply.send(isPlain ? rows : zipped(rows, coding))
+}
+
+async function fileStream (
+  deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
+): Promise<Readable> {
+  const { keep, columns, isWhole } = selection
+  if (form === 'jsonl') {
+    const lines = jsonLines(job.service, deps.rows(job, manifest), { keep, columns })
+    return await startedStream(lines, 1)
+  }
+  const options = isWhole ? { safe } : { safe, keep, columns }
+  // The first piece is the header line, for which no row is read.
+  return await startedStream(deps.csvStream(job, manifest, options), 2)
 }
 
 /**
@@ -129,11 +147,12 @@ function zipped (rows: Readable, coding: Coding): Readable {
   return compressor
 }
 
-type PageExchange = { readonly request: FastifyRequest, readonly reply: FastifyReply }
+type PageExchange = Pick<FileExchange, 'request' | 'reply' | 'selection'>
 
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendResultsPage (
-  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults, { request, reply }: PageExchange
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults,
+  { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
   const afterRow = query.cursor === undefined ? 0 : afterRowOf(query.cursor)
@@ -145,73 +164,75 @@ export async function sendResultsPage (
     })
   }
   const coding = codingFor(request.headers['accept-encoding'])
-  const caching = cachingHeaders(manifest,
-    ['json', wordOf(query, afterRow), ...(coding === undefined ? [] : [coding])])
+  const { limit = DEFAULT_ROWS } = query
+  const caching = cachingHeaders(manifest, [
+    'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
+  ])
   if (isUnchanged(request, reply, caching)) return reply.send()
-  const text = JSON.stringify(await pageOf(deps, { job, manifest }, { query, afterRow }))
+  const wanted = { limit, afterRow, selection }
+  const text = JSON.stringify(await pageOf(deps, { job, manifest }, wanted))
   reply.headers(caching).type('application/json; charset=utf-8')
   if (coding === undefined) return reply.send(text)
   return reply.header('content-encoding', coding).send(await compressed(coding, text))
 }
 
-type Wanted = { readonly query: ResultsQuery, readonly afterRow: number }
+type Wanted = {
+  readonly limit: number
+  readonly afterRow: number
+  readonly selection: ResultSelection
+}
 
 async function pageOf (
-  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults, { query, afterRow }: Wanted
+  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults,
+  { limit, afterRow, selection: { keep, columns } }: Wanted
 ): Promise<ResultsPage> {
-  const { limit = DEFAULT_ROWS, status, source } = query
-  const keep = createRowFilter(job.service, { status, source })
   const page = await deps.page(job, manifest, {
     afterRow, limit, ...(keep === undefined ? {} : { keep }),
   })
   const next = page.nextAfterRow
   return {
-    data: page.rows.map(createRowShape(job.service)),
+    data: page.rows.map(createRowShape(job.service, columns)),
     has_more: next !== undefined,
     next_cursor: next === undefined ? null : cursorOf(next),
   }
 }
 
-/** Part of the entity tag that identifies the page. */
-function wordOf ({ limit = DEFAULT_ROWS, status, source }: ResultsQuery, afterRow: number): string {
-  const wanted = JSON.stringify([limit, afterRow, status ?? '', source ?? ''])
-  return createHash('sha256').update(wanted).digest('hex').slice(0, 16)
-}
-
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
-type ResultRow = ResultsPage['data'][number]
-
-/** Converts cells of a service to objects: blank cells are null, except for the submitted input. */
+/**
+ * Converts the cells of a row to an object with these columns: blank cells are null, except for the
+ * submitted input.
+ */
 export function createRowShape (
-  service: ServiceSlug
+  service: ServiceSlug, columns: readonly string[] = rowFieldsOf(service)
 ): (cells: readonly string[]) => ResultRow {
-  const columns = columnsOf(service)
-  return cells => Object.fromEntries(columns.map((name, at) => [name, valueOf(name, cells[at])]))
+  const fields = rowFieldsOf(service)
+  const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
+  const positions = columns.map(name => [name, fields.indexOf(name)] as const)
+  return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt
+    ? rowChecksOf(cells[sourceAt], cells[checksAt])
+    : valueOf(name, cells[at])]))
 }
+
+/** An invalid input failed the check of its syntax; null for a row without stored evidence. */
+function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
+  if (source === 'preflight') return { syntax: 'failed' }
+  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
+}
+
+type LineOptions = { readonly keep?: RowFilter | undefined, readonly columns?: readonly string[] }
 
 /** The rows as JSON Lines, one piece per batch. */
 export async function * jsonLines (
-  service: ServiceSlug, rows: AsyncIterable<Rows>
+  service: ServiceSlug, rows: AsyncIterable<Rows>,
+  { keep = () => true, columns }: LineOptions = {}
 ): AsyncIterable<string> {
-  const shape = createRowShape(service)
+  const shape = createRowShape(service, columns)
   for await (const some of rows) {
-    yield some.map(cells => `${JSON.stringify(shape(cells))}\n`).join('')
+    const lines = some.filter(keep).map(cells => `${JSON.stringify(shape(cells))}\n`)
+    if (lines.length > 0) yield lines.join('')
   }
-}
-
-/** The filter of rows; undefined if it keeps all. */
-export function createRowFilter (
-  service: ServiceSlug,
-  wanted: { readonly status?: string | undefined, readonly source?: string | undefined }
-): ((cells: readonly string[]) => boolean) | undefined {
-  const { status, source } = wanted
-  if (status === undefined && source === undefined) return undefined
-  const columns = columnsOf(service)
-  const [statusAt, sourceAt] = [columns.indexOf('status'), columns.indexOf('source')]
-  return cells => (status === undefined || cells[statusAt] === status) &&
-    (source === undefined || cells[sourceAt] === source)
 }
 
 /** The cursor after a row, opaque to clients. */

@@ -34,12 +34,14 @@ export function validationError (
 ): ApiError {
   const error = errors[0]
   if (error === undefined) return { code: 'invalid_request' }
-  const param = paramOf(error)
+  const path = paramOf(error)
+  // An item of a list in the query belongs to one parameter.
+  const param = place === 'querystring' ? path.replace(/\[\d+\]$/, '') : path
   const code = (place === 'body' ? CODES[`${param} ${error.keyword}`] : undefined) ??
     'invalid_request'
   const shown = param === '' ? {} : { param }
   if (OWN_MESSAGE.has(code)) return { code, ...shown }
-  const message = `${param === '' ? PLACES[place] : param} ${textOf(error, place)}`
+  const message = `${path === '' ? PLACES[place] : path} ${textOf(error, place)}`
   if (code !== 'unknown_service') return { code, ...shown, message }
   const services = error.params['allowedValues'] as readonly string[]
   return { code, ...shown, message, more: { services } }
@@ -75,6 +77,7 @@ function sizeText ({ keyword, params }: Mismatch): string | undefined {
       ? 'is empty. Send a text, or leave it out.'
       : `is too short. It must have at least ${count} characters.`
     case 'maxLength': return `is too long. It can have at most ${count} characters.`
+    case 'uniqueItems': return 'has a value twice. Send each once.'
     case 'maxProperties': return `has too many entries. Send at most ${count}.`
     default: return undefined
   }

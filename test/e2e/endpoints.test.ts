@@ -188,7 +188,7 @@ describe('results', () => {
   it('are the same rows as CSV, as pages and as lines', async () => {
     const { created, rows } = await runJob(environment.test, { service, inputs })
     const path = `/jobs/${created.id}/results`
-    const asCells = (row: Record<string, unknown>) => Object.fromEntries(
+    const asCells = ({ checks: _, ...row }: Record<string, unknown>) => Object.fromEntries(
       Object.entries(row).map(([name, value]) => [name, value === null ? '' : String(value)]))
     const paged: Record<string, unknown>[] = []
     let cursor = ''
@@ -200,8 +200,11 @@ describe('results', () => {
       if (!json.has_more) { expect(pages).toBe(3); break }
     }
     expect(paged.map(asCells)).toEqual(rows)
-    expect(paged.map(row => Object.keys(row))).toEqual(inputs.map(() => Object.keys(rows[0] ?? {})))
-    expect(paged[1]).toMatchObject({ row: 2, duplicate_of: 1, confidence: 90 })
+    const names = [...Object.keys(rows[0] ?? {}), 'checks']
+    expect(paged.map(row => Object.keys(row))).toEqual(inputs.map(() => names))
+    const checks = { syntax: 'passed', vendor: 'passed' }
+    expect(paged[1]).toMatchObject({ row: 2, duplicate_of: 1, confidence: 90, checks })
+    expect(paged[6]).toMatchObject({ checks: { syntax: 'failed' } })
     expect(paged[5]).toMatchObject({ row: 6, phone: null, duplicate_of: null })
     expect(paged[6]).toMatchObject({ input: '' })
     const lines = await ask(`${path}?format=jsonl`)
@@ -210,6 +213,32 @@ describe('results', () => {
     const filtered = await ask(`${path}?format=json&status=valid&source=live&limit=2`)
     expect(filtered.json.data.map(asCells)).toEqual(
       rows.filter(row => row.status === 'valid' && row.source === 'live').slice(0, 2))
+    const clean = 'status=valid,invalid&duplicates=drop&columns=status,row,source'
+    const wanted = rows.filter(row => ['valid', 'invalid'].includes(row.status ?? '') &&
+      row.source !== 'duplicate').map(({ status, row, source }) => ({ status, row, source }))
+    const csv = await ask(`${path}?${clean}`)
+    expect(csv.text.split('\r\n')[0]).toBe('status,row,source')
+    expect(parseCsv(csv.text)).toEqual(wanted)
+    const asJson = await ask(`${path}?${clean}&format=json`)
+    expect(asJson.json.data.map(asCells)).toEqual(wanted)
+    const asLines = await ask(`${path}?${clean}&format=jsonl`)
+    expect(asLines.text).toBe(
+      asJson.json.data.map((row: object) => `${JSON.stringify(row)}\n`).join(''))
+    const answers = [csv, asJson, asLines, lines, await ask(path)]
+    expect(new Set(answers.map(({ headers }) => headers.get('etag'))).size).toBe(answers.length)
+  })
+
+  it('from the cache have the checks that they were verified with', async () => {
+    const rowsOf = async (input: string) => {
+      const { created } = await runJob(environment.live, { service, inputs: [input] })
+      return (await environment.live.resultsPage(created.id, {
+        columns: ['source', 'confidence', 'checks'],
+      })).data
+    }
+    // The checks of live keys are scripted here.
+    const verified = { confidence: 90, checks: { syntax: 'passed', vendor: 'passed' } }
+    expect(await rowsOf('+4915112345678')).toEqual([{ source: 'live', ...verified }])
+    expect(await rowsOf('+49 151 12345678')).toEqual([{ source: 'cache', ...verified }])
   })
 
   it('come in the format of the Accept header', async () => {
@@ -226,7 +255,7 @@ describe('results', () => {
     expect(await typeFor('image/png')).toEqual([406, 'application/json'])
     expect(await typeFor('text/csv', '?format=json')).toEqual([406, 'application/json'])
     for (const query of ['format=xml', 'format=json&limit=1001', 'format=json&cursor=x',
-      'status=valid', 'format=json&safe=spreadsheet', 'format=json&status=good']) {
+      'limit=5', 'format=json&safe=spreadsheet', 'status=good', 'columns=checks', 'columns=mcc']) {
       expect([query, ...await codeOf(`${path}?${query}`)]).toEqual([query, 400, 'invalid_request'])
     }
     expect(await codeOf(`/jobs/${nobodys}/results?format=json`)).toEqual([404, 'job_not_found'])

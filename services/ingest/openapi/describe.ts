@@ -4,7 +4,9 @@ import { API_VERSION } from '../../../schemas/api/root.ts'
 import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
-import { withSharedHeaders, type OpenApiDocument, type Operation, type Paths } from './document.ts'
+import {
+  withListParameters, withSharedHeaders, type OpenApiDocument, type Operation, type Paths,
+} from './document.ts'
 import { withExamples } from './examples.ts'
 import { withSamples } from './samples.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
@@ -45,7 +47,7 @@ export async function describeRoutes (
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withSamples(withExamples(withSharedHeaders(document)))
+  return withSamples(withExamples(withSharedHeaders(withListParameters(document))))
 }
 
 /** The schema of a route for the generator; its responses follow from the route's config. */

@@ -40,6 +40,7 @@ export type Parameter = {
   readonly required?: boolean
   readonly description?: string
   readonly schema: object
+  readonly explode?: boolean
 }
 
 export type OpenApiResponse = {
@@ -53,6 +54,18 @@ export type Content = Readonly<Record<string, {
   readonly example?: unknown
   readonly examples?: Readonly<Record<string, object>>
 }>>
+
+/** Says that the items of a list in the query are separated by commas. */
+export function withListParameters (document: OpenApiDocument): OpenApiDocument {
+  const separated = (parameter: Parameter): Parameter =>
+    parameter.in === 'query' && (parameter.schema as { type?: string }).type === 'array'
+      ? { ...parameter, explode: false }
+      : parameter
+  const paths = mapOperations(document.paths, operation => operation.parameters === undefined
+    ? operation
+    : { ...operation, parameters: operation.parameters.map(separated) })
+  return { ...document, paths }
+}
 
 /** Moves shared response headers to `components`. */
 export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {

@@ -8,6 +8,7 @@ import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
 import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
+import { packChecks } from '../../cache/evidence.ts'
 import { createRowShape } from '../results-response.ts'
 import { columnsOf } from '../../results/columns.ts'
 import {
@@ -251,7 +252,8 @@ const CELLS: Readonly<Record<string, string>> = {
 
 const columns = columnsOf('phone-validation')
 const cells = columns.map(name => CELLS[name] ?? '')
-const row = createRowShape('phone-validation')(cells)
+const checks = String(packChecks({ numbering_plan: 'passed', carrier_range: 'inconclusive' }))
+const row = createRowShape('phone-validation')([...cells, checks])
 const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
 const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
 

@@ -12,7 +12,7 @@ const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
 }
 
 const QUERIES: Readonly<Record<string, string>> = {
-  listJobs: '?limit=20&status=completed', getResults: '?format=csv',
+  listJobs: '?limit=20&status=completed', getResults: '?format=csv&status=valid&duplicates=drop',
 }
 
 /** TypeScript samples; `client` and the ids are defined in the introduction. */
@@ -27,7 +27,8 @@ console.log(job.status, preflight.maxQuoteMicros, job.chargedMicros)`,
 console.log(job.status, job.progressPercent)`,
   cancelJob: () => `const job = await client.cancel(jobId)
 console.log(job.status)`,
-  getResults: () => `for await (const row of client.resultRows(jobId, { status: 'valid' })) {
+  getResults: () => `const clean = { status: 'valid', duplicates: 'drop' } as const
+for await (const row of client.resultRows(jobId, clean)) {
   console.log(row.input, row.e164, row.carrier)
 }`,
   listDeliveries: () => `for (const attempt of await client.deliveries(jobId)) {

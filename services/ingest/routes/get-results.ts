@@ -8,6 +8,7 @@ import { findReadable, type FoundResults, type ResultRetention } from '../find-j
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
+import { listsInQuery, selectionOf } from '../result-selection.ts'
 import { sendError } from '../response.ts'
 import {
   formError, resultForm, RESULT_TYPES, type ResultForm, sendResults, sendResultsPage,
@@ -26,7 +27,8 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
     schema: {
       operationId: 'getResults',
       summary: 'Read the results of a job',
-      description: 'CSV by default, or pages of JSON, or all rows as JSON Lines.',
+      description: 'CSV by default, or pages of JSON, or all rows as JSON Lines. Filters apply ' +
+        'to rows as they are returned: a duplicate has the verdict of its original.',
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
@@ -34,7 +36,7 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
         200: ResultsSchema, 304: { type: 'null' }, '4xx': ErrorSchema, '5xx': ErrorSchema,
       },
     },
-    preValidation: numbersInQuery('limit'),
+    preValidation: [numbersInQuery('limit'), listsInQuery],
     handler: async (request, reply) => {
       const query = request.query as ResultsQuery
       const form = resultForm(query, request.headers.accept)
@@ -58,6 +60,9 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  if (form === 'json') return sendResultsPage(deps, found, { request, reply })
-  return sendResults(deps, found, { request, reply, form, safe: query.safe === 'spreadsheet' })
+  const selection = selectionOf(query, found.job.service, form)
+  if ('code' in selection) return sendError(reply, selection)
+  if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
+  const safe = query.safe === 'spreadsheet'
+  return sendResults(deps, found, { request, reply, form, safe, selection })
 }

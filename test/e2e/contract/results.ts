@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ROW_SOURCES } from '../../../schemas/api/results.ts'
+import { ROW_SOURCES } from '../../../schemas/api/verdicts.ts'
 import type { ResultRow } from '../../../services/client/client.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { parseCsv } from '../../support/environment.ts'

@@ -117,7 +117,7 @@ describe('the results of a job', () => {
   })
 
   it('are guarded for spreadsheets on request only', async () => {
-    const calls: boolean[] = []
+    const calls: (boolean | undefined)[] = []
     const { get } = application({
       ...ended,
       csvStream: async function * (_job, _manifest, { safe }) {

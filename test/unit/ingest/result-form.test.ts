@@ -32,12 +32,12 @@ describe('the form of results', () => {
 
 describe('a field of the query', () => {
   it('is refused where its format is not the requested one', () => {
-    expect(formError({ status: 'valid' }, 'jsonl')).toMatchObject({
-      code: 'invalid_request', param: 'status',
+    expect(formError({ limit: 7 }, 'jsonl')).toMatchObject({
+      code: 'invalid_request', param: 'limit',
     })
     expect(formError({ safe: 'spreadsheet' }, 'json')?.message)
       .toBe('safe is for the form csv only. Leave it out, or send format=csv.')
-    expect(formError({ status: 'valid', limit: 7 }, 'json')).toBeUndefined()
+    expect(formError({ status: ['valid'], limit: 7 }, 'json')).toBeUndefined()
     expect(formError({ safe: 'spreadsheet', format: 'csv' }, 'csv')).toBeUndefined()
   })
 })

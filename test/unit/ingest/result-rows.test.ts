@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import {
-  afterRowOf, createRowFilter, createRowShape, cursorOf, jsonLines,
+  afterRowOf, createRowShape, cursorOf, jsonLines,
 } from '../../../services/ingest/results-response.ts'
-import { columnsOf } from '../../../services/results/columns.ts'
+import { packChecks } from '../../../services/cache/evidence.ts'
+import { rowFieldsOf } from '../../../services/results/columns.ts'
 
-const columns = columnsOf('telegram')
+const columns = rowFieldsOf('telegram')
 const cellsOf = (values: Readonly<Record<string, string>>) =>
   columns.map(name => values[name] ?? '')
 const shape = createRowShape('telegram')
@@ -16,6 +17,22 @@ describe('a row as JSON', () => {
     expect(row).toMatchObject({
       row: 2, input: '007', confidence: 0, telegram: 'true', phone: null, duplicate_of: null,
     })
+  })
+
+  it('has the wanted columns only, in the wanted order', () => {
+    const some = createRowShape('telegram', ['telegram', 'row'])
+    expect(JSON.stringify(some(cellsOf({ row: '1', telegram: 'true' }))))
+      .toBe('{"telegram":"true","row":1}')
+  })
+
+  it('has the checks that were made, with their outcomes', () => {
+    const checksOf = (values: Readonly<Record<string, string>>) => shape(cellsOf(values)).checks
+    const evidence = packChecks({ vendor: 'passed', domain: 'caution' })
+    expect(checksOf({ source: 'live', checks: String(evidence) }))
+      .toEqual({ syntax: 'passed', domain: 'caution', vendor: 'passed' })
+    expect(checksOf({ source: 'none', checks: '0' })).toEqual({ syntax: 'passed' })
+    expect(checksOf({ source: 'preflight' })).toEqual({ syntax: 'failed' })
+    expect(checksOf({ source: 'live' })).toBeNull()
   })
 
   it('keeps an empty input as it was submitted', () => {
@@ -35,19 +52,17 @@ describe('a row as JSON', () => {
   })
 })
 
-describe('a filter of rows', () => {
-  it('is undefined when nothing is requested', () => {
-    expect(createRowFilter('telegram', {})).toBeUndefined()
-  })
-
-  it('keeps rows of the status and of the source', () => {
-    const rows = [['valid', 'live'], ['valid', 'cache'], ['risky', 'live']]
-      .map(([status = '', source = '']) => cellsOf({ status, source }))
-    const kept = (wanted: Parameters<typeof createRowFilter>[1]) =>
-      rows.map(cells => createRowFilter('telegram', wanted)?.(cells))
-    expect(kept({ status: 'valid' })).toEqual([true, true, false])
-    expect(kept({ source: 'live' })).toEqual([true, false, true])
-    expect(kept({ status: 'valid', source: 'live' })).toEqual([true, false, false])
+describe('lines of rows', () => {
+  it('are the wanted rows with the wanted columns', async () => {
+    async function * rows () {
+      yield [cellsOf({ row: '1', status: 'valid' }), cellsOf({ row: '2', status: 'risky' })]
+      yield [cellsOf({ row: '3', status: 'risky' })]
+    }
+    const keep = (cells: readonly string[]) => cells[columns.indexOf('status')] === 'valid'
+    const pieces: string[] = []
+    const lines = jsonLines('telegram', rows(), { keep, columns: ['row'] })
+    for await (const piece of lines) pieces.push(piece)
+    expect(pieces).toEqual(['{"row":1}\n'])
   })
 })
 

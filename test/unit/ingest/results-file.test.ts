@@ -2,12 +2,16 @@ import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
+import { selectionOf, type ResultSelection } from '../../../services/ingest/result-selection.ts'
 import { sendResults } from '../../../services/ingest/results-response.ts'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { closedJob, doubles, MANIFEST } from './doubles.ts'
 
+type Exchange = Parameters<typeof sendResults>[2]
+
 const job = closedJob()
+const selection = selectionOf({}, job.service, 'csv') as ResultSelection
 const [first] = MANIFEST as readonly [ManifestEntry]
 const second: ManifestEntry = { ...first, chunk: 1, digest: 'cd'.repeat(32) }
 
@@ -18,7 +22,8 @@ async function ask (
 ) {
   const app = Fastify()
   app.get('/', (request, reply) =>
-    sendResults(doubles(more), { job, manifest }, { request, reply, form: 'csv', safe: false }))
+    sendResults(doubles(more), { job, manifest },
+      { request, reply, form: 'csv', safe: false, selection }))
   return app.inject({ url: '/', headers })
 }
 
@@ -64,7 +69,7 @@ describe('the stream of a result file', () => {
     const reply = { headers: () => {}, send: (stream: Readable) => { sent.push(stream) } }
     const request = { query: {}, headers: {} }
     await sendResults(doubles({ csvStream }), { job, manifest: MANIFEST },
-      { request, reply, form: 'csv', safe: false } as unknown as Parameters<typeof sendResults>[2])
+      { request, reply, form: 'csv', safe: false, selection } as unknown as Exchange)
     const [stream] = sent as [Readable]
     expect(String(await once(stream, 'data'))).toBe('1\r\n')
     stream.destroy()

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { ROW_FIELDS } from '../../../schemas/api/columns.ts'
+import { LINE_TYPES, REASONS } from '../../../schemas/api/verdicts.ts'
 import { validationError, type Mismatch } from '../../../services/ingest/validation.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 import { application, good, JOB_ID } from './doubles.ts'
@@ -68,6 +70,23 @@ describe('an invalid query gets an error that says what to do', () => {
     [`/jobs/${JOB_ID}/results?format=xml`, 'format must be one of: csv, json, jsonl.'],
     [`/jobs/${JOB_ID}/results?safe=yes`, 'safe must be "spreadsheet", or be left out.'],
     [`/jobs/${JOB_ID}/results?cursor=`, 'cursor is empty. Send a text, or leave it out.'],
+    [`/jobs/${JOB_ID}/results?status=vaild`,
+      'status[0] must be one of: valid, invalid, risky, unknown.'],
+    [`/jobs/${JOB_ID}/results?status=valid,`,
+      'status[1] must be one of: valid, invalid, risky, unknown.'],
+    [`/jobs/${JOB_ID}/results?source=live,catch`,
+      'source[1] must be one of: live, cache, duplicate, preflight, none.'],
+    [`/jobs/${JOB_ID}/results?reason=bad`, `reason[0] must be one of: ${REASONS.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?line_type=`,
+      `line_type[0] must be one of: ${LINE_TYPES.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?country=US,UK`,
+      'country[1] is not valid. It is: An ISO 3166-1 code of two letters, such as US.'],
+    [`/jobs/${JOB_ID}/results?duplicates=keep`, 'duplicates must be "drop", or be left out.'],
+    [`/jobs/${JOB_ID}/results?columns=row,rows`,
+      `columns[1] must be one of: ${ROW_FIELDS.join(', ')}.`],
+    [`/jobs/${JOB_ID}/results?columns=row,input,row`, 'columns has a value twice. Send each once.'],
+    [`/jobs/${JOB_ID}/results?status=valid&status=risky`,
+      'status was sent more than once. Send it once, with commas between its values.'],
   ])('%s', async (path, message) => {
     const { error } = (await get(path)).json()
     expect([error.code, error.message]).toEqual(['invalid_request', message])

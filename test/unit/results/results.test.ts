@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Completed } from '../../../schemas/types.ts'
 import { columnsOf } from '../../../services/results/columns.ts'
+import { csvLine } from '../../../services/results/csv.ts'
+import { createRowFilter } from '../../../services/results/row-filter.ts'
 import { createResults, type Rows } from '../../../services/results/results.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import {
@@ -104,6 +106,29 @@ describe('results', () => {
     const next = await readerOf(blocks).page(job, manifest, { afterRow: 8, limit: 2, keep })
     expect(next.rows.map(cells => cells[0])).toEqual(['10'])
     expect(next.nextAfterRow).toBeUndefined()
+  })
+
+  it('are written as CSV with the selected rows and columns of any job', async () => {
+    const duplicates = new Map([[5, 1], [7, 1], [9, 6]])
+    const { blocks, manifest, job } = await jobOf({ chunks: 3, duplicates })
+    const results = readerOf(blocks)
+    const rows = await all(results.rows(job, manifest))
+    await fc.assert(fc.asyncProperty(
+      fc.uniqueArray(fc.constantFrom(...columns), { minLength: 1 }),
+      fc.record({
+        source: fc.option(fc.subarray(['live', 'duplicate'], { minLength: 1 }), { nil: undefined }),
+        duplicates: fc.constantFrom('drop' as const, undefined),
+      }), async (wanted, filters) => {
+        const keep = createRowFilter(job.service, filters)
+        const csv = await textOf(results.csvStream(job, manifest, { columns: wanted, keep }))
+        const kept = rows.filter(cells =>
+          filters.source?.includes(at(cells, 'source') ?? '') !== false &&
+          (filters.duplicates === undefined || at(cells, 'source') !== 'duplicate'))
+        expect(csv).toBe([wanted, ...kept.map(cells => wanted.map(name => at(cells, name) ?? ''))]
+          .map(csvLine).join(''))
+      }), { numRuns: 50 })
+    expect(await textOf(results.csvStream(job, manifest, { columns, keep: undefined })))
+      .toBe(await textOf(results.csvStream(job, manifest)))
   })
 
   it('are written as CSV with a header, guarded on request', async () => {
