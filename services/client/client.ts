@@ -7,7 +7,8 @@ import type { AttemptBody, ResentSchema } from '../../schemas/api/deliveries.ts'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
-import type { ResultsPage, ResultsQuery } from '../../schemas/api/results.ts'
+import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
+  from '../../schemas/api/results.ts'
 import type { ServicesBody } from '../../schemas/api/services.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
 
@@ -34,11 +35,18 @@ type WaitOptions = {
 type JobFilter = Omit<ListJobsQuery, 'after'>
 
 /** A row of the results: the columns of the result file by name. Blank cells are null. */
-export type ResultRow = ResultsPage['data'][number]
+export type { ResultRow } from '../../schemas/api/results.ts'
 
-type RowFilter = Pick<ResultsQuery, 'status' | 'source'>
-type PageQuery = Omit<ResultsQuery, 'format' | 'safe'>
-type FileOptions = Pick<ResultsQuery, 'safe'>
+type OneOrMore<T> = T | readonly T[]
+type ListName = typeof LIST_PARAMETERS[number]
+
+/** Selects rows by the values of columns, and `columns`. `duplicates: 'drop'` leaves them out. */
+export type RowSelection = Pick<ResultsQuery, 'duplicates'> & {
+  readonly [Name in ListName]?: OneOrMore<NonNullable<ResultsQuery[Name]>[number]>
+}
+
+type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
+type FileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
 type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
@@ -147,8 +155,8 @@ const COMPRESSION = compressionHeaders(process.versions['undici'])
 
 /** Reads the results of an ended job as a file, as pages or as a stream of rows. */
 export function resultsApi (send: Transport) {
-  const requestFile = (id: string, { safe }: FileOptions) =>
-    send(`/jobs/${id}/results${queryString({ format: 'csv', safe })}`, COMPRESSION)
+  const requestFile = (id: string, options: FileOptions) =>
+    send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
     jsonOf(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
@@ -164,15 +172,17 @@ export function resultsApi (send: Transport) {
 
     resultsPage,
 
-    /** Iterates over the rows that match the filter. Requests the next page when needed. */
-    resultRows: (id: string, filter: RowFilter = {}): AsyncIterable<ResultRow> =>
+    /** Iterates over the selected rows. Requests the next page when needed. */
+    resultRows: (id: string, selection: RowSelection = {}): AsyncIterable<ResultRow> =>
       paginate(async cursor =>
-        await resultsPage(id, { ...filter, limit: MAX_ROWS_PAGE, ...cursor }), 'cursor'),
+        await resultsPage(id, { ...selection, limit: MAX_ROWS_PAGE, ...cursor }), 'cursor'),
 
-    /** Iterates over all rows of one streamed response (JSON lines). */
-    resultLines: async function * (id: string): AsyncIterable<ResultRow> {
+    /** Iterates over the selected rows of one streamed response (JSON lines). */
+    resultLines: async function * (
+      id: string, selection: RowSelection = {}
+    ): AsyncIterable<ResultRow> {
       const response = await send(
-        `/jobs/${id}/results${queryString({ format: 'jsonl' })}`, COMPRESSION)
+        `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, COMPRESSION)
       for await (const line of linesOf(bytesOf(response))) yield JSON.parse(line) as ResultRow
     },
   }
@@ -197,9 +207,11 @@ export async function * paginate<T> (
   }
 }
 
-/** Formats defined fields as `?a=1&b=2`; returns '' when there are none. */
+type QueryValue = string | number | readonly string[]
+
+/** Formats defined fields as `?a=1&b=2`, lists with commas; returns '' when there are none. */
 export function queryString (
-  fields: Readonly<Record<string, string | number | undefined>>
+  fields: Readonly<Record<string, QueryValue | undefined>>
 ): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(fields)) {

@@ -1,3 +1,4 @@
+import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
 import { UsageError } from './command-error.ts'
 
 export type ContactKind = 'phone' | 'email'
@@ -108,11 +109,7 @@ const columnList = (header: readonly string[]) => 'The columns are: ' +
   `${header.map((name, index) => name === '' ? `#${index + 1}` : name).join(', ')}.`
 
 /** The result columns of every service. Services add columns of their own. */
-export const COMMON_RESULT_COLUMNS: readonly string[] = [
-  'row', 'input', 'phone', 'e164', 'country', 'region', 'locality', 'line_type', 'carrier',
-  'status', 'source', 'confidence', 'generation_basis', 'reason', 'checked_at', 'expires_at',
-  'duplicate_of',
-]
+export const COMMON_RESULT_COLUMNS: readonly string[] = [...STANDARD_COLUMNS, ...COMMON_COLUMNS]
 
 /** The joined file contains these already: its own contact column and the order of its lines. */
 const OMITTED: readonly string[] = ['row', 'input']

@@ -4,10 +4,12 @@ import { Option, type Command } from 'commander'
 import { createClient, type Client, type JobStatusResource } from './client.ts'
 import { openConnection, type CliContext, type CommonFlags } from './connection.ts'
 import { renameDurably } from './durable-file.ts'
+import { addSelectionOptions, selectionOf, type SelectionFlags } from './selection-options.ts'
 import { count, createConsole, money, type Console } from './terminal.ts'
 
 type Deps = { readonly client: Client, readonly screen: Console, readonly flags: CommonFlags }
-type ResultFlags = CommonFlags & { readonly output?: string, readonly safe?: 'spreadsheet' }
+type ResultFlags = CommonFlags & SelectionFlags &
+  { readonly output?: string, readonly safe?: 'spreadsheet' }
 
 const EXAMPLE_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
@@ -27,14 +29,17 @@ export function addJobCommands (program: Command, context: CliContext): void {
   program.command('cancel <job>').description('cancel a job; unchecked rows are free')
     .addHelpText('after', exampleOf(`cancel ${EXAMPLE_JOB}`))
     .action(withDeps(async (deps, id) => print(deps, await deps.client.cancel(id), jobText)))
-  program.command('results <job>').description('download the results of a job as CSV')
+  addSelectionOptions(program.command('results <job>'))
+    .description('download the results of a job as CSV, or some of their rows and columns')
     .option('-o, --output <file>', 'output file; the terminal by default')
     .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as formulas')
       .choices(['spreadsheet']))
-    .addHelpText('after', exampleOf(`results ${EXAMPLE_JOB} -o results.csv`))
+    .addHelpText('after', exampleOf(`results ${EXAMPLE_JOB} -o results.csv`) +
+      `\n  verification-jobs results ${EXAMPLE_JOB} --status valid --drop-duplicates -o clean.csv`)
     .action(withDeps<ResultFlags>(async ({ client, screen, flags }, id) => {
       const { output, safe } = flags
-      const bytes = await client.resultsFile(id, safe === undefined ? {} : { safe })
+      const options = { ...selectionOf(flags), ...safe !== undefined && { safe } }
+      const bytes = await client.resultsFile(id, options)
       await writeResults(bytes, output, context)
       if (flags.json === true && output !== undefined) screen.print(JSON.stringify({ id, output }))
     }))

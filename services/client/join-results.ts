@@ -15,9 +15,9 @@ type Rows = AsyncIterator<readonly string[]>
 const WRITE_CHARACTERS = 256 * 1_024
 
 /**
- * Appends the results to the lines of the file, job by job in the order of the file, and stores
- * after each job how much of the unfinished output is complete. Streams both the file and the
- * results. Throws CommandError when the file has changed or the results do not match the job.
+ * Appends the results to the wanted lines of the file, job by job in the order of the file, and
+ * stores after each job how much of the unfinished output is complete. Streams both the file and
+ * the results. Throws CommandError when the file has changed or the results do not match the job.
  */
 export async function joinResults (run: Run): Promise<void> {
   const { store, deps, settings: { output } } = run
@@ -48,12 +48,14 @@ async function joinJob (run: Run, unfinished: string): Promise<void> {
     if (joined.jobs === 0) await writeHeader(run, layout, writer)
     const lineOf = createLines(layout, { resultColumns, firstRow: job.firstRow })
     const statusIndex = resultColumns.indexOf('status')
+    const isWanted = createLineFilter(settings, resultColumns)
     let rows = 0
     for await (const record of readRecords(settings.input, file.dialect, job)) {
       const row = await results.next()
       if (row.done === true) throw countError(run, job, { lines: rows + 1, results: rows })
       rows++
-      writer.write(lineOf(record, row.value), row.value[statusIndex])
+      const line = lineOf(record, row.value)
+      writer.write(isWanted(row.value) ? line : '', row.value[statusIndex])
     }
     if ((await results.next()).done !== true) {
       throw countError(run, job, { lines: rows, results: rows + 1 })
@@ -66,6 +68,15 @@ async function joinJob (run: Run, unfinished: string): Promise<void> {
     await results.return?.()
   }
   if (jobs.length > 1) deps.say(`Joined ${store.state().joined.jobs} of ${jobs.length} jobs.`)
+}
+
+/** Whether a line is written, by its result. */
+function createLineFilter (
+  { status, dropDuplicates }: Run['settings'], columns: readonly string[]
+): (result: readonly string[]) => boolean {
+  const [statusAt, originalAt] = [columns.indexOf('status'), columns.indexOf('duplicate_of')]
+  return result => status?.includes(result[statusAt] ?? '') !== false &&
+    !(dropDuplicates === true && result[originalAt] !== '')
 }
 
 /** `lines` of the file and `results` of the job are counted up to the first difference. */

@@ -22,6 +22,10 @@ export type SubmitSettings = {
   readonly metadata: Readonly<Record<string, string>>
   /** Result columns, separated by commas; all columns by default. */
   readonly only?: string | undefined
+  /** Verdicts of the lines to write; all by default. */
+  readonly status?: readonly string[] | undefined
+  /** Leaves out lines that repeat another line of their job. */
+  readonly dropDuplicates?: boolean
   /** Escapes cells that a spreadsheet would run as formulas, including those of the input. */
   readonly guarded: boolean
   readonly rowsPerJob: number
@@ -151,6 +155,8 @@ function optionsOf (settings: SubmitSettings): RunOptions {
     '--force-fresh': String(settings.forceFresh),
     '--metadata': JSON.stringify(settings.metadata),
     '--only': settings.only ?? '',
+    '--status': settings.status?.join() ?? '',
+    '--drop-duplicates': settings.dropDuplicates === true ? 'given' : '',
     '--safe': settings.guarded ? 'spreadsheet' : '',
     '--rows-per-job': String(settings.rowsPerJob),
   }
@@ -163,7 +169,9 @@ function checkUnchanged (earlier: RunState, file: FileFacts, options: RunOptions
     throw new CommandError(`The input is not the file of the unfinished run. ${action}`)
   }
   const format = (value = '') => value === '' ? 'not given' : value
-  const changes = Object.entries(options).filter(([name, value]) => earlier.options[name] !== value)
+  const changes = Object.entries(options).filter(([name, value]) =>
+    // A run of an earlier release has no value for options that were added since.
+    (earlier.options[name] ?? '') !== value)
     .map(([name, value]) => `${name} was ${format(earlier.options[name])} and is ${format(value)}`)
   if (changes.length > 0) {
     throw new CommandError(

@@ -9,6 +9,7 @@ import { openConnection, type CliContext, type CommonFlags } from './connection.
 import { readFacts, readHead } from './plan.ts'
 import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile, type SubmitSummary } from './submit.ts'
+import { addCleaningOptions } from './selection-options.ts'
 import { count, counted, createConsole, money } from './terminal.ts'
 
 type SubmitFlags = CommonFlags & {
@@ -20,6 +21,8 @@ type SubmitFlags = CommonFlags & {
   readonly forceFresh?: true
   readonly metadata: Readonly<Record<string, string>>
   readonly only?: string
+  readonly status?: readonly string[]
+  readonly dropDuplicates?: true
   readonly safe?: 'spreadsheet'
   readonly rowsPerJob: number
   readonly parallel: number
@@ -33,8 +36,8 @@ const MAX_PARALLEL_JOBS = 10
 const HELP = `
 The file is any CSV file whose first line contains column names: cells separated by comma,
 semicolon, tab or bar, in UTF-8 or Windows-1252. The output has the same lines in the same order,
-with the result columns appended. A result column whose name the file already uses is called
-verified_<name>.
+or those that --status and --drop-duplicates select, with the result columns appended. A result
+column whose name the file already uses is called verified_<name>.
 
 The command shows the maximum price and asks for confirmation before anything is paid. After Ctrl-C
 or a crash, run the same command again to resume. Until it is done, OUTPUT.progress.json and
@@ -44,12 +47,13 @@ Examples:
   verification-jobs submit contacts.csv
   verification-jobs submit contacts.csv --service phone-validation --column phone -o verified.csv
   verification-jobs submit list.csv --service email-validation --only status,reason -o out.csv
+  verification-jobs submit list.csv --status valid --drop-duplicates -o clean.csv
   verification-jobs submit contacts.csv --service carrier-lookup --country DE --yes --quiet \\
     --safe spreadsheet -o for-excel.csv`
 
 /** Adds `submit` to the program. */
 export function addSubmit (program: Command, context: CliContext): Command {
-  return program.command('submit <file>')
+  return addCleaningOptions(program.command('submit <file>'))
     .description('verify the contacts of a CSV file and write a copy with the results')
     .addOption(new Option('--service <slug>', 'the service; by default phone-validation or ' +
       'email-validation, if the contacts are clearly of one kind').choices(API_SERVICES))
@@ -139,6 +143,8 @@ function settingsOf (
     country,
     metadata,
     only,
+    status: flags.status,
+    dropDuplicates: flags.dropDuplicates === true,
     forceFresh: flags.forceFresh === true,
     guarded: flags.safe === 'spreadsheet',
     rowsPerJob: flags.rowsPerJob,

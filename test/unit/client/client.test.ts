@@ -137,9 +137,9 @@ describe('a list of the API client', () => {
 
   it('of result rows is read page by page', async () => {
     const { client, lines } = serving(...pages)
-    expect(await all(client.resultRows(job, { status: 'valid', source: 'live' })))
+    expect(await all(client.resultRows(job, { status: ['valid', 'risky'], source: 'live' })))
       .toEqual([1, 2, 3])
-    const path = `GET /jobs/${job}/results?status=valid&source=live&limit=1000`
+    const path = `GET /jobs/${job}/results?status=valid%2Crisky&source=live&limit=1000`
     expect(lines()).toEqual([`${path}&format=json`, `${path}&cursor=c1&format=json`])
   })
 

@@ -4,7 +4,7 @@ import {
   uniqueNames, type ContactKind,
 } from '../../../services/client/columns.ts'
 import { UsageError } from '../../../services/client/command-error.ts'
-import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../../services/results/columns.ts'
+import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'
 
 const table = (header: string, ...rows: readonly string[]) =>
   ({ header: header.split(','), rows: rows.map(row => row.split(',')) })

@@ -103,6 +103,29 @@ describe('a submitted file', () => {
   })
 })
 
+describe('a clean list', () => {
+  const clean = { rowsPerJob: 100, status: ['valid'], dropDuplicates: true }
+
+  it('has the wanted lines of the file only', async () => {
+    writeFileSync(input, 'note,phone\na,+12127365000\nb,+12127365000\n')
+    const { rows } = await run(createFakeService(), { ...clean, only: 'status' }).done
+    expect([rows, readFileSync(output, 'utf8')])
+      .toEqual([2, 'note,phone,status\na,+12127365000,valid\n'])
+  })
+
+  it('is resumed with the same filters only', async () => {
+    const at = (moment: Moment, times: number) =>
+      moment === 'wait' && times === 1 ? new Killed() : undefined
+    const service = createFakeService({ at })
+    await expect(run(service, clean).done).rejects.toThrow(Killed)
+    service.change({})
+    await expect(run(service, { ...clean, dropDuplicates: false }).done).rejects
+      .toThrow('--drop-duplicates was given and is not given')
+    await run(service, clean).done
+    expect(readFileSync(output, 'utf8').split('\r\n')[0]).toContain('status')
+  })
+})
+
 class Killed extends Error {}
 
 const kills: readonly (readonly [Moment | 'rename', number])[] = [
