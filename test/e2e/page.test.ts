@@ -241,7 +241,7 @@ describe('other users and sites', () => {
     const at = await otherContext.newPage()
     await signIn(at, await environment.linkFor({ org: other.orgId }))
     const { jobId } = made
-    for (const path of ['', '/results.csv']) {
+    for (const path of ['', '/results.csv', '/valid.csv']) {
       const answer = await otherContext.request.get(`/live/jobs/${jobId}${path}`)
       expect([path, answer.status()]).toEqual([path, 404])
       expect(await answer.text()).not.toContain(jobId)

@@ -3,7 +3,7 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 import type { JobListBody } from '../../../schemas/api/list-jobs.ts'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
-import type { ResultsPage } from '../../../schemas/api/results.ts'
+import type { ResultRow, ResultsPage } from '../../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../../client/client.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
@@ -15,6 +15,7 @@ import { PageError } from './page-error.ts'
 const JOBS_PER_PAGE = 20
 const PREVIEW_ROWS = 20
 const CSV = { format: 'text/csv; charset=utf-8', options: { safe: 'spreadsheet' } } as const
+const CLEAN = { name: 'valid', selection: { status: 'valid', duplicates: 'drop' } } as const
 
 /** Ids of a path become part of a REST path, so they may contain no other characters. */
 const ID = /^[a-z]+_[0-9a-z]{1,64}$/
@@ -25,7 +26,8 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     route('GET', '/:mode/jobs', sendList),
     route('GET', '/:mode/jobs/:id', sendJob),
-    route('GET', '/:mode/jobs/:id/results.csv', sendFile),
+    route('GET', '/:mode/jobs/:id/results.csv', sendFile('all')),
+    route('GET', '/:mode/jobs/:id/valid.csv', sendFile('valid')),
     route('POST', '/:mode/jobs/:id/cancel', async ({ visit, request, reply }) => {
       const { id } = pathIds(request.params)
       await visit.client.cancel(id)
@@ -73,12 +75,17 @@ async function previewOf (client: Client, job: JobStatusResource) {
   }
 }
 
-async function sendFile ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
-  const { id } = pathIds(request.params)
-  const chunks = await visit.client.resultsFile(id, CSV.options)
-  return reply.type(CSV.format)
-    .header('content-disposition', `attachment; filename="${id}.csv"`)
-    .send(Readable.from(chunks))
+/** All rows, or the clean list: those that are valid, each contact once. */
+function sendFile (kind: 'all' | 'valid') {
+  return async ({ visit, request, reply }: Exchange): Promise<FastifyReply> => {
+    const { id } = pathIds(request.params)
+    const selection = kind === 'all' ? {} : CLEAN.selection
+    const chunks = await visit.client.resultsFile(id, { ...CSV.options, ...selection })
+    const name = kind === 'all' ? id : `${id}.${CLEAN.name}`
+    return reply.type(CSV.format)
+      .header('content-disposition', `attachment; filename="${name}.csv"`)
+      .send(Readable.from(chunks))
+  }
 }
 
 /** The ids in a path; throws PageError 404 for an invalid id. */
@@ -193,10 +200,17 @@ function facts ({ zone }: Visit, job: JobStatusResource): Html {
 function resultSection (visit: Visit, { job, preview }: JobDetails): Html {
   return html`<section><div class="heading">
       <h2>Results</h2>
-      ${preview !== undefined && html`<a class="button" download
-        href="/${visit.tenant.mode}/jobs/${job.id}/results.csv">Download CSV</a>`}</div>
+      ${preview !== undefined && downloads(visit, job)}</div>
     ${preview === undefined ? noResults(job) : previewTable(job, preview)}
   </section>`
+}
+
+function downloads ({ tenant: { mode } }: Visit, { id }: JobStatusResource): Html {
+  return html`<div>
+      <a class="button quiet" download href="/${mode}/jobs/${id}/valid.csv"
+        title="The valid rows, without duplicates">Valid only</a>
+      <a class="button" download href="/${mode}/jobs/${id}/results.csv">Download CSV</a>
+    </div>`
 }
 
 function noResults (job: JobStatusResource): Html {
@@ -229,7 +243,7 @@ const TONES: Readonly<Record<string, string>> = {
   valid: 'good', invalid: 'bad', risky: 'waiting', unknown: 'muted',
 }
 
-function cell (name: string, value: string | number | null | undefined): Html | string {
+function cell (name: string, value: ResultRow[string] | undefined): Html | string {
   const text = String(value ?? '')
   if (name !== 'status') return text
   return html`<span class="badge ${TONES[text] ?? 'muted'}">${text}</span>`

@@ -131,6 +131,7 @@ describe('the page of a job', () => {
     expect(page).toContain('>carrier</th>')
     expect(page).not.toContain('>reason</th>')
     expect(page).toContain('href="/live/jobs/job_1/results.csv"')
+    expect(page).toContain('href="/live/jobs/job_1/valid.csv"')
   })
 
   it('lists deliveries and offers to send the event again', () => {

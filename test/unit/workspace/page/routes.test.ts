@@ -42,6 +42,29 @@ const refusal = (status: number, code: string, message: string) => async () => {
   throw new ApiError(new Response(null, { status }), JSON.stringify({ error: { code, message } }))
 }
 
+describe('the files of a job', () => {
+  it('are all rows, or the valid ones without duplicates, safe for spreadsheets', async () => {
+    const calls: unknown[] = []
+    const { get } = await browse({
+      resultsFile: async (...call: readonly unknown[]) => {
+        calls.push(call)
+        return [Buffer.from('row\r\n')]
+      },
+    })
+    const answers = [
+      await get('/live/jobs/job_1/results.csv'), await get('/live/jobs/job_1/valid.csv'),
+    ]
+    expect(answers.map(({ body, headers }) => [body, headers['content-disposition']])).toEqual([
+      ['row\r\n', 'attachment; filename="job_1.csv"'],
+      ['row\r\n', 'attachment; filename="job_1.valid.csv"'],
+    ])
+    expect(calls).toEqual([
+      ['job_1', { safe: 'spreadsheet' }],
+      ['job_1', { safe: 'spreadsheet', status: 'valid', duplicates: 'drop' }],
+    ])
+  })
+})
+
 describe('the page of API keys', () => {
   const created: object[] = []
   const apiKeys = {
