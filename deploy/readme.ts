@@ -1,6 +1,9 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import type { TObject } from 'typebox'
+import { OUTCOME_MEANINGS } from '../schemas/api/checks.ts'
+import { CHECKS } from '../schemas/api/services.ts'
+import { SUPPORT, type Support } from '../services/cache/confidence.ts'
 import { describeConfig } from '../services/platform/config.ts'
 import { SANDBOX_REFUSALS } from '../services/ingest/sandbox-inputs.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
@@ -89,6 +92,34 @@ function sandbox (): string {
   return [...tableHead(['input with a test key', 'outcome']), ...rows.map(tableRow)].join('\n')
 }
 
+/** Claims that are not the reason of a verdict, in words. */
+const CLAIMS: Readonly<Record<string, string>> = {
+  carrier: 'the carrier, of `carrier-single` and `carrier-lookup`',
+  mailbox_refused: '`mailbox_not_found`, refused by the server without saying why',
+  accepted_by_host: '`deliverable`, accepted by a large free host, where no other name is tried',
+}
+
+/** What supports each verdict, and how strongly. */
+function confidence (): string {
+  const rows = Object.entries(SUPPORT).map(([claim, support]) => {
+    const checks = Object.entries(support as Support).map(([check, outcomes]) =>
+      `\`${check}\` ${Object.entries(outcomes).map(([outcome, weight]) =>
+        `${outcome} ${weight}`).join(', ')}`)
+    return tableRow([CLAIMS[claim] ?? `\`${claim}\``, checks.join('; ')])
+  })
+  return [...tableHead(['verdict', 'supported by']), ...rows].join('\n')
+}
+
+/** The checks of a row and their outcomes. */
+function checks (): string {
+  const rows = (meanings: Readonly<Record<string, string>>) =>
+    Object.entries(meanings).map(([code, means]) => tableRow([`\`${code}\``, means]))
+  return [
+    ...tableHead(['check', 'examines']), ...rows(CHECKS), '',
+    ...tableHead(['outcome', 'means']), ...rows(OUTCOME_MEANINGS),
+  ].join('\n')
+}
+
 /** The ACLs of the user of each stage, by operation. */
 function access (): string {
   const rows = STAGES.map(stage => {
@@ -109,6 +140,7 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
   const parts = {
     architecture: { drawing: drawing(), topics: topics() },
     configuration: { configuration: await configuration() },
+    results: { checks: checks(), confidence: confidence() },
     sandbox: { sandbox: sandbox() },
     security: { access: access() },
   }
