@@ -2,15 +2,16 @@ import Type, { type Static } from 'typebox'
 import { CHECKS, LIMITATIONS, type CheckName } from '../../schemas/api/services.ts'
 import { serverAddress } from '../platform/networks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
+import { VENDOR_PRESETS } from './vendor-presets.ts'
 
-/** Built-in providers; the others are `http:<id>`, which settings describe. */
+/** Built-in providers; the others are vendors, `http:<id>` of HTTP_PROVIDERS or `http:<preset>`. */
 export const BUILT_IN_PROVIDERS = [
   'numbering-plan', 'email-domain', 'smtp-probe', 'sandbox',
 ] as const
 
 type BuiltInProvider = typeof BUILT_IN_PROVIDERS[number]
 
-export type ProviderName = BuiltInProvider | `http:${number}`
+export type ProviderName = BuiltInProvider | `http:${string}`
 
 /** The providers of each service: the first is used, the others when it fails. */
 export type ProviderLists = Readonly<Partial<Record<ServiceSlug, readonly ProviderName[]>>>
@@ -24,7 +25,8 @@ export const DEFAULT_PROVIDERS: ProviderLists = {
 
 const providerName = Type.Refine(
   Type.Unsafe<ProviderName>(Type.String()), isProviderName,
-  () => `must be one of ${BUILT_IN_PROVIDERS.join(', ')}, http:<id>`)
+  () => 'must be one of ' +
+    [...BUILT_IN_PROVIDERS, 'http:<id>', ...VENDOR_PRESETS.keys()].join(', '))
 
 const providerList = Type.Optional(Type.Array(providerName))
 
@@ -43,12 +45,19 @@ export const providersConfig = {
     description: 'Providers of each service, JSON, the first one first; the others when it ' +
       'fails. Live keys may use services that have one.',
     examples: [{ 'phone-validation': ['numbering-plan'], whatsapp: ['http:1'] }],
+    needs: vendorKeysIn,
   }),
 }
 
 function isProviderName (name: string): boolean {
   const builtIn: readonly string[] = BUILT_IN_PROVIDERS
-  return builtIn.includes(name) || /^http:[1-9]\d{0,5}$/.test(name)
+  return builtIn.includes(name) || VENDOR_PRESETS.has(name) || /^http:[1-9]\d{0,5}$/.test(name)
+}
+
+/** The keys of the presets that a value of PROVIDERS or SECOND_OPINIONS names. */
+function vendorKeysIn (lists: string): readonly string[] {
+  return [...VENDOR_PRESETS].filter(([name]) => lists.includes(`"${name}"`))
+    .map(([, { key }]) => key.setting)
 }
 
 type Limitation = keyof typeof LIMITATIONS
@@ -64,6 +73,7 @@ export const checksConfig = {
     description: 'Providers of each service, JSON, for rows of live keys that PROVIDERS leave ' +
       'unknown.',
     examples: [{ 'email-validation': ['smtp-probe'] }],
+    needs: vendorKeysIn,
   }),
   DNS_SERVERS: Type.Optional(Type.Array(serverAddress, {
     description: 'Resolvers for mail domains, IP addresses with or without port; those of the ' +
@@ -97,7 +107,8 @@ const CHECKS_BY: Readonly<Record<BuiltInProvider, readonly CheckName[]>> = {
 }
 
 function checksBy (provider: ProviderName, withDns: boolean): readonly CheckName[] {
-  const checks = CHECKS_BY[provider as BuiltInProvider] ?? ['vendor']
+  const checks = CHECKS_BY[provider as BuiltInProvider] ??
+    VENDOR_PRESETS.get(provider)?.checks ?? ['vendor']
   return checks.filter((check) => withDns || check !== 'domain')
 }
 

@@ -113,8 +113,8 @@ type Field = TSchema & {
   readonly default?: unknown
   readonly secret?: boolean
   readonly examples?: readonly unknown[]
-  /** Keys that must be set together with this one. */
-  readonly needs?: readonly string[]
+  /** Keys that must be set together with this one, or with this value of it. */
+  readonly needs?: readonly string[] | ((text: string) => readonly string[])
 }
 
 function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
@@ -126,9 +126,11 @@ function missingNeeds (
   fields: Readonly<Record<string, Field>>, env: Readonly<Record<string, string | undefined>>
 ): readonly string[] {
   const isSet = (key: string) => (env[key]?.trim() ?? '') !== ''
+  const needed = new Map(Object.entries(fields).filter(([key]) => isSet(key))
+    .map(([key, { needs = [] }]) =>
+      [key, typeof needs === 'function' ? needs(env[key] ?? '') : needs] as const))
   return Object.entries(fields).filter(([key]) => !isSet(key)).flatMap(([key, field]) => {
-    const needing = Object.keys(fields)
-      .find(other => isSet(other) && fields[other]?.needs?.includes(key) === true)
+    const [needing] = [...needed].find(([, keys]) => keys.includes(key)) ?? []
     return needing === undefined
       ? []
       : [`${key} is missing, which ${needing} needs. ${hintOf(key, field)}`]

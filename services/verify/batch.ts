@@ -12,9 +12,15 @@ import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { Reason } from '../cache/record.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckRequest } from './checker.ts'
+import type { Submission, Submissions } from './provider.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
-export type VerificationBatch = { readonly value: Retry, readonly rows: RetryRows }
+export type VerificationBatch = {
+  readonly value: Retry
+  readonly rows: RetryRows
+  /** If a provider of the service takes batches. */
+  readonly submissions?: Submissions | undefined
+}
 
 /** One entry per row of the batch; undefined for a row that no provider was available for. */
 export type BatchOutcomes = readonly (RowOutcome | undefined)[]
@@ -60,24 +66,37 @@ export type EmitDeps = {
 
 /**
  * A block of the rows with an outcome, and a retry of the others. After the retry deadline the
- * others end without a verdict in the same block.
+ * others end without a verdict in the same block. Rows that a vendor has are retried as often as it
+ * wants to be asked for them, until its deadline.
  */
 export function batchEmissions (
   batch: VerificationBatch, outcomes: BatchOutcomes, deps: EmitDeps
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
-  const retryDeadline = value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline
   const open = [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
   if (open.length === 0) return [blockOf(batch, outcomes)]
+  const submitted = submittedOf(batch, open)
+  const first = value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline
+  const retryDeadline = Math.max(first, ...submitted.map(({ deadlineMs }) => deadlineMs))
   if (nowMs >= retryDeadline) {
     const without = allWithout(batch, 'unavailable', nowMs)
     return [blockOf(batch, outcomes.map((outcome, position) => outcome ?? without[position]))]
   }
-  deps.metrics?.count('verification_batches_retried_total', { service: value.service })
-  const notBefore = Math.min(nowMs + deps.retryDelayMs, retryDeadline)
+  const isDelayed = open.some((position) => batch.submissions?.of(position) === undefined)
+  if (isDelayed) {
+    deps.metrics?.count('verification_batches_retried_total', { service: value.service })
+  }
+  const delays = [...isDelayed ? [deps.retryDelayMs] : [], ...submitted.map((one) => one.pollMs)]
+  const notBefore = Math.min(nowMs + Math.min(...delays), retryDeadline)
   const retry = retryOf(batch, open, { notBefore, retryDeadline })
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
+}
+
+function submittedOf (
+  { submissions }: VerificationBatch, open: readonly number[]
+): readonly Submission[] {
+  return [...new Set(open.flatMap((position) => submissions?.of(position) ?? []))]
 }
 
 function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {

@@ -43,7 +43,7 @@ export async function checkBatch (batch: VerificationBatch, deps: CheckDeps, sig
 Promise<BatchOutcomes> {
   const outcomes = new Array<RowOutcome | undefined>(batch.rows.rows.length).fill(undefined)
   const check = { batch, deps, signal, outcomes }
-  let open: readonly number[] = [...outcomes.keys()]
+  let open = await answerSubmitted(check, [...outcomes.keys()])
   if (batch.value.forceFresh) {
     await answerLive(check, await answerFromOwnJob(check, open))
     return outcomes
@@ -60,6 +60,19 @@ Promise<BatchOutcomes> {
     open = leased
   }
   return outcomes
+}
+
+/**
+ * Asks for the answers to rows that vendors have; such a row needs no lease, as it is bought.
+ * Resolves to the other positions.
+ */
+async function answerSubmitted (check: BatchCheck, positions: readonly number[]):
+Promise<readonly number[]> {
+  const { submissions } = check.batch
+  const submitted = positions.filter((position) => submissions?.of(position) !== undefined)
+  if (submitted.length === 0) return positions
+  await answerLive(check, await answerFromOwnJob(check, submitted))
+  return positions.filter((position) => submissions?.of(position) === undefined)
 }
 
 /** Uses the records that an earlier delivery of the batch paid for; resolves to open positions. */
@@ -177,10 +190,11 @@ async function answerLive (check: BatchCheck, positions: readonly number[]): Pro
 async function checkRows (
   { batch, deps, signal }: BatchCheck, positions: readonly number[]
 ): Promise<CheckResult> {
+  const { submissions } = batch
   const rows = positions.map((row) => ({ row, canonical: batch.rows.canonicals[row] ?? '' }))
   const { retryDeadline } = batch.value
   const isLast = retryDeadline !== 0 && deps.clock.now() >= retryDeadline
-  return await deps.check(rows, { ...kindOf(batch.value), signal, isLast })
+  return await deps.check(rows, { ...kindOf(batch.value), signal, isLast, submissions })
 }
 
 /** A row that no answer names was not checked; it is free and not cached. */

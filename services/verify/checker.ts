@@ -3,8 +3,12 @@ import { addedEvidence, mergeEvidence } from '../cache/evidence.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { checkWithFallback, type FallbackResult, type ResilientProvider } from './fallback.ts'
-import type { Provider, ProviderRow, ProviderVerdict } from './provider.ts'
+import {
+  checkWithFallback, collectAnswers, type FallbackResult, type ResilientProvider,
+} from './fallback.ts'
+import type {
+  Provider, ProviderRow, ProviderVerdict, Submission, Submissions,
+} from './provider.ts'
 import { withResilience, type ProviderLimits } from './resilience.ts'
 
 /** Creates each provider by name. */
@@ -16,6 +20,8 @@ export type CheckRequest = {
   readonly signal: AbortSignal
   /** The rows will not be checked again, so the current verdict of every row counts. */
   readonly isLast?: boolean
+  /** What vendors have of the batch; needed for providers that take batches. */
+  readonly submissions?: Submissions | undefined
 }
 
 /**
@@ -36,6 +42,8 @@ export type Checker = {
   (rows: readonly ProviderRow[], request: CheckRequest): Promise<CheckResult>
   /** Whether checks of such rows are free and need no network. */
   readonly isOffline?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
+  /** Whether a provider of such rows takes batches. */
+  readonly takesBatches?: (request: Pick<CheckRequest, 'service' | 'mode'>) => boolean
 }
 
 type CheckerOptions = {
@@ -57,17 +65,30 @@ export function createChecker (options: CheckerOptions): Checker {
   const providerOf = createProviders(options)
   const first = providersByService('PROVIDERS', options.lists, providerOf)
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
-  const check: Checker = async (rows, { service, mode, signal, isLast = false }) => {
+  const check: Checker = async (rows, { service, mode, signal, isLast = false, submissions }) => {
+    const more = { service, signal, isLast, submissions, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
-      await checkWithFallback(list, some, { service, signal, metrics: options.metrics })
+      await checkWithFallback(list, some, more)
     if (mode === 'test') {
       const sandbox = providerOf('PROVIDERS', 'sandbox', service)
       return resultOf(rows, await checkBy([sandbox], rows), isLast)
     }
-    const result = await checkBy(first.get(service) ?? [], rows)
     const others = second.get(service) ?? []
-    const unknown =
-      others.length === 0 ? [] : rows.filter(({ row }) => isUnknown(result, row, isLast))
+    const listed = first.get(service) ?? []
+    const submitted = bySubmission(rows, submissions)
+    const collected = await Promise.all([...submitted].map(async ([submission, some]) => {
+      const id = String(submission.provider)
+      const provider = [...listed, ...others].find((one) => one.id === id)
+      return await collectAnswers(provider, some, { ...more, submission })
+    }))
+    const fresh = rows.filter(({ row }) => submissions?.of(row) === undefined)
+    const result = joined([...collected, await checkBy(listed, fresh)])
+    // A second opinion that was bought as a batch is not bought once more.
+    const asked = new Set([...submitted].flatMap(([{ provider }, some]) =>
+      listed.some(({ id }) => id === String(provider)) ? [] : some.map(({ row }) => row)))
+    const unknown = others.length === 0
+      ? []
+      : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
     if (unknown.length === 0) return resultOf(rows, result, isLast)
     const more = await checkBy(others, unknown)
     return resultOf(rows, merged(result, more, service), isLast)
@@ -77,7 +98,36 @@ export function createChecker (options: CheckerOptions): Checker {
     return mode === 'live' && providers.length > 0 &&
       providers.every((provider) => provider.isOffline === true)
   }
-  return Object.assign(check, { isOffline })
+  const takesBatches: Checker['takesBatches'] = ({ service, mode }) =>
+    mode === 'live' && [first, second].flatMap((lists) => lists.get(service) ?? [])
+      .some((provider) => provider.takesBatches === true)
+  return Object.assign(check, { isOffline, takesBatches })
+}
+
+/** The rows of each submission. */
+function bySubmission (
+  rows: readonly ProviderRow[], submissions: Submissions | undefined
+): ReadonlyMap<Submission, readonly ProviderRow[]> {
+  const found = new Map<Submission, ProviderRow[]>()
+  for (const row of rows) {
+    const submission = submissions?.of(row.row)
+    if (submission === undefined) continue
+    const some = found.get(submission) ?? []
+    some.push(row)
+    found.set(submission, some)
+  }
+  return found
+}
+
+/** Results of different rows as one. */
+function joined (results: readonly FallbackResult[]): FallbackResult {
+  const [only, ...more] = results
+  if (only !== undefined && more.length === 0) return only
+  return {
+    answers: new Map(results.flatMap(({ answers }) => [...answers])),
+    retry: new Set(results.flatMap(({ retry }) => [...retry])),
+    failed: new Map(results.flatMap(({ failed }) => [...failed])),
+  }
 }
 
 const FAILURES = ['timeout', 'rate_limited', 'unavailable', 'auth', 'bad_response']
@@ -96,7 +146,11 @@ function createProviders ({ limits, metrics, factories }: CheckerOptions): Provi
     const id = String(provider.id)
     let isOpen = false
     const onCircuit = (now: boolean) => { isOpen = now }
-    const check = withResilience(provider, { ...limits, ...provider.limits, breaks, onCircuit })
+    const own = { ...limits, ...provider.limits, breaks, onCircuit }
+    const check = withResilience(provider, own)
+    // Neither the rate nor the circuit of submissions is that of the questions for their answers.
+    const asking = { ...own, rate: provider.limits?.pollRate, onCircuit: () => {}, maxWaitMs: 0 }
+    const collect = provider.takesBatches ? withResilience(provider, asking) : check
     metrics?.watch?.('provider_circuit_open', { provider: id }, () => Number(isOpen))
     // A series that starts with its first failure would hide that failure from rates.
     for (const service of provider.services) {
@@ -104,7 +158,7 @@ function createProviders ({ limits, metrics, factories }: CheckerOptions): Provi
         metrics?.count('provider_checks_total', { service, provider: id, outcome }, 0)
       }
     }
-    const resilient = { ...provider, id, check }
+    const resilient = { ...provider, id, check, collect }
     created.set(name, resilient)
     return resilient
   }

@@ -1,6 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { checksConfig } from '../jobs/checks.ts'
+import {
+  describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
+} from '../jobs/vendor-presets.ts'
 import { LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { isProxyAddress } from './providers/smtp/connections.ts'
@@ -60,6 +63,24 @@ const smtpConfig = {
     3_600, 'Time to live of the cached answer whether a domain accepts mail for any name.'),
 }
 
+type PresetKey = typeof VENDOR_KEYS[number]
+
+const vendorKey = (key: PresetKey) => Type.Optional(Type.Refine(
+  Type.String({ secret: true, description: `${key.about}.` }),
+  (text) => keyFaults(key, text).length === 0, (text) => keyFaults(key, text).join('; ')))
+
+/** What is wrong with the key, and with the descriptions of vendors that contain it. */
+function keyFaults (key: PresetKey, text: string): readonly string[] {
+  if (!isVendorKey(key, text)) return [`must be ${key.form ?? 'a key without spaces'}`]
+  return [...VENDOR_PRESETS.values()].filter((preset) => preset.key.setting === key.setting)
+    .flatMap((preset) => readHttpProviders([describedVendor(preset, text)], true).faults)
+    .map((fault) => fault.replace(/^vendor 1: /, ''))
+}
+
+/** The keys of the vendors in deploy/providers/. */
+const vendorKeys: Readonly<Record<VendorKey, ReturnType<typeof vendorKey>>> =
+  Object.fromEntries(VENDOR_KEYS.map((key) => [key.setting, vendorKey(key)]))
+
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
   ...pick(commonConfig, [
@@ -81,6 +102,7 @@ export const verifyConfig = defineConfig({
     }),
     (described) => readHttpProviders(described).faults.length === 0,
     (described) => readHttpProviders(described).faults.join('; ')),
+  ...vendorKeys,
   DNS_TIMEOUT_MS: atLeastOne(2_000, 'Timeout of a query to a resolver; each query has two tries.'),
   DNS_CONCURRENCY: atLeastOne(256, 'Maximum concurrent queries to resolvers.'),
   DNS_CACHE_SECONDS: duration(3_600, 'Time to live of a cached domain that accepts mail.'),

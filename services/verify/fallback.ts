@@ -4,17 +4,21 @@ import type { Metrics } from '../platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {
-  ProviderError, type Provider, type ProviderFailure, type ProviderRow, type ProviderVerdict,
+  ProviderError, type BatchOptions, type Provider, type ProviderFailure, type ProviderRow,
+  type ProviderVerdict, type Submission,
 } from './provider.ts'
 import type { Check } from './resilience.ts'
 
 /** A provider with its resilience policies; `id` is its label in operators' metrics. */
-export type ResilientProvider = Pick<Provider, 'services' | 'maxRows' | 'isOffline'> & {
-  readonly id: string
-  readonly check: Check
-}
+export type ResilientProvider =
+  Pick<Provider, 'services' | 'maxRows' | 'isOffline' | 'takesBatches'> & {
+    readonly id: string
+    readonly check: Check
+    /** `check` of a provider that takes batches, with the limits for answers of submissions. */
+    readonly collect?: Check
+  }
 
-type FallbackOptions = {
+type FallbackOptions = BatchOptions & {
   readonly service: ServiceSlug
   readonly signal: AbortSignal
   readonly metrics?: Pick<Metrics, 'count' | 'observe'> | undefined
@@ -51,8 +55,10 @@ export async function checkWithFallback (
     for (const [index, reply] of replies.entries()) {
       const call = calls[index] ?? []
       if (typeof reply === 'string') {
-        failed.push(...call)
-        if (reply !== 'rejected_input') for (const { row } of call) notRejected.add(row)
+        const others = call.filter(({ row }) => options.submissions?.of(row) === undefined)
+        failed.push(...others)
+        if (reply !== 'rejected_input') for (const { row } of others) notRejected.add(row)
+        if (others.length < call.length) addAll(found, waiting(call, options))
       } else if (found.answers.size === 0) found = reply
       else addAll(found, reply)
     }
@@ -60,6 +66,33 @@ export async function checkWithFallback (
   }
   const isRejected = (row: number) => list.length > 0 && !notRejected.has(row)
   return { ...found, failed: new Map(open.map(({ row }) => [row, isRejected(row)])) }
+}
+
+/** The verdict of a row that a vendor may have, if there is no answer until the deadline. */
+const NOT_YET: ProviderVerdict = { status: 'unknown', reason: 'timeout', confidence: 0, fields: {} }
+
+/** Rows that a vendor may have wait for it: another check would buy them twice. */
+function waiting (
+  rows: readonly ProviderRow[], { submissions }: Pick<BatchOptions, 'submissions'>
+): Answers {
+  const held = rows.filter(({ row }) => submissions?.of(row) !== undefined)
+  return {
+    answers: new Map(held.map(({ row }) => [row, NOT_YET])),
+    retry: new Set(held.map(({ row }) => row)),
+  }
+}
+
+/**
+ * The answers of a submission to some of its rows. They wait if the provider fails or is not
+ * configured any more.
+ */
+export async function collectAnswers (
+  provider: ResilientProvider | undefined, rows: readonly ProviderRow[],
+  options: FallbackOptions & { readonly submission: Submission }
+): Promise<FallbackResult> {
+  const reply = provider === undefined ? undefined : await checkTraced(provider, rows, options)
+  const found = typeof reply === 'object' ? reply : waiting(rows, options)
+  return { ...found, failed: new Map() }
 }
 
 function addAll (found: Answers, more: Answers): void {
@@ -90,16 +123,19 @@ async function checkTraced (
  * are ignored.
  */
 async function checkMeasured (
-  { id, check }: ResilientProvider, rows: readonly ProviderRow[], options: FallbackOptions
+  { id, check, collect }: ResilientProvider, rows: readonly ProviderRow[],
+  options: FallbackOptions
 ): Promise<Answers | ProviderFailure> {
-  const { service, signal, metrics } = options
+  const { metrics, ...more } = options
+  const { service } = more
+  const call = more.submission === undefined ? check : collect ?? check
   const startedMs = performance.now()
   const requested = new Set(rows.map(({ row }) => row))
   const count = (outcome: string, more: number) =>
     metrics?.count('provider_checks_total', { service, provider: id, outcome }, more)
   try {
     const found: Answers = { answers: new Map(), retry: new Set() }
-    for (const { row, verdict, retry } of await check(rows, { service, signal })) {
+    for (const { row, verdict, retry } of await call(rows, more)) {
       if (!requested.has(row)) continue
       found.answers.set(row, withEvidence(verdictFor(service, verdict)))
       if (retry === true) found.retry.add(row)

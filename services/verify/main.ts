@@ -13,6 +13,7 @@ import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import type { MailDomains } from './providers/mail-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
+import { redisSubmissions } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>
@@ -27,6 +28,7 @@ export function verifyDeps (
   const { state, cache, clock, log, metrics } = connected
   return {
     store: createJobStore(state),
+    submissionsOf: redisSubmissions(state, { ...config, clock }),
     cache: redisRecordCache(cache, { onFault: logCacheFault(log) }),
     check: createChecker({
       lists: config.PROVIDERS,

@@ -1,9 +1,12 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
+import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
 import type { VerifyConfig } from './config.ts'
 import { createEmailDomainProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
+import { createHttpBatchProvider } from './providers/http-batch.ts'
+import type { BatchVendor, HttpVendor } from './providers/http-vendor.ts'
 import { createHttpProvider } from './providers/http.ts'
 import {
   createDns, createMailDomains, type MailDomains, redisSharedDomains,
@@ -12,6 +15,7 @@ import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { configuredSmtpProbe } from './providers/smtp/configured.ts'
+import type { Provider } from './provider.ts'
 
 const SECOND_MS = 1_000
 
@@ -27,13 +31,34 @@ export function factoriesOf (
   config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config)
 ): Factories {
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
-    [`http:${vendor.id}`, () => createHttpProvider(vendor)] as const)
+    [`http:${vendor.id}`, () => providerOf(vendor)] as const)
+  const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
+    [name, () => presetProvider(name, preset, config)] as const)
   return {
     ...BUILT_IN_FACTORIES,
     'email-domain': () => createEmailDomainProvider({ domains }),
     'smtp-probe': () => configuredSmtpProbe(config, domains),
-    ...Object.fromEntries(described),
+    ...Object.fromEntries([...described, ...presets]),
   }
+}
+
+/** The provider of a description. */
+export const providerOf = (vendor: HttpVendor): Provider => vendor.batch === undefined
+  ? createHttpProvider(vendor)
+  : createHttpBatchProvider(vendor as BatchVendor)
+
+/**
+ * The provider of a preset by its key.
+ * @throws RangeError without the key; the configuration has refused a wrong one.
+ */
+function presetProvider (name: string, preset: VendorPreset, config: VerifyConfig): Provider {
+  const { setting } = preset.key
+  const key = (config as Readonly<Record<string, unknown>>)[setting]
+  if (typeof key !== 'string') {
+    throw new RangeError(`${name} needs ${setting}, which is empty; set it, or remove ${name} ` +
+      'from PROVIDERS and SECOND_OPINIONS')
+  }
+  return providerOf(describedVendor(preset, key) as HttpVendor)
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */

@@ -17,7 +17,49 @@ export type ProviderAnswer = {
   readonly retry?: true
 }
 
-export type CheckOptions = {
+/**
+ * Rows of a verification batch that a vendor has, or may have, as one task. `task` is missing until
+ * the reply of the vendor is recorded: then it is not known whether the vendor has accepted them.
+ */
+export type Submission = {
+  /** Id of the provider. */
+  readonly provider: number
+  /** Our name of the task, derived from job, chunk, batch, provider and rows. */
+  readonly reference: string
+  readonly task?: string
+  /** Redis time, like the deadline, at which its open rows end without a verdict. */
+  readonly submittedAtMs: number
+  readonly deadlineMs: number
+  /** Milliseconds between two questions for its answers. */
+  readonly pollMs: number
+}
+
+/** What vendors that take batches have of one verification batch; all writes are durable. */
+export type Submissions = {
+  /** Redis time. */
+  readonly now: () => number
+  /** The newest submission with this row. */
+  readonly of: (row: number) => Submission | undefined
+  /** Records the intention to submit these rows; to be called before the vendor is. */
+  readonly begin: (
+    rows: readonly number[], terms: Pick<Submission, 'provider' | 'deadlineMs' | 'pollMs'>,
+  ) => Promise<Submission>
+  /** Records the task that the vendor has made of it. */
+  readonly accept: (submission: Submission, task: string) => Promise<void>
+  /** Forgets a submission that the vendor has not accepted. */
+  readonly drop: (submission: Submission) => Promise<void>
+}
+
+/** For providers that take batches. */
+export type BatchOptions = {
+  readonly submissions?: Submissions | undefined
+  /** The rows will not be checked again, so nothing new is submitted. */
+  readonly isLast?: boolean | undefined
+  /** Asks for the answers of this submission, to the given rows; undefined submits the rows. */
+  readonly submission?: Submission | undefined
+}
+
+export type CheckOptions = BatchOptions & {
   readonly service: ServiceSlug
   /** Ends the check early; the provider then fails with `timeout`. */
   readonly signal: AbortSignal
@@ -38,12 +80,19 @@ export type Provider = {
   readonly maxRows?: number
   /** Its checks are free and need no network, so they need no lease. */
   readonly isOffline?: true
+  /**
+   * `check` submits rows and answers with `retry` until their task has ended. A call that may have
+   * been accepted is never repeated without asking the vendor.
+   */
+  readonly takesBatches?: true
   /** Limits of this provider that differ from the configured ones. */
   readonly limits?: {
     readonly timeoutMs?: number
     readonly attemptTimeoutMs?: number
     readonly concurrency?: number
     readonly rate?: { readonly calls: number, readonly perMs: number }
+    /** Rate of the calls for answers of submissions; one that would wait is skipped. */
+    readonly pollRate?: { readonly calls: number, readonly perMs: number }
   }
   check (rows: readonly ProviderRow[], options: CheckOptions): Promise<readonly ProviderAnswer[]>
 }

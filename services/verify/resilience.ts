@@ -31,33 +31,39 @@ type BreakerLimits = {
 export type ResilienceOptions = ProviderLimits & {
   /** False for a provider with scripted failures: those of one tenant must not stop another. */
   readonly breaks: boolean
+  /** A call that would wait longer for the rate fails with `rate_limited`. */
+  readonly maxWaitMs?: number
   /** Called when the circuit opens, and when it closes or admits a trial call. */
   readonly onCircuit?: (isOpen: boolean) => void
 }
 
 export type Check = (
-  rows: Parameters<Provider['check']>[0], options: Pick<CheckOptions, 'service' | 'signal'>,
+  rows: Parameters<Provider['check']>[0], options: Omit<CheckOptions, 'deadlineMs'>,
 ) => ReturnType<Provider['check']>
 
 /** The circuit stays closed with fewer calls than this in the sampled time. */
 const MIN_SAMPLED_CALLS = 10
 const FIRST_RETRY_MS = 50
+const NEVER = new AbortController().signal
 
 /**
  * The check of a provider behind, from the outside in: bulkhead, rate limit, circuit breaker,
  * retries with a timeout for all, and a timeout per attempt. After a failure with a Retry-After,
  * all calls fail until then. The check rejects with a `ProviderError` or, if the caller's signal
- * ended it, with the reason of that signal, which is no failure of the provider.
+ * ended it, with the reason of that signal, which is no failure of the provider. The call of a
+ * provider that takes batches is not cut off by the signal, so that its reply is recorded.
  */
-export function withResilience (provider: Provider, options: ResilienceOptions): Check {
-  const rate = createRateLimiter(options.rate, { now: () => performance.now(), sleep })
-  const slots = bulkhead(options.concurrency, Number.MAX_SAFE_INTEGER)
-  const breaker = options.breaks ? breakerOf(options.breaker, options.onCircuit) : noop
-  const attempts = withRetries(provider, { ...options, rate })
-  return async (rows, { service, signal }) => {
+export function withResilience (provider: Provider, limits: ResilienceOptions): Check {
+  const rate = createRateLimiter(limits.rate, { now: () => performance.now(), sleep })
+  const slots = bulkhead(limits.concurrency, Number.MAX_SAFE_INTEGER)
+  const breaker = limits.breaks ? breakerOf(limits.breaker, limits.onCircuit) : noop
+  const attempts = withRetries(provider, { ...limits, rate })
+  return async (rows, options) => {
+    const { signal } = options
+    const within = provider.takesBatches === true ? NEVER : signal
     const once = async () => {
       try {
-        return await attempts(rows, { service, signal })
+        return await attempts(rows, { ...options, signal: within })
       } catch (error) {
         signal.throwIfAborted()
         if (error instanceof ProviderError && error.retryAfterMs) rate.pause(error.retryAfterMs)
@@ -66,8 +72,8 @@ export function withResilience (provider: Provider, options: ResilienceOptions):
     }
     try {
       return await slots.execute(async () => {
-        await rate.take(signal)
-        return await breaker.execute(once, signal)
+        await rate.take(signal, limits.maxWaitMs)
+        return await breaker.execute(once, within)
       }, signal)
     } catch (error) {
       signal.throwIfAborted()
@@ -93,13 +99,14 @@ function withRetries (provider: Provider, options: RetryOptions): Check {
       }),
     }))
   const single = timeoutOf(attemptMs)
-  return (rows, { service, signal }) => {
+  return (rows, options) => {
+    const { signal } = options
     const endsAtMs = Date.now() + timeoutMs
     return asTimeout(call.execute(({ signal: within, attempt }) => {
       if (attempt > 0) rate.charge()
       const deadlineMs = Math.min(endsAtMs, Date.now() + attemptMs)
       return asTimeout(single.execute(({ signal: inner }) =>
-        provider.check(rows, { service, signal: inner, deadlineMs }), within ?? signal))
+        provider.check(rows, { ...options, signal: inner, deadlineMs }), within ?? signal))
     }, signal))
   }
 }

@@ -9,11 +9,16 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { unresolvableBlock } from '../results/block.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
-import { allWithout, batchEmissions, type EmitDeps } from './batch.ts'
+import {
+  allWithout, batchEmissions, kindOf, type EmitDeps, type VerificationBatch,
+} from './batch.ts'
 import { checkBatch, type CheckDeps } from './check-batch.ts'
+import type { Submissions } from './provider.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
   readonly store: Pick<JobStore, 'batchAction' | 'outcome'>
+  /** What vendors have of a batch; needed for providers that take batches. */
+  readonly submissionsOf?: (batch: VerificationBatch) => Promise<Submissions>
   /** Maximum concurrent verification batches of a service in this process. */
   readonly concurrencyOf: (service: ServiceSlug) => number
   /** Maximum number of messages in one call of `decide`. */
@@ -116,13 +121,19 @@ Promise<BatchDecision> {
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await yieldToEventLoop(lane, value.tenant)
-  const batch = { value, rows: message.rows() }
+  const batch = await withSubmissions({ value, rows: message.rows() }, deps)
   const outcomes = status === 'cancelling'
     ? allWithout(batch, 'cancelled', deps.clock.now())
     : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
   await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
   return { completes: [message], emits: batchEmissions(batch, outcomes, deps) }
+}
+
+async function withSubmissions (batch: VerificationBatch, deps: VerifyDeps):
+Promise<VerificationBatch> {
+  if (deps.check.takesBatches?.(kindOf(batch.value)) !== true) return batch
+  return { ...batch, submissions: await deps.submissionsOf?.(batch) }
 }
 
 /** Ends the rows of an unreadable batch, unless its job is closed or was never accepted. */

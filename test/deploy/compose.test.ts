@@ -7,6 +7,7 @@ import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { makeSecrets, writeSecrets } from '../../deploy/secrets.ts'
 import { loadConfig } from '../../services/platform/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
+import { VENDOR_KEYS } from '../../services/jobs/vendor-presets.ts'
 import { STAGES } from '../../services/topology.ts'
 import { composeModel, envOf, type Model, type Service } from '../support/compose.ts'
 import { servedBy, settingFaults, wantedByTopology, type Deployed } from '../support/deployed.ts'
@@ -71,7 +72,9 @@ describe('compose.yaml', () => {
       .filter(([, { environment }]) => JSON.stringify(environment ?? {}).includes(part))
       .map(([name]) => name)
     expect(holders('CACHE_SECRETS')).toEqual(['normalize'])
-    expect(holders('HTTP_PROVIDERS')).toEqual(['verify'])
+    for (const part of ['HTTP_PROVIDERS', ...VENDOR_KEYS.map(({ setting }) => setting)]) {
+      expect(holders(part)).toEqual(['verify'])
+    }
     expect(holders('GF_SECURITY_ADMIN_PASSWORD')).toEqual(['grafana'])
   })
 

@@ -1,4 +1,5 @@
 import type { Fault } from './fault.ts'
+import { batchVendor } from './scenarios/batch-vendor.ts'
 import { broker } from './scenarios/broker.ts'
 import { cluster } from './scenarios/cluster.ts'
 import { disks } from './scenarios/disk.ts'
@@ -14,5 +15,5 @@ import { stores } from './scenarios/stores.ts'
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...kills, ...processes, ...stores, ...disks, ...messages, ...outside,
-  ...broker, ...kafkaRequests, ...links, ...cluster,
+  ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
 ]

@@ -2,6 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../services/platform/config.ts'
+import { lookupConfig } from '../../services/lookup/config.ts'
+import { VENDOR_PRESETS } from '../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
@@ -55,6 +57,24 @@ describe('the guide to providers', () => {
     expect(providers[0]?.services).toEqual(['whatsapp', 'telegram'])
   })
 
+  it('describes a vendor that takes batches without fault', () => {
+    const [, , example = ''] = guide.split('```json\n')
+    const { faults, providers } = readHttpProviders([JSON.parse(example.split('```')[0] ?? '')])
+    expect(faults).toEqual([])
+    expect(providers[0]?.batch?.idempotent).toBe(true)
+  })
+
+  it('has a table of all presets, with their services, keys and checks', () => {
+    const rows = [...guide.matchAll(/^\| `(http:[a-z-]+)`[^|]*\| (.*) \| `(VENDOR_\w+)`[^|]*\| (.*) \|$/gm)]
+    const listed = rows.map(([, name, services, key, checks]) => [name, services, key, checks])
+    const presets = [...VENDOR_PRESETS].map(([name, { key, checks, vendor }]) => {
+      const services = (vendor as { services: string[] }).services.map((slug) => `\`${slug}\``)
+      const text = services.join(', ').replace('`carrier-single`, `carrier-lookup`', '`carrier-*`')
+      return [name, text, key.setting, checks.map((check) => `\`${check}\``).join(', ')]
+    })
+    expect(listed.toSorted()).toEqual(presets.toSorted())
+  })
+
   it('documents every outcome of a mailbox of the code', () => {
     const rows = [...guide.matchAll(/\| `(\w+)`[^|]* \| `(\w+)` \| (\d+) \|/g)]
       .map(([, ...cells]) => cells.join(' '))
@@ -69,7 +89,7 @@ describe('the guide to providers', () => {
 
   it('names only keys that there are', () => {
     const keys = new Set([...guide.matchAll(/`([A-Z]+(?:_[A-Z]+)+)[`=]/g)].map(([, key]) => key))
-    const known = Object.keys(verifyConfig.properties)
+    const known = [verifyConfig, lookupConfig].flatMap(({ properties }) => Object.keys(properties))
     expect([...keys].filter((key) => !known.includes(key ?? ''))).toEqual([])
     expect(keys.size).toBeGreaterThan(15)
   })

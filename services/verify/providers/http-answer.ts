@@ -97,21 +97,24 @@ const textsAt = (pointer: string | undefined, entry: unknown) =>
   pointer === undefined ? [] : [textOf(at(entry, pointer))]
 
 /** Vendors format numbers with spaces, and with or without a plus sign or two zeros. */
-function contactKey (contact: string): string {
+export function contactKey (contact: string): string {
   const text = contact.trim().toLowerCase()
   return text.includes('@') ? text : text.replace(/\D/g, '').replace(/^00/, '')
 }
 
 function verdictReader (vendor: HttpVendor, service: ServiceSlug) {
-  const { verdict, reason } = vendor.response
+  const { verdict, reason = [] } = vendor.response
+  const reasons = Array.isArray(reason) ? reason : [reason]
   const fieldsOf = fieldsReader(vendor, service)
+  // A vendor may name the field of a verdict after what was checked.
+  const pointer = verdict.pointer.replaceAll('{service}', service)
   return (entry: unknown): ProviderVerdict => {
-    const text = textOf(at(entry, verdict.pointer))
+    const text = textOf(at(entry, pointer))
     if (text === undefined) return NO_ANSWER
     const outcome = wordFor(verdict.values, text)
     if (outcome === undefined) return UNCLEAR
-    const more = reason === undefined ? undefined : textOf(at(entry, reason.pointer))
-    const why = wordFor(reason?.values, more) ?? outcome.reason
+    const why = reasons.map((one) => wordFor(one.values, textOf(at(entry, one.pointer))))
+      .find((found) => found !== undefined) ?? outcome.reason
     if (outcome.status === 'unknown') return { ...UNKNOWN, reason: why }
     const fields = fieldsOf(entry)
     const { status, confidence = DEFAULT_CONFIDENCE } = outcome
@@ -138,7 +141,7 @@ function fieldsReader (vendor: HttpVendor, service: ServiceSlug) {
   }
 }
 
-function wordFor<T> (words: Readonly<Record<string, T>> | undefined, text: string | undefined):
+export function wordFor<T> (words: Readonly<Record<string, T>> | undefined, text: string | undefined):
 T | undefined {
   return words !== undefined && text !== undefined && Object.hasOwn(words, text)
     ? words[text]
@@ -146,7 +149,7 @@ T | undefined {
 }
 
 /** Scalars as text, like the keys of maps; undefined for null, lists and objects. */
-function textOf (value: unknown): string | undefined {
+export function textOf (value: unknown): string | undefined {
   return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined
 }
 

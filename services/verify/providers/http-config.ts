@@ -5,7 +5,9 @@ import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 import { VENDOR_COLUMNS } from './http-answer.ts'
 import { AUTH, VENDOR, type HttpVendor } from './http-vendor.ts'
-import { PLACEHOLDER, PLACEHOLDERS } from './http.ts'
+import { PLACEHOLDER, PLACEHOLDERS } from './http-request.ts'
+
+const FIRST_PRESET_ID = 900_001
 
 type ReadVendors = {
   readonly providers: readonly HttpVendor[]
@@ -17,7 +19,9 @@ type ReadVendors = {
  * Reads the vendors of `HTTP_PROVIDERS` (see deploy/docs/providers.md) and reports all faults at
  * once: those against the schema and, for a vendor without these, contradictions.
  */
-export function readHttpProviders (described: readonly unknown[]): ReadVendors {
+export function readHttpProviders (
+  described: readonly unknown[], arePresets = false
+): ReadVendors {
   const faults: string[] = []
   const providers: HttpVendor[] = []
   for (const [index, value] of described.entries()) {
@@ -26,7 +30,11 @@ export function readHttpProviders (described: readonly unknown[]): ReadVendors {
     faults.push(...all.map((fault) => `vendor ${index + 1}: ${fault}`))
     if (all.length === 0) providers.push(value as HttpVendor)
   }
-  for (const id of repeated(described.map(idOf))) {
+  const ids = described.map(idOf)
+  if (!arePresets && ids.some((id) => typeof id === 'number' && id >= FIRST_PRESET_ID)) {
+    faults.push(`ids from ${FIRST_PRESET_ID} are those of presets; use a lower one`)
+  }
+  for (const id of repeated(ids)) {
     faults.push(`the id ${id} is used more than once; give each vendor its own`)
   }
   return { providers, faults }
@@ -77,7 +85,7 @@ export function meaningFaults (vendor: HttpVendor): readonly string[] {
   return [
     ...addressFaults(vendor.url), ...requestFaults(vendor), ...batchFaults(vendor),
     ...fieldFaults(vendor), ...serviceFaults(vendor), ...verdictFaults(vendor),
-    ...errorFaults(vendor),
+    ...errorFaults(vendor), ...taskFaults(vendor),
   ]
 }
 
@@ -103,13 +111,13 @@ function placeholdersOf (value: unknown): ReadonlySet<string> {
   return new Set([...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name))
 }
 
-const CONTACT = ['contact', 'digits', 'contacts']
+const CONTACT = ['contact', 'digits', 'contacts', 'lines']
 
 function requestFaults ({ url, method, request = {}, response, maxRows = 1 }: HttpVendor):
 readonly string[] {
   const faults: string[] = []
-  const { query, body, row } = request
-  const outside = placeholdersOf([url, query, body])
+  const { query, headers, body, multipart, row } = request
+  const outside = placeholdersOf([url, query, headers, body, multipart])
   const all = new Set([...outside, ...placeholdersOf(row)])
   const sent = outside.has('rows') ? all : outside
   for (const name of all) {
@@ -117,10 +125,14 @@ readonly string[] {
     faults.push(`request has the unknown placeholder {${name}}; use {${PLACEHOLDERS.join('}, {')}}`)
   }
   if (!CONTACT.some((name) => sent.has(name))) {
-    faults.push('request must send the contact; use {contact}, {digits} or {contacts}')
+    faults.push('request must send the contact; use {contact}, {digits}, {contacts} or {lines}')
   }
-  if (method === 'GET' && body !== undefined) {
-    faults.push('request.body needs the method POST or PUT')
+  if (method === 'GET' && (body !== undefined || multipart !== undefined)) {
+    const name = body === undefined ? 'multipart' : 'body'
+    faults.push(`request.${name} needs the method POST or PUT`)
+  }
+  if (body !== undefined && multipart !== undefined) {
+    faults.push('request has body and multipart; give one of them')
   }
   if (outside.has('rows') !== (row !== undefined)) {
     faults.push('request.row describes what {rows} in request.body lists; give both or none')
@@ -202,4 +214,44 @@ function errorFaults ({ errors }: HttpVendor): readonly string[] {
     .filter((status) => !/^[1-5](?:\d\d|xx)$/.test(status))
     .map((status) => `errors.statuses has ${status}; use a status such as 429 or 5xx for ` +
       `one of ${PROVIDER_FAILURES.join(', ')}`)
+}
+
+/** The contradictions of a vendor that takes batches, and what only such a vendor may have. */
+function taskFaults (vendor: HttpVendor): readonly string[] {
+  const { batch, request, url, response } = vendor
+  const inSubmit = placeholdersOf([url, request])
+  const faults = inSubmit.has('task')
+    ? ['request has {task}, which is known after it; use {reference}']
+    : []
+  if (batch === undefined) {
+    return inSubmit.has('reference') ? [...faults, 'request has {reference} without batch'] : faults
+  }
+  const { find, status, result, idempotent } = batch
+  if (response.match?.contact === undefined && response.match?.key !== 'contact') {
+    faults.push('batch needs response.match with contact, or the key contact')
+  }
+  if (response.match?.row !== undefined || response.match?.key === 'row') {
+    faults.push('batch matches answers by contact; remove row from response.match')
+  }
+  if ((idempotent === true || find !== undefined) && !inSubmit.has('reference')) {
+    faults.push('batch.find and batch.idempotent need request to send {reference}')
+  }
+  if (result !== undefined && (result.url === undefined) === (result.link === undefined)) {
+    faults.push('batch.result needs url or link, and not both')
+  }
+  if (!Object.values(status.values).includes('ended')) {
+    faults.push('batch.status.values must say which value is ended')
+  }
+  const calls = { status, find, result: result?.url === undefined ? undefined : result }
+  for (const [name, call] of Object.entries(calls)) {
+    if (call === undefined) continue
+    const used = placeholdersOf(call)
+    if (name !== 'find' && !used.has('task')) faults.push(`batch.${name} must send {task}`)
+    const far = [...used].filter((one) => !['task', 'reference', 'service'].includes(one))
+    if (far.length > 0) {
+      faults.push(`batch.${name} has {${far.join('}, {')}}; use {task}, {reference} or {service}`)
+    }
+    faults.push(...addressFaults(call.url ?? '').map((fault) => `batch.${name}: ${fault}`))
+  }
+  return faults
 }

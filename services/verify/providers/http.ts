@@ -1,11 +1,11 @@
 import { randomInt } from 'node:crypto'
-import type { ServiceSlug } from '../../topology.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
   type ProviderRow,
 } from '../provider.ts'
-import { failureIn, readAnswers, type RequestedRow } from './http-answer.ts'
-import type { HttpAuth, HttpVendor } from './http-vendor.ts'
+import { failureIn, readAnswers } from './http-answer.ts'
+import { prepareCall, type PreparedCall } from './http-request.ts'
+import type { HttpVendor } from './http-vendor.ts'
 
 /** Provider ids of described vendors start here; those of built-in providers are lower. */
 const FIRST_HTTP_ID = 100
@@ -20,17 +20,21 @@ const MAX_REFERENCE = 2 ** 47
  * Redirects are not followed: contacts go only to the configured host.
  */
 export function createHttpProvider (vendor: HttpVendor): Provider {
+  return { ...commonOf(vendor), check: (rows, options) => check(vendor, rows, options) }
+}
+
+/** What the description says of the provider, however it is called. */
+export function commonOf (vendor: HttpVendor): Omit<Provider, 'check'> {
   const { id, services, maxRows = 1, timeoutMs, concurrency, rate } = vendor
   return {
     id: FIRST_HTTP_ID + id,
     services,
     maxRows,
     limits: {
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs, attemptTimeoutMs: timeoutMs }),
       ...(concurrency === undefined ? {} : { concurrency }),
       ...(rate === undefined ? {} : { rate }),
     },
-    check: (rows, options) => check(vendor, rows, options),
   }
 }
 
@@ -39,14 +43,38 @@ async function check (
 ): Promise<readonly ProviderAnswer[]> {
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
-  const { url, init } = prepareCall(vendor, requested, service)
-  const response = await call(url, { ...init, redirect: 'manual', signal })
-  const body = await bodyOf(response, signal)
-  const failure = failureIn(vendor, body, response.ok) ?? failureOf(vendor, response)
-  if (failure !== undefined) throw new ProviderError(failure, retryAfterMs(response))
+  const body = await exchange(vendor, prepareCall(vendor, { requested, service }), signal)
   const answers = body === undefined ? [] : readAnswers(vendor, body, { requested, service })
   if (answers.length === 0) throw new ProviderError('bad_response')
   return answers
+}
+
+/**
+ * The JSON value of the response to a call; undefined if it is no JSON or too large. Rejects with a
+ * `ProviderError` if the status or the error field is one of a failure.
+ */
+export async function exchange (
+  vendor: HttpVendor, { url, init }: PreparedCall, signal: AbortSignal
+): Promise<unknown> {
+  const response = await call(url, { ...init, redirect: 'manual', signal })
+  const body = jsonOf(await bytesOf(response, signal))
+  throwIfFailed(vendor, response, body)
+  return body
+}
+
+/** Like `exchange`, for a file: a JSON value counts only for its error field. */
+export async function download (
+  vendor: HttpVendor, { url, init }: PreparedCall, signal: AbortSignal
+): Promise<Buffer | undefined> {
+  const response = await call(url, { ...init, redirect: 'manual', signal })
+  const bytes = await bytesOf(response, signal)
+  throwIfFailed(vendor, response, jsonOf(bytes))
+  return bytes
+}
+
+function throwIfFailed (vendor: HttpVendor, response: Response, body: unknown): void {
+  const failure = failureIn(vendor, body, response.ok) ?? failureOf(vendor, response)
+  if (failure !== undefined) throw new ProviderError(failure, retryAfterMs(response))
 }
 
 /** Errors before the vendor received anything, so that a retry is free. */
@@ -66,8 +94,8 @@ async function call (url: string, init: RequestInit): Promise<Response> {
   }
 }
 
-/** The JSON value of the response; undefined if it is no JSON or too large. */
-async function bodyOf (response: Response, signal: AbortSignal): Promise<unknown> {
+/** The body of the response; undefined if it is cut off or too large. */
+async function bytesOf (response: Response, signal: AbortSignal): Promise<Buffer | undefined> {
   const chunks: Uint8Array[] = []
   let bytes = 0
   try {
@@ -76,9 +104,17 @@ async function bodyOf (response: Response, signal: AbortSignal): Promise<unknown
       if (bytes > MAX_RESPONSE_BYTES) return undefined
       chunks.push(chunk)
     }
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown
+    return Buffer.concat(chunks)
   } catch {
     if (signal.aborted) throw new ProviderError('timeout')
+    return undefined
+  }
+}
+
+function jsonOf (bytes: Buffer | undefined): unknown {
+  try {
+    return bytes === undefined ? undefined : JSON.parse(bytes.toString('utf8')) as unknown
+  } catch {
     return undefined
   }
 }
@@ -111,80 +147,4 @@ function retryAfterMs ({ headers }: Response): number | undefined {
   if (/^\d{1,6}$/.test(text)) return Number(text) * 1_000
   const ms = Date.parse(text) - Date.now()
   return ms > 0 ? ms : undefined
-}
-
-type PreparedCall = { readonly url: string, readonly init: RequestInit }
-
-/** The placeholders in the texts of a request. */
-export const PLACEHOLDERS = [
-  'contact', 'digits', 'contacts', 'row', 'rowNumber', 'rows', 'service',
-] as const
-
-type Scope = Readonly<Record<typeof PLACEHOLDERS[number], unknown>>
-
-/** Matches every `{name}` in a text. */
-export const PLACEHOLDER = /\{([A-Za-z]+)\}/g
-
-/** The request of a call. */
-export function prepareCall (
-  vendor: HttpVendor, requested: readonly RequestedRow[], service: ServiceSlug
-): PreparedCall {
-  const { request = {}, method, auth } = vendor
-  const scope = scopeOf(vendor, requested, service)
-  const url = new URL(fillText(vendor.url, scope, encodeURIComponent))
-  for (const [name, value] of Object.entries(request.query ?? {})) {
-    url.searchParams.set(name, fillText(value, scope))
-  }
-  if (auth.kind === 'query') url.searchParams.set(auth.name, auth.value)
-  const headers = new Headers({ accept: 'application/json', ...authHeaders(auth) })
-  for (const [name, value] of Object.entries(request.headers ?? {})) headers.set(name, value)
-  if (request.body === undefined) return { url: url.href, init: { method, headers } }
-  headers.set('content-type', 'application/json')
-  const body = JSON.stringify(fill(request.body, scope))
-  return { url: url.href, init: { method, headers, body } }
-}
-
-function scopeOf (
-  vendor: HttpVendor, requested: readonly RequestedRow[], service: ServiceSlug
-): Scope {
-  const word = vendor.request?.services?.[service] ?? service
-  const template = vendor.request?.row
-  const scopes = requested.map(({ canonical, reference }) => ({
-    contact: canonical,
-    digits: canonical.replace(/^\+/, ''),
-    row: String(reference),
-    rowNumber: reference,
-    service: word,
-    contacts: [canonical],
-    rows: [],
-  }))
-  return {
-    ...scopes[0] ?? { contact: '', digits: '', row: '', rowNumber: 0, service: word },
-    contacts: requested.map(({ canonical }) => canonical),
-    rows: template === undefined ? [] : scopes.map((scope) => fill(template, scope)),
-  }
-}
-
-/** A text that is a single placeholder becomes its value with its type; others become text. */
-function fill (template: unknown, scope: Scope): unknown {
-  if (typeof template === 'string') {
-    const [whole, name = ''] = /^\{([A-Za-z]+)\}$/.exec(template) ?? []
-    return whole === undefined ? fillText(template, scope) : scope[name as keyof Scope]
-  }
-  if (Array.isArray(template)) return template.map((item) => fill(item, scope))
-  if (typeof template !== 'object' || template === null) return template
-  return Object.fromEntries(
-    Object.entries(template).map(([name, value]) => [name, fill(value, scope)]))
-}
-
-function fillText (text: string, scope: Scope, encode = (value: string) => value): string {
-  return text.replace(PLACEHOLDER, (_, name: keyof Scope) => encode(String(scope[name])))
-}
-
-function authHeaders (auth: HttpAuth): Record<string, string> {
-  if (auth.kind === 'bearer') return { authorization: `Bearer ${auth.token}` }
-  if (auth.kind === 'header') return { [auth.name]: auth.value }
-  if (auth.kind !== 'basic') return {}
-  const pair = Buffer.from(`${auth.username}:${auth.password}`).toString('base64')
-  return { authorization: `Basic ${pair}` }
 }

@@ -4,6 +4,7 @@ import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { topUp } from '../../../services/workspace/tasks.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { startFeedLoad } from '../feed-load.ts'
+import { OF_BATCHES } from './batch-vendor.ts'
 import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 
 /** Some of every stage, for `npm test`. */
@@ -97,7 +98,7 @@ async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<read
 }
 
 async function inject (scene: Scene): Promise<Injected> {
-  const points = scene.full ? FAILPOINTS : QUICK
+  const points = scene.full ? FAILPOINTS.filter(point => !OF_BATCHES.includes(point)) : QUICK
   const feed = await startFeedLoad({ ...scene.environment.stack.env }, scene.seed % 1_000 * 500)
   const hits = await hitAll(scene, points)
   const feedBreaches = await feed.stop()

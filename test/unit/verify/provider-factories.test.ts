@@ -3,9 +3,11 @@ import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../services/platform/config.ts'
 import type { Log } from '../../../services/platform/log.ts'
 import { BUILT_IN_PROVIDERS } from '../../../services/jobs/checks.ts'
+import { VENDOR_PRESETS } from '../../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from '../../../services/verify/provider-factories.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
+import { FAKE_KEYS } from '../../support/fake-vendor.ts'
 import { batchDescription } from '../../support/vendor.ts'
 
 const PROVIDERS_PAGE = readFileSync(
@@ -15,10 +17,11 @@ const load = (more: Record<string, string>) =>
   loadConfig(verifyConfig, { ...STAGE_ENVIRONMENT, ...more })
 
 describe('the providers of a verify configuration', () => {
-  it('are the built-in ones and those in HTTP_PROVIDERS', () => {
+  it('are the built-in ones, the presets and those in HTTP_PROVIDERS', () => {
     const HTTP_PROVIDERS = JSON.stringify([batchDescription('https://api.example')])
     const factories = factoriesOf(load({ HTTP_PROVIDERS }))
-    expect(Object.keys(factories).sort()).toEqual([...BUILT_IN_PROVIDERS, 'http:1'].sort())
+    expect(Object.keys(factories).sort())
+      .toEqual([...BUILT_IN_PROVIDERS, 'http:1', ...VENDOR_PRESETS.keys()].sort())
     expect(factories['http:1']?.()).toMatchObject({
       id: 101, services: ['whatsapp', 'telegram'], maxRows: 20, limits: {},
     })
@@ -26,13 +29,43 @@ describe('the providers of a verify configuration', () => {
 
   it('have ids of their own below 100, if they are built in', () => {
     const settings = { SMTP_HELO: 'probe.verify.org', DNS_SERVERS: '127.0.0.1:9' }
-    const ids = Object.values(factoriesOf(load(settings))).map(create => create?.().id ?? 0)
+    const factories = factoriesOf(load(settings))
+    const ids = BUILT_IN_PROVIDERS.map(name => factories[name]?.().id ?? 0)
     expect(ids).toHaveLength(BUILT_IN_PROVIDERS.length)
     expect(new Set(ids).size).toBe(ids.length)
     expect(ids.filter(id => !(id > 0 && id < 100))).toEqual([])
   })
 
-  it.each(BUILT_IN_PROVIDERS)('%s is described in the documentation of providers', name => {
+  it('of presets have ids of their own from 900101', () => {
+    const factories = factoriesOf(load({ ...FAKE_KEYS, VENDOR_REACHER_KEY: 'https://r.org s' }))
+    const ids = [...VENDOR_PRESETS.keys()].map(name => factories[name as 'http:1']?.().id ?? 0)
+    expect(new Set(ids).size).toBe(VENDOR_PRESETS.size)
+    expect(ids.filter(id => id < 900_101)).toEqual([])
+  })
+
+  it.each([
+    ['{"email-validation":["http:bouncer"]}', {}, 'VENDOR_BOUNCER_KEY is missing, which PROVIDERS' +
+      ' needs. Set VENDOR_BOUNCER_KEY (Bouncer: API key)'],
+    ['{"carrier-lookup":["http:twilio"]}', { VENDOR_TWILIO_KEY: 'AC1' },
+      'VENDOR_TWILIO_KEY must be {sid}:{token}'],
+    ['{"email-validation":["http:reacher"]}', { VENDOR_REACHER_KEY: 'https://r.org' },
+      'VENDOR_REACHER_KEY must be {url} {secret}'],
+    ['{"email-validation":["http:reacher"]}', { VENDOR_REACHER_KEY: 'http://r.org s3cret' },
+      'VENDOR_REACHER_KEY url must begin with https://, because calls contain contacts'],
+    ['{"email-validation":["http:bouncer"]}', { VENDOR_BOUNCER_KEY: 'a {contact}' },
+      'VENDOR_BOUNCER_KEY must be a key without spaces'],
+    ['{"email-validation":["http:bounser"]}', {}, 'http:<id>, http:bouncer, http:bouncer-batch, ' +
+      'http:checknumber'],
+  ])('refuse PROVIDERS %s with %o', (PROVIDERS, more, fault) => {
+    expect(() => load({ PROVIDERS, ...more })).toThrow(fault)
+  })
+
+  it('refuse to call a preset without its key', () => {
+    expect(() => factoriesOf(load({}))['http:twilio']?.()).toThrow('http:twilio needs ' +
+      'VENDOR_TWILIO_KEY, which is empty; set it, or remove http:twilio from PROVIDERS')
+  })
+
+  it.each([...BUILT_IN_PROVIDERS, ...VENDOR_PRESETS.keys()])('%s is described in the documentation of providers', name => {
     expect(PROVIDERS_PAGE).toContain(`\`${name}\``)
   })
 

@@ -22,11 +22,11 @@ describe('a vendor description that matches the schema', () => {
       'url must not contain a user or password; use auth of the kind basic',
     ]],
     ['unknown placeholder', { request: { body: ['{rows}'], row: { n: '{contact}{nr}{row}' } } }, [
-      'request has the unknown placeholder {nr}; use {contact}, {digits}, {contacts}, {row}, ' +
-        '{rowNumber}, {rows}, {service}',
+      'request has the unknown placeholder {nr}; use {contact}, {digits}, {contacts}, {lines}, ' +
+        '{row}, {rowNumber}, {rows}, {service}, {reference}, {task}',
     ]],
     ['a request without a contact', { request: { body: {} } }, [
-      'request must send the contact; use {contact}, {digits} or {contacts}',
+      'request must send the contact; use {contact}, {digits}, {contacts} or {lines}',
       'response.match needs request to send {row} or {rowNumber}',
     ]],
     ['one contact for many rows', { request: { query: { a: '{contact}', b: '{row}' } } }, [
@@ -88,5 +88,60 @@ describe('a vendor description that matches the schema', () => {
       `response.fields has the unknown e164; use ${columns}`,
       `response.fields has the unknown constructor; use ${columns}`,
     ])
+  })
+})
+
+const task = {
+  ...batch,
+  request: { body: { list: '{contacts}', id: '{reference}' } },
+  response: { ...response, match: { contact: '/number' } },
+  batch: {
+    task: '/id',
+    status: {
+      url: 'https://api.example/tasks/{task}', pointer: '/state', values: { done: 'ended' },
+    },
+  },
+}
+const { status } = task.batch
+
+describe('the description of a vendor that takes batches', () => {
+  it('has no fault without contradictions', () => {
+    expect(faultsOf(task)).toEqual([])
+    expect(faultsOf({ ...task, batch: { ...task.batch, idempotent: true } })).toEqual([])
+  })
+
+  it.each([
+    ['a task before there is one', { request: { body: ['{contacts}', '{task}'] } }, [
+      'request has {task}, which is known after it; use {reference}',
+    ]],
+    ['a reference without a batch', { batch: undefined }, [
+      'request has {reference} without batch',
+    ]],
+    ['answers by row', { response: { ...response, match: { row: '/ref' } } }, [
+      'response.match needs request to send {row} or {rowNumber}',
+      'batch needs response.match with contact, or the key contact',
+      'batch matches answers by contact; remove row from response.match',
+    ]],
+    ['a reference that is not sent', {
+      request: { body: '{contacts}' }, batch: { ...task.batch, idempotent: true },
+    }, ['batch.find and batch.idempotent need request to send {reference}']],
+    ['a result from nowhere', { batch: { ...task.batch, result: {} } }, [
+      'batch.result needs url or link, and not both',
+    ]],
+    ['a task without an end', {
+      batch: { ...task.batch, status: { ...status, values: { done: 'failed' } } },
+    }, ['batch.status.values must say which value is ended']],
+    ['the status of any task', {
+      batch: { ...task.batch, status: { ...status, url: 'http://api.example/{contact}' } },
+    }, [
+      'batch.status must send {task}',
+      'batch.status has {contact}; use {task}, {reference} or {service}',
+      'batch.status: url must begin with https://, because calls contain contacts',
+    ]],
+    ['two bodies', { request: { ...task.request, multipart: { a: '{lines}' } } }, [
+      'request has body and multipart; give one of them',
+    ]],
+  ])('refuses %s', (_, more, faults) => {
+    expect(faultsOf({ ...task, ...more })).toEqual(faults)
   })
 })

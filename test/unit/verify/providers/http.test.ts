@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
-import { prepareCall } from '../../../../services/verify/providers/http.ts'
+import { prepareCall } from '../../../../services/verify/providers/http-request.ts'
 import { batchDescription } from '../../../support/vendor.ts'
 
 const requested = [
@@ -10,7 +10,8 @@ const requested = [
 
 function callOf (more: object, rows = requested) {
   const vendor = batchDescription('https://api.example', { request: {}, ...more })
-  const { url, init } = prepareCall(vendor as unknown as HttpVendor, rows, 'whatsapp')
+  const { url, init } = prepareCall(vendor as unknown as HttpVendor,
+    { requested: rows, service: 'whatsapp' })
   const headers = Object.fromEntries(new Headers(init.headers))
   return { url, headers, method: init.method, body: init.body }
 }

@@ -1,0 +1,129 @@
+import { createHash, createHmac } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { createKeyRing, type KeyRing } from '../crypto/key-ring.ts'
+import type { MessageKeySettings } from '../crypto/mac.ts'
+import { subkey, type Binding } from '../crypto/seal.ts'
+import { taggedTenant } from '../money/redis-keys.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { VerificationBatch } from './batch.ts'
+import type { Submission, Submissions } from './provider.ts'
+
+/** As long as a topic keeps the batch, which could be delivered again until then. */
+const KEEP_MS = 7 * 86_400_000
+
+/** A submission with the indices of its rows within the chunk, which no retry changes. */
+type Recorded = Submission & { readonly rows: readonly number[] }
+
+export type SubmissionStore = (batch: VerificationBatch) => Promise<Submissions>
+
+/**
+ * The submissions of verification batches in the Redis for state: a hash for each batch, reference
+ * to submission. They are sealed, because a task names a vendor to whoever knows its format. The
+ * keys derive from those of messages, which are kept forever, so that no rotation loses a task.
+ */
+export function redisSubmissions (
+  redis: Redis, settings: MessageKeySettings & { readonly clock: Clock }
+): SubmissionStore {
+  const ring = ringOf(settings)
+  const secret = subkeyOf(settings.MESSAGE_KEYS[settings.MESSAGE_KEY_ACTIVE] ?? '', 'reference')
+  return async (batch) => {
+    const { key, binding } = namesOf(batch)
+    const known = recordedOf(await redis.hgetallBuffer(key), { ring, binding })
+    const write = async (submission: Recorded) => {
+      const value = ring.wrap(Buffer.from(JSON.stringify(submission)), binding)
+      await Promise.all([
+        redis.hset(key, submission.reference, value), redis.pexpire(key, KEEP_MS),
+      ])
+    }
+    return submissionsOf(batch, known, {
+      now: () => settings.clock.now(),
+      write,
+      remove: async (reference) => { await redis.hdel(key, reference) },
+      referenceOf: (text) => createHmac('sha256', secret).update(text).digest('hex').slice(0, 32),
+    })
+  }
+}
+
+type Records = {
+  readonly now: () => number
+  readonly write: (submission: Recorded) => Promise<void>
+  readonly remove: (reference: string) => Promise<void>
+  readonly referenceOf: (text: string) => string
+}
+
+/** The submissions of a batch from what is recorded; every write changes both. */
+export function submissionsOf (
+  batch: VerificationBatch, recorded: readonly Recorded[], records: Records
+): Submissions {
+  const all = new Map(recorded.map((one) => [one.reference, one]))
+  const { rows } = batch.rows
+  let byIndex = newestByIndex(all)
+  const change = (reference: string, submission?: Recorded) => {
+    if (submission === undefined) all.delete(reference)
+    else all.set(reference, submission)
+    byIndex = newestByIndex(all)
+  }
+  return {
+    now: records.now,
+    of: (row) => byIndex.get(rows[row] ?? -1),
+    begin: async (positions, terms) => {
+      const indices = positions.map((position) => rows[position] ?? -1)
+      const reference = records.referenceOf(nameOf(batch, terms.provider, indices))
+      const submission = { ...terms, reference, rows: indices, submittedAtMs: records.now() }
+      await records.write(submission)
+      change(reference, submission)
+      return submission
+    },
+    accept: async ({ reference }, task) => {
+      const submission = all.get(reference)
+      if (submission === undefined) return
+      const accepted = { ...submission, task }
+      await records.write(accepted)
+      change(reference, accepted)
+    },
+    drop: async ({ reference }) => {
+      await records.remove(reference)
+      change(reference)
+    },
+  }
+}
+
+function newestByIndex (all: ReadonlyMap<string, Recorded>): ReadonlyMap<number, Recorded> {
+  const inOrder = [...all.values()].toSorted((a, b) => a.submittedAtMs - b.submittedAtMs)
+  return new Map(inOrder.flatMap((one) => one.rows.map((index) => [index, one] as const)))
+}
+
+/** The key of a batch in Redis, and what the seals of its submissions are bound to. */
+function namesOf ({ value }: VerificationBatch): { key: string, binding: Binding } {
+  const { tenant, job, chunk, batch } = value
+  return {
+    key: `submissions:${taggedTenant(tenant)}:${job}:${chunk}:${batch}`,
+    binding: ['submission', tenant, job, chunk, batch],
+  }
+}
+
+/** Names the same rows of the same batch at the same provider, in every attempt. */
+function nameOf (
+  { value: { tenant, job, chunk, batch } }: VerificationBatch, provider: number,
+  indices: readonly number[]
+): string {
+  const rows = createHash('sha256').update(indices.join()).digest('hex')
+  return [tenant, job, chunk, batch, provider, rows].join('\n')
+}
+
+function recordedOf (
+  fields: Readonly<Record<string, Buffer>>,
+  { ring, binding }: { readonly ring: KeyRing, readonly binding: Binding }
+): readonly Recorded[] {
+  return Object.values(fields).map((value) =>
+    JSON.parse(ring.unwrap(value, binding).toString()) as Recorded)
+}
+
+function ringOf ({ MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }: MessageKeySettings): KeyRing {
+  const keys = Object.entries(MESSAGE_KEYS).map(([kid, secret]) =>
+    [kid, subkeyOf(secret, 'seal').toString('base64')] as const)
+  return createKeyRing({ KEY_RING: Object.fromEntries(keys), KEY_ACTIVE: MESSAGE_KEY_ACTIVE })
+}
+
+const subkeyOf = (secret: string, purpose: string) =>
+  subkey(Buffer.from(secret, 'base64'), `submissions ${purpose}`)

@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { ServiceSlug } from '../../services/topology.ts'
+import { eventually } from '../support/eventually.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
+import {
+  FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
+} from '../support/fake-vendors.ts'
+import { startReceiver } from '../support/receiver.ts'
+
+const LISTS: Readonly<Record<ServiceSlug, readonly string[]>> = {
+  'phone-validation': ['twilio'],
+  'carrier-single': ['telnyx'],
+  'carrier-lookup': ['vonage'],
+  whatsapp: ['checknumber'],
+  telegram: ['checknumber'],
+  'email-validation': [
+    'bouncer-batch', 'zerobounce-batch', 'reacher', 'bouncer', 'zerobounce',
+  ],
+}
+const NAMES = [...new Set(Object.values(LISTS).flat())]
+const providersOf = (names: readonly string[]) =>
+  names.map(name => `http:${NAMES.indexOf(name) + 1}`)
+
+const receiver = await startReceiver(response => { response.writeHead(200).end() })
+const heard: string[] = []
+let vendors: FakeVendors
+let environment: Environment
+beforeAll(async () => {
+  vendors = await startFakeVendors()
+  const described = NAMES.map((name, index) => {
+    const vendor = presetAt(vendors.url, `http:${name}`, { id: index + 1 })
+    return 'batch' in vendor
+      ? { ...vendor, batch: { ...vendor.batch as object, pollMs: 1_000 } }
+      : vendor
+  })
+  const lists = Object.entries(LISTS).map(([slug, names]) => [slug, providersOf(names)])
+  environment = await startEnvironment({
+    HTTP_PROVIDERS: JSON.stringify(described),
+    PROVIDERS: JSON.stringify(Object.fromEntries(lists)),
+    RETRY_DELAY_MS: '100',
+    RETRY_DEADLINE_MS: '300',
+    PROVIDER_RETRIES: '0',
+    PROVIDER_OPEN_PERCENT: '99',
+  }, { stages: ['ingest', 'verify'] })
+})
+afterAll(async () => {
+  await environment.stop()
+  vendors.stop()
+})
+beforeEach(() => {
+  vendors.behave('well')
+  vendors.purchases.length = vendors.calls.length = 0
+})
+
+let serial = 0
+const inputsOf = (service: string) => service === 'email-validation'
+  ? ['good', 'bad', 'role', 'odd'].map(kind => `${kind}${++serial}@ietf.org`)
+  : ['0', '1', '2', '4'].map(digit => `+1212${7_300_000 + 10 * ++serial + Number(digit)}`)
+
+/** Everything that a customer can read of a job, headers included. */
+async function readAll (id: string): Promise<void> {
+  const paths = [
+    `/jobs/${id}`, `/jobs/${id}/results`, `/jobs/${id}/results?format=json`,
+    `/jobs/${id}/results?format=jsonl`, `/jobs/${id}/deliveries`, '/services', '/jobs', '/nothing',
+  ]
+  for (const path of paths) {
+    const response = await fetch(`${environment.baseUrl}${path}`, {
+      headers: { authorization: `Bearer ${environment.keys.live}` },
+    })
+    heard.push(JSON.stringify([...response.headers]), await response.text())
+  }
+}
+
+async function runAll () {
+  return await Promise.all(Object.keys(LISTS).map(async service => {
+    const { id } = await environment.live.createJob({
+      service, inputs: inputsOf(service), webhook_url: `http://127.0.0.1:${receiver.port}/${service}`,
+    })
+    const job = await environment.live.waitForEnd(id)
+    await readAll(id)
+    return job
+  }))
+}
+
+describe('jobs of the presets', () => {
+  it('end with the verdicts of the vendors, charged once each', async () => {
+    const jobs = await runAll()
+    const counts = jobs.map(({ service, freshRecords }) => [service, freshRecords])
+    expect(Object.fromEntries(counts)).toEqual({
+      'phone-validation': 4,
+      'carrier-single': 3,
+      'carrier-lookup': 3,
+      whatsapp: 4,
+      telegram: 4,
+      'email-validation': 3,
+    })
+    const bought = vendors.purchases.flat()
+    expect(bought).toHaveLength(new Set(bought).size)
+  })
+
+  it('end unknown and free if every vendor of their service fails', async () => {
+    vendors.behave('unauthorized')
+    const jobs = await runAll()
+    expect(jobs.map(({ unknownRecords, chargedMicros }) => [unknownRecords, chargedMicros]))
+      .toEqual(jobs.map(() => [4, 0]))
+    const paths = new Set(vendors.calls.map(call => call.split('/').slice(0, 5).join('/')))
+    expect(paths.size).toBeGreaterThanOrEqual(10)
+    expect(vendors.purchases).toEqual([])
+  })
+
+  it('have no word of a vendor in an answer, a file or an event', async () => {
+    const { received } = receiver
+    await eventually(async () => expect(received).toHaveLength(12))
+    const text = [...heard, ...received.map(event => JSON.stringify(event))].join('\n').toLowerCase()
+    expect(text).toContain('job.completed')
+    expect(FAKE_WORDS.filter(word => text.includes(word.toLowerCase()))).toEqual([])
+  })
+})
