@@ -10,6 +10,24 @@ export const JobPathSchema = Type.Object({ id: Type.String() })
 /** The type of that path's parameters. */
 export type JobPath = Static<typeof JobPathSchema>
 
+/** The longest wait for a job: below the idle timeouts of common proxies and clients. */
+export const MAX_WAIT_SECONDS = 25
+
+/** The query of GET /api/v1/jobs/{id}. Unknown parameters are ignored, as they always were. */
+export const JobQuerySchema = Type.Object({
+  wait: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: MAX_WAIT_SECONDS,
+    default: 0,
+    description: 'Long polling: seconds to wait until the status differs from that at the start ' +
+      'of the request. The answer comes as soon as it does, at the end of the wait, and at once ' +
+      'for a job that has ended.',
+  })),
+})
+
+/** The type of that query. */
+export type JobQuery = Static<typeof JobQuerySchema>
+
 /** Every status a job can show, in the order it may pass them. */
 export const JOB_STATES = [
   'queued', 'preparing', 'verifying', 'completed', 'cancelling', 'cancelled', 'failed',

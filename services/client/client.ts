@@ -10,6 +10,7 @@ import type { QuoteBody } from '../../schemas/api/quote.ts'
 import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
   from '../../schemas/api/results.ts'
 import type { ServicesBody } from '../../schemas/api/services.ts'
+import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
 
 export { ApiError } from './transport.ts'
@@ -25,10 +26,19 @@ export type Created = Readonly<AcceptedBody>
 export type JobStatusResource = Readonly<JobBody>
 export type ClientOptions = TransportOptions
 
+export type Verified = Readonly<VerificationBody>
+
 type WaitOptions = {
+  /** Called when the status has changed, and once a second. */
   readonly onProgress?: (job: JobStatusResource) => void
+  /** Polls at this interval instead of letting the service answer when the status changes. */
   readonly pollEveryMs?: number
   readonly timeoutMs?: number
+}
+
+type VerifyOptions = Pick<CreateVerificationBody, 'wait'> & Pick<WaitOptions, 'timeoutMs'> & {
+  /** Your own key (UUID v4), to be able to repeat the request in another process. */
+  readonly idempotencyKey?: string
 }
 
 /** Selects jobs by status and service. `limit` is the length of a page, not of the list. */
@@ -60,7 +70,13 @@ const MAX_ROWS_PAGE = 1_000
  */
 export function createClient (options: ClientOptions) {
   const send = createTransport(options)
-  return { ...jobsApi(send), ...resultsApi(send), ...accountApi(send), ...webhooksApi(send) }
+  return {
+    ...jobsApi(send),
+    ...verifyApi(send),
+    ...resultsApi(send),
+    ...accountApi(send),
+    ...webhooksApi(send),
+  }
 }
 
 export type Client = ReturnType<typeof createClient>
@@ -90,24 +106,61 @@ function jobsApi (send: Transport) {
     cancel: (id: string) =>
       jsonOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
 
-    /** Polls until the job has ended. Throws after `timeoutMs` (10 min by default). */
-    waitForEnd: (id: string, options: WaitOptions = {}) => pollUntilEnded(() => job(id), options),
+    /** Waits until the job has ended. Throws after `timeoutMs` (10 min by default). */
+    waitForEnd: (id: string, options: WaitOptions = {}) => waitForEnd(send, id, options),
   }
 }
 
-async function pollUntilEnded (
-  read: () => Promise<JobStatusResource>, options: WaitOptions
+/** Answers with rows in one call. */
+function verifyApi (send: Transport) {
+  return {
+    /**
+     * Verifies up to 100 contacts and resolves with their rows, even if they take longer than one
+     * response. Throws if they have not ended after `timeoutMs` (10 min by default); the job
+     * continues.
+     */
+    verify: async (body: JobRequest, options: VerifyOptions = {}): Promise<Verified> => {
+      const { idempotencyKey = randomUUID(), wait, timeoutMs = TIMEOUT_MS } = options
+      const response = await send('/verifications', {
+        method: 'POST',
+        headers: { 'idempotency-key': idempotencyKey },
+        body: wait === undefined ? body : { ...body, wait },
+      })
+      if (response.status === 200) return await response.json() as Verified
+      const { id, preflight } = await response.json() as Created
+      const job = await waitForEnd(send, id, { timeoutMs })
+      const { data } = await resultsApi(send).resultsPage(id, { limit: MAX_ROWS_PAGE })
+      return { ...job, preflight, results: [...data] }
+    },
+  }
+}
+
+const TIMEOUT_MS = 600_000
+/** The longest wait of the service. */
+const MAX_WAIT_SECONDS = 25
+/** The pause after a response without a wait or a change: the service is too busy to wait. */
+const BUSY_PAUSE_MS = 250
+
+/** Long polling: the service answers when the status of the job changes. */
+async function waitForEnd (
+  send: Transport, id: string, options: WaitOptions
 ): Promise<JobStatusResource> {
-  const { onProgress = () => {}, pollEveryMs = 100, timeoutMs = 600_000 } = options
+  const { onProgress, pollEveryMs, timeoutMs = TIMEOUT_MS } = options
   const deadlineMs = Date.now() + timeoutMs
-  for (;;) {
-    const job = await read()
-    onProgress(job)
+  const maxWait = pollEveryMs !== undefined ? 0 : onProgress !== undefined ? 1 : MAX_WAIT_SECONDS
+  for (let before: string | undefined; ;) {
+    const sentAtMs = Date.now()
+    const wait = Math.max(0, Math.min(maxWait, Math.ceil((deadlineMs - sentAtMs) / 1_000)))
+    const query = queryString({ wait: wait === 0 ? undefined : wait })
+    const job = await jsonOf<JobStatusResource>(send(`/jobs/${id}${query}`))
+    onProgress?.(job)
     if (ENDED.includes(job.status)) return job
     if (Date.now() > deadlineMs) {
       throw new Error(`${job.id} is still ${job.status} after ${timeoutMs} ms`)
     }
-    await delay(pollEveryMs)
+    const isBusy = job.status === before && Date.now() - sentAtMs < BUSY_PAUSE_MS
+    await delay(pollEveryMs ?? (isBusy ? BUSY_PAUSE_MS : 0))
+    before = job.status
   }
 }
 

@@ -4,6 +4,7 @@ import type { CliContext } from './connection.ts'
 import { addJobCommands } from './job-commands.ts'
 import { addSubmit } from './submit-command.ts'
 import { ApiError, isLostConnection } from './transport.ts'
+import { addVerify } from './verify-command.ts'
 
 const EXIT_CODES = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const
 
@@ -32,6 +33,7 @@ export function createClientProgram (context: CliContext): Command {
       writeErr: text => { context.errors.write(text) },
     })
   addSubmit(program, context)
+  addVerify(program, context)
   addJobCommands(program, context)
   return program
 }

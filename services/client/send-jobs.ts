@@ -8,7 +8,6 @@ import { ApiError, retryWhileUnavailable } from './transport.ts'
 
 /** The service keeps a key for 24 hours. Leaves an hour for clock skew and slow requests. */
 const MAX_KEY_AGE_MS = 23 * 3_600_000
-const POLL_EVERY_MS = 500
 
 /**
  * Resolves jobs that were sent but whose response was lost: repeats each request with its key, so
@@ -104,8 +103,9 @@ type Waiting = { readonly index: number, readonly id: string, readonly report: P
 async function waitForJob ({ deps, store }: Run, { index, id, report }: Waiting): Promise<void> {
   const onProgress = ({ successRecords, failedRecords }: JobStatusResource) =>
     report(index, successRecords + failedRecords)
-  const ended = await retryWhileUnavailable(() => deps.client.waitForEnd(id, {
-    onProgress, pollEveryMs: deps.pollEveryMs ?? POLL_EVERY_MS, timeoutMs: Infinity,
+  const { client, pollEveryMs } = deps
+  const ended = await retryWhileUnavailable(() => client.waitForEnd(id, {
+    onProgress, timeoutMs: Infinity, ...pollEveryMs !== undefined && { pollEveryMs },
   }), deps)
   const { status, successRecords, failedRecords, chargedMicros, releasedMicros } = ended
   const end = { status, successRecords, failedRecords, chargedMicros, releasedMicros }

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Partner } from '../accounts/partners.ts'
+import { subscribeToJobs } from '../jobs/notifications.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
@@ -96,7 +97,8 @@ export async function connectFeedSubmitter (
   const store = createJobStore(state)
   const keys = connectJobKeys(connected, settings)
   const subscriber = subscriberOf(state, onStop)
-  const outcomes = await createOutcomeWaiter({ store, subscriber, clock })
+  const notifications = await subscribeToJobs(subscriber)
+  const outcomes = createOutcomeWaiter({ store, notifications, clock })
   onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({

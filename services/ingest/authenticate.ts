@@ -29,9 +29,10 @@ export async function authenticate (
   return lookup.key
 }
 
-/** @throws ApiException if the key lacks the scope. */
-export function requireScope (caller: Caller, scope: Scope): void {
-  if (!caller.scopes.includes(scope)) throw new ApiException(scopeFault(scope))
+/** @throws ApiException if the key lacks a scope. */
+export function requireScopes (caller: Caller, scopes: readonly Scope[]): void {
+  const missing = scopes.find(scope => !caller.scopes.includes(scope))
+  if (missing !== undefined) throw new ApiException(scopeFault(missing))
 }
 
 /** The bearer secret, '' without one; a request with two Authorization headers is malformed. */

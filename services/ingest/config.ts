@@ -54,6 +54,15 @@ export const ingestConfig = defineConfig({
     description: 'When a preflight waits this long, new requests for jobs of its lane are ' +
       'rejected at once.',
   }),
+  MAX_WAITS: Type.Integer({
+    default: 1_000,
+    minimum: 0,
+    description: 'Maximum number of requests that wait for a job to change or end; others are ' +
+      'answered at once.',
+  }),
+  MAX_WAITS_PER_TENANT: Type.Integer({
+    default: 200, minimum: 0, description: 'The same for an organization in one mode.',
+  }),
   BODY_BUDGET_BYTES: Type.Integer({
     default: 41_943_040, minimum: 1, description: 'Memory for all bodies in flight, in bytes.',
   }),

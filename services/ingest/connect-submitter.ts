@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
+import { createJobWaiter, type JobWaiter } from '../jobs/job-waiter.ts'
+import { subscribeToJobs } from '../jobs/notifications.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
@@ -20,27 +22,41 @@ type Options = {
   readonly store: JobStore
   readonly findArchived: Archive['find']
   readonly keys: JobKeys
-  readonly settings: { readonly CACHE_SECRET_ACTIVE: string, readonly ACCEPT_WITHIN_MS: number }
+  readonly settings: {
+    readonly CACHE_SECRET_ACTIVE: string
+    readonly ACCEPT_WITHIN_MS: number
+    readonly MAX_WAITS: number
+    readonly MAX_WAITS_PER_TENANT: number
+  }
   readonly context: Pick<ServiceContext, 'onStop'>
 }
 
-/** The connection to the pipeline: producers by lane, and a subscriber for outcomes. */
-export async function connectSubmitter (options: Options): Promise<Submitter> {
+/**
+ * The connection to the pipeline: producers by lane, and one subscriber for the outcomes of
+ * requests and the changes of jobs.
+ */
+export async function connectSubmitter (
+  options: Options
+): Promise<{ readonly submission: Submitter, readonly waiter: JobWaiter }> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
   // A subscribed connection allows no other commands, so it is a separate one.
   const subscriber = options.state.duplicate()
   subscriber.on('error', () => {})
   context.onStop(() => subscriber.disconnect())
-  const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock })
+  const notifications = await subscribeToJobs(subscriber)
+  const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
   context.onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({ messageCodec, producerOf: producersByName(options.bus) })
   const liveness = await startLiveness(options.state)
   context.onStop(() => liveness.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
-  return createSubmitter({
+  const submission = createSubmitter({
     store, keys, emitter, outcomes, clock, liveness, tokenVersion, acceptWithinMs,
   })
+  const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
+  const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
+  return { submission, waiter }
 }
 
 function producersByName (bus: Bus): (name: string) => Producer {

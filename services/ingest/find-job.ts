@@ -13,21 +13,14 @@ export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
  * job id.
  */
 export async function findJob (
-  deps: IngestDeps, tenant: string, id: string
+  deps: Pick<IngestDeps, 'readJob' | 'findArchived'>, tenant: string, id: string
 ): Promise<Job | undefined> {
   if (!JOB_ID.test(id)) return undefined
   return await deps.readJob(tenant, id) ?? (await deps.findArchived(tenant, id))?.job
 }
 
-/** A closed job with the manifest of its results. */
+/** An ended job with the manifest of its results. */
 export type FoundResults = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
-
-/** A closed job with the manifest of its results; undefined if it is not stored any longer. */
-export async function findResults (
-  deps: IngestDeps, tenant: string, id: string
-): Promise<FoundResults | undefined> {
-  return JOB_ID.test(id) ? deps.findArchived(tenant, id) : undefined
-}
 
 /** How long results are kept. */
 export type ResultRetention = Pick<Settings, 'retentionMs'>
@@ -38,14 +31,24 @@ type Wanted = { readonly tenant: string, readonly id: string }
 
 /** A job whose results can be read, or the error why they cannot. */
 export async function findReadable (
-  deps: IngestDeps, { retentionMs }: ResultRetention, { tenant, id }: Wanted
+  deps: IngestDeps, settings: ResultRetention, { tenant, id }: Wanted
 ): Promise<FoundResults | ApiError> {
   const job = await findJob(deps, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }
-  if (!job.closed) return notCompleted(job)
-  if (job.endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
-  if (await deps.isErased(tenant, id)) return { code: 'results_expired', message: ERASED }
-  return await findResults(deps, tenant, id) ?? { code: 'temporarily_unavailable' }
+  return job.closed ? await readableResults(deps, settings, job) : notCompleted(job)
+}
+
+/** The results of an ended job, or the error why they cannot be read. */
+export async function readableResults (
+  deps: Pick<IngestDeps, 'findResults' | 'isErased' | 'now'>, { retentionMs }: ResultRetention,
+  { tenant, id, endedAtMs }: Job
+): Promise<FoundResults | ApiError> {
+  if (endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
+  const [isErased, found] = await Promise.all([
+    deps.isErased(tenant, id), deps.findResults(tenant, id),
+  ])
+  if (isErased) return { code: 'results_expired', message: ERASED }
+  return found ?? { code: 'temporarily_unavailable' }
 }
 
 function notCompleted (job: Job): ApiError {

@@ -3,7 +3,7 @@ import { API_VERSION } from '../../schemas/api/root.ts'
 import type { Caller } from '../accounts/api-keys.ts'
 import type { Scope } from '../accounts/key-store.ts'
 import { createHttpsRule } from '../platform/http-server.ts'
-import { authenticate, requireScope, createKeyGuard } from './authenticate.ts'
+import { authenticate, requireScopes, createKeyGuard } from './authenticate.ts'
 import { ApiException } from './errors.ts'
 import { bodyHeaderError } from './json-body.ts'
 import { type Limiter, retryAfterSeconds, rateLimitHeaders } from './limits/limiter.ts'
@@ -14,8 +14,8 @@ import type { Settings } from './config.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The required scope; a route without one is public. */
-    readonly scope?: Scope
+    /** The required scope, or several; a route without one is public. */
+    readonly scope?: Scope | readonly Scope[]
     /** Media types of the response; the handler chooses between several. */
     readonly produces?: string | readonly string[]
     readonly takesBody?: boolean
@@ -52,7 +52,7 @@ export function guardRoutes (app: FastifyInstance, deps: IngestDeps, settings: S
     if (scope !== undefined) {
       request.caller = await authenticate(request, findKey)
       await applyLimits(request, reply, request.caller.org)
-      requireScope(request.caller, scope)
+      requireScopes(request.caller, [scope].flat())
     }
     const available = produces === undefined ? [] : [produces].flat()
     if (produces !== undefined && !available.some(it => accepts(request.headers.accept, it))) {

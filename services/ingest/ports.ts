@@ -1,5 +1,6 @@
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import type { JobWaiter } from '../jobs/job-waiter.ts'
 import type { Cancelled } from '../jobs/store-types.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { Submission } from '../jobs/send.ts'
@@ -18,6 +19,8 @@ export type IngestDeps = Webhooks & {
   readonly quote: (submission: Submission) => Promise<Quoted>
   /** A running or recently ended job. */
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
+  /** The same once it has changed, or at the end of the wait. */
+  readonly waitForJob: JobWaiter['wait']
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
   /** Requests that a running job ends early. */
@@ -27,6 +30,10 @@ export type IngestDeps = Webhooks & {
   readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** A closed job, as long as its results are kept. */
   readonly findArchived: (
+    tenant: string, job: string,
+  ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
+  /** The results of an ended job: from its record, or from the archive when that has expired. */
+  readonly findResults: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
   /** True for an erased job, whose sealed contents are unreadable. */

@@ -12,12 +12,12 @@ import { createWebhooks, type Webhooks } from './webhooks.ts'
 
 type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
   readonly keys: JobKeys
-  readonly store: Pick<JobStore, 'openJobs' | 'read'>
+  readonly store: Pick<JobStore, 'openJobs' | 'read' | 'readWithManifest'>
 }
 
 type Queries = Webhooks & Pick<IngestDeps,
-  'findArchived' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' | 'openJobs' |
-  'balance'>
+  'findArchived' | 'findResults' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' |
+  'openJobs' | 'balance'>
 
 /** The queries of the routes: jobs, results, webhooks and balance. */
 export function createQueries (
@@ -27,6 +27,10 @@ export function createQueries (
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     findArchived: archive.find,
+    findResults: async (tenant, job) => {
+      const found = await store.readWithManifest(tenant, job)
+      return found?.job.ended === true ? found : await archive.find(tenant, job)
+    },
     isErased: async (tenant, job) => await state.exists(jobKeys(tenant, job).erased) === 1,
     listArchived: archive.list,
     openJobs: createOpenJobs(store),

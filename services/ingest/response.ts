@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import type { AcceptedBody } from '../../schemas/api/create-job.ts'
+import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { jobPath } from '../jobs/job-view.ts'
 import type { Job } from '../jobs/job.ts'
@@ -91,19 +92,32 @@ export function sendError (reply: FastifyReply, fault: ApiError): FastifyReply {
     .send(JSON.stringify(errorBody(fault, reply.request.id)))
 }
 
-/** Sends the response for an accepted job, and adds the job to its span and logs. */
-export function sendAccepted (
-  reply: FastifyReply, { job, replayed }: Extract<Submitted, { kind: 'accepted' }>
+type AcceptedJob = Extract<Submitted, { kind: 'accepted' }>
+
+/** Sends the 202 of an accepted job. */
+export function sendAccepted (reply: FastifyReply, accepted: AcceptedJob): FastifyReply {
+  return sendCreated(reply.code(202), accepted, acceptedBody(accepted.job))
+}
+
+/** Sends the rows of an accepted job that has ended. */
+export function sendVerified (
+  reply: FastifyReply, accepted: AcceptedJob, body: VerificationBody
+): FastifyReply {
+  return sendCreated(reply.code(200), accepted, body)
+}
+
+/** Sends a response about an accepted job, and adds the job to its span and logs. */
+function sendCreated (
+  reply: FastifyReply, { job, replayed }: AcceptedJob, body: AcceptedBody | VerificationBody
 ): FastifyReply {
   const { request } = reply
   addSpanAttributes({ job: job.id, rows: job.preflight.totalRows })
   request.log = request.log.child({ tenant: job.tenant, job: job.id })
   request.log.info({ replayed }, 'job accepted')
   if (replayed) reply.header('idempotent-replayed', 'true')
-  return reply.code(202)
-    .header('location', jobPath(job.id))
+  return reply.header('location', jobPath(job.id))
     .type('application/json; charset=utf-8')
-    .send(JSON.stringify(acceptedBody(job)))
+    .send(JSON.stringify(body))
 }
 
 /**

@@ -6,6 +6,7 @@ import type { Settings } from './config.ts'
 import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
 import { cancelJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { createJobRoute } from './routes/create-job.ts'
+import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes, rootRoute } from './routes/docs.ts'
 import { getResultsRoute } from './routes/get-results.ts'
@@ -32,6 +33,7 @@ export function jobRoutes (
 ): RouteOptions[] {
   return [
     createJobRoute(deps, settings, budget),
+    createVerificationRoute(deps, settings),
     listJobsRoute(deps),
     getJobRoute(deps),
     cancelJobRoute(deps),

@@ -27,7 +27,7 @@ export async function startIngest (
   const limiter = limiterOf(shared, settings)
   const queries = createQueries({ ...shared, store, keys })
   const { findArchived } = queries
-  const submission = await connectSubmitter({
+  const { submission, waiter } = await connectSubmitter({
     ...shared, store, findArchived, keys, settings, context,
   })
   const submitter = queuePreflights(admission.watch(submission), {
@@ -43,6 +43,7 @@ export async function startIngest (
     submit: submitter.submit,
     quote: submitter.quote,
     readJob: store.read,
+    waitForJob: waiter.wait,
     cancel: store.cancel,
     ...queries,
     isInfrastructure: isRecoverable,
@@ -50,7 +51,8 @@ export async function startIngest (
   }
   const requestSecret = await requestSecretOf(state, settings)
   await serve(deps, { ...settings, requestSecret }, context)
-  return { ready: () => state.status === 'ready' }
+  // Answers requests that wait for a job before the listener waits for its requests.
+  return { ready: () => state.status === 'ready', stop: async () => waiter.stop() }
 }
 
 /** Whether an operator can fix the error without loss, a missing key of the ring included. */

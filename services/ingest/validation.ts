@@ -1,4 +1,5 @@
 import type { FastifySchemaValidationError } from 'fastify/types/schema.js'
+import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import type { ErrorCode, ApiError } from './errors.ts'
 
 /** Field names are truncated to this length; a client can send one of megabytes. */
@@ -40,11 +41,20 @@ export function validationError (
   const code = (place === 'body' ? CODES[`${param} ${error.keyword}`] : undefined) ??
     'invalid_request'
   const shown = param === '' ? {} : { param }
+  if (code === 'too_many_inputs' && error.params['limit'] !== MAX_INPUTS) {
+    return { code, ...shown, message: tooManyText(Number(error.params['limit'])) }
+  }
   if (OWN_MESSAGE.has(code)) return { code, ...shown }
   const message = `${path === '' ? PLACES[place] : path} ${textOf(error, place)}`
   if (code !== 'unknown_service') return { code, ...shown, message }
   const services = error.params['allowedValues'] as readonly string[]
   return { code, ...shown, message, more: { services } }
+}
+
+/** The message of a route that takes fewer inputs than a job. */
+function tooManyText (limit: number): string {
+  return `This request has at most ${limit} inputs. Split it, or send it to POST /api/v1/jobs, ` +
+    `which takes up to ${MAX_INPUTS.toLocaleString('en-US')}.`
 }
 
 /** What is wrong and what to do, as the rest of a sentence that begins with the field. */

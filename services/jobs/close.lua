@@ -1,8 +1,7 @@
 -- KEYS: wallet, job, data key. ARGV: job, seq of its last journal entry or ''.
--- Closes an ended job whose entry is in the journal topic. Its record and data key expire soon
--- after.
-local shut, _, ended, closed, announced =
-  guarded_fields(KEYS[1], KEYS[2], 'ended', 'closed', 'announced')
+-- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
+-- it. Its record and data key expire soon after.
+local shut, _, ended, closed = guarded_fields(KEYS[1], KEYS[2], 'ended', 'closed')
 if shut then
   return shut
 end
@@ -16,7 +15,5 @@ end
 redis.call('HSET', KEYS[2], 'closed', '1', 'announced', '1')
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
 redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))
-if announced ~= '1' then
-  redis.call('PUBLISH', OUTCOMES, ARGV[1])
-end
+redis.call('PUBLISH', OUTCOMES, ARGV[1])
 return { 'closed' }

@@ -1,9 +1,7 @@
-import type { Redis } from 'ioredis'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
-import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 import type { Job } from './job.ts'
+import type { Notifications } from './notifications.ts'
 import type { JobStore } from './store.ts'
 import type { Outcome } from './store-types.ts'
 
@@ -18,8 +16,7 @@ export type OutcomesOptions = {
   readonly findArchived?: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job } | undefined>
-  /** A dedicated connection: a subscribed one accepts no other commands. */
-  readonly subscriber: Redis
+  readonly notifications: Notifications
   readonly clock: Clock
   readonly pollMs?: number
 }
@@ -46,19 +43,16 @@ export type OutcomeWaiter = {
 }
 
 /** Lets requests wait for outcomes: notified by pub/sub, with polling for lost notifications. */
-export async function createOutcomeWaiter (options: OutcomesOptions): Promise<OutcomeWaiter> {
-  const { store, findArchived, subscriber, clock, pollMs = 250 } = options
-  const notifications = new EventTarget()
+export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
+  const { store, findArchived, notifications, clock, pollMs = 250 } = options
   const stopped = new AbortController()
-  subscriber.on('message', (_channel, job) => notifications.dispatchEvent(new Event(job)))
-  await subscriber.subscribe(OUTCOMES_CHANNEL)
 
   const wait: OutcomeWaiter['wait'] = async (
     { tenant, job, acceptByMs, isNew = false, signal }
   ) => {
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
     for (let reads = !isNew; ; reads = true) {
-      const notified = nextNotification(notifications, job, ends)
+      const notified = notifications.next(job, ends)
       try {
         const outcome = reads ? await decided({ tenant, job, acceptByMs }) : undefined
         if (outcome !== undefined) return outcome
@@ -110,17 +104,3 @@ export function isSafe ({ job, entry }: Extract<Outcome, { kind: 'accepted' }>):
 
 /** This clock may be some milliseconds ahead of Redis, which decides when a claim expires. */
 const EXPIRY_RETRY_MS = 5
-
-/** Listens for the next notification of a job until `unsubscribe`. */
-function nextNotification (notifications: EventTarget, job: string, ends: AbortSignal) {
-  const over = new AbortController()
-  const either = AbortSignal.any([ends, over.signal])
-  const notified = new Promise<void>((resolve) => {
-    notifications.addEventListener(job, () => resolve(), { once: true, signal: over.signal })
-  })
-  const within = async (timeoutMs: number) => {
-    const late = delay(timeoutMs, undefined, { signal: either }).catch(() => {})
-    await Promise.race([notified, late])
-  }
-  return { within, unsubscribe: () => over.abort() }
-}

@@ -132,9 +132,9 @@ local function end_money(keys, ending)
   return seq, ending.charge, made
 end
 
--- Charges live rows, releases the rest, makes the counts final, and writes the buffered changes.
--- The caller has called check_settle, unless the job was settled before. Replies like tally and
--- fail.
+-- Charges live rows, releases the rest, makes the counts final, writes the buffered changes, and
+-- notifies the requests that wait for the job. The caller has called check_settle, unless the job
+-- was settled before. Replies like tally and fail.
 local function end_job(keys, ending)
   local fields = ending.fields
   local seq, charge, entry = end_money(keys, ending)
@@ -147,6 +147,7 @@ local function end_job(keys, ending)
     changes[#changes + 1] = value
   end
   change(keys.job, fields, changes)
+  redis.call('PUBLISH', OUTCOMES, ending.job)
   return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 

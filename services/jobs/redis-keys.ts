@@ -26,5 +26,5 @@ export const cursorsKeyOf = (
 export const idempotencyKeyOf = (tenant: string, key: string): string =>
   `idem:${taggedTenant(tenant)}:${key}`
 
-/** Pub/sub channel: ids of jobs whose outcome is decided. */
+/** Pub/sub channel: ids of jobs whose outcome is decided, whose status changed, or that ended. */
 export const OUTCOMES_CHANNEL = 'outcomes'

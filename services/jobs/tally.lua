@@ -174,6 +174,7 @@ buffer_won(fields, won, inputs, now)
 if not ends then
   if is_unstarted(fields) and fields.quotedFresh ~= '0' then
     buffer(fields, { 'status', 'verifying' })
+    redis.call('PUBLISH', OUTCOMES, job)
   end
   record_progress(keys, job, now)
   write(keys.job)

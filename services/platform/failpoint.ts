@@ -10,6 +10,8 @@ export const NAMED_FAILPOINTS = {
   'submit.sent': 'all chunks are acknowledged, the outcome is not known',
   'submit.decided': 'the outcome is known, no response is sent',
   'ingest.answering': 'the response is stored and not sent',
+  'verification.accepted': 'the job is accepted, its rows are not awaited yet',
+  'verification.answering': 'the job has ended and its rows are read, no response is sent',
   'feed.asking': 'contacts are collected, no job is submitted',
   'feed.taken': 'contacts are rows of an accepted job, offsets are not committed',
   'feed.committing': 'before offsets of contacts are committed',

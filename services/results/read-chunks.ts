@@ -67,10 +67,12 @@ export async function openChunks (
     id: job.id, chunks: job.chunks, totalRows: job.preflight.totalRows,
   })
   const wanted = plan.chunks.filter(({ firstRow, rows }) => firstRow + rows > range.from)
-  // The first blocks are read concurrently with the digests, and used only after these.
+  // The first blocks are read concurrently with the digests and the key, and used only after these.
   const batches = readAhead(wanted, range, plans => readBlocks(deps, job, plans))
-  await checkBlocks(deps, job, plan)
-  const key = await deps.keys.get(job.tenant, job.id)
+  const [key] = await Promise.all([
+    deps.keys.get(job.tenant, job.id),
+    isOneRead(plan, wanted, range) ? undefined : checkBlocks(deps, job, plan),
+  ])
   if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
   const fields = rowFieldsOf(job.service)
   const reading = {
@@ -84,6 +86,11 @@ export async function openChunks (
   }
   const jobWide = await openJobWide(deps, reading)
   return chunksOf(deps, { ...reading, jobWide }, batches)
+}
+
+/** Whether the first read of a page is the whole job: then it shows whether a block is missing. */
+function isOneRead (plan: JobPlan, wanted: readonly ChunkPlan[], range: ReadRange): boolean {
+  return !range.ahead && wanted.length === plan.chunks.length && wanted.length <= range.firstChunks
 }
 
 async function checkBlocks (

@@ -65,10 +65,14 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
       .update(values.map(({ digest }) => digest).join()).digest('hex')
     await insertRows(clickhouse, { table: 'result_blocks', columns: COLUMNS, values, token })
   }
-  const select = async <T>(query: string, parameters: Record<string, unknown>) => {
+  const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({
       // A job may have more digests than fit into a URL.
-      query, query_params: parameters, use_multipart_params: true, format: 'JSONEachRow',
+      query,
+      query_params: parameters,
+      use_multipart_params: true,
+      format: 'JSONEachRow',
+      clickhouse_settings: settings,
     })
     return await answer.json<T>()
   }
@@ -77,9 +81,14 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     return new Set(found.map(({ digest }) => digest))
   }
   const read = async (wanted: WantedBlocks) =>
-    (await select<ReadBlock>(SELECT_BLOCKS, wanted))
+    (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted)))
       .map(({ base64, ...block }) => ({ ...block, sealed: Buffer.from(base64, 'base64') }))
   return { insert, digests, read }
+}
+
+/** Starting several threads takes longer than reading one chunk. */
+function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
+  return firstChunk === lastChunk ? { max_threads: 1 } : {}
 }
 
 /** With a predictable token an attacker could make ClickHouse drop the insert. */

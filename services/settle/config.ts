@@ -15,8 +15,8 @@ export const settleConfig = defineConfig({
   INSERT_BATCH_BYTES: Type.Integer({
     default: 400_000,
     minimum: 1,
-    description: 'Size of an insert of large jobs. ' +
-      `Blocks wait up to ${MAX_BATCH_WAIT_MS} ms until they reach it.`,
+    description: 'Size of an insert. Blocks that end no job wait up to ' +
+      `${MAX_BATCH_WAIT_MS.small} ms (bulk: ${MAX_BATCH_WAIT_MS.bulk} ms) until they reach it.`,
   }),
   SETTLE_BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',

@@ -20,8 +20,8 @@ await run('settle', settleConfig, async (config, context) => {
     batch: config.SETTLE_BATCH_MESSAGES,
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
-  const fetchBatching = ({ lane }: Subscription) => lane === 'bulk'
-    ? { bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_BATCH_WAIT_MS, isEnough: mayEndJob }
-    : undefined
+  const fetchBatching = ({ lane = 'small' }: Subscription) => ({
+    bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_BATCH_WAIT_MS[lane], isEnough: mayEndJob,
+  })
   return await runStage(stage, { ...connected, messageCodec, subscriptions, fetchBatching })
 })

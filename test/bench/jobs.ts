@@ -17,9 +17,6 @@ type JobOptions = {
   readonly pollEveryMs?: number
 }
 
-/** Smaller jobs end so soon that a longer polling interval would dominate their latency. */
-const LARGE_JOB_ROWS = 10_000
-
 /** No two jobs share a serial number, so no job finds rows of another one in the cache. */
 let nextSerial = 0
 
@@ -39,12 +36,12 @@ export async function timeJob (
   client: Client, inputs: readonly string[], options: JobOptions = {}
 ): Promise<JobTimes> {
   const { withCsv = false, service = 'phone-validation' } = options
-  const { pollEveryMs = inputs.length > LARGE_JOB_ROWS ? 25 : 5 } = options
+  const { pollEveryMs } = options
   const country = service === 'email-validation' ? {} : { countryCode: 'US' }
   const sentAt = performance.now()
   const { id } = await client.createJob({ service, inputs, ...country })
   const preflightMs = performance.now() - sentAt
-  const job = await client.waitForEnd(id, { pollEveryMs })
+  const job = await client.waitForEnd(id, pollEveryMs === undefined ? {} : { pollEveryMs })
   const wallMs = performance.now() - sentAt
   if (job.status !== 'completed') throw new Error(`${id} is ${job.status}`)
   if (!withCsv) return { preflightMs, wallMs, csvMs: wallMs, csvBytes: 0 }

@@ -136,6 +136,22 @@ export const LIMITS: readonly Limit[] = [
     valueOf: report => report.email?.rowsPerSecond,
   },
   {
+    figure: 'one cached contact, POST /verifications, p50',
+    unit: 'ms',
+    bound: 'upper',
+    limit: 25,
+    scenario: 'verifications',
+    valueOf: report => report.verifications?.cached.p50Ms,
+  },
+  {
+    figure: 'one fresh contact, by its numbering plan, p50',
+    unit: 'ms',
+    bound: 'upper',
+    limit: 35,
+    scenario: 'verifications',
+    valueOf: report => report.verifications?.fresh.p50Ms,
+  },
+  {
     figure: 'job beside ten of another organization / alone',
     unit: 'ratio',
     bound: 'upper',

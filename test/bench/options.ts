@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError } from 'commander'
 
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
-  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'fairness', 'recovery',
+  'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'fairness', 'recovery',
   'soak', 'peers',
 ] as const
 
@@ -68,6 +68,7 @@ function createProgram (): Command {
       'while consumer groups are scaled out and in (3 min)')
     .option('--webhooks', 'deliveries per second to a receiver on this machine (1 min)')
     .option('--email', 'half as many e-mail rows through email-domain, MX known (1 min)')
+    .option('--verifications', 'POST /verifications of one contact, cached and fresh (1 min)')
     .option('--fairness', 'a job beside ten large ones of another organization, and ten ' +
       'organizations with equal load (2 min)')
     .option('--recovery [entries]', 'time to recover after a kill of the state Redis, with ' +

@@ -7,6 +7,7 @@ import type { PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures } from './scenarios/recovery.ts'
 import type { ScalingFigures } from './scenarios/scaling.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
+import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
 
 /** The figures of one run; those of scenarios that did not run are missing. */
@@ -16,6 +17,7 @@ export type Report = CoreFigures & {
   readonly scaling?: ScalingFigures
   readonly webhooks?: WebhookFigures
   readonly email?: EmailFigures
+  readonly verifications?: VerificationFigures
   readonly fairness?: FairnessFigures
   readonly recovery?: RecoveryFigures
   readonly soak?: SoakFigures

@@ -10,6 +10,7 @@ import { measurePeers } from './scenarios/peers.ts'
 import { measureRecovery } from './scenarios/recovery.ts'
 import { measureScaling } from './scenarios/scaling.ts'
 import { measureSoak } from './scenarios/soak.ts'
+import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
 import { DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
@@ -61,6 +62,7 @@ function sharedScenarios (context: BenchContext): readonly Measurement[] {
     { scenario: 'scaling', measure: () => measureScaling(context) },
     { scenario: 'webhooks', measure: () => measureWebhooks(context) },
     { scenario: 'email', measure: () => measureEmail(context) },
+    { scenario: 'verifications', measure: () => measureVerifications(context) },
   ]
 }
 

@@ -9,18 +9,20 @@ import type { HopFigures, PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures, RecoveryStep } from './scenarios/recovery.ts'
 import type { PostFigures, ScalingFigures } from './scenarios/scaling.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
+import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
 
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { recovery, soak, peers } = report
+  const { verifications, recovery, soak, peers } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
     ...scaling === undefined ? [] : scalingLines(scaling),
     ...webhooks === undefined ? [] : webhookLines(webhooks),
     ...email === undefined ? [] : emailLines(email),
+    ...verifications === undefined ? [] : verificationLines(verifications),
     ...fairness === undefined ? [] : fairnessLines(fairness),
     ...recovery === undefined ? [] : recoveryLines(recovery),
     ...soak === undefined ? [] : soakLines(soak),
@@ -71,6 +73,14 @@ function webhookLines (webhooks: WebhookFigures): readonly Line[] {
 function emailLines ({ rows, domains, wallMs, rowsPerSecond }: EmailFigures): readonly Line[] {
   return [[`e-mail: ${rows} rows`,
     `${fixed(wallMs)} ms, ${fixed(rowsPerSecond)} rows/s, ${domains} domains`]]
+}
+
+function verificationLines ({ cached, fresh, cached100 }: VerificationFigures): readonly Line[] {
+  return [
+    ['verification: one cached', formatPercentiles(cached)],
+    ['verification: one fresh', formatPercentiles(fresh)],
+    ['verification: 100 cached', formatPercentiles(cached100)],
+  ]
 }
 
 function fairnessLines (fairness: FairnessFigures): readonly Line[] {

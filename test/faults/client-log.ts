@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ApiError, createClient, type Client, type JobRequest }
-  from '../../services/client/client.ts'
+import {
+  ApiError, createClient, type Client, type JobRequest, type ResultRow,
+} from '../../services/client/client.ts'
 
 /** One answer, or that there was none: status 0. */
 export type Answer = {
@@ -20,6 +21,8 @@ export type Promised = {
   readonly key: string
   readonly request: JobRequest
   readonly acceptedAtMs: number
+  /** The rows of the answer to a client that waited for them; empty for others. */
+  readonly results: readonly ResultRow[]
 }
 
 export type ClientLog = {
@@ -32,14 +35,27 @@ export type ClientLog = {
   readonly client: Client
   /**
    * Posts as a careful client does: with one key, again for as long as the service can't be reached
-   * or says not now. With `twice` a second request with the same key goes along.
+   * or says not now. With `twice` a second request with the same key goes along; with `waits` the
+   * answer to a small job has its rows if it ends soon.
    */
   readonly post: (
-    request: JobRequest, options?: { readonly twice?: boolean, readonly forMs?: number }
+    request: JobRequest, options?: PostOptions
   ) => Promise<Promised | undefined>
   /** Resolves with the moment of the first 202 after one. */
   readonly nextAccepted: (afterMs: number, withinMs: number) => Promise<number | undefined>
 }
+
+type PostOptions = {
+  readonly twice?: boolean
+  readonly waits?: boolean
+  readonly forMs?: number
+}
+
+/** Larger jobs are not answered with their rows. */
+const MAX_WAITING_ROWS = 100
+const WAIT_SECONDS = 5
+
+type Made = { readonly id: string, readonly results?: readonly ResultRow[] }
 
 const CAREFUL_FOR_MS = 240_000
 const MAX_PAUSE_MS = 5_000
@@ -60,12 +76,19 @@ export function createClientLog (
   const lost: string[] = []
   const doubles: string[] = []
   const [baseUrl = ''] = baseUrls()
-  const client = createClient({ baseUrl, apiKey, retries: 0, fetch: noted(answers, baseUrls) })
+  const fetch = noted(answers, baseUrls)
+  const client = createClient({ baseUrl, apiKey, retries: 0, fetch })
+  const verify = createVerify(fetch, { baseUrl, apiKey })
 
-  const careful = async (request: JobRequest, key: string, forMs: number) => {
+  const careful = async (
+    request: JobRequest, key: string, { forMs = CAREFUL_FOR_MS, waits = false }: PostOptions
+  ) => {
+    const isWaiting = waits && request.inputs.length <= MAX_WAITING_ROWS
+    const send: (request: JobRequest, key: string) => Promise<Made> =
+      isWaiting ? verify : client.createJob
     for (const giveUpAt = Date.now() + forMs; ;) {
       try {
-        return await client.createJob(request, key)
+        return await send(request, key)
       } catch (error) {
         const waitMs = pauseMs(error, random)
         if (waitMs !== undefined && Date.now() + waitMs < giveUpAt) await sleep(waitMs)
@@ -77,24 +100,46 @@ export function createClientLog (
     }
   }
   const post: ClientLog['post'] = async (request, options = {}) => {
-    const { twice = false, forMs = CAREFUL_FOR_MS } = options
+    const { twice = false } = options
     const key = randomUUID()
     const made = await Promise.all(
-      (twice ? [1, 2] : [1]).map(() => careful(request, key, forMs)))
+      (twice ? [1, 2] : [1]).map(() => careful(request, key, options)))
     const ids = new Set(made.flatMap(one => one === undefined ? [] : [one.id]))
     if (ids.size > 1) doubles.push(`${key}: ${[...ids].join(' and ')}`)
-    const all = [...ids].map(id => ({ id, key, request, acceptedAtMs: Date.now() }))
+    const results = made.find(one => one?.results !== undefined)?.results ?? []
+    const all = [...ids].map(id => ({ id, key, request, acceptedAtMs: Date.now(), results }))
     promised.push(...all)
     return all[0]
   }
   const nextAccepted: ClientLog['nextAccepted'] = async (afterMs, withinMs) => {
     for (const giveUpAt = Date.now() + withinMs; Date.now() < giveUpAt; await sleep(20)) {
-      const found = answers.find(({ status, atMs }) => status === 202 && atMs > afterMs)
+      const found = answers.find(({ status, method, atMs }) =>
+        (status === 202 || (status === 200 && method === 'POST')) && atMs > afterMs)
       if (found !== undefined) return found.atMs
     }
     return undefined
   }
   return { answers, promised, lost, doubles, client, post, nextAccepted }
+}
+
+/** Sends a job whose answer waits for its rows. */
+function createVerify (
+  fetch: typeof globalThis.fetch, { baseUrl, apiKey }: { baseUrl: string, apiKey: string }
+) {
+  return async (request: JobRequest, key: string): Promise<Made> => {
+    const response = await fetch(`${baseUrl}/verifications`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        'content-type': 'application/json',
+        'idempotency-key': key,
+      },
+      body: JSON.stringify({ ...request, wait: WAIT_SECONDS }),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new ApiError(response, text)
+    return JSON.parse(text) as Made
+  }
 }
 
 function noted (

@@ -17,6 +17,8 @@ export type LoadPlan = {
   readonly freshShare: number
   /** Jobs whose request is sent twice at once with one key. */
   readonly twiceShare: number
+  /** Small jobs whose client waits for the rows in the answer. */
+  readonly waitShare: number
   /** How long a client waits with its next job. */
   readonly pauseMs: number
   /** Service of the phone numbers. */
@@ -33,6 +35,7 @@ export const USUAL: LoadPlan = {
   manners: ['well', 'well', 'well', 'flaky'],
   freshShare: 0.3,
   twiceShare: 0.2,
+  waitShare: 0.4,
   pauseMs: 0,
   service: 'phone-validation',
 }
@@ -83,7 +86,9 @@ export function startLoad (options: LoadOptions): Load {
   const seen: Seen = { ends: [], followed: [] }
   const client = async () => {
     while (!stopping.signal.aborted) {
-      const made = await log.post(requests.next(), { twice: random() < plan.twiceShare })
+      const made = await log.post(requests.next(), {
+        twice: random() < plan.twiceShare, waits: random() < plan.waitShare,
+      })
       if (made === undefined) continue
       const { id, acceptedAtMs } = made
       seen.followed.push(made)

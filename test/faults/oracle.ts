@@ -57,6 +57,12 @@ const INVARIANTS: Readonly<Record<string, Invariant>> = {
       if (rows.length === request.inputs.length && wrong < 0) return []
       return [`${id}: ${rows.length} of ${request.inputs.length} rows, wrong from ${wrong}`]
     }),
+  'rows that were answered are those of the results': async ({ log }, jobs) =>
+    await ofEach(log.promised.filter(({ id }) => jobs.has(id)), async ({ id, results }) => {
+      if (results.length === 0) return []
+      const { data } = await log.client.resultsPage(id)
+      return JSON.stringify(data) === JSON.stringify(results) ? [] : [`${id}: other rows`]
+    }),
   'counts add up': async ({ log }, jobs) => log.promised.flatMap(({ id, request }) => {
     const job = jobs.get(id)
     if (job === undefined) return []

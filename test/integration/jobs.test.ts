@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
 import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { subscribeToJobs } from '../../services/jobs/notifications.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { idempotencyKeyOf, jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -151,9 +152,8 @@ describe('an idempotency key', () => {
     expect(await store.claim(tenant, claim('job_2', 'other'))).toEqual({ kind: 'reused' })
     const clock = await redisClock(redis)
     const findArchived = async () => ({ job })
-    const outcomes = await createOutcomeWaiter({
-      store, findArchived, subscriber: connect(), clock,
-    })
+    const notifications = await subscribeToJobs(connect())
+    const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
     expect(await outcomes.wait({ tenant, job: 'job_1', acceptByMs: 0 }))
       .toEqual({ kind: 'accepted', job })
     outcomes.stop()
@@ -375,9 +375,8 @@ describe('data keys', () => {
 describe('a wait for an outcome on a real channel', () => {
   it('is notified of announce and of a refusal, and ends at acceptBy', async () => {
     const clock = await redisClock(redis)
-    const outcomes = await createOutcomeWaiter({
-      store, subscriber: connect(), clock, pollMs: 60_000,
-    })
+    const notifications = await subscribeToJobs(connect())
+    const outcomes = createOutcomeWaiter({ store, notifications, clock, pollMs: 60_000 })
     const tenant = await fundedTenant(20_000)
     const acceptByMs = clock.now() + 60_000
     const waitFor = (job: string) => outcomes.wait({ tenant, job, acceptByMs })

@@ -1,3 +1,4 @@
+import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Submitted } from '../../services/jobs/submit.ts'
 import type { Funded } from './funding.ts'
@@ -12,6 +13,8 @@ export type Sent = {
   readonly outcome: Submitted
   /** Redis was lost meanwhile. */
   readonly isOutage: boolean
+  /** The rows of a client that waited for them, as it got them. */
+  readonly verified: VerificationBody | undefined
 }
 
 /** What a run did, for the oracle. */

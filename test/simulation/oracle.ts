@@ -11,6 +11,7 @@ import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
 import { countedRows } from './observer.ts'
+import { checkVerified } from './verifications.ts'
 
 const column = (name: string) => columnsOf('phone-validation').indexOf(name)
 const [ROW, STATUS, SOURCE] = ['row', 'status', 'source'].map(column) as [number, number, number]
@@ -71,6 +72,7 @@ async function checkJob (
   complain(`${id} charge`, isLess ? job.chargedMicros : explained, job.chargedMicros)
   const { cacheHits, successRecords, failedRecords } = job.counts
   complain(`${id} successes and failures`, sent.inputs.length, successRecords + failedRecords)
+  checkVerified(sent, { chargedMicros: job.chargedMicros, cells }, complain)
   if (sent.forceFresh) complain(`${id} hits of a fresh job`, 0, cacheHits)
   return job.chargedMicros
 }

@@ -76,7 +76,10 @@ function recording (
   }
 }
 
-/** What was sent, and the ids to find its jobs by where no answer came. */
+/**
+ * What was sent, the answer to a client that waited for its rows, and the ids to find its jobs by
+ * where no answer came.
+ */
 export type Requested = Omit<Sent, 'outcome'> & Answered
 
 /**

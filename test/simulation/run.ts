@@ -24,6 +24,8 @@ export type Run = {
   readonly salvaged: number
   /** The outcomes of the requests: accepted, refused. */
   readonly outcomes: readonly string[]
+  /** Clients that got the rows of their job while they waited. */
+  readonly verified: number
   /** Topics of which a message was broken. */
   readonly broken: readonly string[]
   /** Two runs of a seed have the same. */
@@ -89,6 +91,7 @@ function runOf (
     deaths,
     salvaged: salvaged.length,
     outcomes: [...new Set(sent.map(({ outcome }) => outcome.kind))],
+    verified: sent.filter(({ verified }) => verified !== undefined).length,
     broken: [...new Set(pipeline.poisoned.map(({ topic }) => topic))],
   }
 }

@@ -41,9 +41,10 @@ export async function runScenario (
     : await expectLosses({ ...setting, chaos, funded, pipeline }, seed, faults.stateLosses)
   // An accepted job that is never announced keeps its sender waiting for all that time.
   const acceptWithinMs = faults.corruption + faults.keyLoss > 0 ? 1_000 : 60_000
-  const { options, stop } = await submitterOn({ pipeline, subscriber, seed, chaos, acceptWithinMs })
+  const { options, awaitRows, stop } =
+    await submitterOn({ pipeline, subscriber, seed, chaos, acceptWithinMs })
   const losing = recovery && (() => lossesSoFar(recovery, losses))
-  const requested = await sendAll(options, { seed, chaos, tenants, cache, losing })
+  const requested = await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows })
   await endAll({ pipeline, recovery, chaos, acceptWithinMs })
   stop()
   return { seed, pipeline, tenants, funded, requested, ...lossesOf(recovery, setting) }

@@ -4,7 +4,9 @@ import { runSeeds, wordsOf, type Runs } from './runs.ts'
 /** A fixed number, so that every run proves the same; `npm run test:full` runs more. */
 const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 400)
 
-const sum = ({ runs }: Runs, of: 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths') =>
+type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths' | 'verified'
+
+const sum = ({ runs }: Runs, of: Count) =>
   runs.reduce((total, run) => total + run[of], 0)
 
 const every = ({ runs }: Runs, of: 'outcomes' | 'broken' | 'losses') =>
@@ -17,6 +19,7 @@ describe('the pipeline', () => {
     expect(every(faultFree, 'outcomes')).toContain('accepted')
     expect(sum(faultFree, 'calls')).toBeGreaterThan(0)
     expect(sum(faultFree, 'crashes')).toBe(0)
+    expect(sum(faultFree, 'verified')).toBeGreaterThan(8)
   })
 
   it('does the same again for the same seed, whatever ran before it', async () => {
@@ -37,6 +40,7 @@ describe('the pipeline', () => {
     expect([sum(all, 'corrupted') > 0, sum(all, 'lostKeys') > 0]).toEqual([true, true])
     expect(every(all, 'losses')).toEqual(['empty', 'old', 'restart'])
     expect(sum(all, 'deaths')).toBeGreaterThan(0)
+    expect(sum(all, 'verified')).toBeGreaterThan(all.last)
     expect(every(all, 'outcomes')).toEqual(['accepted', 'refused'])
     expect(every(all, 'broken')).toEqual(
       ['rows.completed', 'rows.normalized', 'rows.retry', 'rows.submitted', 'rows.to-verify'])

@@ -1,3 +1,4 @@
+import { subscribeToJobs } from '../../services/jobs/notifications.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { createEmitter } from '../../services/engine/emit.ts'
 import type { Liveness } from '../../services/platform/liveness.ts'
@@ -6,6 +7,7 @@ import { redisLike } from './early-stages.ts'
 import { chunkRowsOf } from './inputs.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Environment } from './environment.ts'
+import { verifierOn } from './verifications.ts'
 
 export type SubmitterOn = {
   readonly pipeline: Pipeline
@@ -20,9 +22,8 @@ export async function submitterOn (
   { pipeline, subscriber, seed, chaos, acceptWithinMs }: SubmitterOn
 ) {
   const { store, keys, messageCodec, bus } = pipeline
-  const outcomes = await createOutcomeWaiter({
-    store, subscriber: subscriber(), clock: redisLike, pollMs: 20,
-  })
+  const notifications = await subscribeToJobs(subscriber())
+  const outcomes = createOutcomeWaiter({ store, notifications, clock: redisLike, pollMs: 20 })
   const options = {
     store,
     keys,
@@ -36,7 +37,7 @@ export async function submitterOn (
     liveness: unsure(chaos),
     acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
   }
-  return { options, stop: outcomes.stop }
+  return { options, awaitRows: verifierOn(pipeline, notifications), stop: outcomes.stop }
 }
 
 /** Every request is of a process of its own, which others take for gone without a reason. */

@@ -40,6 +40,7 @@ async function runOne (seed: number, faultFree: boolean): Promise<Run> {
       deaths: 0,
       salvaged: 0,
       outcomes: [],
+      verified: 0,
       broken: [],
       trace: environment.trace(),
     }

@@ -74,7 +74,7 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'dead-letters', 'feeds', 'idempotency', 'keys', 'money', 'recovery', 'results', 'submit',
-    'webhooks', 'workspace-page',
+    'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

@@ -53,17 +53,20 @@ export async function describeRoutes (
 /** The schema of a route for the generator; its responses follow from the route's config. */
 function describedSchema (schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { scope, headers } = route.config ?? {}
+  const scopes = scope === undefined ? [] : [scope].flat()
   return {
     ...schema,
     security: scope === undefined ? [] : [{ apiKey: [] }],
     ...(headers === undefined ? {} : { headers }),
-    ...(scope === undefined ? {} : { description: withScope(schema?.description, scope) }),
+    ...(scope === undefined ? {} : { description: withScopes(schema?.description, scopes) }),
     response: answersOf(route),
   }
 }
 
-function withScope (description: string | undefined, scope: string): string {
-  return `${description === undefined ? '' : `${description} `}Needs the scope \`${scope}\`.`
+function withScopes (description: string | undefined, scopes: readonly string[]): string {
+  const names = scopes.map(scope => `\`${scope}\``).join(' and ')
+  const noun = scopes.length === 1 ? 'scope' : 'scopes'
+  return `${description === undefined ? '' : `${description} `}Needs the ${noun} ${names}.`
 }
 
 declare module 'fastify' {
@@ -224,7 +227,9 @@ const DEPRECATION_HEADERS: Headers = {
 /** Additional headers of a successful response. */
 export function successHeaders (status: number, route: RouteOptions): Headers {
   switch (`${String(route.schema?.operationId)} ${status}`) {
-    case 'createJob 202': return CREATION_HEADERS
+    case 'createJob 202':
+    case 'createVerification 200':
+    case 'createVerification 202': return CREATION_HEADERS
     case 'getResults 200': return FILE_HEADERS
     case 'getResults 304': return RESULT_HEADERS
     case 'getRoot 302': return LOCATION

@@ -6,6 +6,9 @@ import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
 import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
+import type {
+  CreateVerificationBody, VerificationBody,
+} from '../../../schemas/api/verifications.ts'
 import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
 import { packChecks } from '../../cache/evidence.ts'
@@ -118,8 +121,14 @@ const emails: CreateJobBody = {
 }
 
 /** Request bodies, by operation id and name. */
-const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, CreateJobBody>>>> = {
-  createJob: { phones, emails }, createQuote: { phones },
+const REQUEST_EXAMPLES:
+Readonly<Record<string, Readonly<Record<string, CreateJobBody | CreateVerificationBody>>>> = {
+  createJob: { phones, emails },
+  createVerification: {
+    phone: { service: 'phone-validation', inputs: ['+12127365000'] },
+    email: { service: 'email-validation', inputs: ['jane@example.com'], wait: 20 },
+  },
+  createQuote: { phones },
 }
 
 const preflight = {
@@ -254,12 +263,36 @@ const columns = columnsOf('phone-validation')
 const cells = columns.map(name => CELLS[name] ?? '')
 const checks = String(packChecks({ numbering_plan: 'passed', carrier_range: 'inconclusive' }))
 const row = createRowShape('phone-validation')([...cells, checks])
+const verification: VerificationBody = {
+  ...job,
+  totalRows: 1,
+  freshRecords: 1,
+  successRecords: 1,
+  failedRecords: 0,
+  invalidRows: 0,
+  duplicateRows: 0,
+  invalidRecords: 0,
+  duplicateRecords: 0,
+  maxQuoteMicros: 2_000,
+  chargedMicros: 2_000,
+  preflight: {
+    ...preflight,
+    totalRows: 1,
+    invalidRows: 0,
+    duplicateRows: 0,
+    freshChecks: 1,
+    maxQuoteMicros: 2_000,
+  },
+  results: [row],
+}
 const page: ResultsPage = { data: [row], has_more: true, next_cursor: 'djE6MQ' }
 const quoted = (cell: string) => cell.includes(',') ? `"${cell}"` : cell
 
 /** Responses, by operation id, status and media type. */
 const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'createJob 202 application/json': accepted,
+  'createVerification 200 application/json': verification,
+  'createVerification 202 application/json': accepted,
   'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
   'getJob 200 application/json': job,
   'cancelJob 202 application/json': cancelling,

@@ -8,6 +8,7 @@ const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$
 /** Additional curl options. */
 const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   createJob: ['-H "Idempotency-Key: $(uuidgen)"'],
+  createVerification: ['-H "Idempotency-Key: $(uuidgen)"'],
   getResults: ['--compressed -o verified.csv'],
 }
 
@@ -20,6 +21,8 @@ const CALLS: Readonly<Record<string, (body: string) => string>> = {
   createJob: body => `const { id, preflight } = await client.createJob(${body})
 const job = await client.waitForEnd(id)
 console.log(job.status, preflight.maxQuoteMicros, job.chargedMicros)`,
+  createVerification: body => `const { results, chargedMicros } = await client.verify(${body})
+console.log(results[0].status, results[0].reason, chargedMicros)`,
   listJobs: () => `for await (const job of client.jobs({ status: 'completed' })) {
   console.log(job.id, job.totalRows)
 }`,

@@ -1,12 +1,12 @@
-import type { RouteOptions } from 'fastify'
+import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import type { Submitted } from '../../jobs/submit.ts'
-import type { Submission } from '../../jobs/send.ts'
 import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
+import type { ApiError } from '../errors.ts'
 import { reserveMemory } from '../memory-reservation.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
@@ -17,6 +17,12 @@ import { readKeyedSubmission } from '../read-submission.ts'
 export const REQUEST_ERRORS = [
   'unknown_service', 'service_not_configured', 'invalid_country_code', 'too_many_inputs',
   'invalid_webhook_url',
+] as const
+
+/** Errors of a request that creates a job, in addition to those of every body. */
+export const JOB_ERRORS = [
+  ...REQUEST_ERRORS, 'invalid_idempotency_key', 'idempotency_key_reused', 'insufficient_balance',
+  'concurrent_jobs_limit', 'too_many_preflights', 'wallet_unavailable',
 ] as const
 
 /** POST /api/v1/jobs: creates and approves a job; answers when its price is reserved. */
@@ -33,9 +39,7 @@ export function createJobRoute (
       takesBody: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
-      errors: [...REQUEST_ERRORS, 'invalid_idempotency_key', 'idempotency_key_reused',
-        'insufficient_balance', 'concurrent_jobs_limit', 'too_many_preflights',
-        'wallet_unavailable'],
+      errors: JOB_ERRORS,
     },
     schema: {
       operationId: 'createJob',
@@ -48,25 +52,25 @@ export function createJobRoute (
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {
-      const read = readKeyedSubmission(request, settings)
-      if ('code' in read) return sendError(reply, read)
-      const outcome = await submitted(deps, read)
-      if (outcome === undefined) return sendError(reply, OUTCOME_UNKNOWN)
-      if (outcome.kind !== 'accepted') return sendError(reply, refusalError(outcome))
+      const outcome = await submitRequest(deps, settings, request)
+      if ('code' in outcome) return sendError(reply, outcome)
       failpoint('ingest.answering')
       return sendAccepted(reply, outcome)
     },
   }
 }
 
-/** The outcome of a submission; undefined if it is unknown because infrastructure is down. */
-async function submitted (
-  deps: IngestDeps, submission: Submission
-): Promise<Submitted | undefined> {
+/** The job of a request, new or replayed, or the error why there is none. */
+export async function submitRequest (
+  deps: IngestDeps, settings: Settings, request: FastifyRequest
+): Promise<Extract<Submitted, { kind: 'accepted' }> | ApiError> {
+  const read = readKeyedSubmission(request, settings)
+  if ('code' in read) return read
   try {
-    return await deps.submit(submission)
+    const outcome = await deps.submit(read)
+    return outcome.kind === 'accepted' ? outcome : refusalError(outcome)
   } catch (error) {
-    if (deps.isInfrastructure(error)) return undefined
+    if (deps.isInfrastructure(error)) return OUTCOME_UNKNOWN
     throw error
   }
 }

@@ -1,6 +1,8 @@
 import type { RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import { JobPathSchema, JobSchema, type JobPath } from '../../../schemas/api/job.ts'
+import {
+  JobPathSchema, JobQuerySchema, JobSchema, type JobPath, type JobQuery,
+} from '../../../schemas/api/job.ts'
 import {
   DEFAULT_JOBS, JobListSchema, ListJobsQuerySchema, type ListJobsQuery,
 } from '../../../schemas/api/list-jobs.ts'
@@ -11,6 +13,7 @@ import type { Job, JobStatus } from '../../jobs/job.ts'
 import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
 import { sendError } from '../response.ts'
+import { waitForChange } from '../wait-for-job.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
 export function getJobRoute (deps: IngestDeps): RouteOptions {
@@ -21,13 +24,20 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
     schema: {
       operationId: 'getJob',
       summary: 'Read the status of a job',
+      description: 'With `wait` the answer comes when the status changes.',
       tags: ['Jobs'],
       params: JobPathSchema,
+      querystring: JobQuerySchema,
       response: { 200: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
+    preValidation: numbersInQuery('wait'),
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
-      const job = await findJob(deps, callerOf(request).tenant, id)
+      const { wait = 0 } = request.query as JobQuery
+      const read = async (tenant: string, job: string) => wait === 0
+        ? await deps.readJob(tenant, job)
+        : await waitForChange(deps, request, { tenant, job, timeoutMs: wait * 1_000 })
+      const job = await findJob({ ...deps, readJob: read }, callerOf(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
       return reply.send(jobBody(job, await deps.openHeader(job)))
     },

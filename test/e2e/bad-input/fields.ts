@@ -117,6 +117,29 @@ describe('another field', () => {
   })
 })
 
+describe('a request that waits', () => {
+  it.each([-1, 26, 1.5, '5', null, true, 1e9])('is refused for %j seconds', async wait => {
+    const { status, code, json } = await ask('/verifications', { body: { ...free, wait } })
+    expect([status, code, json.error.param]).toEqual([400, 'invalid_request', 'wait'])
+    const { status: polled } = await ask(`/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3?wait=${wait}`)
+    expect(polled).toBe(wait === '5' ? 404 : 400)
+  })
+
+  it('is refused for more than 100 inputs, for another shape, and for a large body', async () => {
+    const refused = async (body: unknown) => {
+      const { status, code } = await ask('/verifications', { body })
+      return [status, code]
+    }
+    expect(await refused({ ...free, inputs: Array(101).fill('1') }))
+      .toEqual([400, 'too_many_inputs'])
+    for (const body of [{ ...free, inputs: [] }, { ...free, inputs: [1] }, { service }, [], null]) {
+      expect(await refused(body)).toEqual([400, 'invalid_request'])
+    }
+    expect(await refused({ ...free, inputs: ['1'.repeat(66_000)] }))
+      .toEqual([413, 'body_too_large'])
+  })
+})
+
 describe('an Idempotency-Key', () => {
   it(row(38), async () => {
     const key = randomUUID()

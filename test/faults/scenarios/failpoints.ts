@@ -11,7 +11,7 @@ import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
-  'reaper.shipped',
+  'reaper.shipped', 'verification.answering',
 ]
 
 /** More at a time would be another fault: a machine that is too small. */
@@ -27,7 +27,7 @@ const QUICK_SCALE = { settle: 2 }
 function instanceOf (point: Failpoint, number = 1): string {
   const [folder = ''] = point.split('.')
   const owners: Readonly<Record<string, string>> = {
-    submit: 'ingest', finish: 'settle', reaper: 'ledger',
+    submit: 'ingest', verification: 'ingest', finish: 'settle', reaper: 'ledger',
   }
   return `${owners[folder] ?? folder}-${number}`
 }

@@ -54,16 +54,18 @@ describe('a report', () => {
 
   it('is compared with every limit', () => {
     const fairness = Array(2).fill('fairness: not measured')
+    const verifications = Array(2).fill('verifications: not measured')
     const recovery = Array(5).fill('recovery: not measured')
     expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
       'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',
       'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'target met',
       'crowd: not measured', 'soak: not measured', 'limit met', 'email: not measured',
-      ...fairness, ...recovery,
+      ...verifications, ...fairness, ...recovery,
     ])
     expect(statusesOf(checkLimits(FULL_REPORT)).filter(status => status.includes(': '))).toEqual([
       'peers: not measured', 'growth: target met', 'crowd: not measured', 'crowd: not measured',
-      'soak: limit met', 'email: limit missed', ...fairness, ...recovery,
+      'soak: limit met', 'email: limit missed', 'verifications: limit met',
+      'verifications: limit met', ...fairness, ...recovery,
     ])
   })
 

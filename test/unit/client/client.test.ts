@@ -8,7 +8,7 @@ const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const order = { service: 'phone-validation', inputs: ['+12127365000'] }
 
 /** A service with these responses in order, the last one repeatedly; records its requests. */
-function serving (...answers: readonly (object | string | Error)[]) {
+function serving (...answers: readonly (object | string | Error | Response)[]) {
   type Received = { readonly line: string, readonly headers: Headers, readonly body: unknown }
   const requests: Received[] = []
   const client = createClient({
@@ -23,6 +23,7 @@ function serving (...answers: readonly (object | string | Error)[]) {
         body: init?.body === undefined ? undefined : JSON.parse(String(init.body)),
       })
       if (answer instanceof Error) throw answer
+      if (answer instanceof Response) return answer
       return new Response(typeof answer === 'string' ? answer : JSON.stringify(answer))
     },
   })
@@ -53,7 +54,20 @@ describe('a job of the API client', () => {
     expect(requests[0]?.headers.get('idempotency-key')).toBe('mine')
   })
 
-  it('is polled until it has ended', async () => {
+  it('is awaited by long polling until it has ended', async () => {
+    const { client, lines } = serving({ status: 'queued' }, { status: 'verifying' },
+      { status: 'completed' })
+    expect(await client.waitForEnd(job)).toEqual({ status: 'completed' })
+    expect(lines()).toEqual(Array(3).fill(`GET /jobs/${job}?wait=25`))
+    const shown = serving({ status: 'completed' })
+    await shown.client.waitForEnd(job, { onProgress: () => {} })
+    expect(shown.lines()).toEqual([`GET /jobs/${job}?wait=1`])
+    const soon = serving({ status: 'completed' })
+    await soon.client.waitForEnd(job, { timeoutMs: 2_500 })
+    expect(soon.lines()).toEqual([`GET /jobs/${job}?wait=3`])
+  })
+
+  it('is polled at an interval on request', async () => {
     const { client, lines } = serving({ status: 'queued' }, { status: 'cancelling' },
       { status: 'cancelled' })
     const seen: string[] = []
@@ -74,6 +88,34 @@ describe('a job of the API client', () => {
     const { client } = serving({ id: job, status: 'verifying' })
     await expect(client.waitForEnd(job, { pollEveryMs: 1, timeoutMs: 3 }))
       .rejects.toThrow(`${job} is still verifying after 3 ms`)
+  })
+})
+
+describe('a verification of the API client', () => {
+  const verified = { id: job, status: 'completed', results: [{ row: 1, status: 'valid' }] }
+
+  it('is sent with a new or a given idempotency key and its wait', async () => {
+    const { client, requests } = serving(new TypeError('lost'), verified)
+    expect(await client.verify(order)).toEqual(verified)
+    const keys = requests.map(({ headers }) => headers.get('idempotency-key'))
+    expect(keys[0]).toMatch(UUID_V4)
+    expect(keys).toEqual([keys[0], keys[0]])
+    expect(requests[1]).toMatchObject({ line: 'POST /verifications', body: order })
+    await client.verify(order, { wait: 3, idempotencyKey: 'mine' })
+    expect(requests[2]?.headers.get('idempotency-key')).toBe('mine')
+    expect(requests[2]?.body).toEqual({ ...order, wait: 3 })
+  })
+
+  it('that takes longer than a response is awaited, and its rows are read', async () => {
+    const { preflight, results, ...ended } = { ...verified, preflight: { totalRows: 1 } }
+    const later = new Response(JSON.stringify({ id: job, status: 'queued', preflight }),
+      { status: 202 })
+    const { client, lines } = serving(later, ended, { data: results })
+    expect(await client.verify(order)).toEqual({ ...ended, preflight, results })
+    expect(lines()).toEqual([
+      'POST /verifications', `GET /jobs/${job}?wait=25`,
+      `GET /jobs/${job}/results?limit=1000&format=json`,
+    ])
   })
 })
 

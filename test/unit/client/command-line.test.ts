@@ -6,6 +6,7 @@ import { accountOf, connectionOf } from '../../../services/client/connection.ts'
 import { failureMessage, runProgram } from '../../../services/client/program.ts'
 import { detectService } from '../../../services/client/submit-command.ts'
 import { createConsole } from '../../../services/client/terminal.ts'
+import { verifiedText } from '../../../services/client/verify-command.ts'
 import { newFolder } from '../../support/folder.ts'
 import { createFakeService, type FakeOptions } from './fake-service.ts'
 
@@ -119,6 +120,23 @@ describe('the other commands of verification-jobs', () => {
       .toContain('whatsapp           phone   $0.000005 a row  (not for this key)\n')
   })
 
+  it('verify contacts by their kind, and print a line for each', async () => {
+    const phones = await run(['verify', '+12127365000', 'x'])
+    expect([phones.code, phones.errors]).toEqual([0, ''])
+    expect(phones.out).toBe(
+      '+12127365000  valid  assigned_range\nx             valid  assigned_range\n' +
+      'job_1: paid $0.00001\n')
+    expect(phones.service.jobs[0]?.body)
+      .toEqual({ service: 'phone-validation', inputs: ['+12127365000', 'x'], forceFresh: false })
+    const email = await run(['verify', 'a@b.cd', '--force-fresh', '--country', 'de', '--json'])
+    expect(email.service.jobs[0]?.body).toEqual({
+      service: 'email-validation', inputs: ['a@b.cd'], forceFresh: true, countryCode: 'de',
+    })
+    expect(JSON.parse(email.out)).toMatchObject({ status: 'completed', results: [{ row: 1 }] })
+    const other = await run(['verify', '+12127365000', '--service', 'whatsapp'])
+    expect(other.service.jobs[0]?.body['service']).toBe('whatsapp')
+  })
+
   it('report failures as text and as JSON', async () => {
     const { code, out, errors } = await run(['status', 'job_9', '--json'])
     expect([code, errors]).toEqual([1, 'verification-jobs: 404 job_not_found: none\n'])
@@ -127,7 +145,7 @@ describe('the other commands of verification-jobs', () => {
     })
   })
 
-  it.each(['', 'submit', 'status', 'results', 'balance', 'services', 'cancel'])(
+  it.each(['', 'submit', 'verify', 'status', 'results', 'balance', 'services', 'cancel'])(
     'have an example in %s --help', async name => {
       const { code, out } = await run([...name === '' ? [] : [name], '--help'])
       expect([code, out]).toEqual([0, expect.stringMatching(/Examples?:\n {2}verification-jobs /)])
@@ -177,6 +195,12 @@ describe('the output of a command', () => {
     expect(failureMessage(Object.assign(new Error('full'), { code: 'ENOSPC', path: '/a' })))
       .toBe('/a: full')
     expect(failureMessage(new Error('x'))).toBeUndefined()
+  })
+
+  it('shows a verdict without a reason', () => {
+    const results = [{ input: 'a@b.cd', status: 'unknown', reason: null }]
+    expect(verifiedText({ id: 'job_1', chargedMicros: 0, results } as never))
+      .toBe('a@b.cd  unknown\njob_1: paid $0.00')
   })
 
   it('separates messages from results', async () => {

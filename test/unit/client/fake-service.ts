@@ -70,6 +70,7 @@ type Inside = { readonly jobs: FakeJob[], readonly options: FakeOptions, readonl
 function answerTo ({ line, key, body }: ReceivedRequest, inside: Inside): object {
   const { jobs, options, moment } = inside
   if (line === 'POST /jobs') return post(key, body, inside)
+  if (line === 'POST /verifications') return verified(key, body, inside)
   if (line === 'POST /quotes') {
     return moment('quote') ?? {
       preflight: preflightOf(body['inputs'] as string[], options), limitations: ['range_only'],
@@ -117,6 +118,15 @@ function poll (job: FakeJob, { options, moment }: Inside): object {
     chargedMicros: ended ? length * (options.priceMicros ?? 5) : 0,
     releasedMicros: 0,
   }
+}
+
+function verified (key: string, body: Body, inside: Inside): object {
+  post(key, body, inside)
+  const job = inside.jobs.at(-1)!
+  job.polls += 1
+  const results = job.inputs.map((input, index) =>
+    ({ row: index + 1, input, status: 'valid', reason: 'assigned_range' }))
+  return { ...poll(job, inside), results }
 }
 
 const SERVICES = [

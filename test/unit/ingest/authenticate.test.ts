@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { authenticate, requireScope } from '../../../services/ingest/authenticate.ts'
+import { authenticate, requireScopes } from '../../../services/ingest/authenticate.ts'
 import { doubles } from './doubles.ts'
 
 /** A request with these Authorization headers, as Node gives them to the framework. */
@@ -43,8 +43,9 @@ describe('the caller of a request', () => {
   it('gets an error with the missing scope', async () => {
     const { findKey } = doubles()
     const reader = await authenticate(requestWith('Bearer reader'), findKey)
-    expect(() => requireScope(reader, 'jobs:read')).not.toThrow()
-    expect(() => requireScope(reader, 'jobs:write')).toThrow(expect.objectContaining({
+    expect(() => requireScopes(reader, ['jobs:read'])).not.toThrow()
+    const both = ['jobs:read', 'jobs:write'] as const
+    expect(() => requireScopes(reader, both)).toThrow(expect.objectContaining({
       fault: {
         code: 'insufficient_scope',
         message: 'The API key lacks the scope jobs:write. Use a key that has it.',

@@ -53,7 +53,7 @@ async function setUp () {
     refuse: async () => ({ kind: 'open' }),
   }
   const closers: (() => unknown)[] = []
-  const submitter = await connectSubmitter({
+  const { submission: submitter, waiter } = await connectSubmitter({
     bus: { producer } as unknown as Bus,
     codec: createCodec(localSource()),
     state: { duplicate: () => subscriber, set: async () => 'OK' } as unknown as Redis,
@@ -61,10 +61,12 @@ async function setUp () {
     store: store as unknown as JobStore,
     findArchived: async () => undefined,
     keys: { create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
-    settings: { CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700 },
+    settings: {
+      CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700, MAX_WAITS: 1, MAX_WAITS_PER_TENANT: 1,
+    },
     context: { onStop: close => { closers.push(close) } },
   })
-  return { submitter, events, claims, closers, job, stored, subscriber }
+  return { submitter, waiter, events, claims, closers, job, stored, subscriber }
 }
 
 describe('the submission to the pipeline', () => {

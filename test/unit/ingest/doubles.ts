@@ -96,6 +96,10 @@ export type Calls = { submissions: Submission[], lookups: string[] }
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
   const calls: Calls = { submissions: [], lookups: [] }
+  const readJob: IngestDeps['readJob'] = async (tenant, id) => {
+    calls.lookups.push(id)
+    return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
+  }
   return {
     calls,
     limiter: amplyLimited,
@@ -116,11 +120,11 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     }),
     rows: async function * () { yield [] },
     page: async () => ({ rows: [], nextAfterRow: undefined }),
-    readJob: async (tenant, id) => {
-      calls.lookups.push(id)
-      return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
-    },
+    readJob,
+    // No job changes while a request waits for it.
+    waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),
     findArchived: async () => undefined,
+    findResults: async (tenant, job) => await more.findArchived?.(tenant, job),
     isErased: async () => false,
     openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
     listAttempts: async () => [],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findJob, findReadable, findResults } from '../../../services/ingest/find-job.ts'
+import { findJob, findReadable } from '../../../services/ingest/find-job.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { closedJob, doubles, JOB_ID, jobOf, MANIFEST, NOW_MS } from './doubles.ts'
 
@@ -31,18 +31,13 @@ describe('a job', () => {
   })
 })
 
-describe('results', () => {
-  it('are found with the blocks they are made of', async () => {
-    const deps = doubles({ findArchived: async () => archived })
-    expect(await findResults(deps, TENANT, JOB_ID)).toEqual(archived)
+it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
+  'results of %s, which is no id, are not looked up', async id => {
+    const unexpected = () => Promise.reject(new Error('unexpected call'))
+    const deps = doubles({ findArchived: unexpected, findResults: unexpected })
+    expect(await findReadable(deps, { retentionMs: 10_000 }, { tenant: TENANT, id }))
+      .toEqual({ code: 'job_not_found' })
   })
-
-  it.each(['job_', 'JOB_01jd3v8zj7m5n2k4q6r8s0t1w3', 'job_81jd3v8zj7m5n2k4q6r8s0t1w3'])(
-    'of %s, which is no id, are not looked up', async id => {
-      const deps = doubles({ findArchived: () => Promise.reject(new Error('unexpected call')) })
-      expect(await findResults(deps, TENANT, id)).toBeUndefined()
-    })
-})
 
 const wanted = { tenant: TENANT, id: JOB_ID }
 const find = (job: Job | undefined, manifest?: typeof MANIFEST) => findReadable(doubles({

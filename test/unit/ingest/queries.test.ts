@@ -1,6 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import type { FoundResults } from '../../../services/ingest/find-job.ts'
 import { createOpenJobs, createQueries } from '../../../services/ingest/queries.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
@@ -16,7 +17,7 @@ const owner = { tenant: 'org_01.live', job: JOB_ID }
 const sent = { metadata: { team: 'blue' }, webhookUrl: 'https://hooks.example.com/in' }
 
 /** A reader over these rows of ClickHouse, and over keys that know one job's or none, or fail. */
-function readerOf (rows: readonly object[], key?: Buffer | Error) {
+function readerOf (rows: readonly object[], key?: Buffer | Error, ended?: FoundResults) {
   const calls: unknown[] = []
   const query = async ({ query, query_params: parameters }: {
     readonly query: string, readonly query_params: unknown
@@ -37,7 +38,9 @@ function readerOf (rows: readonly object[], key?: Buffer | Error) {
       },
     },
     state: {} as Redis,
-    store: { openJobs: async () => [], read: async () => undefined },
+    store: {
+      openJobs: async () => [], read: async () => undefined, readWithManifest: async () => ended,
+    },
   })
   return { reader, calls }
 }
@@ -50,6 +53,19 @@ describe('a closed job', () => {
       job: closedJob({ header: Buffer.from('sealed') }), manifest: MANIFEST,
     })
     expect(calls).toEqual([owner])
+  })
+
+  it('has its results from its record, and from the archive once that has expired', async () => {
+    const stored = [storedJob(closedJob(), MANIFEST)]
+    const find = async (ended?: FoundResults) => {
+      const { reader, calls } = readerOf(stored, undefined, ended)
+      return [await reader.findResults('org_01.live', JOB_ID), calls.length]
+    }
+    const archived = { job: closedJob(), manifest: MANIFEST }
+    const ended = { job: jobOf({ ended: true }), manifest: MANIFEST }
+    expect(await find(ended)).toEqual([ended, 0])
+    expect(await find()).toEqual([archived, 1])
+    expect(await find({ job: jobOf(), manifest: [] })).toEqual([archived, 1])
   })
 
   it('is not read from a record of another hand, another place or another manifest', async () => {

@@ -10,7 +10,7 @@ it('every route below the version needs a scope, and no other does', () => {
   expect(open).toEqual(['/', '/openapi.json', '/docs', '/changelog'])
   expect(docsRoutes(async () => ({}) as never).map(({ url }) => url)).toEqual(open.slice(1, 4))
   const writes = routes.filter(({ method }) => method === 'POST')
-  expect(new Set(writes.map(({ config }) => config?.scope))).toEqual(new Set(['jobs:write']))
+  expect(writes.filter(({ config }) => ![config?.scope].flat().includes('jobs:write'))).toEqual([])
   expect(jobRoutes(doubles(), settings, createBodyBudget(1)).length).toBeGreaterThan(4)
 })
 

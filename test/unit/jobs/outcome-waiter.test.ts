@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
-import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import { subscribeToJobs } from '../../../services/jobs/notifications.ts'
 import { createOutcomeWaiter, isSafe } from '../../../services/jobs/outcome-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Outcome } from '../../../services/jobs/store-types.ts'
@@ -34,9 +34,9 @@ async function setUp ({ pollMs = 60_000 } = {}) {
     },
   }
   const clock = { now: () => state.nowMs }
-  const subscriber = channel as unknown as Redis
+  const notifications = await subscribeToJobs(channel as never)
   const findArchived = async () => state.archived
-  const outcomes = await createOutcomeWaiter({ store, findArchived, subscriber, clock, pollMs })
+  const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock, pollMs })
   const notify = (job = 'job_1') => channel.emit('message', 'outcomes', job)
   return { state, outcomes, notify }
 }

@@ -195,6 +195,17 @@ describe('results', () => {
     await expect(all(results.rows(job, manifest))).rejects.toThrow('4 of 4 result blocks')
   })
 
+  it('of one chunk are a page after one read, which finds missing blocks', async () => {
+    const { blocks, manifest, job } = await jobOf({ chunks: 1 })
+    const page = async (stored: typeof blocks) => await createResults({
+      blocks: { ...stored, digests: () => Promise.reject(new Error('unexpected call')) },
+      codec,
+      keys,
+    }).page(job, manifest, { afterRow: 0, limit: 100 })
+    expect((await page(blocks)).rows.length).toBe(4)
+    await expect(page(createBlocksDouble())).rejects.toThrow(MissingResultsError)
+  })
+
   it('are lost for good when their job ended with rows that no block brought', async () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 2 })
     const results = readerOf(blocks)

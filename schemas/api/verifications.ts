@@ -1,0 +1,40 @@
+import { Type, type Static } from 'typebox'
+import { CreateJobSchema, PreflightSchema } from './create-job.ts'
+import { JobSchema, MAX_WAIT_SECONDS } from './job.ts'
+import { ResultRowSchema } from './results.ts'
+
+/** The most inputs that are answered with their rows; larger jobs are read when they have ended. */
+export const MAX_VERIFICATION_INPUTS = 100
+export const DEFAULT_WAIT_SECONDS = 10
+
+const { inputs, ...jobFields } = CreateJobSchema.properties
+
+/** The body of POST /api/v1/verifications: that of a job, and how long to wait for its end. */
+export const CreateVerificationSchema = Type.Object({
+  ...jobFields,
+  inputs: Type.Array(Type.String(), {
+    ...inputs, maxItems: MAX_VERIFICATION_INPUTS, type: 'array',
+  }),
+  wait: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: MAX_WAIT_SECONDS,
+    default: DEFAULT_WAIT_SECONDS,
+    description: 'Seconds to wait for the rows, from the last byte of the request. A job that ' +
+      'has not ended by then goes on, and the answer is the 202 of a job.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that body. */
+export type CreateVerificationBody = Static<typeof CreateVerificationSchema>
+
+/** The answer with the rows: the status resource of the job, its preflight and all its rows. */
+export const VerificationSchema = Type.Object({
+  ...JobSchema.properties,
+  preflight: PreflightSchema,
+  results: Type.Array(ResultRowSchema, {
+    description: 'One row for each input, in the order of the request, as in JSON results.',
+  }),
+})
+
+/** The type of that answer. */
+export type VerificationBody = Static<typeof VerificationSchema>

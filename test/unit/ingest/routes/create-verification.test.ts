@@ -1,0 +1,227 @@
+import { describe, expect, it } from 'vitest'
+import { createVerificationRoute }
+  from '../../../../services/ingest/routes/create-verification.ts'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import type { Refusal } from '../../../../services/jobs/job.ts'
+import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
+import { columnsOf } from '../../../../services/results/columns.ts'
+import {
+  application, closedJob, doubles, good, JOB_ID, jobOf, MANIFEST, NOW_MS, outage, settings,
+  type Sent,
+} from '../doubles.ts'
+
+const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+const cells = columnsOf('phone-validation').map(name =>
+  ({ row: '1', input: '+12127365000', status: 'valid', confidence: '90' })[name] ?? '')
+const two = { ...jobOf().preflight, totalRows: 2 }
+const running = jobOf({ preflight: two })
+const closed = closedJob({ preflight: two, chargedMicros: 2_000 })
+
+/** An interface whose jobs have these states, in order, whenever a request waits for them. */
+function verifying (states: readonly ReturnType<typeof jobOf>[], more: Partial<IngestDeps> = {}) {
+  const waits: JobWait[] = []
+  const pages: unknown[] = []
+  const { app, calls } = application({
+    submit: async submission => {
+      calls.submissions.push(submission)
+      return { kind: 'accepted', job: running, replayed: false }
+    },
+    waitForJob: async wait => {
+      const state = states[waits.push(wait) - 1]
+      if (state !== undefined && !wait.isDone(state)) return running
+      return state
+    },
+    findResults: async () => ({ job: closed, manifest: MANIFEST }),
+    page: async (job, manifest, options) => {
+      pages.push([job, manifest, options])
+      return { rows: [cells, cells], nextAfterRow: undefined }
+    },
+    ...more,
+  })
+  const post = (body: unknown, { key = 'live', headers = {} }: Sent = {}) => app.inject({
+    method: 'POST',
+    url: '/api/v1/verifications',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    payload: JSON.stringify(body),
+  })
+  return { app, post, calls, waits, pages }
+}
+
+const ended = jobOf({ ...closed, closed: false })
+
+describe('a verification', () => {
+  it('is answered with the job, its preflight and its rows once it is closed', async () => {
+    const { post, pages, waits } = verifying([ended, closed])
+    const answer = await post(good)
+    expect(answer.statusCode).toBe(200)
+    expect(answer.json()).toMatchObject({
+      id: JOB_ID,
+      status: 'completed',
+      chargedMicros: 2_000,
+      metadata: { team: 'blue' },
+      preflight: { totalRows: 2, maxQuoteMicros: 10_000 },
+      results: [
+        { row: 1, input: '+12127365000', status: 'valid', confidence: 90, carrier: null }, {},
+      ],
+    })
+    expect(answer.headers).toMatchObject({
+      location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
+    })
+    expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2 }]])
+    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual(
+      Array(2).fill([JOB_ID, 'org_01.live']))
+  })
+
+  it('is a job like that of POST /api/v1/jobs, with one fingerprint', async () => {
+    const { app, post, calls } = verifying([closed])
+    const body = { ...good, countryCode: 'us', metadata: { team: 'blue' } }
+    const headers = { 'idempotency-key': KEY }
+    await post({ ...body, wait: 3 }, { headers })
+    await app.inject({
+      method: 'POST',
+      url: '/api/v1/jobs',
+      headers: { authorization: 'Bearer live', 'content-type': 'application/json', ...headers },
+      payload: JSON.stringify(body),
+    })
+    expect(calls.submissions.length).toBe(2)
+    expect(calls.submissions[0]).toEqual(calls.submissions[1])
+  })
+
+  it('that does not end in time goes on, and is answered like a job', async () => {
+    for (const states of [[running], [ended, running]]) {
+      const { post } = verifying(states)
+      const answer = await post({ ...good, wait: 0 })
+      expect([answer.statusCode, answer.json().status]).toEqual([202, 'queued'])
+      expect(answer.json().data.item_count).toBe(2)
+      expect(answer.headers.location).toBe(`/api/v1/jobs/${JOB_ID}`)
+    }
+  })
+
+  it('waits ten seconds unless it says otherwise', async () => {
+    const { post, waits } = verifying([running, running])
+    await post(good)
+    await post({ ...good, wait: 25 })
+    const [standard = 0, long = 0] = waits.map(({ timeoutMs }) => timeoutMs)
+    expect([standard > 9_000, standard <= 10_000]).toEqual([true, true])
+    expect([long > 24_000, long <= 25_000]).toEqual([true, true])
+  })
+
+  it('that a rebuild of the job ended again is read later', async () => {
+    const again = closedJob({ preflight: two, endedAtMs: NOW_MS - 1_000 })
+    expect((await verifying([ended, again]).post(good)).statusCode).toBe(202)
+  })
+
+  it('is an accepted job even if infrastructure fails afterwards', async () => {
+    for (const more of [
+      { waitForJob: () => Promise.reject(outage) },
+      { page: () => Promise.reject(outage) },
+      { findResults: async () => undefined },
+    ]) {
+      expect((await verifying([ended, closed], more).post(good)).statusCode).toBe(202)
+    }
+  })
+
+  it('needs the scopes to write and to read', async () => {
+    expect(createVerificationRoute(doubles(), settings).config?.scope)
+      .toEqual(['jobs:write', 'jobs:read'])
+    for (const [key, missing] of [['reader', 'jobs:write'], ['writer', 'jobs:read']] as const) {
+      const { post, calls } = verifying([closed])
+      const answer = await post(good, { key })
+      expect([answer.statusCode, answer.json().error.code]).toEqual([403, 'insufficient_scope'])
+      expect(answer.json().error.message).toContain(missing)
+      expect(calls.submissions).toEqual([])
+    }
+  })
+})
+
+describe('a repeated verification', () => {
+  const replaying = (job = closed, more: Partial<IngestDeps> = {}) => verifying([closed], {
+    submit: async () => ({ kind: 'accepted', job, replayed: true }), ...more,
+  })
+
+  it('gets the rows of the job that has ended, without a wait', async () => {
+    const { post, waits } = replaying()
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect([answer.statusCode, answer.headers['idempotent-replayed']]).toEqual([200, 'true'])
+    expect(answer.json().results.length).toBe(2)
+    expect(waits).toEqual([])
+  })
+
+  it('waits for a job that runs', async () => {
+    const { post, waits } = replaying(running)
+    expect((await post(good)).statusCode).toBe(200)
+    expect(waits.length).toBe(1)
+  })
+
+  it('of an erased job, or after the retention, has no rows', async () => {
+    const old = closedJob({ endedAtMs: NOW_MS - settings.retentionMs })
+    for (const { post } of [replaying(old), replaying(closed, { isErased: async () => true })]) {
+      const answer = await post(good)
+      expect([answer.statusCode, answer.json().error.code]).toEqual([410, 'results_expired'])
+    }
+  })
+
+  it('with another body is refused', async () => {
+    const { post } = verifying([], { submit: async () => ({ kind: 'reused' }) })
+    const answer = await post(good, { headers: { 'idempotency-key': KEY } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+})
+
+describe('a verification that is not accepted', () => {
+  it.each<[number, string, Refusal]>([
+    [402, 'insufficient_balance', {
+      code: 'insufficient_balance', requiredMicros: 2, availableMicros: 1,
+    }],
+    [429, 'concurrent_jobs_limit', { code: 'concurrent_jobs_limit' }],
+    [503, 'temporarily_unavailable', { code: 'expired' }],
+    [503, 'wallet_unavailable', { code: 'frozen' }],
+  ])('is answered with %i %s like a job', async (status, code, refusal) => {
+    const { post, waits } = verifying([], { submit: async () => ({ kind: 'refused', refusal }) })
+    const answer = await post(good)
+    expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+    expect(waits).toEqual([])
+  })
+
+  it('because infrastructure is away says that the outcome is not known', async () => {
+    const { post } = verifying([], { submit: () => Promise.reject(outage) })
+    const answer = await post(good)
+    expect(answer.statusCode).toBe(503)
+    expect(answer.json().error.message).toContain('same Idempotency-Key')
+  })
+
+  it.each<[string, object, readonly [code: string, param: string]]>([
+    ['no inputs', { inputs: [] }, ['invalid_request', 'inputs']],
+    ['101 inputs', { inputs: Array(101).fill('1') }, ['too_many_inputs', 'inputs']],
+    ['a number among its inputs', { inputs: [1] }, ['invalid_request', 'inputs[0]']],
+    ['a wait of 26 s', { wait: 26 }, ['invalid_request', 'wait']],
+    ['a negative wait', { wait: -1 }, ['invalid_request', 'wait']],
+    ['a broken wait', { wait: 1.5 }, ['invalid_request', 'wait']],
+    ['a wait as a text', { wait: '5' }, ['invalid_request', 'wait']],
+    ['no service', { service: undefined }, ['invalid_request', 'service']],
+    ['an unknown service', { service: 'fax' }, ['unknown_service', 'service']],
+    ['an unknown field', { timeout: 5 }, ['invalid_request', 'timeout']],
+    ['an unknown country', { countryCode: 'ZZ' }, ['invalid_country_code', 'countryCode']],
+  ])('has %s', async (_, more, expected) => {
+    const { post, calls } = verifying([closed])
+    const answer = await post({ ...good, ...more })
+    const { code, param } = answer.json().error
+    expect([answer.statusCode, code, param]).toEqual([400, ...expected])
+    expect(calls.submissions).toEqual([])
+  })
+
+  it('because of too many inputs says how many it takes, and what takes more', async () => {
+    const { post } = verifying([closed])
+    const { message } = (await post({ ...good, inputs: Array(101).fill('1') })).json().error
+    expect(message).toContain('at most 100 inputs')
+    expect(message).toContain('POST /api/v1/jobs')
+  })
+
+  it('because its body is too large, or its key is no UUID v4', async () => {
+    const { post } = verifying([closed])
+    const large = await post({ ...good, inputs: Array(70).fill('1'.repeat(1_000)) })
+    expect([large.statusCode, large.json().error.code]).toEqual([413, 'body_too_large'])
+    const answer = await post(good, { headers: { 'idempotency-key': 'mine' } })
+    expect([answer.statusCode, answer.json().error.code]).toEqual([400, 'invalid_idempotency_key'])
+  })
+})

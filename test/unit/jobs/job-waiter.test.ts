@@ -1,0 +1,113 @@
+import { EventEmitter } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import type { Job } from '../../../services/jobs/job.ts'
+import { createJobWaiter, type JobWait } from '../../../services/jobs/job-waiter.ts'
+import { subscribeToJobs } from '../../../services/jobs/notifications.ts'
+
+const running = { id: 'job_1', closed: false } as Job
+const closed = { id: 'job_1', closed: true } as Job
+
+/** A waiter over a channel and a store that counts its reads. */
+async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 } = {}) {
+  const state = { job: running as Job | undefined, reads: 0, onRead: () => {} }
+  const channel = Object.assign(new EventEmitter(), { subscribe: async () => 1 })
+  const notifications = await subscribeToJobs(channel as never)
+  const read = async () => {
+    state.reads += 1
+    queueMicrotask(state.onRead)
+    return state.job
+  }
+  const waiter = createJobWaiter({
+    store: { read }, notifications, pollMs, maxWaits, maxWaitsPerTenant,
+  })
+  const notify = (job = 'job_1') => channel.emit('message', 'outcomes', job)
+  const wait = (more: Partial<JobWait> = {}) => waiter.wait({
+    tenant: 'org_1.live', job: 'job_1', isDone: job => job.closed, timeoutMs: 60_000, ...more,
+  })
+  return { state, waiter, notify, wait }
+}
+
+const tick = () => new Promise<void>(resolve => setImmediate(resolve))
+
+describe('a wait for a job', () => {
+  it('ends at once if the job is done, or unknown', async () => {
+    const { state, wait } = await setUp()
+    state.job = closed
+    expect(await wait()).toBe(closed)
+    state.job = undefined
+    expect(await wait()).toBeUndefined()
+    expect(state.reads).toBe(2)
+  })
+
+  it('reads again on a notification for its job, even one that arrives during a read', async () => {
+    const { state, notify, wait } = await setUp()
+    state.onRead = () => {
+      if (state.reads === 2) state.job = closed
+      notify()
+    }
+    expect(await wait()).toBe(closed)
+    expect(state.reads).toBe(3)
+  })
+
+  it('is not disturbed by notifications of other jobs', async () => {
+    const { state, waiter, notify, wait } = await setUp()
+    const waiting = wait()
+    await tick()
+    notify('job_2')
+    await tick()
+    expect(state.reads).toBe(1)
+    waiter.stop()
+    await waiting
+  })
+
+  it('does without notifications', async () => {
+    const { state, wait } = await setUp({ pollMs: 1 })
+    state.onRead = () => { if (state.reads === 3) state.job = closed }
+    expect(await wait()).toBe(closed)
+    expect(state.reads).toBe(4)
+  })
+
+  it('ends after its time with the latest state', async () => {
+    const { state, wait } = await setUp()
+    expect(await wait({ timeoutMs: 0 })).toBe(running)
+    const later = { ...running, chunks: 2 }
+    state.onRead = () => { state.job = later }
+    expect(await wait({ timeoutMs: 5 })).toBe(later)
+  })
+
+  it('ends when its caller aborts, and when the service stops', async () => {
+    const { waiter, wait } = await setUp()
+    const given = new AbortController()
+    const one = wait({ signal: given.signal })
+    const other = wait({ job: 'job_2' })
+    given.abort()
+    expect(await one).toBe(running)
+    waiter.stop()
+    expect(await other).toBe(running)
+    expect(await wait()).toBe(running)
+  })
+
+  it('above the maximum of a tenant or of the process reads once', async () => {
+    const { waiter, wait } = await setUp({ maxWaits: 3, maxWaitsPerTenant: 2 })
+    const waiting = [wait(), wait(), wait({ tenant: 'org_2.live' })]
+    await tick()
+    expect(await wait()).toBe(running)
+    expect(await wait({ tenant: 'org_3.live' })).toBe(running)
+    waiter.stop()
+    await Promise.all(waiting)
+  })
+
+  it('frees its slot at its end, even if it fails', async () => {
+    const { state, notify, wait } = await setUp({ maxWaits: 1 })
+    const isDone = () => { throw new Error('broken') }
+    await expect(wait({ isDone })).rejects.toThrow('broken')
+    for (let round = 0; round < 2; round++) {
+      state.job = running
+      const waiting = wait()
+      await tick()
+      state.job = closed
+      notify()
+      expect(await waiting).toBe(closed)
+    }
+  })
+})
