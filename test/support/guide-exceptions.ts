@@ -68,8 +68,8 @@ export const NOT_RUN: readonly Exception[] = [
 export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
-    'dead-letters', 'feeds', 'idempotency', 'keys', 'money', 'recovery', 'results', 'submit',
-    'webhooks', 'workspace-page',
+    'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery', 'results',
+    'submit', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 
