@@ -106,7 +106,7 @@ export type Settled = {
 export type CompletedRows = {
   /** All inputs of the chunk, in an input block. */
   readonly inputs: null | readonly string[]
-  /** The feed contacts that the inputs come from, in an input block; null for a job of the REST API. */
+  /** What the sender gave with each input of a feed or a file, in an input block; null for a job of JSON. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** Index of each finished row within the chunk. */
   readonly rows: readonly number[]
@@ -162,7 +162,7 @@ export type Completed = {
 export type NormalizedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** One entry per input of a feed job, in order; null for a job of the REST API. */
+  /** What the sender gave with each input of a feed or a file, in order; null for a job of JSON. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
   /** E.164 or RFC 5322 form, empty for an invalid row. */
   readonly canonicals: readonly string[]
@@ -270,7 +270,7 @@ export type Retry = {
 export type SubmittedRows = {
   /** Byte for byte as submitted. */
   readonly inputs: readonly string[]
-  /** One entry per input of a feed job, in order; null for a job of the REST API. */
+  /** What the sender gave with each input of a feed or a file, in order; null for a job of JSON. */
   readonly contacts?: null | { readonly offsets: readonly number[], readonly references: readonly string[] }
 }
 

@@ -72,6 +72,10 @@ export const JobSchema = Type.Object({
     type: 'object', additionalProperties: { type: 'string' },
   }),
   completedAt: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+  hasOriginalColumns: Type.Boolean({
+    description: 'Whether the job was created from a file whose columns the results can be ' +
+      'joined with: join=original.',
+  }),
 })
 
 /** The type of that resource. */

@@ -46,6 +46,12 @@ export const ResultsQuerySchema = Type.Object({
   safe: Type.Optional(Type.Literal('spreadsheet', {
     description: 'CSV only: guards cells that a spreadsheet would run as formulas.',
   })),
+  join: Type.Optional(Type.Literal('original', {
+    description: 'For a job created from a file: the columns of the file come back with each ' +
+      'row. CSV: before the columns of the results, in their order and spelling; `row` and ' +
+      '`input` are left out unless `columns` has them, and a column of the results whose name ' +
+      'the file has too is called `verified_...`. JSON and JSON Lines: as the member `original`.',
+  })),
   limit: Type.Optional(Type.Integer({
     minimum: 1, maximum: 1_000, default: DEFAULT_ROWS, description: 'JSON only: rows on a page.',
   })),
@@ -60,10 +66,13 @@ export type ResultsQuery = Static<typeof ResultsQuerySchema>
 
 const Cell = { type: ['string', 'integer', 'null'] } as const
 
+/** The customer's own cells of a row, by the names of their columns. */
+export type OriginalCells = Readonly<Record<string, string>>
+
 /** A row; keys are its column names, blank cells are null. */
 export type ResultRow = {
   readonly [column: string]: string | number | RowChecks | null
-} & { readonly checks?: RowChecks | null }
+} & { readonly checks?: RowChecks | null, readonly original?: OriginalCells }
 
 const rowProperties = {
   row: { type: 'integer', minimum: 1, description: 'Place in the request, from 1.' },
@@ -79,6 +88,12 @@ const rowProperties = {
   checked_at: { type: 'string' },
   expires_at: { type: 'string' },
   checks: rowChecksSchema,
+  original: {
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    description: 'With join=original: the cells of the file by column. A blank or repeated name ' +
+      'is replaced by column_ and its position.',
+  },
 } as const
 
 /** A row with all its columns. */

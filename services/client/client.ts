@@ -4,6 +4,7 @@ import type { Static } from 'typebox'
 import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { AttemptBody, ResentSchema } from '../../schemas/api/deliveries.ts'
+import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
@@ -20,6 +21,14 @@ export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'me
   readonly service: string
   readonly inputs: readonly string[]
   readonly metadata?: Readonly<Record<string, string>>
+}
+
+/** How a CSV file becomes a job. The API reference describes each option. */
+export type FileOptions = Omit<JobRequest, 'inputs'> & {
+  /** The column with the contacts: its name, or its number from 1. */
+  readonly column?: string | number
+  readonly header?: boolean
+  readonly delimiter?: FileQuery['delimiter']
 }
 
 export type Created = Readonly<AcceptedBody>
@@ -50,13 +59,16 @@ export type { ResultRow } from '../../schemas/api/results.ts'
 type OneOrMore<T> = T | readonly T[]
 type ListName = typeof LIST_PARAMETERS[number]
 
-/** Selects rows by the values of columns, and `columns`. `duplicates: 'drop'` leaves them out. */
-export type RowSelection = Pick<ResultsQuery, 'duplicates'> & {
+/**
+ * Selects rows by the values of columns, and `columns`. `duplicates: 'drop'` leaves them out.
+ * `join: 'original'` adds the columns of the job's file.
+ */
+export type RowSelection = Pick<ResultsQuery, 'duplicates' | 'join'> & {
   readonly [Name in ListName]?: OneOrMore<NonNullable<ResultsQuery[Name]>[number]>
 }
 
 type PageQuery = RowSelection & Pick<ResultsQuery, 'limit' | 'cursor'>
-type FileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
+type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
 type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
@@ -93,6 +105,16 @@ function jobsApi (send: Transport) {
       jsonOf<Created>(send('/jobs', {
         method: 'POST', headers: { 'idempotency-key': idempotencyKey }, body,
       })),
+
+    /**
+     * Creates a job from a CSV file in UTF-8. Its columns come back with the results that are read
+     * with `join: 'original'`.
+     */
+    createJobFromFile: (
+      file: Uint8Array, options: FileOptions, idempotencyKey: string = randomUUID()
+    ) => jsonOf<Created>(sendFile(send, '/jobs', {
+      file, options, headers: { 'idempotency-key': idempotencyKey },
+    })),
 
     job,
     jobsPage,
@@ -135,6 +157,22 @@ function verifyApi (send: Transport) {
   }
 }
 
+type SentFile = {
+  readonly file: Uint8Array
+  readonly options: FileOptions
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+function sendFile (
+  send: Transport, path: string, { file, options, headers }: SentFile
+): Promise<Response> {
+  const { metadata = {}, ...named } = options
+  const labels = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value])
+  return send(`${path}${queryString({ ...named, ...Object.fromEntries(labels) })}`, {
+    method: 'POST', headers: { ...headers, 'content-type': 'text/csv' }, body: file,
+  })
+}
+
 const TIMEOUT_MS = 600_000
 /** The longest wait of the service. */
 const MAX_WAIT_SECONDS = 25
@@ -169,6 +207,10 @@ function accountApi (send: Transport) {
   return {
     /** Quotes a job without creating it. Reserves nothing. */
     quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
+
+    /** Quotes a job from a CSV file. */
+    quoteFile: (file: Uint8Array, options: FileOptions) =>
+      jsonOf<QuoteBody>(sendFile(send, '/quotes', { file, options })),
 
     balance: () => jsonOf<BalanceBody>(send('/balance')),
 
@@ -208,19 +250,22 @@ const COMPRESSION = compressionHeaders(process.versions['undici'])
 
 /** Reads the results of an ended job as a file, as pages or as a stream of rows. */
 export function resultsApi (send: Transport) {
-  const requestFile = (id: string, options: FileOptions) =>
+  const requestFile = (id: string, options: ResultFileOptions) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
     jsonOf(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
 
   return {
-    /** The whole result file as text. `safe: 'spreadsheet'` escapes formulas. */
-    results: async (id: string, options: FileOptions = {}): Promise<string> =>
+    /**
+     * The whole result file as text. `safe: 'spreadsheet'` escapes formulas, `join: 'original'`
+     * puts the columns of the job's file before those of the results.
+     */
+    results: async (id: string, options: ResultFileOptions = {}): Promise<string> =>
       (await requestFile(id, options)).text(),
 
     /** The result file as a stream of bytes, for files that do not fit into memory. */
-    resultsFile: async (id: string, options: FileOptions = {}): Promise<Bytes> =>
+    resultsFile: async (id: string, options: ResultFileOptions = {}): Promise<Bytes> =>
       bytesOf(await requestFile(id, options)),
 
     resultsPage,
@@ -260,7 +305,7 @@ export async function * paginate<T> (
   }
 }
 
-type QueryValue = string | number | readonly string[]
+type QueryValue = string | number | boolean | readonly string[]
 
 /** Formats defined fields as `?a=1&b=2`, lists with commas; returns '' when there are none. */
 export function queryString (

@@ -1,4 +1,5 @@
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
+import { foldedName, positionsOf } from '../../schemas/files/csv-format.ts'
 import { UsageError } from './command-error.ts'
 
 export type ContactKind = 'phone' | 'email'
@@ -44,8 +45,7 @@ export function contactColumn (head: TableHead, { kind, named }: ColumnOptions):
 }
 
 function indexOfName (header: readonly string[], name: string): number {
-  const exact = indexesOf(header, one => one === name)
-  const found = exact.length > 0 ? exact : indexesOf(header, one => folded(one) === folded(name))
+  const found = positionsOf(header, name)
   const [only] = found
   if (found.length === 1 && only !== undefined) return only
   const position = /^#([1-9]\d*)$/.exec(name)?.[1]
@@ -62,7 +62,7 @@ function indexOfName (header: readonly string[], name: string): number {
 function guessIndex ({ header, rows }: TableHead, kind: ContactKind): number {
   const all = header.map((_, index) => index)
   const byContent = all.filter(index => isMostly(kind, rows.map(cells => cells[index])))
-  const byName = all.filter(index => USUAL_NAMES[kind].test(folded(header[index] ?? '')))
+  const byName = all.filter(index => USUAL_NAMES[kind].test(foldedName(header[index] ?? '')))
   const both = byContent.filter(index => byName.includes(index))
   const found = [both, byContent, byName, all].find(({ length }) => length === 1)?.[0]
   if (found !== undefined && (both.length < 2)) return found
@@ -90,7 +90,7 @@ export function contactKinds (
   const byContent = kinds.filter(kind => indexes.some(index =>
     isMostly(kind, rows.map(cells => cells[index]))))
   if (byContent.length > 0 || named === undefined) return byContent
-  return kinds.filter(kind => USUAL_NAMES[kind].test(folded(named)))
+  return kinds.filter(kind => USUAL_NAMES[kind].test(foldedName(named)))
 }
 
 /** Whether a cell could be a contact. Distinguishes columns only; it does not verify anything. */
@@ -99,11 +99,6 @@ export function looksLike (kind: ContactKind, cell: string): boolean {
   const digits = cell.replace(/\D/g, '').length
   return PHONE_PATTERN.test(cell) && !DATE_PATTERN.test(cell) && digits >= 7 && digits <= 15
 }
-
-const folded = (name: string) => name.trim().toLowerCase()
-
-const indexesOf = (header: readonly string[], test: (name: string) => boolean) =>
-  header.flatMap((name, index) => test(name) ? [index] : [])
 
 const columnList = (header: readonly string[]) => 'The columns are: ' +
   `${header.map((name, index) => name === '' ? `#${index + 1}` : name).join(', ')}.`
@@ -116,8 +111,6 @@ const OMITTED: readonly string[] = ['row', 'input']
 
 /** Columns whose cells contain a row number of the job. */
 export const ROW_NUMBER_COLUMNS: readonly string[] = ['duplicate_of']
-
-const PREFIX = 'verified_'
 
 /**
  * Parses `--only status,line_type` into result columns, in this order; undefined without the
@@ -140,17 +133,4 @@ export function columnsToAppend (
   ofResults: readonly string[], selected: readonly string[] | undefined
 ): readonly string[] {
   return selected ?? ofResults.filter(name => !OMITTED.includes(name))
-}
-
-/** The header names of appended columns. A name that the file already has gets a prefix. */
-export function uniqueNames (
-  columns: readonly string[], header: readonly string[]
-): readonly string[] {
-  const used = new Set(header.map(folded))
-  return columns.map(column => {
-    let name = column
-    while (used.has(name)) name = `${PREFIX}${name}`
-    used.add(name)
-    return name
-  })
 }

@@ -1,13 +1,15 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
+import {
+  detectDelimiter, detectRecordEnd, type RecordEnd,
+} from '../../schemas/files/csv-format.ts'
 import { CommandError } from './command-error.ts'
 
 /** The format of a CSV file, detected from its first bytes. */
 export type Dialect = {
   readonly delimiter: string
-  /** End of a record: `lf` accepts CRLF and LF, `cr` is a lone CR in a file without any LF. */
-  readonly ends: 'lf' | 'cr'
+  readonly ends: RecordEnd
   /** Length of the byte order mark. */
   readonly startByte: number
 }
@@ -29,8 +31,6 @@ export type CsvRecord = {
 /** A range of bytes in a file; `to` is exclusive. */
 export type ByteRange = { readonly from: number, readonly to: number }
 
-const DELIMITERS = [',', ';', '\t', '|'] as const
-const SAMPLE_LINES = 50
 const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 const UTF16_MARKS = [Buffer.from([0xff, 0xfe]), Buffer.from([0xfe, 0xff])]
 /** An unclosed quote would turn the rest of the file into one cell. */
@@ -47,24 +47,8 @@ export function detectDialect (sample: Buffer, delimiter?: string): Dialect {
   }
   const startByte = sample.subarray(0, 3).equals(UTF8_MARK) ? 3 : 0
   const text = sample.toString('latin1', startByte)
-  const ends = text.includes('\r') && !text.includes('\n') ? 'cr' : 'lf'
+  const ends = detectRecordEnd(text)
   return { delimiter: delimiter ?? detectDelimiter(text, ends), ends, startByte }
-}
-
-/** The delimiter that occurs in the first line and equally often in most other lines. */
-function detectDelimiter (text: string, ends: Dialect['ends']): string {
-  const unquoted = text.replace(/"(?:[^"]|"")*"?/g, '')
-  const lines = unquoted.split(ends === 'cr' ? '\r' : '\n')
-    .slice(0, SAMPLE_LINES).filter(line => line.trim() !== '')
-  const scored = DELIMITERS.map(delimiter => {
-    const counts = lines.map(line => line.split(delimiter).length - 1)
-    const inHeader = counts[0] ?? 0
-    const equal = counts.filter(count => count === inHeader).length
-    return { delimiter, inHeader, equal }
-  })
-  const [best] = scored.filter(({ inHeader }) => inHeader > 0)
-    .sort((a, b) => b.equal - a.equal || b.inHeader - a.inHeader)
-  return best?.delimiter ?? ','
 }
 
 type Parsed = { readonly record: readonly string[], readonly raw: string }

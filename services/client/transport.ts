@@ -17,7 +17,7 @@ export type TransportOptions = {
 export type Call = {
   readonly method?: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON. */
+  /** Sent as JSON; bytes are sent as they are, with the Content-Type of `headers`. */
   readonly body?: unknown
   /** False for requests that must not run twice: a lost response is an error, without a retry. */
   readonly repeatable?: boolean
@@ -57,6 +57,8 @@ export function createTransport (options: TransportOptions): Transport {
 async function sendOnce (options: TransportOptions, path: string, call: Call): Promise<Response> {
   const { baseUrl, apiKey, timeoutMs = TIMEOUT_MS, fetch = globalThis.fetch } = options
   const { method = 'GET', headers = {}, body } = call
+  const isBytes = body instanceof Uint8Array
+  const content = isBytes ? body as Uint8Array<ArrayBuffer> : JSON.stringify(body)
   const timeout = new AbortController()
   const timer = setTimeout(() => timeout.abort(new TimeoutError(timeoutMs)), timeoutMs)
   try {
@@ -64,10 +66,10 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
       method,
       headers: {
         authorization: `Bearer ${apiKey}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(body === undefined || isBytes ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: content }),
       signal: timeout.signal,
     })
     if (!response.ok) throw new ApiError(response, await response.text())

@@ -11,7 +11,8 @@ export type FeedJobRequest = {
   readonly from: number
   readonly to: number
   readonly inputs: readonly string[]
-} & Pick<SubmittedFeed, 'offsets' | 'references'>
+  readonly references: readonly string[]
+} & Pick<SubmittedFeed, 'offsets'>
 
 /** A refusal that ends once the partner has balance or a free slot. */
 export type Backpressure = Extract<Refusal, {

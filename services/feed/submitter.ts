@@ -59,10 +59,10 @@ export function submissionOf (
     webhookUrl: '',
     idempotencyKey: '',
     fingerprint: '',
+    references,
     feed: {
       source: { partner: name, partition, cursor, from, to, unitPriceMicros: price ?? null },
       offsets,
-      references,
     },
   }
 }

@@ -9,8 +9,9 @@ import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
 import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
+import { acceptFiles } from './file/accept-files.ts'
 import { guardRoutes } from './guard.ts'
-import { acceptOnlyJson, acceptCompleteBodies } from './json-body.ts'
+import { acceptJson, acceptCompleteBodies } from './json-body.ts'
 import type { Settings } from './config.ts'
 import { routesOf } from './routes.ts'
 
@@ -62,7 +63,8 @@ export function createApp (
   capConnections(app.server, connection, proxies)
   answerUnhandled(app, newRequestId)
   acceptCompleteBodies(app)
-  acceptOnlyJson(app)
+  acceptJson(app)
+  acceptFiles(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
   guardRoutes(app, deps, settings)

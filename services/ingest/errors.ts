@@ -20,6 +20,7 @@ export const ERRORS = {
     'This service is not available with a live key yet. Use a test key, or another service.'],
   invalid_country_code: [400, 'invalid_request',
     'countryCode is not an ISO 3166 two-letter code. Send one, for example US, or leave it out.'],
+  invalid_file: [400, 'invalid_request', 'The file cannot be read. Send one CSV file in UTF-8.'],
   too_many_inputs: [400, 'invalid_request',
     'A job has at most 100,000 inputs. Split it into several jobs.'],
   invalid_webhook_url: [400, 'invalid_request', 'webhook_url is not an acceptable address.'],
@@ -55,7 +56,8 @@ export const ERRORS = {
     `The body is too large. The maximum is ${MAX_BODY_BYTES / MIB} MiB for a job or a quote, and ` +
     `${SMALL_BODY_BYTES / KIB} KiB for other requests. Split the job.`],
   unsupported_media_type: [415, 'invalid_request',
-    'Send the body as application/json in UTF-8, without a content encoding.'],
+    'Send the body as application/json in UTF-8; jobs and quotes can also be text/csv or ' +
+    'multipart/form-data, and be compressed.'],
   idempotency_key_reused: [422, 'idempotency',
     'This Idempotency-Key was used with another request in the last 24 hours. Use a new one.'],
   rate_limited: [429, 'rate_limit',

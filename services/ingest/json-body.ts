@@ -3,17 +3,18 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { detachBuffer } from '../platform/detach-buffer.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
+import { ACCEPTED_CODINGS, bodyCodingOf } from './body-encoding.ts'
 import { ApiException, type ApiError } from './errors.ts'
 import { inspectJson, type Finding } from '../platform/json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 import { PassThrough, pipeline } from 'node:stream'
 
 /**
- * Accepts only `application/json` in UTF-8 as body; Fastify rejects other media types once its own
- * parsers are removed. Large bodies are parsed one per slot of the event loop, so that they do not
- * block others.
+ * Accepts `application/json` in UTF-8 as body; Fastify rejects media types without a parser once
+ * its own ones are removed. Large bodies are parsed one per slot of the event loop, so that they do
+ * not block others.
  */
-export function acceptOnlyJson (app: FastifyInstance): void {
+export function acceptJson (app: FastifyInstance): void {
   // The parser of Fastify rejects __proto__ and constructor.prototype at any depth.
   const parse = app.getDefaultJsonParser('error', 'error')
   const parsed = (request: FastifyRequest, text: string) =>
@@ -49,12 +50,20 @@ function parseFault (text: string): ApiException {
 /** Whether the headers of a request exclude its body before it is read. */
 export function bodyHeaderError (request: FastifyRequest): ApiException | undefined {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers
-  const encoded = encoding !== undefined && encoding.trim().toLowerCase() !== 'identity'
+  if (bodyCodingOf(encoding) === undefined) {
+    const headers = { 'accept-encoding': ACCEPTED_CODINGS }
+    return new ApiException({
+      code: 'unsupported_media_type', message: UNSUPPORTED_CODING, headers,
+    })
+  }
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(type ?? '')?.[1]
   const foreign = charset !== undefined && !/^utf-?8$/i.test(charset)
-  const isTaken = type !== undefined && !encoded && !foreign
+  const isTaken = type !== undefined && !foreign
   return isTaken ? undefined : new ApiException({ code: 'unsupported_media_type' })
 }
+
+const UNSUPPORTED_CODING =
+  `This Content-Encoding is not supported. Use one of: ${ACCEPTED_CODINGS}.`
 
 /**
  * The text of a body, whose buffer is freed.

@@ -4,6 +4,7 @@ import { sendRaw } from './response.ts'
 import {
   MAX_BODY_BYTES, SMALL_BODY_BYTES, type BodyBudget, type MemoryReservation,
 } from './body-budget.ts'
+import { bodyCodingOf, decodedBody } from './body-encoding.ts'
 import { ApiException } from './errors.ts'
 import { isTooSlow, type MinimumThroughput } from '../platform/http-server.ts'
 
@@ -12,10 +13,11 @@ const CHECK_EVERY_MS = 500
 
 /**
  * Hooks of a route with large bodies. A body whose Content-Length exceeds the available memory is
- * rejected before it is read; a chunked body reserves memory as it arrives. A client with a
- * reservation that is slower than the minimum throughput gets 408 and is disconnected, which
- * releases its memory at once. A complete body keeps its reservation until the response, even if
- * the client has disconnected.
+ * rejected before it is read; a chunked or compressed body reserves memory as it arrives, for its
+ * decompressed bytes. The parsers get the decompressed body. A client with a reservation that is
+ * slower than the minimum throughput gets 408 and is disconnected, which releases its memory at
+ * once. A complete body keeps its reservation until the response, even if the client has
+ * disconnected.
  */
 export function reserveMemory (
   budget: BodyBudget, minimum: MinimumThroughput
@@ -32,10 +34,10 @@ export function reserveMemory (
     // Without a promise, so that no byte arrives between this hook and the reader of the body.
     preParsing: (...[request, reply, payload, done]) => {
       const reservation = reservations.get(request)
-      if (reservation !== undefined) {
-        watch(reservation, { request, reply, payload: payload as Readable, minimum })
-      }
-      done(null, payload)
+      const exchange = { request, reply, payload: payload as Readable, minimum }
+      const body = decoded(exchange)
+      if (reservation !== undefined) watch(reservation, exchange, body)
+      done(null, body)
     },
     onSend: async request => reservations.get(request)?.release(),
   }
@@ -51,32 +53,46 @@ type Exchange = {
   readonly minimum: MinimumThroughput
 }
 
+/** The decompressed body of a request. */
+function decoded ({ request, reply, payload }: Exchange): Readable {
+  const coding = bodyCodingOf(request.headers['content-encoding'])
+  if (coding === undefined || coding === 'identity') return payload
+  const body = decodedBody(payload, coding)
+  reply.raw.once('close', () => body.destroy())
+  return body
+}
+
 /**
  * Counts the bytes of a body with a reservation, and ends it if it is too slow or too large. Time
  * is counted by timer ticks instead of a clock, so that a blocked event loop makes no client slow.
+ * `body` is the decompressed payload, which may grow beyond it.
  */
-function watch (reservation: MemoryReservation, exchange: Exchange): void {
+function watch (reservation: MemoryReservation, exchange: Exchange, body: Readable): void {
   const { request, payload, minimum } = exchange
   const length = contentLengthOf(request)
-  if (length !== undefined && length <= SMALL_BODY_BYTES) return
+  if (body === payload && length !== undefined && length <= SMALL_BODY_BYTES) return
   const checkEveryMs = Math.min(CHECK_EVERY_MS, minimum.graceMs)
   let bytes = 0
+  let bodyBytes = 0
   let elapsedMs = 0
   const stop = () => {
     clearInterval(timer)
     payload.off('data', count)
-    payload.off('close', stop)
+    body.off('data', reserve)
+    body.off('close', stop)
   }
   const abort = (code: EndCode) => {
     stop()
     reservation.release()
     endRequest(exchange, code)
   }
-  const count = (piece: Buffer) => {
-    bytes += piece.length
-    if (bytes <= Math.max(reservation.reservedBytes(), SMALL_BODY_BYTES)) return
+  const count = (piece: Buffer) => { bytes += piece.length }
+  const reserve = (piece: Buffer) => {
+    bodyBytes += piece.length
+    if (bodyBytes <= Math.max(reservation.reservedBytes(), SMALL_BODY_BYTES)) return
     // Doubles the reservation, so that it grows only a few times.
-    if (!reservation.reserve(Math.min(2 * bytes, MAX_BODY_BYTES))) abort('temporarily_unavailable')
+    const wanted = Math.min(2 * bodyBytes, MAX_BODY_BYTES)
+    if (!reservation.reserve(wanted)) abort('temporarily_unavailable')
   }
   const timer = setInterval(() => {
     elapsedMs += checkEveryMs
@@ -84,7 +100,8 @@ function watch (reservation: MemoryReservation, exchange: Exchange): void {
     if (reservation.reservedBytes() > 0 && isSlow) abort('request_timeout')
   }, checkEveryMs).unref()
   payload.on('data', count)
-  payload.once('close', stop)
+  body.on('data', reserve)
+  body.once('close', stop)
 }
 
 /** Ends the request. The rest of the body stays in the socket, so the body is never complete. */

@@ -7,7 +7,7 @@ import type { Submission } from '../jobs/send.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { ListOptions } from '../results/archive.ts'
-import type { CsvOptions, Page, PageOptions, Rows } from '../results/results.ts'
+import type { CsvOptions, Page, PageOptions, Results } from '../results/results.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */
@@ -43,7 +43,7 @@ export type IngestDeps = Webhooks & {
     job: Job, manifest: readonly ManifestEntry[], options: CsvOptions,
   ) => AsyncIterable<string | Uint8Array>
   /** The rows of the result file, in batches. */
-  readonly rows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<Rows>
+  readonly rows: Results['rows']
   /** Some of these rows. */
   readonly page: (
     job: Job, manifest: readonly ManifestEntry[], options: PageOptions,

@@ -27,9 +27,13 @@ export function readSubmission (
   return { ...read.request, tenant, idempotencyKey, fingerprint }
 }
 
-/** The same for a request with an Idempotency-Key. */
+/** The same for a job: with an Idempotency-Key, and the lines of a file. */
 export function readKeyedSubmission (
   request: FastifyRequest, settings: Settings
 ): Submission | ApiError {
-  return readSubmission(request, settings, readIdempotencyKey(request.headers['idempotency-key']))
+  const key = readIdempotencyKey(request.headers['idempotency-key'])
+  const read = readSubmission(request, settings, key)
+  const { file } = request
+  if ('code' in read || file === undefined) return read
+  return { ...read, columns: file.columns, references: file.lines }
 }

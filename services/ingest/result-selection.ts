@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { FILTER_COLUMNS, LIST_PARAMETERS, type ResultsQuery } from '../../schemas/api/results.ts'
 import { columnsOf, rowFieldsOf } from '../results/columns.ts'
+import { joinedColumns } from '../results/original.ts'
 import { createRowFilter, type RowFilter } from '../results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { ApiException, type ApiError } from './errors.ts'
@@ -13,6 +14,8 @@ export type ResultSelection = {
   readonly columns: readonly string[]
   /** Whether these are all rows and columns of the form. */
   readonly isWhole: boolean
+  /** Names of the customer's columns, if they are joined. */
+  readonly original?: readonly string[]
   /** Part of the entity tag, different for each selection. */
   readonly word: string
 }
@@ -43,7 +46,8 @@ export function selectionOf (
   query: ResultsQuery, service: ServiceSlug, form: 'csv' | 'json' | 'jsonl'
 ): ResultSelection | ApiError {
   const available = form === 'csv' ? columnsOf(service) : rowFieldsOf(service)
-  const { columns = available } = query
+  const isJoinedFile = form === 'csv' && query.join !== undefined
+  const { columns = isJoinedFile ? joinedColumns(available) : available } = query
   const foreign = columns.find(name => !available.includes(name))
   if (foreign !== undefined) {
     return {
@@ -55,7 +59,8 @@ export function selectionOf (
   }
   const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
   const keep = createRowFilter(service, wanted)
-  const key = [columns, query.duplicates, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
+  const { duplicates, join } = query
+  const key = [columns, duplicates, join, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
   return {
     keep,
     columns,

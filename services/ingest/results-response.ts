@@ -6,6 +6,7 @@ import {
 } from '../../schemas/api/results.ts'
 import { unpackChecks } from '../cache/evidence.ts'
 import { rowFieldsOf } from '../results/columns.ts'
+import { createOriginalRow } from '../results/original.ts'
 import type { Rows } from '../results/results.ts'
 import type { RowFilter } from '../results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -81,7 +82,7 @@ export async function sendResults (
 ): Promise<FastifyReply> {
   const { request, reply, form, safe, selection } = exchange
   const coding = codingFor(request.headers['accept-encoding'])
-  const isDefault = form === 'csv' && selection.isWhole
+  const isDefault = form === 'csv' && selection.isWhole && selection.original === undefined
   const forms = [
     ...(isDefault ? [] : [form, selection.word]), ...(safe ? ['safe'] : []),
     ...(coding === undefined ? [] : [coding]),
@@ -104,12 +105,12 @@ export async function sendResults (
 async function fileStream (
   deps: IngestDeps, { job, manifest }: FoundResults, { form, safe, selection }: FileExchange
 ): Promise<Readable> {
-  const { keep, columns, isWhole } = selection
+  const { keep, columns, isWhole, original } = selection
   if (form === 'jsonl') {
-    const lines = jsonLines(job.service, deps.rows(job, manifest), { keep, columns })
-    return await startedStream(lines, 1)
+    const rows = deps.rows(job, manifest, { withReference: original !== undefined })
+    return await startedStream(jsonLines(job.service, rows, selection), 1)
   }
-  const options = isWhole ? { safe } : { safe, keep, columns }
+  const options = isWhole ? { safe, original } : { safe, original, keep, columns }
   // The first piece is the header line, for which no row is read.
   return await startedStream(deps.csvStream(job, manifest, options), 2)
 }
@@ -184,14 +185,15 @@ type Wanted = {
 
 async function pageOf (
   deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults,
-  { limit, afterRow, selection: { keep, columns } }: Wanted
+  { limit, afterRow, selection }: Wanted
 ): Promise<ResultsPage> {
+  const { keep } = selection
   const page = await deps.page(job, manifest, {
-    afterRow, limit, ...(keep === undefined ? {} : { keep }),
+    afterRow, limit, ...keep && { keep }, ...selection.original && { withReference: true },
   })
   const next = page.nextAfterRow
   return {
-    data: page.rows.map(createRowShape(job.service, columns)),
+    data: page.rows.map(createRowShape(job.service, selection)),
     has_more: next !== undefined,
     next_cursor: next === undefined ? null : cursorOf(next),
   }
@@ -200,19 +202,25 @@ async function pageOf (
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
+type ShapeOptions = Partial<Pick<ResultSelection, 'columns' | 'original'>>
+
 /**
  * Converts the cells of a row to an object with these columns: blank cells are null, except for the
- * submitted input.
+ * submitted input. With the customer's columns, the last cell is their line.
  */
 export function createRowShape (
-  service: ServiceSlug, columns: readonly string[] = rowFieldsOf(service)
+  service: ServiceSlug, { columns = rowFieldsOf(service), original }: ShapeOptions = {}
 ): (cells: readonly string[]) => ResultRow {
   const fields = rowFieldsOf(service)
+  const originalOf = original && createOriginalRow(original)
   const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
-  return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt
-    ? rowChecksOf(cells[sourceAt], cells[checksAt])
-    : valueOf(name, cells[at])]))
+  return cells => Object.fromEntries([
+    ...positions.map(([name, at]) => [name, at === checksAt
+      ? rowChecksOf(cells[sourceAt], cells[checksAt])
+      : valueOf(name, cells[at])]),
+    ...originalOf === undefined ? [] : [['original', originalOf(cells[fields.length] ?? '')]],
+  ])
 }
 
 /** An invalid input failed the check of its syntax; null for a row without stored evidence. */
@@ -221,14 +229,14 @@ function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | nu
   return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
 }
 
-type LineOptions = { readonly keep?: RowFilter | undefined, readonly columns?: readonly string[] }
+type LineOptions = ShapeOptions & { readonly keep?: RowFilter | undefined }
 
 /** The rows as JSON Lines, one piece per batch. */
 export async function * jsonLines (
   service: ServiceSlug, rows: AsyncIterable<Rows>,
-  { keep = () => true, columns }: LineOptions = {}
+  { keep = () => true, ...shown }: LineOptions = {}
 ): AsyncIterable<string> {
-  const shape = createRowShape(service, columns)
+  const shape = createRowShape(service, shown)
   for await (const some of rows) {
     const lines = some.filter(keep).map(cells => `${JSON.stringify(shape(cells))}\n`)
     if (lines.length > 0) yield lines.join('')

@@ -37,6 +37,7 @@ export function jobBody (job: Job, header: JobHeader): JobBody {
     ...settledMoney(job),
     metadata: { ...header.metadata },
     completedAt: job.closed ? new Date(job.endedAtMs).toISOString() : null,
+    hasOriginalColumns: header.columns !== undefined,
   }
 }
 

@@ -74,20 +74,23 @@ export function boundOf (
   return hash.update(`${duplicates};${block.inputs};${block.firstRow}`).digest()
 }
 
-/** Metadata and webhook address of a job; visible only in its status and its webhook events. */
+/** Metadata, webhook address and columns of a job; visible only to its organization. */
 export type JobHeader = {
   readonly metadata: Readonly<Record<string, string>>
   /** Empty without a webhook. */
   readonly webhookUrl: string
+  /** Names of the customer's own columns, which the references of the rows hold; only of a file. */
+  readonly columns?: readonly string[]
 }
 
 /** Seals the header; returns no bytes for an empty one. */
 export function sealHeader (
   dataKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
-  const { metadata, webhookUrl } = header
-  if (webhookUrl === '' && Object.keys(metadata).length === 0) return Buffer.alloc(0)
-  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl }))
+  const { metadata, webhookUrl, columns } = header
+  const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 && columns === undefined
+  if (isEmpty) return Buffer.alloc(0)
+  const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns }))
   return seal(subkey(dataKey, 'header'), headerAad(dataKey, owner), plain)
 }
 

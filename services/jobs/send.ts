@@ -21,16 +21,17 @@ export type Submission = JobHeader & {
   readonly idempotencyKey: string
   /** HMAC of the canonical body. */
   readonly fingerprint: string
+  /**
+   * What the sender gave with each input, kept with its row: the reference of a feed contact, or
+   * the line of a file.
+   */
+  readonly references?: readonly string[]
   /** Only of a feed job. */
   readonly feed?: SubmittedFeed
 }
 
-/** The feed that the inputs come from; one offset and one reference per input. */
-export type SubmittedFeed = {
-  readonly source: Feed
-  readonly offsets: readonly number[]
-  readonly references: readonly string[]
-}
+/** The feed that the inputs come from; one offset per input. */
+export type SubmittedFeed = { readonly source: Feed, readonly offsets: readonly number[] }
 
 export type SendOptions = {
   readonly keys: Pick<JobKeys, 'create'>
@@ -84,9 +85,9 @@ async function produce (
   const { key, wrapped } = await keys.create(tenant, job)
   failpoint('submit.keyed')
   const header = sealHeader(key, { tenant, job }, submission)
-  const { feed } = submission
+  const { references } = submission
   const chunks = chunksOf(
-    submission.inputs, feed && (row => contactBytes(feed, row)), chunkRows)
+    submission.inputs, references && (row => contactBytes(references, row)), chunkRows)
   const lane = laneOf(submission.inputs.length)
   const sent: Promise<void>[] = []
   const start = (emissions: readonly Emission[]) => {
@@ -144,16 +145,19 @@ function emissionOf (
     header: chunk === 0 && header.length > 0 ? header : null,
     ...feed && { feed: feed.source },
   }
-  const rows = { inputs, ...feed && { contacts: contactsOf(feed, firstRow, inputs.length) } }
+  const contacts = contactsOf(submission, firstRow, inputs.length)
+  const rows = { inputs, ...contacts && { contacts } }
   return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows }
 }
 
-function contactsOf ({ offsets, references }: SubmittedFeed, firstRow: number, rows: number) {
+function contactsOf ({ references, feed }: Submission, firstRow: number, rows: number) {
+  if (references === undefined) return undefined
   const end = firstRow + rows
-  return { offsets: offsets.slice(firstRow, end), references: references.slice(firstRow, end) }
+  const offsets = feed?.offsets.slice(firstRow, end) ?? []
+  return { offsets, references: references.slice(firstRow, end) }
 }
 
 /** Bytes of a contact: its reference with the length, and an offset of up to 2^53. */
-function contactBytes ({ references }: SubmittedFeed, row: number): number {
+function contactBytes (references: readonly string[], row: number): number {
   return Buffer.byteLength(references[row] ?? '') + 12
 }

@@ -25,7 +25,7 @@ export type BlockOptions = {
   readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
-  /** The contacts of a feed in these rows. */
+  /** What the sender of a feed or a file gave with these rows. */
   readonly contacts?: CompletedRows['contacts']
 }
 

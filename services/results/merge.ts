@@ -35,7 +35,7 @@ export type MergedChunk = {
   readonly positionOf: Int32Array
   /** Row number, from 1, of the original of each duplicate; 0 for other rows. */
   readonly duplicateOf: Int32Array
-  /** The contacts of a feed in these rows; undefined if no block of the chunk has them. */
+  /** What the sender gave with these rows; undefined if no block of the chunk has it. */
   readonly contacts: Contacts | undefined
 }
 

@@ -2,6 +2,7 @@ import type { CompletedRows } from '../../schemas/types.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
 import { csvCell, guardCell, CsvWriter } from './csv.ts'
 import { type MergedChunk, columnsIn, oncePerBlock } from './merge.ts'
+import { createOriginalCsv, type Original } from './original.ts'
 
 /** A column with one value per row. */
 type Values = { readonly kind: 'values', readonly values: readonly string[] }
@@ -24,6 +25,8 @@ type Encode = (text: string) => string
 export type ChunkCsv =
   (chunk: MergedChunk, repeated: ReadonlyMap<number, readonly string[]>) => Buffer
 
+type ChunkCsvOptions = { readonly safe: boolean, readonly original?: Original | undefined }
+
 const FIRST_SIZE_BYTES = 65_536
 const SPARE_BYTES = 16_384
 
@@ -32,11 +35,12 @@ const SPARE_BYTES = 16_384
  * so adjacent columns of few distinct values are joined once for all rows that agree in them: a row
  * is then a handful of texts instead of one per column. `columns` begin with row and input, and the
  * cells of duplicates begin with those of the columns; `safe` guards cells that a spreadsheet would
- * run.
+ * run; `original` replaces row and input.
  */
 export function createChunkCsv (
-  columns: readonly string[], { safe }: { readonly safe: boolean }
+  columns: readonly string[], { safe, original }: ChunkCsvOptions
 ): ChunkCsv {
+  const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
   const names = columns.slice(2)
   const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
   const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
@@ -45,10 +49,12 @@ export function createChunkCsv (
     const writer = new CsvWriter({ safe, sizeBytes })
     const segments = chunk.blocks.map(segmentsOf)
     for (let index = 0; index < chunk.rows; index++) {
+      begin(writer, chunk, index)
       const cells = repeated.get(index)
       if (cells === undefined) {
-        writeRow(writer, chunk, { index, segments: segments[chunk.blockOf[index] ?? 0] ?? [] })
-      } else writeCells(writer, cells, columns.length)
+        const position = chunk.positionOf[index] ?? 0
+        writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], position)
+      } else writeCells(writer, cells.slice(2, columns.length))
       writer.endLine()
     }
     const piece = writer.bytes()
@@ -58,14 +64,24 @@ export function createChunkCsv (
   }
 }
 
-function writeRow (
-  writer: CsvWriter, { firstRow, inputs, positionOf }: MergedChunk,
-  { index, segments }: { readonly index: number, readonly segments: readonly Segment[] }
-): void {
+/** Writes the first cells of a line. */
+type Begin = (writer: CsvWriter, chunk: MergedChunk, index: number) => void
+
+const writeRowAndInput: Begin = (writer, { firstRow, inputs }, index) => {
   writer.cell(String(firstRow + index + 1))
   writer.comma()
   writer.cell(inputs[index] ?? '')
-  const position = positionOf[index] ?? 0
+}
+
+/** Writes the customer's part of a line. */
+export function createOriginalWriter (original: Original): Begin {
+  const csvOf = createOriginalCsv(original)
+  return (writer, chunk, index) => writer.cells(Buffer.from(csvOf(chunk, index)))
+}
+
+function writeSegments (
+  writer: CsvWriter, segments: readonly Segment[], position: number
+): void {
   for (const segment of segments) {
     writer.comma()
     if (segment.kind === 'values') writer.cell(segment.values[position] ?? '')
@@ -73,10 +89,10 @@ function writeRow (
   }
 }
 
-function writeCells (writer: CsvWriter, cells: readonly string[], count: number): void {
-  for (let at = 0; at < count; at++) {
-    if (at > 0) writer.comma()
-    writer.cell(cells[at] ?? '')
+function writeCells (writer: CsvWriter, cells: readonly string[]): void {
+  for (const cell of cells) {
+    writer.comma()
+    writer.cell(cell)
   }
 }
 

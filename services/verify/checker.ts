@@ -90,8 +90,8 @@ export function createChecker (options: CheckerOptions): Checker {
       ? []
       : rows.filter(({ row }) => !asked.has(row) && isUnknown(result, row, isLast))
     if (unknown.length === 0) return resultOf(rows, result, isLast)
-    const more = await checkBy(others, unknown)
-    return resultOf(rows, merged(result, more, service), isLast)
+    const opinions = await checkBy(others, unknown)
+    return resultOf(rows, merged(result, opinions, service), isLast)
   }
   const isOffline: Checker['isOffline'] = ({ service, mode }) => {
     const providers = [first, second].flatMap((lists) => lists.get(service) ?? [])

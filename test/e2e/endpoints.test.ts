@@ -57,6 +57,52 @@ const inputs = [
   '+442079460958', '+12127365000', '+33142685300', 'a "quoted", one', '+4930901820',
 ]
 
+describe('a job from a file', () => {
+  const text = 'name;phone;status\r\n"Smith, ""A""";+12127365000;old\r\nBob;call me;\r\n' +
+    'Cid;+1 212 736 5000;"=x"\r\n'
+  const file = new TextEncoder().encode(text)
+  const options = { service, column: 'phone', metadata: { team: 'a' } }
+  const original = [
+    { name: 'Smith, "A"', phone: '+12127365000', status: 'old' },
+    { name: 'Bob', phone: 'call me', status: '' },
+    { name: 'Cid', phone: '+1 212 736 5000', status: '=x' },
+  ]
+
+  it('returns the columns of the file beside its results, in every form', async () => {
+    const { test } = environment
+    const { preflight } = await test.quoteFile(file, options)
+    expect(preflight).toMatchObject({ totalRows: 3, invalidRows: 1, duplicateRows: 1 })
+    const { id } = await test.createJobFromFile(file, options)
+    expect(await test.waitForEnd(id)).toMatchObject({
+      hasOriginalColumns: true, metadata: { team: 'a' }, successRecords: 2,
+    })
+    const rows = parseCsv(await test.results(id, { join: 'original' }))
+    expect(rows.map(({ name, phone, status }) => ({ name, phone, status }))).toEqual(original)
+    expect(rows.map(it => [it['verified_status'], it['e164'], it['duplicate_of']])).toEqual([
+      ['valid', '+12127365000', ''], ['invalid', '', ''], ['valid', '+12127365000', '1'],
+    ])
+    const page = await test.resultsPage(id, { join: 'original', limit: 2 })
+    expect(page.data.map(it => it['original'])).toEqual(original.slice(0, 2))
+    const lines = (await ask(`/jobs/${id}/results?format=jsonl&join=original`)).text.trim()
+    expect(lines.split('\n').map(line => JSON.parse(line).original)).toEqual(original)
+    const safe = await test.results(id, { join: 'original', safe: 'spreadsheet' })
+    expect(safe).toContain("\r\nCid,+1 212 736 5000,'=x,")
+    expect(parseCsv(await test.results(id)).map(it => it['input']))
+      .toEqual(original.map(({ phone }) => phone))
+  })
+
+  it('is the same request as its equivalent, which has no columns to join', async () => {
+    const { test } = environment
+    const key = '2f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
+    const inputs = original.map(({ phone }) => phone)
+    const { id } = await test.createJob({ service, inputs, metadata: { team: 'a' } }, key)
+    expect(await test.createJobFromFile(file, options, key)).toMatchObject({ id })
+    await test.waitForEnd(id)
+    const { status, json } = await ask(`/jobs/${id}/results?join=original`)
+    expect([status, json.error.code, json.error.param]).toEqual([400, 'invalid_request', 'join'])
+  })
+})
+
 describe('the list of jobs', () => {
   it('comes newest first, by pages, open ones and closed ones once each', async () => {
     const key = (await createOrganizationWith(environment.env,

@@ -73,8 +73,8 @@ export const NOT_RUN: readonly Exception[] = [
 export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
-    'dead-letters', 'feeds', 'idempotency', 'keys', 'money', 'recovery', 'results', 'submit',
-    'verify-now', 'webhooks', 'workspace-page',
+    'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery', 'results',
+    'submit', 'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

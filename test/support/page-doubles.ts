@@ -67,6 +67,7 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   releasedMicros: 0,
   metadata: {},
   completedAt: null,
+  hasOriginalColumns: false,
   ...more,
 })
 

@@ -4,7 +4,9 @@ import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { boundOf, createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import type { Emission, Incoming } from '../../services/engine/stage.ts'
-import { type DuplicateOutcome, createBlock } from '../../services/results/block.ts'
+import {
+  type BlockOptions, type DuplicateOutcome, createBlock,
+} from '../../services/results/block.ts'
 import type { RowOutcome } from '../../services/results/outcome.ts'
 import { blockDigest, type ResultBlocks } from '../../services/results/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
@@ -84,11 +86,10 @@ export type BlockRows = readonly (readonly [row: number, outcome: RowOutcome | D
 
 /** A block of some rows of a chunk. */
 export function blockEmission (
-  chunk: Chunk, rows: BlockRows, { batch = 0, inputs }: { batch?: number, inputs?: string[] } = {}
+  chunk: Chunk, rows: BlockRows,
+  { batch = 0, ...more }: Partial<Omit<BlockOptions, 'coordinates'>> = {}
 ): Emission<'rows.completed'> {
-  const block = createBlock({
-    coordinates: placeIn(chunk), batch, ...(inputs === undefined ? {} : { inputs }),
-  })
+  const block = createBlock({ coordinates: placeIn(chunk), batch, ...more })
   for (const [row, outcome] of rows) block.add(row, outcome)
   return block.emission('small')
 }

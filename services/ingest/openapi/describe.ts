@@ -8,6 +8,7 @@ import {
   withListParameters, withSharedHeaders, type OpenApiDocument, type Operation, type Paths,
 } from './document.ts'
 import { withExamples } from './examples.ts'
+import { withFiles } from './files.ts'
 import { withSamples } from './samples.ts'
 import { ERROR_TABLE, INTRODUCTION, TAGS } from './texts.ts'
 
@@ -47,7 +48,7 @@ export async function describeRoutes (
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withSamples(withExamples(withSharedHeaders(withListParameters(document))))
+  return withFiles(withSamples(withExamples(withSharedHeaders(withListParameters(document)))))
 }
 
 /** The schema of a route for the generator; its responses follow from the route's config. */

@@ -181,6 +181,7 @@ const job: JobBody = {
   releasedMicros: 0,
   metadata: {},
   completedAt: ENDED,
+  hasOriginalColumns: false,
 }
 
 const cancelling: JobBody = {
@@ -324,6 +325,11 @@ const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {
   },
   service_not_configured: { param: 'service' },
   invalid_country_code: { param: 'countryCode' },
+  invalid_file: {
+    param: 'file',
+    message: 'Line 3 of the file has 3 cells, but its first line has 2. Put cells with a ' +
+      'delimiter in them between double quotes.',
+  },
   too_many_inputs: { param: 'inputs' },
   invalid_webhook_url: { param: 'webhook_url' },
   invalid_idempotency_key: { param: 'Idempotency-Key' },

@@ -15,8 +15,8 @@ import { readKeyedSubmission } from '../read-submission.ts'
 
 /** Errors of the body of a job or quote, in addition to those of every body. */
 export const REQUEST_ERRORS = [
-  'unknown_service', 'service_not_configured', 'invalid_country_code', 'too_many_inputs',
-  'invalid_webhook_url',
+  'unknown_service', 'service_not_configured', 'invalid_country_code', 'invalid_file',
+  'too_many_inputs', 'invalid_webhook_url',
 ] as const
 
 /** Errors of a request that creates a job, in addition to those of every body. */
@@ -37,6 +37,7 @@ export function createJobRoute (
       scope: 'jobs:write',
       produces: 'application/json',
       takesBody: true,
+      takesFile: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
       errors: JOB_ERRORS,
@@ -45,7 +46,8 @@ export function createJobRoute (
       operationId: 'createJob',
       summary: 'Create and approve a job',
       description: 'Answers when the preflight is done and the maximum price is reserved. The ' +
-        'job continues even if the client disconnects.',
+        'job continues even if the client disconnects. The contacts can also be a column of a ' +
+        'CSV file.',
       tags: ['Jobs'],
       body: CreateJobSchema,
       response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },

@@ -28,6 +28,7 @@ export function createQuoteRoute (
       scope: 'jobs:write',
       produces: 'application/json',
       takesBody: true,
+      takesFile: true,
       preflight: 'keyless',
       errors: [...REQUEST_ERRORS, 'insufficient_balance', 'too_many_preflights'],
     },

@@ -4,6 +4,7 @@ import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
 import {
   ResultsQuerySchema, ResultsSchema, type ResultsQuery,
 } from '../../../schemas/api/results.ts'
+import type { ApiError } from '../errors.ts'
 import { findReadable, type FoundResults, type ResultRetention } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
@@ -50,6 +51,12 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
   }
 }
 
+const NOT_FROM_A_FILE: ApiError = {
+  code: 'invalid_request',
+  param: 'join',
+  message: 'This job was not created from a file, so it has no original columns. Leave join out.',
+}
+
 type Exchange = {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
@@ -60,8 +67,11 @@ async function send (
   deps: IngestDeps, found: FoundResults, { request, reply, form }: Exchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
-  const selection = selectionOf(query, found.job.service, form)
-  if ('code' in selection) return sendError(reply, selection)
+  const selected = selectionOf(query, found.job.service, form)
+  if ('code' in selected) return sendError(reply, selected)
+  const { columns } = query.join === undefined ? {} : await deps.openHeader(found.job)
+  if (query.join !== undefined && columns === undefined) return sendError(reply, NOT_FROM_A_FILE)
+  const selection = { ...selected, ...columns && { original: columns } }
   if (form === 'json') return sendResultsPage(deps, found, { request, reply, selection })
   const safe = query.safe === 'spreadsheet'
   return sendResults(deps, found, { request, reply, form, safe, selection })

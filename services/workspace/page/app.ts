@@ -6,7 +6,6 @@ import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
 } from '../../platform/http-server.ts'
-import { inspectJson } from '../../platform/json-text.ts'
 import { networksOf } from '../../platform/networks.ts'
 import type { PageDeps } from './context.ts'
 import { guardPages } from './guard.ts'
@@ -60,14 +59,11 @@ export function createPage (options: Options): FastifyInstance {
   return app
 }
 
-/** Validates JSON before a parser allocates anything for it, like the REST interface does. */
+/** Accepts forms, and files, which the REST interface reads. */
 function addBodyParsers (app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    if (inspectJson(String(body)).kind !== 'fine') return done(new PageError('bad_form'))
-    return parse(request, String(body), done)
-  })
+  app.addContentTypeParser('text/csv', { parseAs: 'buffer' },
+    (_request, body, done) => done(null, body))
   app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' },
     (_request, body, done) => done(null, new URLSearchParams(String(body))))
 }

@@ -79,8 +79,12 @@ async function previewOf (client: Client, job: JobStatusResource) {
 function sendFile (kind: 'all' | 'valid') {
   return async ({ visit, request, reply }: Exchange): Promise<FastifyReply> => {
     const { id } = pathIds(request.params)
-    const selection = kind === 'all' ? {} : CLEAN.selection
-    const chunks = await visit.client.resultsFile(id, { ...CSV.options, ...selection })
+    const { join } = request.query as Readonly<Record<string, unknown>>
+    const chunks = await visit.client.resultsFile(id, {
+      ...CSV.options,
+      ...(kind === 'all' ? {} : CLEAN.selection),
+      ...(join === 'original' ? { join } : {}),
+    })
     const name = kind === 'all' ? id : `${id}.${CLEAN.name}`
     return reply.type(CSV.format)
       .header('content-disposition', `attachment; filename="${name}.csv"`)
@@ -205,11 +209,18 @@ function resultSection (visit: Visit, { job, preview }: JobDetails): Html {
   </section>`
 }
 
-function downloads ({ tenant: { mode } }: Visit, { id }: JobStatusResource): Html {
+function downloads (
+  { tenant: { mode } }: Visit, { id, hasOriginalColumns }: JobStatusResource
+): Html {
+  const path = `/${mode}/jobs/${id}`
   return html`<div>
-      <a class="button quiet" download href="/${mode}/jobs/${id}/valid.csv"
+      <a class="button quiet" download
+        href="${path}/valid.csv${hasOriginalColumns ? '?join=original' : ''}"
         title="The valid rows, without duplicates">Valid only</a>
-      <a class="button" download href="/${mode}/jobs/${id}/results.csv">Download CSV</a>
+      ${hasOriginalColumns && html`<a class="button quiet" download
+        href="${path}/results.csv?join=original"
+        title="The results beside the columns of your file">With your columns</a>`}
+      <a class="button" download href="${path}/results.csv">Download CSV</a>
     </div>`
 }
 

@@ -1,35 +1,26 @@
 import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
-import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { limitationsText } from '../../../schemas/api/services.ts'
-import type { Client, JobRequest } from '../../client/client.ts'
+import type { Client, FileOptions } from '../../client/client.ts'
 import { type MinimumThroughput, isTooSlow } from '../../platform/http-server.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
 import { customerPage, emptyState, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
 
-/** The maximum body of a job at the REST interface. */
+/** The largest file of a job at the REST interface. */
 const MAX_BODY_BYTES = 35_651_584
 const MAX_FILE_NAME_CHARACTERS = 200
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** The body of both requests, before validation. */
-type UploadBody = {
-  readonly service?: unknown
-  readonly inputs?: unknown
-  readonly country?: unknown
-  readonly fresh?: unknown
-  readonly webhook?: unknown
-  readonly file?: unknown
-  readonly id?: unknown
-}
+/** The query of both requests, whose body is the file. */
+type UploadQuery = Readonly<Record<string, unknown>>
 
 const forScript = {
   bodyLimit: MAX_BODY_BYTES, config: { access: 'customer', forScript: true },
 } as const
 
-/** Verifies a file in two requests: its quote, then its job. The page stores no contacts. */
+/** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
 export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
   const limits = createUploadLimits(pace)
   return [
@@ -46,11 +37,11 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       ...forScript,
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const job = jobRequestOf(request)
+        const { file, options } = uploadOf(request)
         const [quote, balance, services] = await Promise.all([
-          visit.client.quote(job), visit.client.balance(), visit.client.services(),
+          visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
         ])
-        const priceMicros = services.find(({ slug }) => slug === job.service)?.priceMicros ?? 0
+        const priceMicros = services.find(({ slug }) => slug === options.service)?.priceMicros ?? 0
         const { availableMicros } = balance
         return reply.send({ html: quoteView({ quote, availableMicros, priceMicros }).html })
       }),
@@ -61,37 +52,37 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
       ...forScript,
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
-        const { id } = request.body as UploadBody
+        const { id } = request.query as UploadQuery
         if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
-        const job = await visit.client.createJob(jobRequestOf(request), id)
+        const { file, options } = uploadOf(request)
+        const job = await visit.client.createJobFromFile(file, options, id)
         return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
       }),
     },
   ]
 }
 
-/** The job in a body; throws PageError 400 or 413. The REST interface validates the rest. */
-export function jobRequestOf ({ body }: Pick<FastifyRequest, 'body'>): JobRequest {
-  const { service, inputs, country, fresh, webhook, file } = (body ?? {}) as UploadBody
-  if (typeof service !== 'string' || !areTexts(inputs)) throw new PageError('bad_form')
-  if (inputs.length === 0 || inputs.length > MAX_INPUTS) throw new PageError('too_large')
-  const name = textOf(file).slice(0, MAX_FILE_NAME_CHARACTERS)
-  return {
-    service,
-    inputs,
-    forceFresh: fresh === true,
-    ...(textOf(country) === '' ? {} : { countryCode: textOf(country) }),
-    ...(textOf(webhook) === '' ? {} : { webhook_url: textOf(webhook) }),
+type Upload = { readonly file: Buffer, readonly options: FileOptions }
+
+/** The file and its options; throws PageError 400. The REST interface validates the rest. */
+export function uploadOf ({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): Upload {
+  const text = (name: string) => {
+    const value = (query as UploadQuery)[name]
+    return typeof value === 'string' ? value.trim() : ''
+  }
+  if (!Buffer.isBuffer(body) || text('service') === '') throw new PageError('bad_form')
+  const name = text('file').slice(0, MAX_FILE_NAME_CHARACTERS)
+  const options = {
+    service: text('service'),
+    column: text('column'),
+    delimiter: text('delimiter') as FileOptions['delimiter'] & string,
+    header: text('header') === 'true',
+    forceFresh: text('fresh') === 'true',
+    ...(text('country') === '' ? {} : { countryCode: text('country') }),
+    ...(text('webhook') === '' ? {} : { webhook_url: text('webhook') }),
     ...(name === '' ? {} : { metadata: { file: name } }),
   }
-}
-
-function textOf (value: unknown): string {
-  return typeof value === 'string' ? value.trim() : ''
-}
-
-function areTexts (value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(one => typeof one === 'string')
+  return { file: body, options }
 }
 
 type Service = Awaited<ReturnType<Client['services']>>[number]
@@ -108,14 +99,14 @@ export function uploadView (visit: Visit, services: readonly Service[]): Html {
       ${usable.length === 0
         ? emptyState('No service is set up for this mode. Ask the operator of this installation.')
         : html`
-          <p class="hint">Your browser reads the file and sends only the column that you choose. You
-            see the price before anything is charged.</p>
+          <p class="hint">The file is kept encrypted with its job, so that the results can be
+            downloaded beside your own columns. You see the price before anything is charged.</p>
           <form id="upload" class="card" data-mode="${mode}"
             data-token="${visit.visitor.session.token}">
             <label>CSV file <input type="file" name="file" accept=".csv,.tsv,.txt,text/csv"
               aria-describedby="file-hint" required></label>
-            <p class="hint" id="file-hint">One contact per line, up to 100,000 lines, separated by
-              comma, semicolon or tab.</p>
+            <p class="hint" id="file-hint">One contact per line, up to 100,000 lines and 34 MiB,
+              separated by comma, semicolon, tab or bar.</p>
             <div id="chosen" hidden>${choices(usable)}</div>
             <p id="error" class="notice bad" role="alert" hidden></p>
             <button id="ask" class="button" type="submit" disabled>Show the price</button>

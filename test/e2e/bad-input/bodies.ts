@@ -1,5 +1,5 @@
 import { connect } from 'node:net'
-import { gzipSync } from 'node:zlib'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
 import {
@@ -71,17 +71,27 @@ describe('a body', () => {
   })
 
   it.each([
-    ['application/json', 'gzip'], ['application/json', 'br'], ['application/json', 'deflate'],
-    ['application/json', 'zstd'], ['application/json', 'gzip, gzip'], ['application/json', 'x'],
-    ['application/gzip', 'identity'],
+    ['application/json', 'br'], ['application/json', 'deflate'], ['text/csv', 'gzip, gzip'],
+    ['application/json', 'x'], ['application/gzip', 'identity'],
   ])(`${row(9)}: %s, %s`, async (type, encoding) => {
-    // Ten megabytes of it come of ten kilobytes.
-    const body = gzipSync(Buffer.alloc(10 * MEGABYTE, ' '))
+    const body = gzipSync(GOOD)
     const headers = { 'content-type': type, 'content-encoding': encoding }
     expect(await refusal(body, { headers })).toEqual([415, 'unsupported_media_type', undefined])
   })
 
-  it.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x',
+  it.each([
+    ['application/json', 'gzip', gzipSync], ['text/csv', 'zstd', zstdCompressSync],
+    ['multipart/form-data; boundary=x', 'gzip', gzipSync],
+  ] as const)(`${row(9)}: a bomb of %s, %s`, async (type, encoding, pack) => {
+    // A hundred megabytes of it come of a hundred kilobytes.
+    const body = pack(Buffer.alloc(100 * MEGABYTE, ' '))
+    const headers = { 'content-type': type, 'content-encoding': encoding }
+    expect(await refusal(body, { headers })).toEqual([413, 'body_too_large', undefined])
+    expect(await refusal(body.subarray(0, 50), { headers }))
+      .toEqual([400, 'invalid_encoding', 'Content-Encoding'])
+  })
+
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'text/csv; charset=utf-16',
     'application/json; charset=utf-16', 'application/json; charset=latin1', 'text/json', 'json',
     'application/json, text/plain', 'application/jsonp', 'application/xml', '*/*', ';', '\u00e4'])(
     `${row(10)}: %s`, async type => {

@@ -92,6 +92,7 @@ describe('the status resource', () => {
       releasedMicros: count,
       metadata,
       completedAt: expect.stringMatching(MOMENT),
+      hasOriginalColumns: false,
     })
     expect(job.completedAt! >= job.createdAt).toBe(true)
   })

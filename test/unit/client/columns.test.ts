@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { uniqueNames } from '../../../schemas/files/csv-format.ts'
 import {
   COMMON_RESULT_COLUMNS, columnsToAppend, contactColumn, contactKinds, looksLike, parseOnly,
-  uniqueNames, type ContactKind,
+  type ContactKind,
 } from '../../../services/client/columns.ts'
 import { UsageError } from '../../../services/client/command-error.ts'
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'

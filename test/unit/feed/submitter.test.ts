@@ -40,8 +40,8 @@ describe('the submission of a feed job', () => {
           unitPriceMicros: 3_500,
         },
         offsets: [5, 9],
-        references: ['ra', 'rb'],
       },
+      references: ['ra', 'rb'],
     })
   })
 

@@ -1,7 +1,7 @@
 import Fastify, { type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { ApiException } from '../../../services/ingest/errors.ts'
-import { acceptOnlyJson, bodyHeaderError } from '../../../services/ingest/json-body.ts'
+import { acceptJson, bodyHeaderError } from '../../../services/ingest/json-body.ts'
 
 const faultOf = (headers: object) =>
   bodyHeaderError({ headers } as unknown as FastifyRequest)?.fault.code
@@ -29,7 +29,7 @@ describe('a body', () => {
   /** The error for a rejected body, or its parsed value. */
   async function outcomeOf (payload: string | Buffer): Promise<unknown> {
     const app = Fastify()
-    acceptOnlyJson(app)
+    acceptJson(app)
     app.setErrorHandler((error, _request, reply) =>
       reply.send({ fault: error instanceof ApiException ? error.fault : 'another error' }))
     app.post('/', async request => ({ value: request.body }))

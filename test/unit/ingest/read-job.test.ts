@@ -40,6 +40,7 @@ describe('the status of a job', () => {
       releasedMicros: 0,
       metadata: { team: 'blue' },
       completedAt: null,
+      hasOriginalColumns: false,
     })
   })
 
@@ -121,7 +122,7 @@ describe('the results of a job', () => {
     const { get } = application({
       ...ended,
       csvStream: async function * (_job, _manifest, { safe }) {
-        calls.push(safe)
+        calls.push(safe === true)
         yield 'row'
       },
     })

@@ -20,7 +20,7 @@ describe('a row as JSON', () => {
   })
 
   it('has the wanted columns only, in the wanted order', () => {
-    const some = createRowShape('telegram', ['telegram', 'row'])
+    const some = createRowShape('telegram', { columns: ['telegram', 'row'] })
     expect(JSON.stringify(some(cellsOf({ row: '1', telegram: 'true' }))))
       .toBe('{"telegram":"true","row":1}')
   })

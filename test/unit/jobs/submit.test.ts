@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
+import type { SubmittedRows } from '../../../schemas/types.ts'
 import { newJobId, type Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
 import type { IdempotencyClaim, Outcome } from '../../../services/jobs/store-types.ts'
@@ -210,7 +211,7 @@ describe('a submission', () => {
     const source = {
       partner: 'acme', partition: 0, cursor: 'c', from: -1, to: 1, unitPriceMicros: null,
     }
-    const feed = { source, offsets: [0, 1], references: ['a', 'b'] }
+    const feed = { source, offsets: [0, 1] }
     const { submitter, refused } = setUp(outage)
     await expect(submitter.submit({ ...submission, feed })).rejects.toBe(away)
     expect(refused).toEqual(['internal'])
@@ -255,6 +256,39 @@ describe('sending', () => {
     expect(sent).toBe(false)
     waiting[1]!()
     await sending
+  })
+
+  it('keeps the line of a file with its row, and its columns in the sealed header', async () => {
+    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
+    const emitted: Emission[] = []
+    const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
+    const file = { columns: ['name', 'phone'], references: ['a,+1', 'b,+2', 'c,+3'] }
+    await send({ keys, emitter: { emit }, tokenVersion: 'v1', chunkRows: 2 }, {
+      submission: { ...submission, inputs: ['+1', '+2', '+3'], ...file },
+      claimed: { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
+      signal: new AbortController().signal,
+    })
+    expect(emitted.map(({ rows }) => rows)).toEqual([
+      { inputs: ['+1', '+2'], contacts: { offsets: [], references: ['a,+1', 'b,+2'] } },
+      { inputs: ['+3'], contacts: { offsets: [], references: ['c,+3'] } },
+    ])
+    const owner = { tenant: submission.tenant, job: 'job_1' }
+    const { header } = emitted[0]?.value as { readonly header: Buffer }
+    expect(openHeader(key, owner, header)).toMatchObject({ columns: file.columns })
+  })
+
+  it('of long lines makes chunks that fit into a message', async () => {
+    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
+    const emitted: Emission[] = []
+    const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
+    const references = Array<string>(20).fill('x'.repeat(65_536))
+    await send({ keys, emitter: { emit }, tokenVersion: 'v1' }, {
+      submission: { ...submission, inputs: references.map(() => '+1'), references },
+      claimed: { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
+      signal: new AbortController().signal,
+    })
+    expect(emitted.map(({ rows }) => (rows as SubmittedRows).inputs.length))
+      .toEqual([3, 3, 3, 3, 3, 3, 2])
   })
 })
 

@@ -8,6 +8,3 @@ export declare function guess (rows: Rows, isHeader: boolean): {
   readonly kind: string
   readonly hits: number
 }
-export declare function cellsOf (
-  rows: Rows, isHeader: boolean, column: number,
-): readonly string[]

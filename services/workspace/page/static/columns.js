@@ -1,6 +1,6 @@
 // Guesses the format and the columns of a file of contacts.
 
-const DELIMITERS = [',', ';', '\t']
+const DELIMITERS = [',', ';', '\t', '|']
 const SAMPLE_ROWS = 200
 const PHONE = /^[+(]?\d[\d ()./-]{4,}$/
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/
@@ -40,9 +40,4 @@ export function guess (rows, isHeader) {
     ({ column, kind, hits: sample.filter(row => fits(row[column] ?? '')).length })))
   return scores.reduce((best, one) => one.hits > best.hits ? one : best,
     { column: 0, kind: 'phone', hits: 0 })
-}
-
-/** The cells of a column in the order of the file; '' for a row that is too short. */
-export function cellsOf (rows, isHeader, column) {
-  return rows.slice(isHeader ? 1 : 0).map(row => row[column] ?? '')
 }

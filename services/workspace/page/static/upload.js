@@ -1,15 +1,16 @@
-/* global crypto, document, fetch, location, TextDecoder */
-import { cellsOf, delimiterOf, guess, hasHeader, namesOf } from './columns.js'
+/* global Blob, crypto, document, fetch, location, TextDecoder, URLSearchParams */
+import { delimiterOf, guess, hasHeader, namesOf } from './columns.js'
 
-const MAX_ROWS = 100_000
-const MAX_BYTES = 200_000_000
+const MAX_BYTES = 34 * 1_024 * 1_024
+/** The part of a file that is read here, to show its columns. */
+const HEAD_CHARACTERS = 262_144
 const SAMPLE_ROWS = 4
 const find = id => document.getElementById(id)
 const form = find('upload')
 const fields = form?.elements
 const [chosen, failure, quote, ask] = ['chosen', 'error', 'quote', 'ask'].map(find)
 
-let file = { name: '', rows: [] }
+let file = { name: '', content: new Blob(), delimiter: ',', rows: [] }
 
 form?.addEventListener('submit', showQuote)
 fields?.file.addEventListener('change', readFile)
@@ -24,10 +25,10 @@ async function readFile () {
   chosen.hidden = true
   ask.disabled = true
   if (given === undefined) return
-  if (given.size > MAX_BYTES) return fail('That file has more than 200 MB. Split it.')
+  if (given.size > MAX_BYTES) return fail('That file has more than 34 MiB. Split it, or remove columns.')
   announce(`Reading ${given.name}.`)
   try {
-    file = { name: given.name, rows: await rowsOf(given) }
+    file = await headOf(given)
   } catch (error) {
     return fail(`The file is not valid CSV: ${error.message} Save it as CSV and choose it again.`)
   }
@@ -42,24 +43,34 @@ async function readFile () {
   showSample()
   chosen.hidden = false
   ask.disabled = false
-  announce(`${given.name}: ${file.rows.length.toLocaleString('en-US')} lines. Choose the column.`)
+  announce(`${given.name} is read. Choose the column.`)
 }
 
-async function rowsOf (given) {
+/** The file as it is sent, in UTF-8, and its first rows. */
+async function headOf (given) {
   const { parse } = await import('./csv-parse.js')
-  const bytes = await given.arrayBuffer()
-  const text = textOf(bytes)
-  return parse(text, {
-    delimiter: delimiterOf(text), bom: true, relax_column_count: true, skip_empty_lines: true,
+  const { text, content } = await decoded(given)
+  const head = text.slice(0, HEAD_CHARACTERS)
+  const delimiter = delimiterOf(head)
+  const rows = parse(head, {
+    delimiter,
+    relax_column_count: true,
+    relax_quotes: true,
+    skip_empty_lines: true,
+    // The last row of a large file is cut.
+    skip_records_with_error: true,
   })
+  return { name: given.name, content, delimiter, rows }
 }
 
 /** Files that are not UTF-8 usually come from spreadsheets on Windows. */
-function textOf (bytes) {
+async function decoded (given) {
+  const bytes = await given.arrayBuffer()
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), content: given }
   } catch {
-    return new TextDecoder('windows-1252').decode(bytes)
+    const text = new TextDecoder('windows-1252').decode(bytes)
+    return { text, content: new Blob([text]) }
   }
 }
 
@@ -107,13 +118,7 @@ function showSample () {
 async function showQuote (event) {
   event.preventDefault()
   clear()
-  const inputs = cellsOf(file.rows, fields.header.checked, Number(fields.column.value))
-  if (inputs.length === 0) return fail('The file has no line besides the header. Choose another one.')
-  if (inputs.length > MAX_ROWS) {
-    return fail(`The file has ${inputs.length.toLocaleString('en-US')} rows; a job has at most ` +
-      '100,000. Split the file.')
-  }
-  const response = await work('Requesting the price.', () => send('quote', jobOf(inputs)))
+  const response = await work('Requesting the price.', () => send('quote', options()))
   if (response === undefined) return
   // The server has escaped all values.
   quote.innerHTML = response.html
@@ -125,18 +130,20 @@ async function showQuote (event) {
   })
   // One id per quote, so that a second click or a retry creates no second job.
   const id = crypto.randomUUID()
-  find('confirm')?.addEventListener('click', () => start({ ...jobOf(inputs), id }))
+  find('confirm')?.addEventListener('click', () => start({ ...options(), id }))
 }
 
-async function start (job) {
-  const response = await work('Starting the job.', () => send('job', job))
+async function start (query) {
+  const response = await work('Starting the job.', () => send('job', query))
   if (response !== undefined) location.assign(response.path)
 }
 
-function jobOf (inputs) {
+function options () {
   return {
     service: fields.service.value,
-    inputs,
+    column: Number(fields.column.value) + 1,
+    delimiter: file.delimiter,
+    header: fields.header.checked,
     country: fields.country.disabled ? '' : fields.country.value,
     webhook: fields.webhook.value,
     fresh: fields.fresh.checked,
@@ -161,14 +168,14 @@ async function work (progress, task) {
   }
 }
 
-async function send (path, body) {
+async function send (path, query) {
   const { mode, token } = form.dataset
   let response
   try {
-    response = await fetch(`/${mode}/upload/${path}`, {
+    response = await fetch(`/${mode}/upload/${path}?${new URLSearchParams(query)}`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-form-token': token },
-      body: JSON.stringify(body),
+      headers: { 'content-type': 'text/csv', 'x-form-token': token },
+      body: file.content,
     })
   } catch {
     throw new Error('The service is not reachable. Check the connection and try again.')

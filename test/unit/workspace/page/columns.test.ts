@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import {
-  cellsOf, delimiterOf, guess, hasHeader, namesOf,
+  delimiterOf, guess, hasHeader, namesOf,
 } from '../../../../services/workspace/page/static/columns.js'
 
 describe('the columns of an uploaded file', () => {
   it('are separated by the most frequent delimiter', () => {
-    expect(['a,b\n1,2', 'a;b\n1,5;2', 'a\tb\n1\t2', 'phone\n+1'].map(delimiterOf))
-      .toEqual([',', ';', '\t', ','])
+    expect(['a,b\n1,2', 'a;b\n1,5;2', 'a\tb\n1\t2', 'a|b\n1|2', 'phone\n+1'].map(delimiterOf))
+      .toEqual([',', ';', '\t', '|', ','])
   })
 
   it('have names in the first line unless it contains a contact', () => {
@@ -30,10 +30,5 @@ describe('the columns of an uploaded file', () => {
     expect(guess(rows, true)).toEqual({ column: 2, kind: 'phone', hits: 2 })
     expect(guess([['x', 'a@b.example']], false)).toEqual({ column: 1, kind: 'email', hits: 1 })
     expect(guess([['x']], false)).toEqual({ column: 0, kind: 'phone', hits: 0 })
-  })
-
-  it('have a cell for every line', () => {
-    expect(cellsOf([['h', 'p'], ['a', '1'], ['b']], true, 1)).toEqual(['1', ''])
-    expect(cellsOf([['a'], ['b']], false, 0)).toEqual(['a', 'b'])
   })
 })

@@ -132,6 +132,12 @@ describe('the page of a job', () => {
     expect(page).not.toContain('>reason</th>')
     expect(page).toContain('href="/live/jobs/job_1/results.csv"')
     expect(page).toContain('href="/live/jobs/job_1/valid.csv"')
+    expect(page).not.toContain('join=original')
+    const job = jobLike({ ...ended, hasOriginalColumns: true })
+    const joined = jobView(visit, { ...details, job, preview }).html
+    for (const file of ['results.csv"', 'results.csv?join=original"', 'valid.csv?join=original"']) {
+      expect(joined).toContain(`href="/live/jobs/job_1/${file}`)
+    }
   })
 
   it('lists deliveries and offers to send the event again', () => {

@@ -11,7 +11,7 @@ import type { PageDeps } from '../../../../services/workspace/page/context.ts'
 import { jobPageRoutes, pathIds } from '../../../../services/workspace/page/jobs.ts'
 import { noticeOf } from '../../../../services/workspace/page/layout.ts'
 import { liveRoutes, updateOf } from '../../../../services/workspace/page/live.ts'
-import { jobRequestOf, uploadRoutes } from '../../../../services/workspace/page/upload.ts'
+import { uploadOf, uploadRoutes } from '../../../../services/workspace/page/upload.ts'
 import { createPageDeps, ended, jobLike, ORGANIZATION } from '../../../support/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
@@ -32,8 +32,11 @@ async function browse (client: object, more: Partial<PageDeps> = {}) {
       headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded' },
       payload: String(new URLSearchParams([['form_token', session.token], ...form])),
     }),
-    script: (url: string, body: object) => app.inject({
-      method: 'POST', url, headers: { ...headers, 'x-form-token': session.token }, payload: body,
+    upload: (url: string, file: string) => app.inject({
+      method: 'POST',
+      url,
+      headers: { ...headers, 'x-form-token': session.token, 'content-type': 'text/csv' },
+      payload: file,
     }),
   }
 }
@@ -192,33 +195,40 @@ describe('the forms of a job', () => {
 })
 
 describe('an uploaded file', () => {
+  const body = Buffer.from('name;phone\nAnn;1\n')
+
   it('becomes a job with the chosen values only', () => {
-    const body = { service: 's', inputs: ['1'], country: ' us ', fresh: 1, file: 'a.csv', x: 1 }
-    expect(jobRequestOf({ body })).toEqual({
-      service: 's',
-      inputs: ['1'],
-      forceFresh: false,
-      countryCode: 'us',
-      metadata: { file: 'a.csv' },
+    const columns = { service: 's', column: '2', delimiter: ';', header: 'true' }
+    const query = { ...columns, country: ' us ', fresh: 'false', file: 'a.csv', x: '1' }
+    const chosen = { service: 's', column: '2', delimiter: ';', header: true }
+    expect(uploadOf({ body, query })).toEqual({
+      file: body,
+      options: {
+        ...chosen, forceFresh: false, countryCode: 'us', metadata: { file: 'a.csv' },
+      },
     })
-    const full = { service: 's', inputs: ['1'], webhook: 'https://x', fresh: true }
-    expect(jobRequestOf({ body: full }))
-      .toEqual({ service: 's', inputs: ['1'], forceFresh: true, webhook_url: 'https://x' })
-    for (const wrong of [null, { service: 's' }, { service: 's', inputs: [1] }]) {
-      expect(() => jobRequestOf({ body: wrong })).toThrow('bad_form')
-    }
-    expect(() => jobRequestOf({ body: { service: 's', inputs: [] } })).toThrow('too_large')
+    const full = { ...query, country: '', file: '', webhook: 'https://x', fresh: 'true' }
+    expect(uploadOf({ body, query: full }).options)
+      .toEqual({ ...chosen, forceFresh: true, webhook_url: 'https://x' })
+    expect(() => uploadOf({ body: null, query })).toThrow('bad_form')
+    expect(() => uploadOf({ body, query: {} })).toThrow('bad_form')
+    expect(() => uploadOf({ body, query: { service: ['s', 's'] } })).toThrow('bad_form')
   })
 
-  it('is rejected without a UUID, and errors of the REST interface are shown', async () => {
-    const { script } = await browse({
-      createJob: refusal(402, 'insufficient_balance', 'Top up the balance.'),
+  it('is passed on as it is, and errors of the REST interface are shown', async () => {
+    const sent: unknown[] = []
+    const { upload } = await browse({
+      createJobFromFile: async (...call: unknown[]) => {
+        sent.push(...call)
+        return refusal(402, 'insufficient_balance', 'Top up the balance.')()
+      },
     })
-    const job = { service: 's', inputs: ['1'] }
-    expect((await script('/live/upload/job', { ...job, id: 'x' })).statusCode).toBe(400)
+    const path = '/live/upload/job?service=s&column=2'
+    expect((await upload(`${path}&id=x`, 'a')).statusCode).toBe(400)
     const id = '5f0c3f43-7a51-4f1a-9c39-6a1f6d3f5a10'
-    const answer = await script('/live/upload/job', { ...job, id })
+    const answer = await upload(`${path}&id=${id}`, String(body))
     expect([answer.statusCode, answer.json().error.message]).toEqual([402, 'Top up the balance.'])
+    expect(sent).toMatchObject([body, { service: 's', column: '2' }, id])
   })
 })
 

@@ -1,0 +1,32 @@
+import { Type, type Static } from 'typebox'
+import { DELIMITERS } from '../files/csv-format.ts'
+import { CreateJobSchema } from './create-job.ts'
+
+const { service, countryCode, forceFresh, webhook_url: webhookUrl, metadata } =
+  CreateJobSchema.properties
+
+/**
+ * How a file becomes a job: the parameters of the query with `text/csv`, the fields beside the file
+ * with `multipart/form-data`. Labels are written as `metadata[name]`.
+ */
+export const FileOptionsSchema = Type.Object({
+  service,
+  column: Type.Optional(Type.String({
+    description: 'The column with the contacts: its name in the first line, or its number from ' +
+      '1. May be left out if there is only one.',
+  })),
+  header: Type.Optional(Type.Boolean({
+    description: 'Whether the first line names the columns. Detected if left out: it does if ' +
+      '`column` is a name, or if its cell in that column is neither blank nor a contact.',
+  })),
+  delimiter: Type.Optional(Type.Enum(Object.keys(DELIMITERS) as (keyof typeof DELIMITERS)[], {
+    description: 'Detected if left out.',
+  })),
+  countryCode,
+  forceFresh,
+  webhook_url: webhookUrl,
+  metadata,
+}, { additionalProperties: false })
+
+/** The type of these options. */
+export type FileOptions = Static<typeof FileOptionsSchema>

@@ -1,0 +1,165 @@
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import Fastify from 'fastify'
+import { describe, expect, it } from 'vitest'
+import { ApiException } from '../../../../services/ingest/errors.ts'
+import { acceptFiles } from '../../../../services/ingest/file/accept-files.ts'
+import { fingerprintOf } from '../../../../services/ingest/fingerprint.ts'
+import { settings } from '../doubles.ts'
+import { errorOf, field, filePart, fileSender } from './support.ts'
+
+const PEOPLE = 'name;phone;note\r\n"Müller; Söhne";+49 30 901820;"a, ""b""\r\nc"\r\n' +
+  'Ann;(212) 736-5000\r\n'
+const OPTIONS = 'column=phone&countryCode=us&forceFresh=true&metadata[team]=a%20b'
+
+describe('a job from a file', () => {
+  const rows = {
+    service: 'phone-validation',
+    inputs: ['+49 30 901820', '(212) 736-5000'],
+    country: 'US',
+    forceFresh: true,
+    metadata: { team: 'a b' },
+    webhookUrl: '',
+  } as const
+  const expected = {
+    ...rows,
+    columns: ['name', 'phone', 'note'],
+    references: ['Müller; Söhne,+49 30 901820,"a, ""b""\r\nc"', 'Ann,(212) 736-5000,'],
+  }
+
+  it('has the cells of one column, and each line as it was', async () => {
+    const { csv, calls } = fileSender()
+    expect((await csv(PEOPLE, OPTIONS)).statusCode).toBe(202)
+    expect(calls.submissions).toMatchObject([expected])
+  })
+
+  it('is the same as form, whatever the order of its parts', async () => {
+    const { form, calls } = fileSender()
+    const fields = [
+      field('service', 'phone-validation'), field('column', 'PHONE '), field('countryCode', 'US'),
+      field('forceFresh', 'true'), field('metadata[team]', 'a b'), field('webhook_url', ''),
+    ]
+    const answers = [
+      await form([filePart(PEOPLE), ...fields]), await form([...fields, filePart(PEOPLE)]),
+    ]
+    expect(answers.map(({ statusCode }) => statusCode)).toEqual([202, 202])
+    expect(calls.submissions).toMatchObject([expected, expected])
+  })
+
+  it('has the fingerprint of the equivalent request', async () => {
+    const { csv, calls } = fileSender()
+    await csv(PEOPLE, OPTIONS)
+    expect(calls.submissions[0]?.fingerprint).toBe(fingerprintOf(rows, settings.fingerprintKey))
+  })
+
+  it.each(['gzip', 'zstd'] as const)('may be compressed: %s', async coding => {
+    const { csv, form, calls } = fileSender()
+    const pack = coding === 'gzip' ? gzipSync : zstdCompressSync
+    const headers = { 'content-encoding': coding.toUpperCase() }
+    expect((await csv(pack(PEOPLE), OPTIONS, { headers })).statusCode).toBe(202)
+    expect(calls.submissions).toMatchObject([expected])
+    expect(errorOf(await form([], { headers })))
+      .toEqual([400, 'invalid_encoding', 'Content-Encoding'])
+  })
+
+  it('can be quoted, and sends none of its lines for that', async () => {
+    const { csv, calls } = fileSender()
+    expect((await csv(PEOPLE, OPTIONS, { path: 'quotes' })).statusCode).toBe(200)
+    expect(calls.submissions).toMatchObject([rows])
+    expect(calls.submissions[0]).not.toHaveProperty('references')
+  })
+
+  it('of the largest size is read in pieces', async () => {
+    const { csv, calls } = fileSender()
+    const lines = Array.from({ length: 100_000 }, (_, row) => `${row},+1212${row}`)
+    expect((await csv(`id,phone\n${lines.join('\n')}`, 'column=2')).statusCode).toBe(202)
+    const [submission] = calls.submissions
+    expect(submission?.references).toEqual(lines)
+    expect(submission?.inputs.at(-1)).toBe('+121299999')
+  })
+})
+
+describe('a route without files', () => {
+  it('rejects them, and no request has one that sent JSON', async () => {
+    const app = Fastify()
+    acceptFiles(app)
+    app.post('/', async ({ file }) => ({ file: file ?? 'none' }))
+    app.setErrorHandler((error, _request, reply) =>
+      reply.send(error instanceof ApiException ? error.fault : 'another error'))
+    const send = async (type: string) => {
+      const headers = { 'content-type': type }
+      return (await app.inject({ method: 'POST', url: '/', headers, payload: '{}' })).json()
+    }
+    expect(await send('application/json')).toEqual({ file: 'none' })
+    expect(await send('text/csv')).toEqual({ code: 'unsupported_media_type' })
+  })
+})
+
+describe('a request with a file', () => {
+  const csvError = async (body: string | Buffer, query = '') =>
+    errorOf(await fileSender().csv(body, query))
+  const formError = async (...parts: string[]) => errorOf(await fileSender().form(parts))
+  const service = field('service', 'phone-validation')
+
+  it.each([
+    ['an unknown option', 'colum=1', 'colum'],
+    ['inputs', 'inputs=1', 'inputs'],
+    ['an option twice', 'column=1&column=2', 'column'],
+    ['a label twice', 'metadata[a]=1&metadata[a]=2', 'metadata[a]'],
+    ['metadata without a name', 'metadata=1', 'metadata'],
+    ['a label __proto__', 'metadata[__proto__]=1', 'metadata[__proto__]'],
+    ['another delimiter', 'delimiter=x', 'delimiter'],
+    ['no boolean for header', 'header=yes', 'header'],
+    ['no boolean for forceFresh', 'forceFresh=1', 'forceFresh'],
+    ['a label of 501', `metadata[a]=${'x'.repeat(501)}`, 'metadata.a'],
+  ])('is rejected for %s', async (_what, query, param) => {
+    expect(await csvError('+12127365000', query)).toEqual([400, 'invalid_request', param])
+  })
+
+  it('is validated like its equivalent', async () => {
+    const { send } = fileSender()
+    expect(errorOf(await send('text/csv', '+12127365000')))
+      .toEqual([400, 'invalid_request', 'service'])
+    expect(errorOf(await send('text/csv', '+12127365000', { query: 'service=fax' })))
+      .toEqual([400, 'unknown_service', 'service'])
+    expect(await csvError('+12127365000', 'countryCode=XX'))
+      .toEqual([400, 'invalid_country_code', 'countryCode'])
+    expect(await csvError('+12127365000', 'webhook_url=http://a'))
+      .toEqual([400, 'invalid_webhook_url', 'webhook_url'])
+  })
+
+  it.each([
+    ['none', [service], 'file'],
+    ['two', [service, filePart('1234567'), filePart('1234567')], 'file'],
+    ['another name', [service, filePart('1234567', 'upload')], 'upload'],
+    ['a field instead', [service, field('file', '1234567')], 'file'],
+    ['too long a field', [service, field('webhook_url', 'x'.repeat(9_000)), filePart('1234567')],
+      'webhook_url'],
+    ['too many fields', [...Array(101).fill(service), filePart('1234567')], undefined],
+  ])('as form must have one file: %s', async (_what, parts, param) => {
+    expect(await formError(...parts)).toEqual([400, 'invalid_file', param])
+  })
+
+  it('as form must be whole, and known', async () => {
+    const { send, form } = fileSender()
+    expect(errorOf(await send('multipart/form-data', 'x')))
+      .toEqual([400, 'invalid_file', undefined])
+    expect(errorOf(await send('multipart/form-data; boundary=y', '--y\r\nx')))
+      .toEqual([400, 'invalid_file', undefined])
+    expect(errorOf(await form([service, field('colour', 'red'), filePart('1234567')])))
+      .toEqual([400, 'invalid_request', 'colour'])
+    const query = 'service=phone-validation'
+    expect(errorOf(await form([service, filePart('1234567')], { query })))
+      .toEqual([400, 'invalid_request', 'service'])
+  })
+
+  it('is 415 on other routes, and in another charset', async () => {
+    const { send } = fileSender()
+    const path = 'jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3/cancel'
+    expect(errorOf(await send('text/csv', 'a', { path })))
+      .toEqual([415, 'unsupported_media_type', undefined])
+    expect(errorOf(await send('multipart/form-data; boundary=x', 'a', { path })))
+      .toEqual([415, 'unsupported_media_type', undefined])
+    expect(errorOf(await send('text/csv; charset=windows-1252', 'a')))
+      .toEqual([415, 'unsupported_media_type', undefined])
+  })
+})

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import { ApiException, type ApiError } from '../../../../services/ingest/errors.ts'
+import { readCsv, type CsvOptions } from '../../../../services/ingest/file/read-csv.ts'
+
+const read = (text: string | Buffer, options: CsvOptions = {}) =>
+  readCsv(Buffer.from(text as string), options, async () => {})
+
+const errorOf = async (text: string | Buffer, options: CsvOptions = {}): Promise<ApiError> => {
+  const error: unknown = await read(text, options).then(() => undefined, (cause: unknown) => cause)
+  if (!(error instanceof ApiException)) throw new Error(`no ApiException: ${String(error)}`)
+  return error.fault
+}
+
+describe('a CSV file', () => {
+  it.each<[what: string, text: string, options: CsvOptions, inputs: readonly string[]]>([
+    ['of one column without header', '1234567\n1234568', {}, ['1234567', '1234568']],
+    ['of one column with header', 'phone\n+12127365000\n', {}, ['+12127365000']],
+    ['with a byte order mark', '\ufeffphone\r\n1\r\n', { column: 'phone' }, ['1']],
+    ['with semicolons', 'a;b\n1,5;x\n2,5;y', { column: 'b' }, ['x', 'y']],
+    ['with tabs', 'a\tb\n1\tx', { column: '2', header: true }, ['x']],
+    ['with bars', 'a|b\n1|x', { column: '2', header: true }, ['x']],
+    ['with a given delimiter', 'a;b,c\n1;x,y', { column: '2', delimiter: ';' }, ['x,y']],
+    ['with lone CR', 'a\r1\r2\r', { column: 'a' }, ['1', '2']],
+    ['with LF and CRLF', 'a\n1\r\n2\n', { column: 'a' }, ['1', '2']],
+    ['with quoted line breaks', 'a,b\n"1\r\n2",x\n', { column: 'a' }, ['1\r\n2']],
+    ['with quotes within cells', 'a,b\n5" pipe,x\n', { column: 'a' }, ['5" pipe']],
+    ['with a header that is none', 'phone,1\n', { column: '1', header: false }, ['phone']],
+    ['with a blank first cell', ',a\n1,b\n', { column: '1' }, ['', '1']],
+    ['with short lines', 'a,b\nx\n', { column: 'b' }, ['']],
+    ['with blank cells behind', 'a,b\n1,2,,\n', { column: 'b' }, ['2']],
+    ['with blank lines', '\n\na\n1\n\n2\n\n\n', { column: 'a' }, ['1', '', '2']],
+    ['whose header differs in case', 'Name, PHONE \nx,1\n', { column: 'phone' }, ['1']],
+    ['with two names that differ in case', 'phone,Phone\n1,2\n', { column: 'Phone' }, ['2']],
+    ['with surrounding spaces', 'a\n 1 \n', {}, [' 1 ']],
+  ])('%s is read', async (...[, text, options, inputs]) => {
+    expect((await read(text, options)).inputs).toEqual(inputs)
+  })
+
+  it('keeps each line with as many cells as there are columns', async () => {
+    const options = { column: '1', header: true }
+    const { columns, lines } = await read('a;a;\n1\n\n"x,y";"p""q";z;;', options)
+    expect(columns).toEqual(['a', 'a', ''])
+    expect(lines).toEqual(['1,,', ',,', '"x,y","p""q",z'])
+    const unnamed = await read('x,+12127365000\n', { column: '2' })
+    expect([unnamed.columns, unnamed.lines])
+      .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
+  })
+
+  it.each<[what: string, text: string | Buffer, options: CsvOptions, code: string, why: RegExp]>([
+    ['is empty', '', {}, 'invalid_file', /^The file is empty/],
+    ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
+    ['has a header only', 'phone\n', {}, 'invalid_file', /no rows.*header=false/],
+    ['is not UTF-8', Buffer.from('n\u00e4\n', 'latin1'), {}, 'invalid_encoding', /UTF-8/],
+    ['ends within a character', Buffer.of(0x31, 0xc3), {}, 'invalid_encoding', /UTF-8/],
+    ['is UTF-16', Buffer.from('a,b\n1,2', 'utf16le'), {}, 'invalid_encoding', /UTF-8/],
+    ['has an open quote', 'a\n1\n"2\n3', { column: 'a' }, 'invalid_file',
+      /never closed; the file ends at line 4/],
+    ['has a long line', `a\n1\n${'é,'.repeat(22_000)}1`, {}, 'invalid_file',
+      /^Line 3 of the file has more than 65,536 bytes/],
+    ['has 501 columns', 'a,'.repeat(500), {}, 'invalid_file', /^Line 1 .*501 columns.*at most 500/],
+    ['has a line with too many cells', 'a,b\n1,2\n1,2,3', { column: 'a' }, 'invalid_file',
+      /^Line 3 of the file has 3 cells, but its first line has 2/],
+    ['has 100,001 rows', '1\n'.repeat(100_001), { header: false }, 'too_many_inputs',
+      /100,000 rows/],
+    ['has blank lines for rows', `1\n${'\n'.repeat(100_000)}1`, { header: false },
+      'too_many_inputs', /100,000 rows/],
+    ['needs a column', 'a,b\n1,2', {}, 'invalid_request',
+      /^column is missing\. The file has 2 columns\..*The columns are: a, b\.$/],
+    ['lacks the column', 'a,,c\n1,2,3', { column: 'x' }, 'invalid_request',
+      /no column "x"\. The columns are: a, 2, c\.$/],
+    ['lacks the number', 'a,b\n1,2', { column: '3' }, 'invalid_request', /no column 3: it has 2/],
+    ['has two such columns', 'a,b,A\n1,2,3', { column: ' a ' }, 'invalid_request',
+      /^2 columns have the name " a "\. Send the number of one: 1, 3\.$/],
+    ['has no names', 'a,b\n1,2', { column: 'a', header: false }, 'invalid_request',
+      /header is false/],
+  ])('that %s is rejected', async (...[, text, options, code, why]) => {
+    const fault = await errorOf(text, options)
+    expect(fault.code).toBe(code)
+    expect(fault.param).toBe(code === 'invalid_request' ? 'column' : 'file')
+    expect(fault.message).toMatch(why)
+  })
+
+  it('without header is rejected without its contacts', async () => {
+    const { message } = await errorOf('Ann,ann@example.com,+12127365000\n')
+    expect(message).toMatch(/3 columns/)
+    expect(message).not.toMatch(/Ann|ann|2127/)
+  })
+
+  it('lists at most 50 of its columns', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `c${index + 1}`)
+    expect((await errorOf(`${names.join(',')}\n`)).message).toMatch(/c49, c50, and 10 more\.$/)
+  })
+})

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { ApiException } from '../../../../services/ingest/errors.ts'
+import { readFileOptions } from '../../../../services/ingest/file/read-options.ts'
+
+describe('the options of a file', () => {
+  it('are those of the file, and the fields of the equivalent body', () => {
+    expect(readFileOptions([
+      ['service', 's'], ['column', '2'], ['header', 'false'], ['delimiter', 'tab'],
+      ['forceFresh', 'true'], ['metadata[a]b]', 'c'], ['metadata[]]', ''], ['countryCode', ''],
+    ])).toEqual({
+      csv: { column: '2', header: false, delimiter: '\t' },
+      fields: { service: 's', forceFresh: true, metadata: { 'a]b': 'c', ']': '' } },
+    })
+    expect(readFileOptions([['delimiter', ';']]))
+      .toEqual({ csv: { column: undefined, header: undefined, delimiter: ';' }, fields: {} })
+  })
+
+  it('are shown truncated if they are unknown', () => {
+    const read = () => readFileOptions([['x'.repeat(1_000), '']])
+    expect(read).toThrow(ApiException)
+    try {
+      read()
+    } catch (error) {
+      expect((error as ApiException).fault.param).toBe('x'.repeat(100))
+    }
+  })
+})
