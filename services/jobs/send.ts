@@ -21,6 +21,8 @@ export type Submission = JobHeader & {
   readonly idempotencyKey: string
   /** HMAC of the canonical body. */
   readonly fingerprint: string
+  /** Id of the API key of the request; none for a feed job. */
+  readonly apiKey?: string
   /** Only of a feed job. */
   readonly feed?: SubmittedFeed
 }
