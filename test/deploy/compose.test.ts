@@ -70,7 +70,7 @@ describe('compose.yaml', () => {
     const holders = (part: string) => Object.entries(model.services)
       .filter(([, { environment }]) => JSON.stringify(environment ?? {}).includes(part))
       .map(([name]) => name)
-    expect(holders('CACHE_SECRETS')).toEqual(['normalize'])
+    expect(holders('CACHE_SECRETS')).toEqual(['normalize', 'ledger'])
     expect(holders('HTTP_PROVIDERS')).toEqual(['verify'])
     expect(holders('GF_SECURITY_ADMIN_PASSWORD')).toEqual(['grafana'])
   })
