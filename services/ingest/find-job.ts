@@ -32,8 +32,6 @@ export async function findResults (
 /** How long results are kept. */
 export type ResultRetention = Pick<Settings, 'retentionMs'>
 
-const ERASED = 'The contents of this job were erased.'
-
 type Wanted = { readonly tenant: string, readonly id: string }
 
 /** A job whose results can be read, or the error why they cannot. */
@@ -44,7 +42,7 @@ export async function findReadable (
   if (job === undefined) return { code: 'job_not_found' }
   if (!job.closed) return notCompleted(job)
   if (job.endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
-  if (await deps.isErased(tenant, id)) return { code: 'results_expired', message: ERASED }
+  if ((await deps.findErasures(tenant, [id])).has(id)) return { code: 'results_erased' }
   return await findResults(deps, tenant, id) ?? { code: 'temporarily_unavailable' }
 }
 

@@ -69,7 +69,7 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'dead-letters', 'feeds', 'idempotency', 'keys', 'money', 'recovery', 'results', 'submit',
-    'webhooks', 'workspace-page',
+    'usage', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

@@ -67,6 +67,8 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   releasedMicros: 0,
   metadata: {},
   completedAt: null,
+  erasedAt: null,
+  erasureCompletedAt: null,
   ...more,
 })
 

@@ -5,7 +5,8 @@ import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
-  withListParameters, withSharedHeaders, type OpenApiDocument, type Operation, type Paths,
+  withDeepObjects, withListParameters, withSharedHeaders, type OpenApiDocument, type Operation,
+  type Paths,
 } from './document.ts'
 import { withExamples } from './examples.ts'
 import { withSamples } from './samples.ts'
@@ -47,7 +48,8 @@ export async function describeRoutes (
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withSamples(withExamples(withSharedHeaders(withListParameters(document))))
+  const described = withSharedHeaders(withListParameters(withDeepObjects(document)))
+  return withSamples(withExamples(described))
 }
 
 /** The schema of a route for the generator; its responses follow from the route's config. */

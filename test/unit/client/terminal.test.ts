@@ -79,6 +79,8 @@ describe('the text for the terminal', () => {
       releasedMicros: 0,
       metadata: {},
       completedAt: null,
+      erasedAt: null,
+      erasureCompletedAt: null,
     }
     expect(jobText(job)).toBe('job_1  verifying, 50 %\n' +
       'whatsapp, 2,000 rows: 1,000 with a verdict, 7 without\nat most $4.00')

@@ -40,6 +40,8 @@ describe('the status of a job', () => {
       releasedMicros: 0,
       metadata: { team: 'blue' },
       completedAt: null,
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
   })
 

@@ -31,6 +31,8 @@ describe('the status resource', () => {
       releasedMicros: 2_000,
       metadata: { campaign: 'spring' },
       completedAt: '2026-08-11T10:00:02.500Z',
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
   })
 

@@ -81,7 +81,7 @@ describe('the samples of code', () => {
   it('are there for every operation that needs a key, and for events', () => {
     const labels = operations.filter(({ operation }) => operation.security?.length !== 0)
       .map(({ operation }) => operation['x-codeSamples']?.map(({ label }) => label).join(', '))
-    expect(labels.slice(0, -3)).toEqual(Array(10).fill('curl, TypeScript'))
+    expect(labels.slice(0, -3)).toEqual(Array(13).fill('curl, TypeScript'))
     expect(labels.slice(-3)).toEqual(Array(3).fill('TypeScript, by hand'))
   })
 })
