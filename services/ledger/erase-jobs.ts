@@ -46,7 +46,7 @@ async function destroyRequested (deps: EraseJobsDeps): Promise<void> {
   }
   if (ready.length === 0) return
   for (const some of byTenant(ready)) await keys.destroy(some)
-  failpoint('erase.destroyed')
+  failpoint('erasing.destroyed')
   await keys.rewriteAof()
   await erasures.await(ready, clock.now() + everyMs)
 }
@@ -79,7 +79,7 @@ async function removeCompacted (deps: EraseJobsDeps): Promise<void> {
   const gone = waiting.filter(({ job }) => !copies.has(job))
   // ClickHouse comes after the topic, because ledger copies keys from the topic to ClickHouse.
   for (const some of byTenant(gone)) await keys.removeCopies(some)
-  failpoint('erase.removed')
+  failpoint('erasing.removed')
   await erasures.complete(gone, clock.now())
   if (gone.length > 0) log.info({ jobs: gone.length }, 'keys of erased jobs deleted everywhere')
   const left = waiting.filter(({ job }) => copies.has(job))
