@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
-import type { Producer } from '../kafka/bus.ts'
+import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
+import { InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './redis-keys.ts'
@@ -28,17 +29,24 @@ type RequestDeps = {
   readonly producer: Pick<Producer, 'send'>
   /** Redis time. */
   readonly clock: Clock
+  readonly recordWithinMs?: number
 }
+
+/** Shorter than clients wait for an answer. */
+const RECORD_WITHIN_MS = 20_000
 
 /**
  * Erases a closed job: from now on nobody can open its contents. Idempotent: a repeated request
  * completes what a crash left, and keeps the time of the first one. Resolves once the erasure is in
  * the topic of keys, so that a loss of Redis does not forget it; `ledger` deletes the remaining
  * copies of the key.
+ * @throws InfrastructureError when Redis or the brokers do not respond in time; the job may be
+ * erased all the same.
  */
 export async function requestErasure (
-  { redis, producer, clock }: RequestDeps, request: ErasureRequest
+  deps: RequestDeps, request: ErasureRequest
 ): Promise<JobErasure> {
+  const { redis, clock } = deps
   const { tenant, job, cache } = request
   const known = await readErasure(redis, tenant, job)
   if (known?.completedAtMs !== undefined) return known
@@ -47,10 +55,23 @@ export async function requestErasure (
   await redis.zadd(ERASURES_KEYS.requested, atMs, memberOf(request))
   failpoint('erase.queued')
   await markErased(redis, { tenant, job, atMs })
-  await producer.send([tombstoneOf(tenant, job, { atMs, cache })])
+  await record(deps, tombstoneOf(tenant, job, { atMs, cache }))
   failpoint('erase.recorded')
   await redis.del(jobKeys(tenant, job).dataKey)
   return await readErasure(redis, tenant, job) ?? { erasedAtMs: atMs, completedAtMs: undefined }
+}
+
+async function record (
+  { producer, recordWithinMs = RECORD_WITHIN_MS }: RequestDeps, tombstone: OutgoingMessage
+): Promise<void> {
+  const signal = AbortSignal.timeout(recordWithinMs)
+  try {
+    await producer.send([tombstone], signal)
+  } catch (cause) {
+    if (!signal.aborted) throw cause
+    throw new InfrastructureError('the brokers did not acknowledge the erasure of a job within ' +
+      `${recordWithinMs} ms; it stays queued`, { cause })
+  }
 }
 
 /** The mark of an erased job, kept as long as its results would be; an earlier one stays. */

@@ -129,8 +129,9 @@ describe('erasing jobs on demand', () => {
       service: 'phone-validation', inputs: ['+12127360103'],
     })).created
     await receiver.until(1)
+    const { orgId } = environment
     const [first, second] = await Promise.all([
-      wrappedKeyOf(`${environment.orgId}.live`, id), wrappedKeyOf(`${environment.orgId}.test`, running),
+      wrappedKeyOf(`${orgId}.live`, id), wrappedKeyOf(`${orgId}.test`, running),
     ])
     const before = await environment.live.balance()
 

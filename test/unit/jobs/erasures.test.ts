@@ -4,6 +4,7 @@ import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { tombstoneTermsOf } from '../../../services/jobs/wrapped-keys.ts'
 import type { OutgoingMessage } from '../../../services/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createErasureRedis } from '../../support/erasure-redis.ts'
 import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
 
@@ -59,6 +60,17 @@ describe('the request to erase a job', () => {
     fail(false)
     await erase()
     expect(values.has(dataKey)).toBe(false)
+  })
+
+  it('fails while the brokers do not respond', async () => {
+    const { redis, clock } = setUp()
+    const producer = {
+      send: (_messages: unknown, signal?: AbortSignal) => new Promise<void>((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(new Error('aborted')))
+      }),
+    }
+    await expect(requestErasure({ redis, clock, producer, recordWithinMs: 1 }, request))
+      .rejects.toThrow(InfrastructureError)
   })
 
   it('has no effect once the erasure is complete', async () => {
