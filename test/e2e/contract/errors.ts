@@ -90,7 +90,7 @@ describe('an error', () => {
     }
     const cases: readonly (readonly [string, string, readonly string[]])[] = [
       ['/jobs', 'DELETE', ['GET', 'POST']], ['/quotes', 'GET', ['POST']],
-      [nobodys, 'PUT', ['GET']], [`${nobodys}/results`, 'POST', ['GET']],
+      [nobodys, 'PUT', ['DELETE', 'GET']], [`${nobodys}/results`, 'POST', ['GET']],
       ['/balance', 'PATCH', ['GET']],
     ]
     for (const [path, method, methods] of cases) {

@@ -92,6 +92,8 @@ describe('the status resource', () => {
       releasedMicros: count,
       metadata,
       completedAt: expect.stringMatching(MOMENT),
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
     expect(job.completedAt! >= job.createdAt).toBe(true)
   })
