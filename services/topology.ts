@@ -1,8 +1,8 @@
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with two exceptions:
- * `rows.retry` (verify to itself) and `ledger` (which ships entries that other stages left in an
- * outbox). Topics, consumer groups, dead-letter topics, schema subjects, the diagram of
- * deploy/docs/architecture.md and the types of all stages follow from it.
+ * `rows.retry` (verify to itself) and `ledger` (which completes what other stages left: entries in
+ * an outbox, erasures of keys). Topics, consumer groups, dead-letter topics, schema subjects, the
+ * diagram of deploy/docs/architecture.md and the types of all stages follow from it.
  */
 
 /** Jobs of up to this many rows use the lane `small`, so they never wait behind larger ones. */
@@ -56,7 +56,7 @@ export const topology = {
     publish: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: {
       reads: ['wallet.journal', 'job.keys'],
-      writes: ['wallet.journal', 'wallet.snapshots', 'accounts', 'jobs.settled'],
+      writes: ['wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'jobs.settled'],
     },
   },
   /** Topics that are read after a loss of Redis, in temporary consumer groups. */

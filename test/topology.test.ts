@@ -18,7 +18,10 @@ const unwritten = ['feeds.submitted']
 /** What two stages follow, each for its own ends. */
 const readTwice = ['jobs.settled']
 /** The declared exceptions to "data flows down the page". */
-const backward = ['verify to rows.retry', 'ledger to wallet.journal', 'ledger to jobs.settled']
+const backward = [
+  'verify to rows.retry', 'ledger to wallet.journal', 'ledger to job.keys',
+  'ledger to jobs.settled',
+]
 
 describe('the topology', () => {
   it('flows down the page, but for the declared exceptions', () => {

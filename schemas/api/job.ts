@@ -7,6 +7,18 @@ const Time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
 /** The path of one job. An id of another form is unknown, which the handler says. */
 export const JobPathSchema = Type.Object({ id: Type.String() })
 
+/** The query of DELETE /api/v1/jobs/{id}. */
+export const EraseJobQuerySchema = Type.Object({
+  cache: Type.Optional(Type.Enum(['true', 'false'], {
+    default: 'false',
+    description: 'true: also deletes the cached verdicts of the contacts of this job, whichever ' +
+      'job they come from. The next job with such a contact checks it again, and pays for it.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type EraseJobQuery = Static<typeof EraseJobQuerySchema>
+
 /** The type of that path's parameters. */
 export type JobPath = Static<typeof JobPathSchema>
 
@@ -75,6 +87,16 @@ export const JobSchema = Type.Object({
   hasOriginalColumns: Type.Boolean({
     description: 'Whether the job was created from a file whose columns the results can be ' +
       'joined with: join=original.',
+  }),
+  erasedAt: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'When the job was erased: since then nobody can read its results, inputs and ' +
+      'metadata. null for a job that is not erased.',
+  }),
+  erasureCompletedAt: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'When the last copy of its key was deleted from all stores, usually within half ' +
+      'an hour; null before.',
   }),
 })
 

@@ -18,6 +18,23 @@ export const ListJobsQuerySchema = Type.Object({
   })),
   status: Type.Optional(Type.Enum([...JOB_STATES], { description: 'Only jobs of this status.' })),
   service: Type.Optional(serviceSlug('Only jobs of this service.')),
+  created_from: Type.Optional(Type.String({
+    maxLength: 40,
+    description: 'Only jobs created from then on: a date (UTC) or a timestamp in ISO 8601 with ' +
+      'its offset.',
+  })),
+  created_to: Type.Optional(Type.String({
+    maxLength: 40,
+    description: 'Only jobs created before then; a date includes its whole day.',
+  })),
+  metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
+    type: 'object',
+    maxProperties: 10,
+    propertyNames: { maxLength: 40 },
+    additionalProperties: { type: 'string', maxLength: 500 },
+    description: 'Only jobs with all these labels: metadata[campaign]=spring. A page may have ' +
+      'fewer jobs than its limit, even none: follow next_cursor while has_more is true.',
+  })),
 }, { additionalProperties: false })
 
 /** The type of that query. */

@@ -11,6 +11,8 @@ export type Caller = {
   readonly tenant: string
   readonly mode: Mode
   readonly scopes: readonly Scope[]
+  /** The id of the key, which is safe to show. */
+  readonly keyId: string
 }
 
 export type KeyLookup =
@@ -151,6 +153,6 @@ function graceEndMs (old: KeyRecord, endsAtMs: number): number {
   return old.expiresAtMs === 0 ? endsAtMs : Math.min(old.expiresAtMs, endsAtMs)
 }
 
-function callerOf ({ orgId, mode, scopes }: KeyRecord): Caller {
-  return { org: orgId, tenant: tenantOf(orgId, mode), mode, scopes }
+function callerOf ({ id, orgId, mode, scopes }: KeyRecord): Caller {
+  return { org: orgId, tenant: tenantOf(orgId, mode), mode, scopes, keyId: id }
 }

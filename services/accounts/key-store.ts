@@ -9,6 +9,10 @@ export const SCOPES = ['jobs:write', 'jobs:read'] as const
 
 export type Scope = typeof SCOPES[number]
 
+/** Ids of keys; `workspace` is the one of all keys that the workspace page makes for itself. */
+export const KEY_ID = /^(key_[0-9a-f]{16}|workspace)$/
+export const WORKSPACE_KEY = 'workspace'
+
 /** A stored key; a time of 0 means never. */
 export type KeyRecord = {
   readonly id: string
@@ -81,7 +85,7 @@ function recordOf (hash: string, fields: Readonly<Record<string, string>>): KeyR
   if (org === undefined || mode === undefined || !isMode(mode)) return undefined
   const time = (name: string) => Number(fields[name] ?? 0)
   return {
-    id: idOf(hash),
+    id: fields.id ?? idOf(hash),
     hash,
     orgId: org,
     mode,

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { ServiceSlug } from '../topology.ts'
 import {
   pickEntries, tokenCount, claimEntries, type CacheCommands, type Entries, createReader,
-  createWriter, leaseOf, type CachedRecord,
+  createWriter, LEASE, leaseOf, type CachedRecord,
 } from './entries.ts'
 import { MAX_FRESHNESS_MS } from './freshness.ts'
 import { tokensByVersion, type OptionalRotatedTokens } from './tokens.ts'
@@ -61,6 +61,8 @@ export type RecordCache = {
   ) => Promise<readonly (CachedRecord | 'held')[]>
   /** Releases the leases of a job. A lease that has expired and belongs to another job is kept. */
   readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
+  /** Deletes the records of these contacts. @throws while the cache is unavailable. */
+  readonly erase: (scope: CacheScope, tokens: Buffer) => Promise<void>
 }
 
 /** `onFault` gets the errors of the cache, for logs; the pipeline works without the cache. */
@@ -119,6 +121,10 @@ export function createRecordCache (
       const lists = entriesOf(scope, tokens)
       await attempt(() => Promise.all(lists.map((list) =>
         commands.release(list, leaseOf(job)))), undefined)
+    },
+    erase: async (scope, tokens) => {
+      if (tokenCount(tokens) === 0) return
+      for (const list of entriesOf(scope, tokens)) await commands.erase(list, LEASE)
     },
   }
 }

@@ -22,6 +22,8 @@ export type CacheCommands = {
   readonly keep: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
   /** Deletes the leases that still belong to the owner. */
   readonly release: (entries: Entries, lease: string) => Promise<void>
+  /** Deletes the records; values that start with `lease` stay. */
+  readonly erase: (entries: Entries, lease: string) => Promise<void>
 }
 
 type ClaimOptions = {
@@ -74,8 +76,8 @@ export function pickEntries ({ keyPrefix, tokens }: Entries, rows: readonly numb
 /** A verdict in the cache of a tenant, with the job that paid for it. */
 export type CachedRecord = CheckedRecord & { readonly job: string }
 
-/** No record starts like this. */
-const LEASE = 'lease '
+/** The beginning of every lease; no record starts like this. */
+export const LEASE = 'lease '
 
 /** The value of an entry while a job checks its contact. */
 export function leaseOf (job: string): string {

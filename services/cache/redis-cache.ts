@@ -31,6 +31,7 @@ function commandsOf (redis: Redis | Cluster): CacheCommands {
   const claim = named('claim', 'any')
   const keep = named('keep', 1)
   const release = named('release', 1)
+  const erase = named('erase', 1)
   return {
     find: async ({ keyPrefix, tokens }) => unpackStrings(await find([keyPrefix], [tokens])),
     claim: async (lists, own, { ms, useless }) => {
@@ -46,6 +47,9 @@ function commandsOf (redis: Redis | Cluster): CacheCommands {
     },
     release: async ({ keyPrefix, tokens }, lease) => {
       await release([keyPrefix], [tokens, lease])
+    },
+    erase: async ({ keyPrefix, tokens }, lease) => {
+      await erase([keyPrefix], [tokens, lease])
     },
   }
 }

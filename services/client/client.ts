@@ -5,12 +5,16 @@ import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { AttemptBody, ResentSchema } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
-import type { JobBody } from '../../schemas/api/job.ts'
+import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
   from '../../schemas/api/results.ts'
 import type { ServicesBody } from '../../schemas/api/services.ts'
+import type {
+  TransactionBody, TransactionList, TransactionsQuery,
+} from '../../schemas/api/transactions.ts'
+import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
 
@@ -56,6 +60,7 @@ type JobFilter = Omit<ListJobsQuery, 'after'>
 /** A row of the results: the columns of the result file by name. Blank cells are null. */
 export type { ResultRow } from '../../schemas/api/results.ts'
 
+type UsageFilter = Omit<UsageQuery, 'format'>
 type OneOrMore<T> = T | readonly T[]
 type ListName = typeof LIST_PARAMETERS[number]
 
@@ -74,6 +79,7 @@ type Bytes = AsyncIterable<Uint8Array>
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
 const MAX_JOBS_PAGE = 100
 const MAX_ROWS_PAGE = 1_000
+const MAX_TRANSACTIONS_PAGE = 100
 
 /**
  * A client of the REST API. Every method resolves with the body of a successful response and throws
@@ -97,7 +103,7 @@ function jobsApi (send: Transport) {
   const job = (id: string) => jsonOf<JobStatusResource>(send(`/jobs/${id}`))
 
   const jobsPage = (query: ListJobsQuery = {}) =>
-    jsonOf<JobListBody>(send(`/jobs${queryString(query)}`))
+    jsonOf<JobListBody>(send(`/jobs${jobsQueryString(query)}`))
 
   return {
     /** Pass your own key (UUID v4) to be able to repeat the request in another process. */
@@ -128,6 +134,15 @@ function jobsApi (send: Transport) {
     cancel: (id: string) =>
       jsonOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
 
+    /**
+     * Erases a job that has ended, for ever: its results, inputs and metadata. `cache` also deletes
+     * the cached verdicts of its contacts.
+     */
+    eraseJob: (id: string, { cache = false }: { readonly cache?: boolean } = {}) =>
+      jsonOf<JobStatusResource>(send(
+        `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseQuery)}`,
+        { method: 'DELETE' })),
+
     /** Waits until the job has ended. Throws after `timeoutMs` (10 min by default). */
     waitForEnd: (id: string, options: WaitOptions = {}) => waitForEnd(send, id, options),
   }
@@ -155,6 +170,14 @@ function verifyApi (send: Transport) {
       return { ...job, preflight, results: [...data] }
     },
   }
+}
+
+type EraseQuery = { readonly cache: EraseJobQuery['cache'] | undefined }
+
+/** Labels are sent as `metadata[name]=value`. */
+function jobsQueryString ({ metadata = {}, ...query }: ListJobsQuery): string {
+  const labels = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value])
+  return queryString({ ...query, ...Object.fromEntries(labels) })
 }
 
 type SentFile = {
@@ -204,6 +227,9 @@ async function waitForEnd (
 
 /** Balance, prices and services of the organization that owns the key. */
 function accountApi (send: Transport) {
+  const transactionsPage = (query: TransactionsQuery = {}) =>
+    jsonOf<TransactionList>(send(`/transactions${queryString(query)}`))
+
   return {
     /** Quotes a job without creating it. Reserves nothing. */
     quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
@@ -213,6 +239,21 @@ function accountApi (send: Transport) {
       jsonOf<QuoteBody>(sendFile(send, '/quotes', { file, options })),
 
     balance: () => jsonOf<BalanceBody>(send('/balance')),
+
+    transactionsPage,
+
+    /** Iterates over the movements of the balance, newest first. */
+    transactions: (filter: Omit<TransactionsQuery, 'after'> = {}): AsyncIterable<TransactionBody> =>
+      paginate(async cursor =>
+        await transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
+
+    /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
+    usage: (query: UsageFilter = {}) =>
+      jsonOf<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
+
+    /** The same as a CSV file. */
+    usageFile: async (query: UsageFilter = {}): Promise<string> =>
+      (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
 
     /** The services with their prices for the mode of the key. */
     services: async () => (await jsonOf<ServicesBody>(send('/services'))).data,

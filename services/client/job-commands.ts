@@ -11,6 +11,12 @@ type Deps = { readonly client: Client, readonly screen: Console, readonly flags:
 type ResultFlags = CommonFlags & SelectionFlags &
   { readonly output?: string, readonly safe?: 'spreadsheet' }
 
+type EraseFlags = CommonFlags & { readonly cache?: true }
+type UsageFlags = CommonFlags &
+  { readonly from?: string, readonly to?: string, readonly groupBy: string }
+type LimitFlags = CommonFlags & { readonly limit: number }
+
+const TRANSACTIONS = 20
 const EXAMPLE_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
 /** Adds the commands that make one API request each. */
@@ -29,6 +35,13 @@ export function addJobCommands (program: Command, context: CliContext): void {
   program.command('cancel <job>').description('cancel a job; unchecked rows are free')
     .addHelpText('after', exampleOf(`cancel ${EXAMPLE_JOB}`))
     .action(withDeps(async (deps, id) => print(deps, await deps.client.cancel(id), jobText)))
+  program.command('erase <job>').description('erase a job that has ended, for ever')
+    .option('--cache', 'also delete the cached verdicts of its contacts')
+    .addHelpText('after', exampleOf(`erase ${EXAMPLE_JOB} --cache`))
+    .action(withDeps<EraseFlags>(async (deps, id) => {
+      const job = await deps.client.eraseJob(id, { cache: deps.flags.cache === true })
+      print(deps, job, ({ erasedAt }) => `${id}  erased at ${erasedAt}`)
+    }))
   addSelectionOptions(program.command('results <job>'))
     .description('download the results of a job as CSV, or some of their rows and columns')
     .option('-o, --output <file>', 'output file; the terminal by default')
@@ -46,6 +59,22 @@ export function addJobCommands (program: Command, context: CliContext): void {
   program.command('balance').description('show the available balance')
     .addHelpText('after', exampleOf('balance --json'))
     .action(withDeps(async deps => print(deps, await deps.client.balance(), balanceText)))
+  program.command('usage').description('show jobs, rows and money by day, service or key')
+    .option('--from <time>', 'first day or time; 30 days ago by default')
+    .option('--to <time>', 'last day, or time; now by default')
+    .option('--group-by <names>', 'day, service, key or several of them', 'day')
+    .addHelpText('after', exampleOf('usage --from 2026-08-01 --group-by day,service'))
+    .action(withDeps<UsageFlags>(async ({ client, screen, flags }) => {
+      const query = { from: flags.from, to: flags.to, group_by: flags.groupBy }
+      screen.print(flags.json === true
+        ? JSON.stringify(await client.usage(query))
+        : (await client.usageFile(query)).trimEnd())
+    }))
+  program.command('transactions').description('show the last movements of the balance')
+    .option('--limit <number>', 'number of movements, at most 100', Number, TRANSACTIONS)
+    .addHelpText('after', exampleOf('transactions --limit 5'))
+    .action(withDeps<LimitFlags>(async deps =>
+      print(deps, await deps.client.transactionsPage({ limit: deps.flags.limit }), movementsText)))
   program.command('services').description('list the services and the price of a row')
     .addHelpText('after', exampleOf('services'))
     .action(withDeps(async deps => print(deps, await deps.client.services(), servicesText)))
@@ -83,6 +112,12 @@ function balanceText (balance: Awaited<ReturnType<Client['balance']>>): string {
   return `available ${money(balance.availableMicros)}\n` +
     `reserved  ${money(balance.reservedMicros)}\n` +
     `total     ${money(balance.balanceMicros)}`
+}
+
+function movementsText ({ data }: Awaited<ReturnType<Client['transactionsPage']>>): string {
+  return data.map(({ createdAt, type, amountMicros, availableMicros, jobId }) =>
+    `${createdAt} ${type.padEnd(8)} ${money(amountMicros).padStart(14)}  available ` +
+    `${money(availableMicros).padStart(14)}  ${jobId ?? ''}`.trimEnd()).join('\n')
 }
 
 function servicesText (services: Awaited<ReturnType<Client['services']>>): string {

@@ -7,7 +7,7 @@ import type { IngestDeps } from './ports.ts'
 import { createRowShape } from './results-response.ts'
 
 export type AwaitingDeps = Pick<IngestDeps,
-  'waitForJob' | 'findResults' | 'isErased' | 'page' | 'openHeader' | 'now'>
+  'waitForJob' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>
 
 export type AwaitedJob = ResultRetention & {
   /** An accepted job. */

@@ -50,8 +50,11 @@ export const ERRORS = {
   request_timeout: [408, 'invalid_request', 'The request did not arrive in time. Send it again.'],
   job_not_completed: [409, 'conflict',
     'The job has not ended. Retry after the seconds in Retry-After.'],
+  job_not_ended: [409, 'conflict',
+    'The job has not ended. Wait for its end or cancel it, then erase it.'],
   job_not_cancellable: [409, 'conflict', 'The job has ended and cannot be cancelled.'],
   results_expired: [410, 'not_found', 'The results were deleted at the end of their retention.'],
+  results_erased: [410, 'not_found', 'The job was erased, so its results cannot be read any more.'],
   body_too_large: [413, 'invalid_request',
     `The body is too large. The maximum is ${MAX_BODY_BYTES / MIB} MiB for a job or a quote, and ` +
     `${SMALL_BODY_BYTES / KIB} KiB for other requests. Split the job.`],

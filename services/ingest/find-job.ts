@@ -25,8 +25,6 @@ export type FoundResults = { readonly job: Job, readonly manifest: readonly Mani
 /** How long results are kept. */
 export type ResultRetention = Pick<Settings, 'retentionMs'>
 
-const ERASED = 'The contents of this job were erased.'
-
 type Wanted = { readonly tenant: string, readonly id: string }
 
 /** A job whose results can be read, or the error why they cannot. */
@@ -40,14 +38,14 @@ export async function findReadable (
 
 /** The results of an ended job, or the error why they cannot be read. */
 export async function readableResults (
-  deps: Pick<IngestDeps, 'findResults' | 'isErased' | 'now'>, { retentionMs }: ResultRetention,
+  deps: Pick<IngestDeps, 'findResults' | 'findErasures' | 'now'>, { retentionMs }: ResultRetention,
   { tenant, id, endedAtMs }: Job
 ): Promise<FoundResults | ApiError> {
   if (endedAtMs + retentionMs <= deps.now()) return { code: 'results_expired' }
-  const [isErased, found] = await Promise.all([
-    deps.isErased(tenant, id), deps.findResults(tenant, id),
+  const [erasures, found] = await Promise.all([
+    deps.findErasures(tenant, [id]), deps.findResults(tenant, id),
   ])
-  if (isErased) return { code: 'results_expired', message: ERASED }
+  if (erasures.has(id)) return { code: 'results_erased' }
   return found ?? { code: 'temporarily_unavailable' }
 }
 

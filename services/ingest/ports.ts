@@ -1,13 +1,16 @@
 import type { KeyLookup } from '../accounts/api-keys.ts'
+import type { JobErasure, ErasureRequest, Erasures } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { JobWaiter } from '../jobs/job-waiter.ts'
 import type { Cancelled } from '../jobs/store-types.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { Submission } from '../jobs/send.ts'
 import type { Limiter } from './limits/limiter.ts'
+import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { ListOptions } from '../results/archive.ts'
 import type { CsvOptions, Page, PageOptions, Results } from '../results/results.ts'
+import type { Usage, UsageOptions } from '../results/usage.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */
@@ -26,6 +29,10 @@ export type IngestDeps = Webhooks & {
   /** Requests that a running job ends early. */
   readonly cancel: (tenant: string, job: string) => Promise<Cancelled>
   readonly balance: (tenant: string) => Promise<Balance>
+  /** Jobs, rows and money of closed jobs by group. */
+  readonly usage: (tenant: string, options: UsageOptions) => Promise<Usage>
+  /** The entries of the journal, newest first. */
+  readonly transactions: JournalCopy['readNewest']
   /** Closed jobs, newest first. */
   readonly listArchived: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
   /** A closed job, as long as its results are kept. */
@@ -36,8 +43,10 @@ export type IngestDeps = Webhooks & {
   readonly findResults: (
     tenant: string, job: string,
   ) => Promise<{ readonly job: Job, readonly manifest: readonly ManifestEntry[] } | undefined>
-  /** True for an erased job, whose sealed contents are unreadable. */
-  readonly isErased: (tenant: string, job: string) => Promise<boolean>
+  /** The erased ones of several jobs of the tenant, whose sealed contents are unreadable. */
+  readonly findErasures: Erasures['find']
+  /** Erases a closed job: from now on nobody can read its contents. */
+  readonly erase: (request: ErasureRequest) => Promise<JobErasure>
   /** The result file; the existence of every block is checked before the first piece. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: CsvOptions,

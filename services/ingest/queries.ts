@@ -1,13 +1,16 @@
+import { createErasures } from '../jobs/erasures.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
-import { jobKeys } from '../jobs/redis-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Connections } from '../engine/connections.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createArchive } from '../results/archive.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
+import { readUsage } from '../results/usage.ts'
 import type { IngestDeps } from './ports.ts'
+import { createTenantGate } from './tenant-gate.ts'
 import { createWebhooks, type Webhooks } from './webhooks.ts'
 
 type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
@@ -16,14 +19,15 @@ type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'codec' | 'state'>
 }
 
 type Queries = Webhooks & Pick<IngestDeps,
-  'findArchived' | 'findResults' | 'isErased' | 'listArchived' | 'csvStream' | 'rows' | 'page' |
-  'openJobs' | 'balance'>
+  'findArchived' | 'findResults' | 'findErasures' | 'listArchived' | 'csvStream' | 'rows' | 'page' |
+  'openJobs' | 'balance' | 'usage' | 'transactions'>
 
 /** The queries of the routes: jobs, results, webhooks and balance. */
 export function createQueries (
   { clickhouse, recordMac, codec, keys, state, store }: Options
 ): Queries {
   const archive = createArchive(clickhouse, recordMac)
+  const gate = createTenantGate()
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     findArchived: archive.find,
@@ -31,10 +35,12 @@ export function createQueries (
       const found = await store.readWithManifest(tenant, job)
       return found?.job.ended === true ? found : await archive.find(tenant, job)
     },
-    isErased: async (tenant, job) => await state.exists(jobKeys(tenant, job).erased) === 1,
+    findErasures: createErasures(state).find,
     listArchived: archive.list,
     openJobs: createOpenJobs(store),
     balance: createWallet(state).balance,
+    usage: (tenant, options) => gate(tenant, () => readUsage(archive, tenant, options)),
+    transactions: createJournalCopy(clickhouse, recordMac).readNewest,
     rows: results.rows,
     page: results.page,
     csvStream: results.csvStream,

@@ -15,7 +15,7 @@ import { readIdempotencyKey, readJobRequest } from './request.ts'
 export function readSubmission (
   request: FastifyRequest, settings: Settings, idempotencyKey: string | undefined
 ): Submission | ApiError {
-  const { tenant, mode } = callerOf(request)
+  const { tenant, mode, keyId } = callerOf(request)
   if (idempotencyKey === undefined) {
     return { code: 'invalid_idempotency_key', param: 'Idempotency-Key' }
   }
@@ -24,7 +24,7 @@ export function readSubmission (
   const refusal = sandboxRefusal(read.request, { mode, prices: settings.prices })
   if (refusal !== undefined) return refusal
   const fingerprint = fingerprintOf(read.request, settings.fingerprintKey)
-  return { ...read.request, tenant, idempotencyKey, fingerprint }
+  return { ...read.request, tenant, idempotencyKey, fingerprint, apiKey: keyId }
 }
 
 /** The same for a job: with an Idempotency-Key, and the lines of a file. */

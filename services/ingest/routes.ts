@@ -4,12 +4,14 @@ import { describeRoutes } from './openapi/describe.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
 import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
-import { cancelJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
+import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { createJobRoute } from './routes/create-job.ts'
 import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes, rootRoute } from './routes/docs.ts'
 import { getResultsRoute } from './routes/get-results.ts'
+import { listTransactionsRoute } from './routes/transactions.ts'
+import { getUsageRoute } from './routes/usage.ts'
 import { listDeliveriesRoute, resendDeliveryRoute } from './routes/deliveries.ts'
 
 /** All routes of the REST API, in the order of its description. */
@@ -20,6 +22,8 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
     ...jobRoutes(deps, settings, budget),
     createQuoteRoute(deps, settings, budget),
     getBalanceRoute(deps),
+    listTransactionsRoute(deps),
+    getUsageRoute(deps),
     getServicesRoute(settings),
     rootRoute(),
     ...docsRoutes(() => describeRoutes(routes)),
@@ -37,6 +41,7 @@ export function jobRoutes (
     listJobsRoute(deps),
     getJobRoute(deps),
     cancelJobRoute(deps),
+    eraseJobRoute(deps),
     getResultsRoute(deps, settings),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),

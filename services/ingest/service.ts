@@ -1,4 +1,5 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
+import { requestErasure, type ErasureRequest } from '../jobs/erasures.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
@@ -36,6 +37,7 @@ export async function startIngest (
     waitMs: settings.ACCEPT_WITHIN_MS,
     limiter,
   })
+  const erasing = { redis: state, producer: shared.bus.producer('ingest.erasures'), clock }
   const deps = {
     findKey: createApiKeys(state).findKey,
     limiter,
@@ -45,6 +47,7 @@ export async function startIngest (
     readJob: store.read,
     waitForJob: waiter.wait,
     cancel: store.cancel,
+    erase: (request: ErasureRequest) => requestErasure(erasing, request),
     ...queries,
     isInfrastructure: isRecoverable,
     now: clock.now,

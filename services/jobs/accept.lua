@@ -89,7 +89,7 @@ local function terms_of(claim)
     unitPriceMicros = text(price), acceptBy = ARGV[4],
     idempotencyKey = ARGV[3], fingerprint = has_key and claim.fingerprint or '',
     claimedAt = has_key and claim.claimedAt or '',
-    cursor = cursor, cursorTo = to,
+    cursor = cursor, cursorTo = to, apiKey = claim.apiKey,
   }
   for at = FIRST_FIELD, #ARGV, 2 do
     terms[ARGV[at]] = ARGV[at + 1]

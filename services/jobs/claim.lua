@@ -1,6 +1,7 @@
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
--- quote (its claim never becomes a job) or 0, id of the claiming process or ''.
+-- quote (its claim never becomes a job) or 0, id of the claiming process or '', id of the API key
+-- or ''.
 local guard = guard_of(KEYS[1])
 if guard.locked then
   return guard.locked
@@ -43,6 +44,6 @@ if has_key then
 end
 redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', ARGV[2], 'fingerprint', fingerprint, 'owner', ARGV[6],
-  'quoteOnly', ARGV[5], 'claimedIn', guard.run)
+  'quoteOnly', ARGV[5], 'claimedIn', guard.run, 'apiKey', ARGV[7])
 redis.call('PEXPIREAT', KEYS[2], text(tonumber(bound_until) + REFUSAL_TTL_MS))
 return { 'new', text(now), accept_by }

@@ -5,7 +5,7 @@ import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
   'acceptBy', 'claimedAt', 'idempotencyKey', 'fingerprint', 'owner', 'quoteOnly', 'claimedIn',
-  'refusal', 'requiredMicros', 'availableMicros',
+  'apiKey', 'refusal', 'requiredMicros', 'availableMicros',
   'id', 'status', 'service', 'lane', 'totalRows', 'invalidRows', 'duplicateRows', 'quotedHits',
   'quotedFresh', 'maxQuoteMicros', 'quoteId', 'unitPriceMicros', 'chunks', 'feed', 'forceFresh',
   'header', 'createdAtMs', 'updatedAtMs', 'announced', 'rebuilt', 'ended', 'closed', 'endedAtMs',
@@ -49,6 +49,7 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     unitPriceMicros: number('unitPriceMicros'),
     chunks: number('chunks'),
     ...feedOf(fields['feed']),
+    ...apiKeyOf(fields['apiKey']),
     forceFresh: fields['forceFresh'] === '1',
     header: Buffer.from(fields['header'] ?? '', 'base64'),
     createdAtMs: number('createdAtMs'),
@@ -120,6 +121,11 @@ function feedOf (text: string | undefined): Pick<Job, 'feed'> {
   if (text === undefined) return {}
   const [partner = '', partition = ''] = text.split(':')
   return { feed: { partner, partition: integer(partition) } }
+}
+
+/** Jobs of feeds and of older releases have none. */
+function apiKeyOf (apiKey = ''): Pick<Job, 'apiKey'> {
+  return apiKey === '' ? {} : { apiKey }
 }
 
 function countsOf (fields: JobFields): JobCounts {

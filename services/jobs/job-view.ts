@@ -1,4 +1,5 @@
 import type { JobBody } from '../../schemas/api/job.ts'
+import type { JobErasure } from './erasures.ts'
 import type { Job, JobStatus } from './job.ts'
 import type { JobHeader } from './rows-seal.ts'
 
@@ -11,7 +12,7 @@ export function jobPath (jobId: string): string {
  * The JSON body of a job. Status, progress, money and the time of the end change together, when the
  * job is closed; until then only the counts of rows change.
  */
-export function jobBody (job: Job, header: JobHeader): JobBody {
+export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): JobBody {
   const { preflight, counts } = job
   return {
     id: job.id,
@@ -38,8 +39,12 @@ export function jobBody (job: Job, header: JobHeader): JobBody {
     metadata: { ...header.metadata },
     completedAt: job.closed ? new Date(job.endedAtMs).toISOString() : null,
     hasOriginalColumns: header.columns !== undefined,
+    erasedAt: timeOf(erasure?.erasedAtMs),
+    erasureCompletedAt: timeOf(erasure?.completedAtMs),
   }
 }
+
+const timeOf = (ms: number | undefined) => ms === undefined ? null : new Date(ms).toISOString()
 
 /** The status in answers: a job appears as ended once it is closed and its results are readable. */
 export function visibleStatus (job: Job): JobStatus {

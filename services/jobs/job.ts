@@ -62,6 +62,8 @@ export type Job = {
   readonly chunks: number
   /** Only of a feed job. */
   readonly feed?: JobFeed
+  /** Id of the API key that created the job; none for feed jobs and those of older releases. */
+  readonly apiKey?: string
   readonly forceFresh: boolean
   /** Sealed metadata and webhook address; empty without both. */
   readonly header: Buffer

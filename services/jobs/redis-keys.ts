@@ -10,7 +10,10 @@ export const jobKeys = (tenant: string, job: string) => ({
   job: `job:${taggedTenant(tenant)}:${job}`,
   /** The wrapped data key. */
   dataKey: `dek:${taggedTenant(tenant)}:${job}`,
-  /** Mark of an erased job, kept as long as its results would have been. */
+  /**
+   * Mark of an erased job, kept as long as its results would have been: `1`, or `done:<ms>` once no
+   * store has a copy of its key.
+   */
   erased: `erased:${taggedTenant(tenant)}:${job}`,
 })
 
@@ -21,6 +24,14 @@ export const openJobIn = (field: string): string | undefined => /^open:(.+)$/.ex
 export const cursorsKeyOf = (
   tenant: string, { partner, partition }: { readonly partner: string, readonly partition: number }
 ): string => `cursors:${taggedTenant(tenant)}:${partner}:${partition}`
+
+/**
+ * Sorted sets of erasures in progress, `<tenant> <job>`, by the time of the request and of the next
+ * check.
+ */
+export const ERASURES_KEYS = {
+  requested: 'erasures:requested', compacting: 'erasures:compacting',
+} as const
 
 /** String: the job that an Idempotency-Key is bound to, and the fingerprint of its request. */
 export const idempotencyKeyOf = (tenant: string, key: string): string =>

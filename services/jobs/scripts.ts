@@ -56,11 +56,11 @@ export function createJobScripts (redis: Redis) {
   return {
     claim: (tenant: string, request: ClaimRequest) => {
       const { job, idempotencyKey, fingerprint, acceptWithinMs } = request
-      const { quoteOnly = false, owner = '' } = request
+      const { quoteOnly = false, owner = '', apiKey = '' } = request
       return claim(
         tenant,
         [jobKeys(tenant, job).job, idempotencyKeyOf(tenant, idempotencyKey)],
-        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0, owner])
+        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0, owner, apiKey])
     },
     accept: (tenant: string, request: AcceptRequest) =>
       accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),

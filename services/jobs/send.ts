@@ -26,6 +26,8 @@ export type Submission = JobHeader & {
    * the line of a file.
    */
   readonly references?: readonly string[]
+  /** Id of the API key of the request; none for a feed job. */
+  readonly apiKey?: string
   /** Only of a feed job. */
   readonly feed?: SubmittedFeed
 }

@@ -15,6 +15,8 @@ export type ClaimRequest = {
   readonly quoteOnly?: boolean
   /** Id of the process that sends the rows, if other processes can see whether it is alive. */
   readonly owner?: string
+  /** Id of the API key of the request. */
+  readonly apiKey?: string
 }
 
 /**

@@ -45,9 +45,9 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
   const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
     submit: async (submission) => {
-      const { tenant, idempotencyKey, fingerprint } = submission
+      const { tenant, idempotencyKey, fingerprint, apiKey = '' } = submission
       const own = newJobId(clock.now())
-      const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs }
+      const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey }
       failpoint('submit.begun')
       const claim = await claimFor(options, tenant, request)
       if (claim.kind === 'reused') return claim

@@ -8,9 +8,13 @@ import { messageKey, topicName } from '../platform/topics.ts'
 import { dataKeyAad } from './job-keys.ts'
 import { jobKeys } from './redis-keys.ts'
 
-/** Passes all messages of a topic to `onMessages`, in order for each partition. */
+/**
+ * Passes the messages of a topic, all or those since a time, to `onMessages`, in order for each
+ * partition.
+ */
 export type ReadTopic = (
   topic: string, onMessages: (messages: readonly RawMessage[]) => Promise<void> | void,
+  limits?: { readonly sinceMs?: number | undefined },
 ) => Promise<unknown>
 
 type TopicDeps = {
@@ -75,8 +79,24 @@ async function putInTopic ({ redis, codec, producer }: TopicDeps, value: Keys): 
   return false
 }
 
+/** What a tombstone says of its erasure: the time, and whether cached records go too. */
+export type TombstoneTerms = { readonly atMs: number, readonly cache: boolean }
+
 /** The tombstone that removes the key of a job from the topic `job.keys`. */
-export function tombstoneOf (tenant: string, job: string) {
+export function tombstoneOf (tenant: string, job: string, terms?: TombstoneTerms) {
   const key = messageKey('job.keys', { job })
-  return { topic: topicName('job.keys'), key, value: null, headers: { tenant, job } }
+  const headers = {
+    tenant,
+    job,
+    ...terms && { erased_at: String(terms.atMs), erase_cache: terms.cache ? '1' : '0' },
+  }
+  return { topic: topicName('job.keys'), key, value: null, headers }
+}
+
+/** The terms of a tombstone; those of older releases have only the time of the brokers. */
+export function tombstoneTermsOf (
+  { headers, timestampMs }: Pick<RawMessage, 'headers' | 'timestampMs'>
+): TombstoneTerms {
+  const { erased_at: at, erase_cache: cache } = headers
+  return { atMs: at === undefined ? timestampMs : Number(at), cache: cache === '1' }
 }

@@ -5,7 +5,7 @@ import { defineConfig, pick, commonConfig, messageKeys } from '../platform/confi
 export const ledgerConfig = defineConfig({
   ...pick(commonConfig, [
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-    'KEY_ACTIVE',
+    'KEY_ACTIVE', 'REDIS_CACHE_URL', 'CACHE_SECRETS',
   ]),
   LEDGER_BATCH_MESSAGES: Type.Integer({
     default: 500,
@@ -64,6 +64,12 @@ export const ledgerConfig = defineConfig({
   })),
   JOURNAL_HEAD_EVERY_MS: Type.Integer({
     default: 86_400_000, minimum: 100, description: 'Time between two exports of these heads.',
+  }),
+  ERASE_EVERY_MS: Type.Integer({
+    default: 60_000,
+    minimum: 100,
+    description: 'Pause between two rounds of deleting the keys of erased jobs. Erasures of one ' +
+      'round share a rewrite of the append-only file of Redis and a mutation of ClickHouse.',
   }),
   STALLED_AFTER_MS: Type.Integer({
     default: 3_600_000,

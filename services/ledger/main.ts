@@ -5,6 +5,7 @@ import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { ledgerConfig } from './config.ts'
+import { connectErasing } from './erase-deps.ts'
 import { startHeadExport } from './head-export.ts'
 import { startLeader } from './leader-election.ts'
 import { leaderDeps } from './leader-deps.ts'
@@ -18,7 +19,7 @@ const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
 
 await run('ledger', ledgerConfig, async (config, context) => {
   const connected = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock',
+    'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
   const deps = { ...connected, messageCodec: createJobMessageCodec(connected, config) }
   const journal = meteredJournal(deps)
@@ -29,6 +30,10 @@ await run('ledger', ledgerConfig, async (config, context) => {
   context.onStop(() => subscriber.disconnect())
   const leader = startLeader({ ...leaderDeps(config, deps, reaperDeps), subscriber })
   context.onStop(() => leader.stop())
+  const erasing = connectErasing(config, {
+    ...reaperDeps, ...deps, isLeader: leader.isLeader,
+  })
+  context.onStop(erasing.stop)
   const { JOURNAL_HEAD_TARGET: target } = config
   if (target !== undefined) {
     const exported = { ...deps, journal, isLeader: leader.isLeader }

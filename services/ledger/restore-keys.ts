@@ -1,7 +1,9 @@
 import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
+import { markErased, queueErasure } from '../jobs/erasures.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
+import { tombstoneTermsOf, type TombstoneTerms } from '../jobs/wrapped-keys.ts'
 import type { Codec } from '../kafka/registry.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -85,7 +87,7 @@ export async function restoreKeys (
 }
 
 type ReEraseDeps = {
-  readonly redis: Pick<Redis, 'get' | 'set' | 'del'>
+  readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'zadd'>
   readonly reader: TopicReader
   /** Redis time. */
   readonly clock: Clock
@@ -93,13 +95,13 @@ type ReEraseDeps = {
   readonly metrics: Pick<Metrics, 'count'>
 }
 
-/** A job that was erased on demand, and the time of its erasure (clock of the brokers, ms). */
-type Erased = { readonly tenant: string, readonly job: string, readonly atMs: number }
+/** A job that was erased on demand, and the time of its erasure. */
+type Erased = TombstoneTerms & { readonly tenant: string, readonly job: string }
 
 /**
  * Repeats the erasures that the topic of keys records: an old file of Redis restores the erased
- * keys, and an empty Redis does not know of the erasures. Runs to its end once per run of the
- * server.
+ * keys, and an empty Redis does not know of the erasures. Queues them too, as copies of their keys
+ * may be left. Runs to its end once per run of the server.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function reErase (
@@ -108,13 +110,14 @@ export async function reErase (
   const { redis, clock, log, metrics } = deps
   if (await redis.get(ERASED_IN_KEY) === run) return
   let deleted = 0
-  for (const { tenant, job, atMs } of await erasedJobs(deps, signal)) {
+  for (const { tenant, job, atMs, cache } of await erasedJobs(deps, signal)) {
     signal.throwIfAborted()
-    const { dataKey, erased } = jobKeys(tenant, job)
-    const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
     // Marked first: a restore of keys checks the mark after its write.
-    if (leftMs > 0) await redis.set(erased, '1', 'PX', leftMs, 'NX')
-    deleted += await redis.del(dataKey)
+    if (atMs + ACCEPTED_KEY_MS > clock.now()) {
+      await markErased(redis, { tenant, job, atMs })
+      await queueErasure(redis, { tenant, job, cache }, atMs)
+    }
+    deleted += await redis.del(jobKeys(tenant, job).dataKey)
   }
   await redis.set(ERASED_IN_KEY, run)
   await recordErased(deps)
@@ -141,10 +144,15 @@ async function erasedJobs (
   const untilMs = await redis.get(ERASED_UNTIL_KEY)
   const sinceMs = untilMs === null ? undefined : Number(untilMs)
   await reader.read(topicName('job.keys'), messages => {
-    for (const { key, value, headers: { tenant }, timestampMs: atMs } of messages) {
-      if (value !== null || tenant === undefined) continue
-      const job = key.toString()
-      erased.set(job, { tenant, job, atMs })
+    for (const message of messages) {
+      const { tenant } = message.headers
+      if (message.value !== null || tenant === undefined) continue
+      const job = message.key.toString()
+      const terms = tombstoneTermsOf(message)
+      const earlier = erased.get(job)
+      // Repeated tombstones leave out the cache.
+      const cache = terms.cache || earlier?.cache === true
+      erased.set(job, { tenant, job, atMs: Math.min(terms.atMs, earlier?.atMs ?? Infinity), cache })
     }
   }, { sinceMs, signal })
   return erased.values()

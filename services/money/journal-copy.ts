@@ -28,10 +28,8 @@ export type JournalCopy = {
   readonly pages: (
     tenant: string, from: { readonly seq: number, readonly atMs: number }
   ) => AsyncIterable<StoredJournal>
-  /** The last `limit` entries of a tenant, or those before a seq, newest first. */
-  readonly readNewest: (
-    tenant: string, options: { readonly limit: number, readonly before?: number | undefined }
-  ) => Promise<readonly Journal[]>
+  /** The last `limit` entries of a tenant, or those before a seq or of a type, newest first. */
+  readonly readNewest: (tenant: string, options: NewestOptions) => Promise<readonly Journal[]>
   /** Extends the heads by all entries stored after them; a tenant without entries has none. */
   readonly heads: (from: ReadonlyMap<string, ChainHead>) => Promise<ReadonlyMap<string, ChainHead>>
   /**
@@ -44,6 +42,12 @@ export type JournalCopy = {
    * were deleted or are not copied yet.
    */
   readonly lengths: () => Promise<ReadonlyMap<string, number>>
+}
+
+export type NewestOptions = {
+  readonly limit: number
+  readonly before?: number | undefined
+  readonly type?: string | undefined
 }
 
 /** MACs are part of the URL of the query, whose length is limited. */
@@ -80,10 +84,10 @@ export function createJournalCopy (
     for await (const rows of found) yield await verified(rows, isSigned)
   }
   const readNewest: JournalCopy['readNewest'] = async (
-    tenant, { limit, before = Number.MAX_SAFE_INTEGER }
+    tenant, { limit, before = Number.MAX_SAFE_INTEGER, type = '' }
   ) => {
     const entries: Journal[] = []
-    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before })
+    const rows = streamRows<StoredEntry>(clickhouse, SELECT_BEFORE, { tenant, before, type })
     for await (const row of rows) {
       const entry = entryOf(row)
       if (entry.seq === entries.at(-1)?.seq || !isSigned(row, entry)) continue
@@ -210,7 +214,8 @@ const SELECT_PAGE = `
   ${SELECT} WHERE tenant = {tenant:String} AND seq >= {seq:UInt64}
   ORDER BY seq, mac LIMIT {limit:UInt64}`
 const SELECT_BEFORE = `
-  ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64} ORDER BY seq DESC`
+  ${SELECT} WHERE tenant = {tenant:String} AND seq < {before:UInt64}
+    AND ({type:String} = '' OR type = {type:String}) ORDER BY seq DESC`
 const SELECT_AFTER = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND seq > {after:Map(String, UInt64)}[tenant]
   ORDER BY tenant, seq, mac`

@@ -43,13 +43,6 @@ export function canonicalEmail (input: string): Canonical {
   return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
 }
 
-/**
- * Equal for two addresses exactly if they are one contact: local parts are compared without case.
- */
-export function emailIdentity (canonical: string): string {
-  return canonical.toLowerCase()
-}
-
 function withoutScheme (text: string): string {
   const encoded = MAILTO.exec(text)?.[1]
   if (encoded === undefined) return text

@@ -1,3 +1,4 @@
+import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
@@ -7,7 +8,6 @@ import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { normalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
-import { createTokenizer, readSecrets } from './token.ts'
 
 await run('normalize', normalizeConfig, async (config, context) => {
   const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])

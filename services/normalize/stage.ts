@@ -4,13 +4,13 @@ import type { Clock } from '../platform/clock.ts'
 import type { Decision, Emission, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { SERVICES, type ContactKind } from '../results/columns.ts'
+import { identitiesOf, SERVICES, type ContactKind } from '../results/columns.ts'
 import { isKnownCountry } from '../phone/library.ts'
+import type { Tokenizer } from '../cache/tokenizer.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { canonicalEmail, emailIdentity } from './email.ts'
+import { canonicalEmail } from './email.ts'
 import type { Canonical } from './input.ts'
 import { canonicalPhone } from './phone.ts'
-import type { Tokenizer } from './token.ts'
 
 export type NormalizeDeps = {
   readonly store: Pick<JobStore, 'refuse'>
@@ -104,13 +104,6 @@ type Canonicalize = (input: string, country: string | undefined) => Canonical
 /** The function that canonicalizes inputs of a kind; it never throws. */
 export function canonicalFor (kind: ContactKind): Canonicalize {
   return kind === 'phone' ? canonicalPhone : canonicalEmail
-}
-
-/** The identities of canonical forms: equal exactly for equal contacts; '' stays ''. */
-export function identitiesOf (
-  kind: ContactKind, canonicals: readonly string[]
-): readonly string[] {
-  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
 }
 
 function emissionOf (value: Submitted, rows: NormalizedRows): Emission<'rows.normalized'> {

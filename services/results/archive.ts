@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
+import { encodeTime } from 'ulid'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import { InfrastructureError } from '../platform/errors.ts'
@@ -15,6 +16,10 @@ export type ListOptions = {
   readonly before?: string
   readonly status?: string
   readonly service?: string
+  /** Only jobs created from here on. */
+  readonly fromMs?: number
+  /** Only jobs created before this time. */
+  readonly toMs?: number
 }
 
 export type Archive = {
@@ -32,6 +37,10 @@ export type Archive = {
   ) => Promise<readonly ArchivedJob[]>
   /** Newest first: ids sort by the time of the request. */
   readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
+  /** The jobs created in a time range, each once, in the order of their requests. */
+  readonly createdBetween: (
+    tenant: string, range: { readonly fromMs: number, readonly toMs: number }
+  ) => AsyncIterable<Job>
   /** The same with the manifests. */
   readonly listWithManifest: (
     tenant: string, options: ListOptions
@@ -80,13 +89,13 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     return found
   }
   const page = async (columns: string, tenant: string, options: ListOptions) => {
-    const { limit, before = '', status = '', service = '' } = options
+    const { limit, before = '', status = '', service = '', fromMs, toMs } = options
     const query = listOf(columns)
     // The rows of a job are complete once another job or the end follows them.
     for (let maxRows = limit + 1; ; maxRows *= PAGE_GROWTH) {
       const found: ArchivedJob[] = []
       let rows = 0
-      const parameters = { tenant, before, status, service, maxRows }
+      const parameters = { tenant, before, status, service, ...idRange(fromMs, toMs), maxRows }
       for await (const archived of select(query, parameters, () => { rows++ })) {
         if (isListed(archived.job, options)) found.push(archived)
         if (found.length > limit) break
@@ -97,6 +106,8 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
   return {
     save,
     find,
+    createdBetween: (tenant, range) => createdIn(
+      select(SELECT_RANGE, { tenant, ...idRange(range.fromMs, range.toMs) }), range),
     findAll,
     findAllWithManifest,
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
@@ -123,8 +134,39 @@ async function * latestOf (
 }
 
 /** Checks the signed record, as the columns that the query filters by are not signed. */
-const isListed = (job: Job, { status = '', service = '' }: ListOptions): boolean =>
-  (status === '' || job.status === status) && (service === '' || job.service === service)
+const isListed = (job: Job, options: ListOptions): boolean => {
+  const { status = '', service = '' } = options
+  return (status === '' || job.status === status) && (service === '' || job.service === service) &&
+    isCreatedIn(job, options)
+}
+
+async function * createdIn (
+  jobs: AsyncIterable<ArchivedJob>, range: Pick<ListOptions, 'fromMs' | 'toMs'>
+): AsyncIterable<Job> {
+  for await (const { job } of jobs) if (isCreatedIn(job, range)) yield job
+}
+
+function isCreatedIn (
+  { createdAtMs }: Job,
+  { fromMs = -Infinity, toMs = Infinity }: Pick<ListOptions, 'fromMs' | 'toMs'>
+): boolean {
+  return createdAtMs >= fromMs && createdAtMs < toMs
+}
+
+/** The id of a job has the time of its request, a moment before or after its creation. */
+const ID_SKEW_MS = 60_000
+
+/** The ids of the jobs that may have been created in a range: `first` included, `last` excluded. */
+function idRange (fromMs = 0, toMs = Infinity): { readonly first: string, readonly last: string } {
+  const idAt = (ms: number) => `job_${encodeTime(ms).toLowerCase()}`
+  return {
+    first: idAt(Math.max(0, fromMs - ID_SKEW_MS)),
+    last: idAt(Math.min(toMs + ID_SKEW_MS, MAX_ID_MS)),
+  }
+}
+
+/** The largest time of a ULID. */
+const MAX_ID_MS = 2 ** 48 - 1
 
 /** Packs a manifest for storage: zstd of JSON, one array per entry. */
 export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
@@ -181,7 +223,12 @@ const listOf = (columns: string) => `
     AND ({before:String} = '' OR job < {before:String})
     AND ({status:String} = '' OR status = {status:String})
     AND ({service:String} = '' OR service = {service:String})
+    AND job >= {first:String} AND job < {last:String}
   ORDER BY job DESC LIMIT {maxRows:UInt64}`
+
+const SELECT_RANGE = `
+  SELECT ${RECORD} FROM jobs
+  WHERE tenant = {tenant:String} AND job >= {first:String} AND job < {last:String} ORDER BY job`
 
 function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job

@@ -23,3 +23,18 @@ export function columnsOf (service: ServiceSlug): readonly string[] {
 export function rowFieldsOf (service: ServiceSlug): readonly string[] {
   return [...columnsOf(service), 'checks']
 }
+
+/**
+ * The identities of canonical forms: equal exactly for equal contacts, as local parts of e-mail
+ * addresses are compared without case; '' stays ''.
+ */
+export function identitiesOf (
+  kind: ContactKind, canonicals: readonly string[]
+): readonly string[] {
+  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
+}
+
+/** Equal for two canonical addresses exactly if they are one contact. */
+export function emailIdentity (canonical: string): string {
+  return canonical.toLowerCase()
+}

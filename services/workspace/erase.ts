@@ -1,4 +1,7 @@
 import { partsOf, tenantOf } from '../accounts/tenant.ts'
+import {
+  createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
+} from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
@@ -6,9 +9,6 @@ import type { Environment } from '../platform/command-environment.ts'
 import { sleep } from '../platform/retry.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { createArchive } from '../results/archive.ts'
-import {
-  createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
-} from './job-key-eraser.ts'
 import { modeOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
 
@@ -121,8 +121,10 @@ export async function eraseJobs (deps: EraseDeps, request: EraseRequest): Promis
     copiesInClickhouse: inClickhouse.get(id) ?? 0,
     copiesInDeadLetters: inDeadLetters.get(id) ?? 0,
   }))
-  const remaining = inRedis.size + inTopic.size + inClickhouse.size + inDeadLetters.size
-  return { done: remaining === 0, aof, jobs }
+  const copies = [inRedis, inTopic, inClickhouse, inDeadLetters]
+  const gone = request.jobs.filter(job => copies.every(found => !found.has(job)))
+  await keys.complete({ tenant: request.tenant, jobs: gone })
+  return { done: gone.length === request.jobs.length, aof, jobs }
 }
 
 /** Cancels running jobs once, then returns all jobs when they are closed. */

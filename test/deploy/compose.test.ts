@@ -71,7 +71,7 @@ describe('compose.yaml', () => {
     const holders = (part: string) => Object.entries(model.services)
       .filter(([, { environment }]) => JSON.stringify(environment ?? {}).includes(part))
       .map(([name]) => name)
-    expect(holders('CACHE_SECRETS')).toEqual(['normalize'])
+    expect(holders('CACHE_SECRETS')).toEqual(['normalize', 'ledger'])
     for (const part of ['HTTP_PROVIDERS', ...VENDOR_KEYS.map(({ setting }) => setting)]) {
       expect(holders(part)).toEqual(['verify'])
     }

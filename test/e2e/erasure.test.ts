@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
 import type { Erasure } from '../../services/workspace/erase.ts'
 import { filesWith } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/compaction.ts'
+import { eventually } from '../support/eventually.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
@@ -47,12 +50,68 @@ const places = (wrapped: readonly Buffer[]) => ({
   clickhouse: filesWith(`${folder}/clickhouse`, wrapped).length,
 })
 
+/** The wrapped key of a job, once every store has it. */
+async function wrappedKeyOf (tenant: string, job: string): Promise<Buffer> {
+  const { dataKey } = jobKeys(tenant, job)
+  const bytes = await redis.getBuffer(dataKey) ?? Buffer.alloc(0)
+  await eventually(async () => expect(places([bytes]).clickhouse).toBeGreaterThan(0))
+  expect(places([bytes]).redis).toBe(1)
+  expect(places([bytes]).kafka).toBeGreaterThan(0)
+  return bytes
+}
+
 const GONE = {
   copiesInRedis: 0, copiesInTopic: 0, copiesInClickhouse: 0, copiesInDeadLetters: 0,
 }
 
 describe('erasing jobs on demand', () => {
-  it('makes all of them unreadable and leaves no copy of their keys, and their money', async () => {
+  it.concurrent('by the customer leaves no copy of the key, and money and usage', async () => {
+    const { orgId, keys } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
+    const { baseUrl, test } = environment
+    const live = createClient({ baseUrl, apiKey: keys.live })
+    const request = {
+      service: 'phone-validation', inputs: ['+12127360111', '+12127360112'], metadata: { a: 'b' },
+    }
+    const { job } = await runJob(live, request)
+    const { created: { preflight } } = await runJob(live, request)
+    expect(preflight.cacheHits).toBe(2)
+    const wrapped = await wrappedKeyOf(`${orgId}.live`, job.id)
+    const before = [await live.balance(), await live.usage({ group_by: 'key' })]
+    // Its check is unavailable for a quarter of an hour.
+    const running = await test.createJob({
+      service: 'phone-validation', inputs: ['+12127360005'],
+    })
+    await expect(test.eraseJob(running.id)).rejects.toThrow(
+      expect.objectContaining({ status: 409, code: 'job_not_ended' }))
+    await test.cancel(running.id)
+
+    const erased = await live.eraseJob(job.id, { cache: true })
+    expect(erased).toEqual({
+      ...job, metadata: {}, erasedAt: expect.any(String), erasureCompletedAt: null,
+    })
+    await expect(live.results(job.id)).rejects.toThrow(
+      expect.objectContaining({ status: 410, code: 'results_erased' }))
+    expect((await live.eraseJob(job.id)).erasedAt).toBe(erased.erasedAt)
+    const ended = await eventually(async () => {
+      const found = await live.job(job.id)
+      expect(found.erasureCompletedAt).not.toBeNull()
+      return found
+    })
+    expect(await live.eraseJob(job.id)).toEqual(ended)
+    expect((await live.jobsPage({ limit: 2 })).data[1]).toEqual(ended)
+    await eventually(async () =>
+      expect(places([wrapped])).toEqual({ redis: 0, kafka: 0, clickhouse: 0 }))
+    expect((await live.quote(request)).preflight.cacheHits).toBe(0)
+    expect([await live.balance(), await live.usage({ group_by: 'key' })])
+      .toEqual([before[0], { ...before[1] as object, to: expect.any(String) }])
+    const [first] = (await live.usage({ group_by: 'key' })).data
+    expect([first?.key, first?.jobs]).toEqual([expect.stringMatching(/^key_[0-9a-f]{16}$/), 2])
+    await expect(test.eraseJob(job.id)).rejects.toThrow(
+      expect.objectContaining({ status: 404, code: 'job_not_found' }))
+    expect((await runAudit(env, { only: [`${orgId}.live`] })).breaches).toEqual([])
+  })
+
+  it.concurrent('makes all unreadable, leaves no copy of their keys, and their money', async () => {
     const metadata = { campaign: 'spring' }
     const address = `http://127.0.0.1:${receiver.port}/hook`
     const done = await runJob(environment.live, {
@@ -70,16 +129,10 @@ describe('erasing jobs on demand', () => {
       service: 'phone-validation', inputs: ['+12127360103'],
     })).created
     await receiver.until(1)
-    const wrapped = await Promise.all([
-      redis.getBuffer(jobKeys(`${environment.orgId}.live`, id).dataKey),
-      redis.getBuffer(jobKeys(`${environment.orgId}.test`, running).dataKey),
+    const { orgId } = environment
+    const [first, second] = await Promise.all([
+      wrappedKeyOf(`${orgId}.live`, id), wrappedKeyOf(`${orgId}.test`, running),
     ])
-    const [first, second] = wrapped.map(bytes => bytes ?? Buffer.alloc(0)) as [Buffer, Buffer]
-    for (const bytes of [first, second]) {
-      await expect.poll(() => places([bytes]).clickhouse).toBeGreaterThan(0)
-      expect(places([bytes]).redis).toBe(1)
-      expect(places([bytes]).kafka).toBeGreaterThan(0)
-    }
     const before = await environment.live.balance()
 
     const erased = await Promise.all([erase('live', id, further), erase('test', running)])
@@ -91,15 +144,19 @@ describe('erasing jobs on demand', () => {
       { job: running, status: 'cancelled', ...GONE },
     ])
     expect(places([first, second]).redis).toBe(0)
-    await expect.poll(() => places([first, second])).toEqual({ redis: 0, kafka: 0, clickhouse: 0 })
+    await eventually(async () =>
+      expect(places([first, second])).toEqual({ redis: 0, kafka: 0, clickhouse: 0 }))
 
     for (const [mode, job] of [['live', id], ['live', further], ['test', running]] as const) {
-      const gone = [410, 'results_expired']
+      const gone = [410, 'results_erased']
       expect(await ask(mode, `/jobs/${job}/results`)).toEqual(gone)
       expect(await ask(mode, `/jobs/${job}/results?format=json`)).toEqual(gone)
       expect(await ask(mode, `/jobs/${job}/results`, 'HEAD')).toEqual([410, undefined])
     }
-    expect(await environment.live.job(id)).toEqual({ ...done.job, metadata: {} })
+    const time = expect.stringMatching(/^2/)
+    expect(await environment.live.job(id)).toEqual({
+      ...done.job, metadata: {}, erasedAt: time, erasureCompletedAt: time,
+    })
     const cancelled = await environment.test.job(running)
     expect(cancelled).toMatchObject({ status: 'cancelled', metadata: {}, totalRows: 2 })
     expect(await environment.live.balance()).toEqual(before)

@@ -5,7 +5,7 @@ import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
 import { kidOf } from '../../services/crypto/key-ring.ts'
-import { createJobKeyEraser } from '../../services/workspace/job-key-eraser.ts'
+import { createJobKeyEraser } from '../../services/jobs/job-key-eraser.ts'
 import { rewrapAll, reportKeys } from '../../services/workspace/key-rotation.ts'
 import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'
 import {

@@ -142,7 +142,7 @@ describe('the state Redis', () => {
     await expectRevoked(revoked)
     expect(await hasDataKey(erased)).toBe(false)
     await expect(environment.client().results(erased)).rejects
-      .toMatchObject({ status: 410, code: 'results_expired' })
+      .toMatchObject({ status: 410, code: 'results_erased' })
     await checkWhole(running)
     await until('nothing to be counted again', async () =>
       await environment.redis.exists(RECOUNTING_KEY) === 0)

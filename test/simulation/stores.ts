@@ -63,6 +63,9 @@ function archiveStore (): Archive {
     findAllWithManifest: async (tenant, ids) =>
       ofTenant(tenant).filter(({ job }) => ids.includes(job.id)),
     list: async tenant => ofTenant(tenant).map(({ job }) => job),
+    createdBetween: async function * (tenant) {
+      yield * ofTenant(tenant).map(({ job }) => job)
+    },
     listWithManifest: async tenant => ofTenant(tenant),
   }
 }

@@ -29,7 +29,7 @@ export function verifierOn (
       const found = await store.readWithManifest(tenant, job)
       return found?.job.ended === true ? found : await archive.find(tenant, job)
     },
-    isErased: async () => false,
+    findErasures: async () => new Map(),
     page: createResults({ ...pipeline, blocks }).page,
     openHeader: async () => ({ metadata: {}, webhookUrl: '' }),
     now: redisLike.now,

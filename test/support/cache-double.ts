@@ -42,5 +42,8 @@ export function createCacheDouble (): RecordCache & {
     release: async (_scope, tokens, job) => {
       for (const name of namesOf(tokens)) if (holders.get(name) === job) holders.delete(name)
     },
+    erase: async (_scope, tokens) => {
+      for (const name of namesOf(tokens)) entries.delete(name)
+    },
   }
 }

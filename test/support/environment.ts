@@ -28,8 +28,10 @@ export type Environment = {
   readonly stop: () => Promise<void>
 }
 
-/** Default environment of the services of tests: receivers on this machine. */
-const DEFAULTS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
+/** Default environment of the services of tests: receivers on this machine, frequent erasures. */
+const DEFAULTS = {
+  WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true', ERASE_EVERY_MS: '500',
+}
 
 type EnvironmentOptions = {
   /** Starts all services for this file, as overrides for all of them do, and shares none. */

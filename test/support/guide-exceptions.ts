@@ -74,7 +74,7 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery', 'results',
-    'submit', 'verify-now', 'webhooks', 'workspace-page',
+    'submit', 'usage', 'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

@@ -68,6 +68,8 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
   metadata: {},
   completedAt: null,
   hasOriginalColumns: false,
+  erasedAt: null,
+  erasureCompletedAt: null,
   ...more,
 })
 

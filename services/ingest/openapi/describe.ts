@@ -5,7 +5,8 @@ import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
-  withListParameters, withSharedHeaders, type OpenApiDocument, type Operation, type Paths,
+  withDeepObjects, withListParameters, withSharedHeaders, type OpenApiDocument, type Operation,
+  type Paths,
 } from './document.ts'
 import { withExamples } from './examples.ts'
 import { withFiles } from './files.ts'
@@ -48,7 +49,8 @@ export async function describeRoutes (
   await app.close()
   // Drops the properties of schemas that are not JSON.
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
-  return withFiles(withSamples(withExamples(withSharedHeaders(withListParameters(document)))))
+  const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
+  return withFiles(withSamples(withExamples(completed)))
 }
 
 /** The schema of a route for the generator; its responses follow from the route's config. */

@@ -39,8 +39,9 @@ export type Parameter = {
   readonly in: string
   readonly required?: boolean
   readonly description?: string
-  readonly schema: object
+  readonly style?: string
   readonly explode?: boolean
+  readonly schema: object
 }
 
 export type OpenApiResponse = {
@@ -84,6 +85,18 @@ export function withSharedHeaders (document: OpenApiDocument): OpenApiDocument {
     : { ...answer, headers: mapValues(answer.headers, (header, name) => shared(name, header)) })
   const components = { ...document.components, headers: Object.fromEntries(headers) }
   return { ...document, paths, components }
+}
+
+/** Describes parameters that are objects as they are read: `name[key]=value`. */
+export function withDeepObjects (document: OpenApiDocument): OpenApiDocument {
+  const described = (parameter: Parameter): Parameter =>
+    'type' in parameter.schema && parameter.schema.type === 'object'
+      ? { ...parameter, style: 'deepObject', explode: true }
+      : parameter
+  const paths = mapOperations(document.paths, operation => operation.parameters === undefined
+    ? operation
+    : { ...operation, parameters: operation.parameters.map(described) })
+  return { ...document, paths }
 }
 
 function mapAnswers (paths: Paths, change: (answer: OpenApiResponse) => OpenApiResponse): Paths {

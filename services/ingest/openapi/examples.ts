@@ -6,6 +6,8 @@ import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
 import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
+import type { TransactionBody } from '../../../schemas/api/transactions.ts'
+import type { UsageBody } from '../../../schemas/api/usage.ts'
 import type {
   CreateVerificationBody, VerificationBody,
 } from '../../../schemas/api/verifications.ts'
@@ -98,6 +100,7 @@ const ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 const EVENT_ID = eventIdOf(ID, 'job.completed')
 const CREATED = '2026-08-11T10:00:00.000Z'
 const ENDED = '2026-08-11T10:00:02.500Z'
+const ERASED = '2026-08-12T09:30:00.000Z'
 
 /** Examples of parameters, by name. */
 const PARAMETER_EXAMPLES: Readonly<Record<string, string | number>> = {
@@ -182,7 +185,11 @@ const job: JobBody = {
   metadata: {},
   completedAt: ENDED,
   hasOriginalColumns: false,
+  erasedAt: null,
+  erasureCompletedAt: null,
 }
+
+const erased: JobBody = { ...job, erasedAt: ERASED }
 
 const cancelling: JobBody = {
   ...job,
@@ -209,6 +216,40 @@ const quote: QuoteBody = {
 
 const balance: BalanceBody = {
   balanceMicros: 1_000_000, reservedMicros: 4_000, availableMicros: 996_000, currency: 'USD',
+}
+
+const transaction: TransactionBody = {
+  id: 'txn_7',
+  type: 'settle',
+  amountMicros: 4_000,
+  chargedMicros: 4_000,
+  availableMicros: 996_000,
+  reservedMicros: 0,
+  balanceMicros: 996_000,
+  jobId: ID,
+  createdAt: ENDED,
+}
+
+const counts = {
+  jobs: 1,
+  totalRows: 4,
+  cacheHits: 0,
+  freshRecords: 2,
+  invalidRecords: 1,
+  duplicateRecords: 1,
+  unknownRecords: 0,
+  cancelledRecords: 0,
+  successRecords: 3,
+  failedRecords: 1,
+  chargedMicros: 4_000,
+}
+
+const usage: UsageBody = {
+  from: '2026-08-11T00:00:00.000Z',
+  to: '2026-08-12T00:00:00.000Z',
+  group_by: ['day'],
+  data: [{ day: '2026-08-11', ...counts }],
+  total: counts,
 }
 
 const services: ServicesBody = {
@@ -297,6 +338,7 @@ const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'listJobs 200 application/json': { data: [job], has_more: false, next_cursor: null },
   'getJob 200 application/json': job,
   'cancelJob 202 application/json': cancelling,
+  'eraseJob 202 application/json': erased,
   'getResults 200 text/csv': `${columns.join(',')}\r\n${cells.map(quoted).join(',')}\r\n`,
   'getResults 200 application/json': page,
   'getResults 200 application/x-ndjson': `${JSON.stringify(row)}\n`,
@@ -304,6 +346,12 @@ const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'resendDelivery 202 application/json': { deliveryId: EVENT_ID, status: 'queued' },
   'createQuote 200 application/json': quote,
   'getBalance 200 application/json': balance,
+  'listTransactions 200 application/json': {
+    data: [transaction], has_more: false, next_cursor: null,
+  },
+  'getUsage 200 application/json': usage,
+  'getUsage 200 text/csv': `day,${Object.keys(counts).join(',')}\r\n` +
+    `2026-08-11,${Object.values(counts).join(',')}\r\n`,
   'listServices 200 application/json': services,
   'getRoot 200 application/json': root,
 }

@@ -13,7 +13,9 @@ const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
 }
 
 const QUERIES: Readonly<Record<string, string>> = {
-  listJobs: '?limit=20&status=completed', getResults: '?format=csv&status=valid&duplicates=drop',
+  listJobs: '?limit=20&status=completed',
+  getResults: '?format=csv&status=valid&duplicates=drop',
+  getUsage: '?from=2026-08-01&group_by=day,service&format=csv',
 }
 
 /** TypeScript samples; `client` and the ids are defined in the introduction. */
@@ -30,6 +32,8 @@ console.log(results[0].status, results[0].reason, chargedMicros)`,
 console.log(job.status, job.progressPercent)`,
   cancelJob: () => `const job = await client.cancel(jobId)
 console.log(job.status)`,
+  eraseJob: () => `const { erasedAt } = await client.eraseJob(jobId)
+console.log(erasedAt)`,
   getResults: () => `const clean = { status: 'valid', duplicates: 'drop' } as const
 for await (const row of client.resultRows(jobId, clean)) {
   console.log(row.input, row.e164, row.carrier)
@@ -42,6 +46,11 @@ for await (const row of client.resultRows(jobId, clean)) {
 console.log(preflight.freshChecks, preflight.maxQuoteMicros)`,
   getBalance: () => `const { availableMicros } = await client.balance()
 console.log(availableMicros)`,
+  listTransactions: () => `for await (const { type, amountMicros } of client.transactions()) {
+  console.log(type, amountMicros)
+}`,
+  getUsage: () => `const { data } = await client.usage({ group_by: 'day,service' })
+for (const group of data) console.log(group.day, group.service, group.chargedMicros)`,
   listServices: () => `for (const service of await client.services()) {
   console.log(service.slug, service.priceMicros, service.configured)
 }`,
@@ -96,7 +105,7 @@ function curlSource (method: string, path: string, operation: Operation): string
     .replaceAll(/\{(\w+)\}/g, (_, name: string) => VARIABLES[name] ?? name)
   const body = bodyOf(operation)
   const options = [
-    `curl ${method === 'post' && body === undefined ? '-X POST ' : ''}` +
+    `curl ${methodOption(method, body)}` +
       `"${address}${QUERIES[id] ?? ''}"`,
     '-H "Authorization: Bearer $KEY"',
     ...CURL_OPTIONS[id] ?? [],
@@ -105,6 +114,11 @@ function curlSource (method: string, path: string, operation: Operation): string
       : ['-H \'Content-Type: application/json\'', `-d '${JSON.stringify(body, null, 2)}'`]),
   ]
   return options.join(' \\\n  ')
+}
+
+function methodOption (method: string, body: unknown): string {
+  if (method === 'delete') return '-X DELETE '
+  return method === 'post' && body === undefined ? '-X POST ' : ''
 }
 
 /** The first example of the request body. */

@@ -4,7 +4,7 @@ import { SANDBOX_REFUSALS } from '../sandbox-inputs.ts'
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },
   { name: 'Quotes', description: 'The price of a job, without a job.' },
-  { name: 'Account', description: 'Balance and services.' },
+  { name: 'Account', description: 'Balance, transactions, usage and services.' },
   { name: 'Documents', description: 'Available without a key.' },
   {
     name: 'Events',

@@ -29,7 +29,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
       takesBody: true,
       preflight: 'keyed',
       headers: IdempotencyHeaderSchema,
-      errors: [...JOB_ERRORS, 'results_expired'],
+      errors: [...JOB_ERRORS, 'results_expired', 'results_erased'],
     },
     schema: {
       operationId: 'createVerification',

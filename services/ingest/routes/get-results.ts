@@ -23,7 +23,8 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
     config: {
       scope: 'jobs:read',
       produces: Object.values(RESULT_TYPES),
-      errors: ['job_not_found', 'job_not_completed', 'results_expired', 'invalid_request'],
+      errors: ['job_not_found', 'job_not_completed', 'results_expired', 'results_erased',
+        'invalid_request'],
     },
     schema: {
       operationId: 'getResults',

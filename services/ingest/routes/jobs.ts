@@ -1,17 +1,21 @@
 import type { RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
-  JobPathSchema, JobQuerySchema, JobSchema, type JobPath, type JobQuery,
+  EraseJobQuerySchema, JobPathSchema, JobQuerySchema, JobSchema, type EraseJobQuery, type JobPath,
+  type JobQuery,
 } from '../../../schemas/api/job.ts'
 import {
   DEFAULT_JOBS, JobListSchema, ListJobsQuerySchema, type ListJobsQuery,
 } from '../../../schemas/api/list-jobs.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import { jobBody, visibleStatus } from '../../jobs/job-view.ts'
-import type { Job, JobStatus } from '../../jobs/job.ts'
+import { jobBody } from '../../jobs/job-view.ts'
+import { erasedBody, jobBodies } from '../job-bodies.ts'
+import { labelsInQuery, listJobs, listLabeled } from '../list-jobs.ts'
 import type { IngestDeps } from '../ports.ts'
 import { numbersInQuery } from '../query-numbers.ts'
+import { timeRange } from '../query-times.ts'
+import { createTenantGate } from '../tenant-gate.ts'
 import { sendError } from '../response.ts'
 import { waitForChange } from '../wait-for-job.ts'
 
@@ -39,13 +43,15 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
         : await waitForChange(deps, request, { tenant, job, timeoutMs: wait * 1_000 })
       const job = await findJob({ ...deps, readJob: read }, callerOf(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
-      return reply.send(jobBody(job, await deps.openHeader(job)))
+      const [body] = await jobBodies(deps, job.tenant, [job])
+      return reply.send(body)
     },
   }
 }
 
 /** GET /api/v1/jobs: the jobs of the caller's tenant, newest first, a page at a time. */
 export function listJobsRoute (deps: IngestDeps): RouteOptions {
+  const gate = createTenantGate()
   return {
     method: 'GET',
     url: '/api/v1/jobs',
@@ -57,51 +63,29 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
       querystring: ListJobsQuerySchema,
       response: { 200: JobListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
     },
-    preValidation: numbersInQuery('limit'),
+    preValidation: [numbersInQuery('limit'), labelsInQuery],
     handler: async (request, reply) => {
-      const query = request.query as ListJobsQuery
+      const { metadata: labels, created_from: _from, created_to: _to, ...query } =
+        request.query as ListJobsQuery
       const { tenant } = callerOf(request)
-      const filter = { limit: DEFAULT_JOBS, after: '', status: '', service: '', ...query } as const
+      const filter = {
+        limit: DEFAULT_JOBS,
+        after: '',
+        status: '',
+        service: '',
+        ...query,
+        ...timeRange(request.query as ListJobsQuery, { from: 'created_from', to: 'created_to' }),
+      } as const
+      if (labels !== undefined) {
+        const read = () => listLabeled(deps, tenant, { ...filter, labels })
+        return reply.send(await gate(tenant, read))
+      }
       const { jobs, hasMore } = await listJobs(deps, tenant, filter)
-      const data = await Promise.all(jobs.map(async job =>
-        jobBody(job, await deps.openHeader(job))))
+      const data = await jobBodies(deps, tenant, jobs)
       const cursor = hasMore ? jobs.at(-1)?.id ?? null : null
       return reply.send({ data, has_more: hasMore, next_cursor: cursor })
     },
   }
-}
-
-export type ListFilter = {
-  readonly limit: number
-  /** Only jobs older than this one; '' for the newest. */
-  readonly after: string
-  readonly status: JobStatus | ''
-  readonly service: string
-}
-
-type JobPage = { readonly jobs: readonly Job[], readonly hasMore: boolean }
-
-/**
- * A page of the jobs of a tenant, newest first: open ones from Redis, closed ones from the archive.
- * Redis is read first, because a job is in the archive before it leaves Redis: so none is missed.
- * Redis wins for a job in both.
- */
-export async function listJobs (
-  deps: Pick<IngestDeps, 'openJobs' | 'listArchived'>, tenant: string, filter: ListFilter
-): Promise<JobPage> {
-  const { limit, after, status, service } = filter
-  const open = await deps.openJobs(tenant)
-  const archived = await deps.listArchived(tenant, {
-    // Redis may have another status for each open job; one more shows whether there is a next page.
-    limit: limit + open.length + 1, before: after, status, service,
-  })
-  const byId = new Map([...archived, ...open].map(job => [job.id, job]))
-  const wanted = [...byId.values()]
-    .filter(job => after === '' || job.id < after)
-    .filter(job => status === '' || visibleStatus(job) === status)
-    .filter(job => service === '' || job.service === service)
-    .sort((a, b) => (a.id < b.id ? 1 : -1))
-  return { jobs: wanted.slice(0, limit), hasMore: wanted.length > limit }
 }
 
 /**
@@ -138,6 +122,44 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
       // A job that only the archive knows has ended.
       if (outcome.kind !== 'cancelling') return sendError(reply, { code: 'job_not_cancellable' })
       return reply.code(202).send(jobBody(outcome.job, await deps.openHeader(outcome.job)))
+    },
+  }
+}
+
+/**
+ * DELETE /api/v1/jobs/{id}: erases a closed job. Its contents are unreadable from now on; the last
+ * copies of its key are deleted later. Repeated requests get the same answer.
+ */
+export function eraseJobRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'DELETE',
+    url: '/api/v1/jobs/:id',
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      errors: ['job_not_found', 'job_not_ended', 'body_too_large', 'unsupported_media_type',
+        'invalid_json', 'invalid_encoding', 'invalid_request'],
+    },
+    schema: {
+      operationId: 'eraseJob',
+      summary: 'Erase a job that has ended',
+      description: 'Destroys the key of its inputs, results and metadata: results are answered ' +
+        'with 410 at once, and nobody can decrypt what is stored. Counts, money and times stay. ' +
+        'The last copies of the key are deleted at erasureCompletedAt. This cannot be undone.',
+      tags: ['Jobs'],
+      params: JobPathSchema,
+      querystring: EraseJobQuerySchema,
+      response: { 202: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    handler: async (request, reply) => {
+      const { id } = request.params as JobPath
+      const { cache } = request.query as EraseJobQuery
+      const job = await findJob(deps, callerOf(request).tenant, id)
+      if (job === undefined) return sendError(reply, { code: 'job_not_found' })
+      if (!job.closed) return sendError(reply, { code: 'job_not_ended' })
+      const { tenant } = job
+      const erasure = await deps.erase({ tenant, job: job.id, cache: cache === 'true' })
+      return reply.code(202).send(erasedBody(job, erasure))
     },
   }
 }

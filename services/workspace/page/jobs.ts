@@ -169,6 +169,8 @@ export function jobView (visit: Visit, details: JobDetails): Html {
       <div class="heading">
         <h1 class="long">${jobName(job)}</h1>
         ${!isEnded(job) && cancelForm(visit, job)}
+        ${isEnded(job) && job.erasedAt === null && html`<a class="button quiet danger"
+          href="/${mode}/jobs/${job.id}/erase">Erase the job</a>`}
       </div>
       ${!isEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
       ${jobState(job)}
@@ -195,6 +197,7 @@ function facts ({ zone }: Visit, job: JobStatusResource): Html {
     ${fact('Service', job.service)}
     ${fact('Created', time(job.createdAt, zone))}
     ${fact('Ended', job.completedAt === null ? 'Not yet' : time(job.completedAt, zone))}
+    ${job.erasedAt !== null && fact('Erased', time(job.erasedAt, zone))}
     ${fact('Maximum price', money(job.maxQuoteMicros))}
     ${isEnded(job) && fact('Charged', money(job.chargedMicros))}
     ${isEnded(job) && fact('Released', money(job.releasedMicros))}
@@ -226,7 +229,7 @@ function downloads (
 
 function noResults (job: JobStatusResource): Html {
   return emptyState(isEnded(job)
-    ? 'The results of this job are deleted.'
+    ? job.erasedAt === null ? 'The results of this job are deleted.' : 'This job is erased.'
     : 'Results appear as soon as the job has ended. You may close this page: the job continues.')
 }
 

@@ -14,6 +14,7 @@ const SECTIONS = [
   ['jobs', 'Jobs'],
   ['upload', 'Verify a file'],
   ['balance', 'Balance'],
+  ['usage', 'Usage'],
   ['keys', 'API keys'],
   ['settings', 'Settings'],
 ] as const
@@ -191,6 +192,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   resent: 'The event is being sent again.',
   trying: 'That event is already being delivered, so it was not sent again.',
   cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',
+  erased: 'The job is erased. Nobody can read its inputs, results and labels any more.',
   'signed-out': 'You are signed out. Sign in again with a new link.',
   left: 'You have signed out.',
   'link-spent': 'That link was already used, or is older than ten minutes. Ask for a new one.',

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { hashOf, newApiKey, SCOPES } from '../../accounts/key-store.ts'
+import { hashOf, newApiKey, SCOPES, WORKSPACE_KEY } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
 
@@ -82,6 +82,7 @@ const overHttps: typeof fetch = (input, init) => fetch(input, {
 
 function fieldsOf ({ orgId, mode }: Tenant, secret: string, nowMs: number) {
   return {
+    id: WORKSPACE_KEY,
     org: orgId,
     mode,
     scopes: SCOPES.join(' '),

@@ -3,6 +3,7 @@ import type { MinimumThroughput } from '../../platform/http-server.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'
+import { eraseRoutes } from './erase.ts'
 import { jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './live.ts'
@@ -10,6 +11,7 @@ import { pipelineRoutes } from './pipeline/page.ts'
 import { settingsRoutes } from './settings.ts'
 import { signInRoutes } from './sign-in.ts'
 import { uploadRoutes } from './upload.ts'
+import { usageRoutes } from './usage.ts'
 
 /** Every page and every form. `pace` is the minimum throughput of uploads. */
 export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
@@ -17,6 +19,8 @@ export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
     ...signInRoutes(deps),
     ...balanceRoutes(deps),
     ...jobPageRoutes(deps),
+    ...eraseRoutes(deps),
+    ...usageRoutes(deps),
     ...liveRoutes(deps),
     ...uploadRoutes(deps, pace),
     ...keyRoutes(deps),

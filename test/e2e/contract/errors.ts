@@ -18,8 +18,8 @@ const CODES: Readonly<Record<number, string>> = {
   405: 'method_not_allowed',
   406: 'not_acceptable',
   408: 'request_timeout',
-  409: 'job_not_completed job_not_cancellable',
-  410: 'results_expired',
+  409: 'job_not_completed job_not_ended job_not_cancellable',
+  410: 'results_expired results_erased',
   413: 'body_too_large',
   415: 'unsupported_media_type',
   422: 'idempotency_key_reused',
@@ -90,7 +90,7 @@ describe('an error', () => {
     }
     const cases: readonly (readonly [string, string, readonly string[]])[] = [
       ['/jobs', 'DELETE', ['GET', 'POST']], ['/quotes', 'GET', ['POST']],
-      [nobodys, 'PUT', ['GET']], [`${nobodys}/results`, 'POST', ['GET']],
+      [nobodys, 'PUT', ['DELETE', 'GET']], [`${nobodys}/results`, 'POST', ['GET']],
       ['/balance', 'PATCH', ['GET']],
     ]
     for (const [path, method, methods] of cases) {

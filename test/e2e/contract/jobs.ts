@@ -93,6 +93,8 @@ describe('the status resource', () => {
       metadata,
       completedAt: expect.stringMatching(MOMENT),
       hasOriginalColumns: false,
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
     expect(job.completedAt! >= job.createdAt).toBe(true)
   })

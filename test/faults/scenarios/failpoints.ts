@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FAILPOINTS, type Failpoint } from '../../../services/platform/failpoint.ts'
+import { createClient } from '../../../services/client/client.ts'
+import { createDemo } from '../../../services/workspace/demo.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { topUp } from '../../../services/workspace/tasks.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
@@ -27,7 +29,12 @@ const QUICK_SCALE = { settle: 2 }
 function instanceOf (point: Failpoint, number = 1): string {
   const [folder = ''] = point.split('.')
   const owners: Readonly<Record<string, string>> = {
-    submit: 'ingest', verification: 'ingest', finish: 'settle', reaper: 'ledger',
+    submit: 'ingest',
+    verification: 'ingest',
+    erase: 'ingest',
+    finish: 'settle',
+    reaper: 'ledger',
+    erasing: 'ledger',
   }
   return `${owners[folder] ?? folder}-${number}`
 }
@@ -41,9 +48,10 @@ async function hit (
   scene: Scene, point: Failpoint, { name, measured }: { name: string, measured: boolean }
 ): Promise<Hit> {
   const { environment: { services }, random, say } = scene
-  const passing = point.startsWith('reaper') ? 1 : 1 + Math.floor(random() * 3)
+  const provoke = provokedBy(point)
+  const passing = provoke === undefined ? 1 + Math.floor(random() * 3) : 1
   services.arm(name, point, `kill@${passing}`)
-  const provoking = point.startsWith('reaper') ? provokeReaper(scene) : undefined
+  const provoking = provoke?.(scene)
   const fired = await services.untilFired(name, REACHED_WITHIN_MS)
   await provoking
   if (fired === undefined) {
@@ -60,6 +68,25 @@ async function hit (
   const recoveryMs = await recoveryOf(scene, name, fired.atMs)
   say(`${point}@${passing}: ${name} works again after ${recoveryMs} ms`)
   return { kind: 'hit', recoveryMs }
+}
+
+/** How to reach a point that the load does not pass. */
+function provokedBy (point: Failpoint): ((scene: Scene) => Promise<void>) | undefined {
+  if (point.startsWith('reaper')) return provokeReaper
+  return point.startsWith('eras') ? provokeErasure : undefined
+}
+
+/** The job is of another organization, because the results of the load's jobs are compared. */
+async function provokeErasure ({ environment }: Scene): Promise<void> {
+  const { stack, services } = environment
+  const { keys } = await createDemo(stack.env)
+  const [baseUrl = ''] = services.baseUrls()
+  const client = createClient({ baseUrl, apiKey: keys.test, retries: 50 })
+  const { id } = await client.createJob({
+    service: 'phone-validation', inputs: ['+12127365000'],
+  })
+  await client.waitForEnd(id)
+  await client.eraseJob(id)
 }
 
 /** No other process ships entries of the workspace. */

@@ -19,10 +19,10 @@ const kindOf = async (secret: string) => (await keys.findKey(secret)).kind
 
 describe('finding a key', () => {
   it('returns its owner and its scopes', async () => {
-    const { secret } = await newKey({ mode: 'test', scopes: ['jobs:read'] })
+    const { id, secret } = await newKey({ mode: 'test', scopes: ['jobs:read'] })
     expect(await keys.findKey(secret)).toEqual({
       kind: 'ok',
-      key: { org: 'org_1', tenant: 'org_1.test', mode: 'test', scopes: ['jobs:read'] },
+      key: { org: 'org_1', tenant: 'org_1.test', mode: 'test', scopes: ['jobs:read'], keyId: id },
     })
   })
 

@@ -39,6 +39,11 @@ function createRedis () {
     release: async (entries, lease) => {
       for (const name of namesOf(entries)) if (values.get(name) === lease) values.delete(name)
     },
+    erase: async (entries, lease) => {
+      for (const name of namesOf(entries)) {
+        if (values.get(name)?.startsWith(lease) !== true) values.delete(name)
+      }
+    },
   }
   return { redis, values, ttls }
 }
@@ -108,8 +113,8 @@ describe('the cache of records', () => {
   it('has only misses while Redis is down, and reports the error', async () => {
     const down = async () => { throw new Error('down') }
     const faults: unknown[] = []
-    const cache = createRecordCache({ find: down, keep: down, claim: down, release: down },
-      { onFault: (error) => faults.push(error) })
+    const commands = { find: down, keep: down, claim: down, release: down, erase: down }
+    const cache = createRecordCache(commands, { onFault: (error) => faults.push(error) })
     expect(await cache.find(scope, Buffer.concat([token, other]))).toEqual([undefined, undefined])
     await cache.store(scope, token, [cachedRecord()])
     expect(await cache.claim(scope, Buffer.concat([token, other]), claimOf('job_1')))
@@ -117,17 +122,20 @@ describe('the cache of records', () => {
     expect(await cache.offer(scope, token, offerOf(cachedRecord()))).toEqual([cachedRecord()])
     await cache.release(scope, token, 'job_1')
     expect(faults).toEqual(new Array(5).fill(new Error('down')))
+    // An erasure must not be taken for done.
+    await expect(cache.erase(scope, token)).rejects.toThrow('down')
   })
 
   it('sends no command without tokens', async () => {
     const fail = async () => { throw new Error('unexpected call') }
-    const cache = createRecordCache({ find: fail, keep: fail, claim: fail, release: fail },
-      { onFault: (error) => { throw error } })
+    const commands = { find: fail, keep: fail, claim: fail, release: fail, erase: fail }
+    const cache = createRecordCache(commands, { onFault: (error) => { throw error } })
     const none = Buffer.alloc(0)
     expect(await cache.find(scope, none)).toEqual([])
     expect(await cache.claim(scope, none, claimOf('job_1'))).toEqual([])
     expect(await cache.offer(scope, none, offerOf())).toEqual([])
     await cache.release(scope, none, 'job_1')
+    await cache.erase(scope, none)
     await cache.store(scope, token, [undefined])
   })
 })

@@ -246,3 +246,23 @@ describe('a result file of the API client', () => {
     expect(compressionHeaders(process.versions['undici'])).toEqual(expected)
   })
 })
+
+describe('usage, transactions and erasure of the API client', () => {
+  it('send their queries', async () => {
+    const { client, lines } = serving({ data: [], has_more: false, next_cursor: null })
+    await client.eraseJob(job)
+    await client.eraseJob(job, { cache: true })
+    await client.usage({ from: '2026-08-01', group_by: 'day,key' })
+    await client.usageFile()
+    await all(client.transactions({ type: 'settle' }))
+    await client.jobsPage({ created_from: '2026-08-01', metadata: { 'a b': 'c&d' } })
+    expect(lines()).toEqual([
+      `DELETE /jobs/${job}`,
+      `DELETE /jobs/${job}?cache=true`,
+      'GET /usage?from=2026-08-01&group_by=day%2Ckey&format=json',
+      'GET /usage?format=csv',
+      'GET /transactions?limit=100&type=settle',
+      'GET /jobs?created_from=2026-08-01&metadata%5Ba+b%5D=c%26d',
+    ])
+  })
+})

@@ -137,6 +137,27 @@ describe('the other commands of verification-jobs', () => {
     expect(other.service.jobs[0]?.body['service']).toBe('whatsapp')
   })
 
+  it('print usage and transactions', async () => {
+    const usage = await run(['usage', '--from', '2026-08-01', '--group-by', 'key'])
+    expect([usage.out, usage.service.requests]).toEqual([
+      'day,jobs\r\n2026-08-11,2\n', ['GET /usage?from=2026-08-01&group_by=key&format=csv'],
+    ])
+    expect((await run(['usage', '--json'])).out).toBe('{"data":[]}\n')
+    const { out, service } = await run(['transactions', '--limit', '5'])
+    expect([out, service.requests]).toEqual([
+      '2026-08-11T10:00:00.000Z settle           $0.004  available         $0.096  job_7\n',
+      ['GET /transactions?limit=5'],
+    ])
+  })
+
+  it('erase a job, with its cached verdicts on request', async () => {
+    const { code, out, service } = await run(['erase', 'job_7', '--cache'])
+    expect([code, out, service.requests]).toEqual([
+      0, 'job_7  erased at 2026-08-11T10:00:00.000Z\n', ['DELETE /jobs/job_7?cache=true'],
+    ])
+    expect((await run(['erase', 'job_8'])).code).toBe(1)
+  })
+
   it('report failures as text and as JSON', async () => {
     const { code, out, errors } = await run(['status', 'job_9', '--json'])
     expect([code, errors]).toEqual([1, 'verification-jobs: 404 job_not_found: none\n'])
@@ -145,7 +166,10 @@ describe('the other commands of verification-jobs', () => {
     })
   })
 
-  it.each(['', 'submit', 'verify', 'status', 'results', 'balance', 'services', 'cancel'])(
+  it.each([
+    '', 'submit', 'verify', 'status', 'results', 'balance', 'services', 'cancel', 'erase', 'usage',
+    'transactions',
+  ])(
     'have an example in %s --help', async name => {
       const { code, out } = await run([...name === '' ? [] : [name], '--help'])
       expect([code, out]).toEqual([0, expect.stringMatching(/Examples?:\n {2}verification-jobs /)])

@@ -78,9 +78,21 @@ function answerTo ({ line, key, body }: ReceivedRequest, inside: Inside): object
   }
   if (line === 'GET /services') return { data: SERVICES }
   if (line === 'GET /balance') return { availableMicros: options.availableMicros ?? 1e9 }
+  if (line.startsWith('GET /transactions')) return { data: [TRANSACTION] }
+  if (line.startsWith('GET /usage')) return usageOf(line)
+  if (line.startsWith('DELETE /jobs/job_7')) return { id: 'job_7', erasedAt: AT }
   const job = jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
   if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
   return line.includes('/results') ? resultsOf(job, moment) : poll(job, inside)
+}
+
+const AT = '2026-08-11T10:00:00.000Z'
+const TRANSACTION = {
+  createdAt: AT, type: 'settle', amountMicros: 4_000, availableMicros: 96_000, jobId: 'job_7',
+}
+
+function usageOf (line: string): object {
+  return line.includes('format=csv') ? new Response('day,jobs\r\n2026-08-11,2\r\n') : { data: [] }
 }
 
 const preflightOf = (inputs: readonly string[], { priceMicros = 5 }: FakeOptions) => ({

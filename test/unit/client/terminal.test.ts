@@ -80,6 +80,8 @@ describe('the text for the terminal', () => {
       metadata: {},
       completedAt: null,
       hasOriginalColumns: false,
+      erasedAt: null,
+      erasureCompletedAt: null,
     }
     expect(jobText(job)).toBe('job_1  verifying, 50 %\n' +
       'whatsapp, 2,000 rows: 1,000 with a verdict, 7 without\nat most $4.00')

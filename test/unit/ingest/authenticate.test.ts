@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { authenticate, requireScopes } from '../../../services/ingest/authenticate.ts'
-import { doubles } from './doubles.ts'
+import { doubles, KEY_ID } from './doubles.ts'
 
 /** A request with these Authorization headers, as Node gives them to the framework. */
 function requestWith (...headers: readonly string[]): FastifyRequest {
@@ -24,7 +24,11 @@ describe('the caller of a request', () => {
   it('is the owner of its key', async () => {
     const { findKey } = doubles()
     expect(await authenticate(requestWith('Bearer test'), findKey)).toEqual({
-      org: 'org_01', tenant: 'org_01.test', mode: 'test', scopes: ['jobs:write', 'jobs:read'],
+      org: 'org_01',
+      tenant: 'org_01.test',
+      mode: 'test',
+      scopes: ['jobs:write', 'jobs:read'],
+      keyId: KEY_ID,
     })
   })
 

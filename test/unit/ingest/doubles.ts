@@ -13,6 +13,22 @@ import { compilingAs } from './compiled.ts'
 export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
 const LIVE_TENANT = 'org_01.live'
+export const KEY_ID = 'key_0123456789abcdef'
+
+/** The usage of a tenant without jobs. */
+export const NO_USAGE = {
+  jobs: 0,
+  totalRows: 0,
+  cacheHits: 0,
+  freshRecords: 0,
+  invalidRecords: 0,
+  duplicateRecords: 0,
+  unknownRecords: 0,
+  cancelledRecords: 0,
+  successRecords: 0,
+  failedRecords: 0,
+  chargedMicros: 0,
+}
 
 export const jobOf = (more: Partial<Job> = {}): Job => ({
   id: JOB_ID,
@@ -76,7 +92,8 @@ const KEYS: Readonly<Record<string, KeyLookup>> = {
 }
 
 function ok (mode: 'live' | 'test', scopes: readonly ('jobs:write' | 'jobs:read')[]): KeyLookup {
-  return { kind: 'ok', key: { org: 'org_01', tenant: `org_01.${mode}`, mode, scopes } }
+  const key = { org: 'org_01', tenant: `org_01.${mode}`, mode, scopes, keyId: KEY_ID }
+  return { kind: 'ok', key }
 }
 
 export const outage = new InfrastructureError('redis is away')
@@ -125,7 +142,10 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),
     findArchived: async () => undefined,
     findResults: async (tenant, job) => await more.findArchived?.(tenant, job),
-    isErased: async () => false,
+    findErasures: async () => new Map(),
+    erase: async () => ({ erasedAtMs: NOW_MS, completedAtMs: undefined }),
+    usage: async () => ({ kind: 'usage', groups: [], total: NO_USAGE }),
+    transactions: async () => [],
     openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
     listAttempts: async () => [],
     findDelivery: async () => undefined,

@@ -61,8 +61,10 @@ it('results of a job that was erased are gone, whatever is still stored', async 
   const deps = doubles({
     readJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
-    isErased: async (tenant, id) => tenant === wanted.tenant && id === JOB_ID,
+    findErasures: async (tenant, [id = '']) => new Map(tenant === wanted.tenant && id === JOB_ID
+      ? [[id, { erasedAtMs: NOW_MS, completedAtMs: undefined }]]
+      : []),
   })
   expect(await findReadable(deps, { retentionMs: 10_000 }, wanted))
-    .toEqual({ code: 'results_expired', message: 'The contents of this job were erased.' })
+    .toEqual({ code: 'results_erased' })
 })

@@ -2,7 +2,9 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { answerFailures } from '../../../services/ingest/failures.ts'
 import { callerOf, createHttpsCheck, guardRoutes } from '../../../services/ingest/guard.ts'
-import { application, doubles, good, JOB_ID, outage, settings, type Sent } from './doubles.ts'
+import {
+  application, doubles, good, JOB_ID, KEY_ID, outage, settings, type Sent,
+} from './doubles.ts'
 
 describe('authentication', () => {
   it.each<[what: string, sent: Sent, status: number, code: string]>([
@@ -96,7 +98,7 @@ describe('an unknown path or method', () => {
     ['PUT', '/api/v1/jobs/', 405, 'POST, GET, HEAD, OPTIONS'],
     ['GET', '/healthz', 404, undefined],
     ['GET', '/readyz', 404, undefined],
-    ['DELETE', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET, HEAD, OPTIONS'],
+    ['PATCH', `/api/v1/jobs/${JOB_ID}?x=1`, 405, 'GET, HEAD, DELETE, OPTIONS'],
     ['PROPFIND', `/api/v1/jobs/${JOB_ID}/results`, 405, 'GET, HEAD, OPTIONS'],
     ['OPTIONS', '/api/v1/nothing', 404, undefined],
     ['GET', '/metrics', 404, undefined],
@@ -175,7 +177,7 @@ describe('a route behind the guard', () => {
     app.get('/open', async request => callerOf(request))
     const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })
     expect(mine.json()).toEqual({
-      org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:read'],
+      org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:read'], keyId: KEY_ID,
     })
     expect(mine.headers).toMatchObject({
       'x-request-id': 'req_1',

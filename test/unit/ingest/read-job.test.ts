@@ -41,6 +41,8 @@ describe('the status of a job', () => {
       metadata: { team: 'blue' },
       completedAt: null,
       hasOriginalColumns: false,
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
   })
 

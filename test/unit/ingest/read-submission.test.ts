@@ -6,7 +6,9 @@ import { good, settings } from './doubles.ts'
 const KEY = '7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a'
 const requestOf = (body: object) => ({
   body,
-  caller: { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:write'] },
+  caller: {
+    org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: ['jobs:write'], keyId: 'key_1',
+  },
 }) as unknown as FastifyRequest
 
 describe('what a request asks for', () => {
@@ -20,6 +22,7 @@ describe('what a request asks for', () => {
       webhookUrl: '',
       idempotencyKey: KEY,
       fingerprint: expect.stringMatching(/^[0-9a-f]{32}$/),
+      apiKey: 'key_1',
     })
   })
 

@@ -32,7 +32,7 @@ const clickhouse = {
 const clock = { now: () => NOW_MS }
 
 const connect = (async () =>
-  ({ bus: {}, codec: {}, state, cache, clickhouse, clock })
+  ({ bus: { producer: () => ({}) }, codec: {}, state, cache, clickhouse, clock })
 ) as unknown as Parameters<typeof startIngest>[2]
 
 it('the API listens, finds keys and jobs, reports readiness, and stops', async () => {

@@ -30,19 +30,23 @@ const CASES: readonly Case[] = [
   ['findArchived', `GET /jobs/${JOB_ID}`, { readJob: async () => undefined }],
   ['openHeader', `GET /jobs/${JOB_ID}`],
   ['cancel', `POST /jobs/${JOB_ID}/cancel`],
-  ['isErased', `GET /jobs/${JOB_ID}/results`],
+  ['findErasures', `GET /jobs/${JOB_ID}`],
+  ['findErasures', `GET /jobs/${JOB_ID}/results`],
+  ['erase', `DELETE /jobs/${JOB_ID}`],
   ['findArchived', `GET /jobs/${JOB_ID}/results`],
   ['page', `GET /jobs/${JOB_ID}/results?format=json`],
   ['listAttempts', `GET /jobs/${JOB_ID}/deliveries`],
   ['listAttempts', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
   ['findDelivery', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
   ['balance', 'GET /balance'],
+  ['usage', 'GET /usage'],
+  ['transactions', 'GET /transactions'],
   ['quote', 'POST /quotes'],
   ['submit', 'POST /jobs'],
 ]
 
 async function answered (line: string, more: Partial<IngestDeps>) {
-  const [method, path] = line.split(' ') as ['GET' | 'POST', string]
+  const [method, path] = line.split(' ') as ['GET' | 'POST' | 'DELETE', string]
   const { app } = application({
     readJob: async () => closedJob(),
     findArchived: async () => ({ job: closedJob(), manifest: [] }),

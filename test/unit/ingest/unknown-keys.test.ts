@@ -5,7 +5,9 @@ import { createKeyGuard } from '../../../services/ingest/authenticate.ts'
 
 const [good, fresh] = [newApiKey('live'), newApiKey('live')]
 const expired = newApiKey('live')
-const caller = { org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: [] } as const
+const caller = {
+  org: 'org_01', tenant: 'org_01.live', mode: 'live', scopes: [], keyId: 'key_1',
+} as const
 
 function guarded () {
   const calls: string[] = []

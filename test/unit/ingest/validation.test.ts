@@ -65,7 +65,33 @@ describe('an invalid query gets an error that says what to do', () => {
       'jobs older than this one.'],
     ['/jobs?state=completed',
       'state is not a parameter of this request. Leave it out; there are: limit, after, status, ' +
-      'service.'],
+      'service, created_from, created_to, metadata.'],
+    ['/jobs?created_from=today', 'created_from must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/jobs?created_to=2026-02-30', 'created_to must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/jobs?created_from=2026-08-02&created_to=2026-08-01',
+      'created_from must be before created_to.'],
+    ['/jobs?metadata[a]=1&metadata[a]=2', 'metadata.a was sent more than once. Send it once.'],
+    [`/jobs?metadata[${'k'.repeat(41)}]=1`,
+      'metadata has a key of more than 40 characters. Shorten it.'],
+    [`/jobs?metadata[a]=${'v'.repeat(501)}`,
+      'metadata.a is too long. It can have at most 500 characters.'],
+    [`/jobs?${Array.from({ length: 11 }, (_, at) => `metadata[${at}]=x`).join('&')}`,
+      'metadata has too many entries. Send at most 10.'],
+    ['/usage?from=yesterday', 'from must be a date like 2026-08-11, or a timestamp ' +
+      'like 2026-08-11T10:00:00Z; encode the + of an offset as %2B.'],
+    ['/usage?from=2026-08-01&to=2026-07-01', 'from must be before to.'],
+    ['/usage?from=2030-01-01', 'from must be before "to", which is now by default.'],
+    ['/usage?from=2024-01-01&to=2026-01-01', 'from must be at most 366 days before "to".'],
+    ['/usage?group_by=week', 'group_by is not valid. It is: One or more of day (of the ' +
+      'creation, UTC), service and key (of the request), separated by commas.'],
+    ['/usage?format=xml', 'format must be one of: json, csv.'],
+    ['/transactions?limit=0', 'limit must be a whole number from 1 to 100.'],
+    ['/transactions?after=txn_0', 'after is not valid. It is: The next_cursor of the page ' +
+      'before: only transactions older than this one.'],
+    ['/transactions?type=refund',
+      'type must be one of: topup, adjust, reserve, settle, void.'],
     ['/jobs?service=fax', `service must be one of: ${SLUGS}.`],
     [`/jobs/${JOB_ID}/results?format=xml`, 'format must be one of: csv, json, jsonl.'],
     [`/jobs/${JOB_ID}/results?safe=yes`, 'safe must be "spreadsheet", or be left out.'],

@@ -30,7 +30,8 @@ async function listen () {
       lookupStarted.resolve()
       await waiting.promise
       const tenant = 'org_1.live'
-      return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes: ['jobs:write'] } }
+      const scopes = ['jobs:write'] as const
+      return { kind: 'ok', key: { org: 'org_1', tenant, mode: 'live', scopes, keyId: 'key_1' } }
     },
   })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)

@@ -32,6 +32,8 @@ describe('the status resource', () => {
       metadata: { campaign: 'spring' },
       completedAt: '2026-08-11T10:00:02.500Z',
       hasOriginalColumns: false,
+      erasedAt: null,
+      erasureCompletedAt: null,
     })
   })
 

@@ -27,8 +27,8 @@ describe('the ACLs of stages', () => {
     expect(those('read', 'wallet.journal')).toEqual(['ledger'])
   })
 
-  it('let only ingest and feed write the keys of jobs, and every stage read them', () => {
-    expect(those('write', 'job.keys')).toEqual(['ingest', 'feed'])
+  it('let only ingest, feed and ledger write the keys of jobs, and every stage read', () => {
+    expect(those('write', 'job.keys')).toEqual(['ingest', 'feed', 'ledger'])
     expect(those('read', 'job.keys')).toEqual(STAGES)
   })
 

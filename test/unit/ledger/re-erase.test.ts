@@ -3,16 +3,25 @@ import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { reErase } from '../../../services/ledger/restore-keys.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 
-type Message = readonly [job: string, value: string | null, atMs?: number, tenant?: string]
+type Message = readonly [
+  job: string, value: string | null, atMs?: number, tenant?: string,
+  headers?: Readonly<Record<string, string>>
+]
 
 /** A topic of these messages; the commands to Redis are recorded. */
 function setUp (
-  messages: readonly Message[], { nowMs = 0, run = '', until = null as string | null } = {}
+  messages: readonly Message[],
+  { nowMs = 0, run = '', until = null as string | null, doneJobs = [] as string[] } = {}
 ) {
   const [calls, read, counted]: [string[], string[], unknown[]] = [[], [], []]
   const parts = {
     redis: {
-      get: async (key: string) => key.endsWith('in') ? run : until,
+      get: async (key: string) => {
+        const isDone = doneJobs.some(job => key.endsWith(job))
+        if (key.startsWith('erased:')) return isDone ? 'done:1' : '1'
+        return key.endsWith('in') ? run : until
+      },
+      zadd: async (...given: unknown[]) => { calls.push(['zadd', ...given].join(' ')) },
       set: async (...given: unknown[]) => { calls.push(['set', ...given].join(' ')) },
       del: async (key: string) => calls.push(`del ${key}`) > 0 ? 1 : 0,
     } as never,
@@ -21,10 +30,10 @@ function setUp (
         topic: string, onMessages: (messages: never) => unknown, limits?: { sinceMs?: number }
       ) => {
         read.push(`${topic} since ${limits?.sinceMs}`)
-        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a.live']) => ({
+        await onMessages(messages.map(([job, value, timestampMs = 0, tenant = 'a.live', more]) => ({
           key: Buffer.from(job),
           value: value === null ? null : Buffer.from(value),
-          headers: tenant === '' ? {} : { tenant },
+          headers: tenant === '' ? {} : { tenant, ...more },
           timestampMs,
         })) as never)
         return new Map()
@@ -47,12 +56,29 @@ it('reErase marks and then erases jobs whose key was erased in the topic', async
   ], { nowMs: 1_000, run: 'r1' })
   await reErase(parts, 'r2', signal)
   expect(calls).toEqual([
-    `set erased:{a}.live:job_1 1 PX ${ACCEPTED_KEY_MS - 400} NX`, 'del dek:{a}.live:job_1',
+    `set erased:{a}.live:job_1 1 PXAT ${ACCEPTED_KEY_MS + 600} NX`,
+    'zadd erasures:requested 600 a.live job_1', 'del dek:{a}.live:job_1',
     // A key after its erasure is a repeated old message.
-    `set erased:{a}.live:job_3 1 PX ${ACCEPTED_KEY_MS - 1_000} NX`, 'del dek:{a}.live:job_3',
+    `set erased:{a}.live:job_3 1 PXAT ${ACCEPTED_KEY_MS} NX`,
+    'zadd erasures:requested 0 a.live job_3', 'del dek:{a}.live:job_3',
     ...done,
   ])
   expect(counted).toEqual([['recovery_actions_total', { kind: 'erasure' }, 2]])
+})
+
+it('reErase takes time and cache of an erasure from its first tombstone', async () => {
+  const terms = { erased_at: '300', erase_cache: '1' }
+  const { parts, calls } = setUp([
+    ['job_1', null, 400, 'a.live', terms], ['job_1', null, 600], ['job_2', null, 700],
+  ], { nowMs: 1_000, run: 'r1', doneJobs: ['job_2'] })
+  await reErase(parts, 'r2', signal)
+  expect(calls).toEqual([
+    `set erased:{a}.live:job_1 1 PXAT ${ACCEPTED_KEY_MS + 300} NX`,
+    'zadd erasures:requested 300 a.live job_1 cache', 'del dek:{a}.live:job_1',
+    // Complete: no copy of its key is left.
+    `set erased:{a}.live:job_2 1 PXAT ${ACCEPTED_KEY_MS + 700} NX`, 'del dek:{a}.live:job_2',
+    ...done,
+  ])
 })
 
 it('reErase sets no mark once the results have expired', async () => {

@@ -27,6 +27,7 @@ const terms = {
   forceFresh: '1',
   createdAtMs: '900',
   feed: 'acme:3',
+  apiKey: 'key_1',
 }
 const reserve: Journal = {
   ...entryOf(TENANT, endedJob()),
@@ -55,6 +56,7 @@ describe('a job from its reserve entry', () => {
     expect(jobOf(TENANT, fieldsOf(fields))).toEqual({
       id: JOB,
       tenant: TENANT,
+      apiKey: 'key_1',
       service: 'whatsapp',
       lane: 'bulk',
       status: 'verifying',

@@ -143,7 +143,9 @@ describe('the copy of the journal in ClickHouse', () => {
     const { copy, queries } = copyOn([three!, { ...two!, reason: 'x' }, two!, two!, one!])
     const read = await copy.readNewest(TENANT, { limit: 3, before: 4 })
     expect(read).toEqual(entries.toReversed())
-    expect(queries[0]?.query_params).toEqual({ tenant: TENANT, before: 4 })
+    expect(queries[0]?.query_params).toEqual({ tenant: TENANT, before: 4, type: '' })
+    await copy.readNewest(TENANT, { limit: 3, type: 'topup' })
+    expect(queries[1]?.query_params).toMatchObject({ type: 'topup' })
   })
 
   it('makes insert tokens that need the MAC keys', async () => {

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
 import { yieldToEventLoop } from '../../../services/platform/event-loop.ts'
-import {
-  canonicalFor, createNormalizeStage, identitiesOf,
-} from '../../../services/normalize/stage.ts'
-import { createTokenizer } from '../../../services/normalize/token.ts'
+import { canonicalFor, createNormalizeStage } from '../../../services/normalize/stage.ts'
+import { createTokenizer } from '../../../services/cache/tokenizer.ts'
+import { identitiesOf } from '../../../services/results/columns.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, DEAD, incoming, JOB, QUOTED_AT_MS, TENANT,

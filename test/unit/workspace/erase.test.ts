@@ -32,6 +32,9 @@ function setUp (states: readonly (Job | undefined)[], copies: readonly number[] 
       removeCopies: async () => { steps.push('copies') },
       rewriteAof: async () => { steps.push('rewrite'); return 'rewritten' },
       copiesInRedis: async () => new Map(),
+      destroy: async () => {},
+      complete: async ({ jobs }) => { if (jobs.length > 0) steps.push(`complete ${jobs.join()}`) },
+      findInTopic: async () => undefined,
       copiesInTopic: async () => {
         const left = copies[Math.min(counted++, copies.length - 1)] ?? 0
         return left === 0 ? new Map() : new Map([[JOB, left]])
@@ -52,21 +55,21 @@ describe('erasing a job', () => {
     expect(await eraseJobs(deps, options)).toEqual({
       done: true, aof: 'rewritten', jobs: [{ job: JOB, status: 'completed', ...NONE }],
     })
-    expect(steps).toEqual(['remove', 'rewrite', 'copies'])
+    expect(steps).toEqual(['remove', 'rewrite', 'copies', `complete ${JOB}`])
     expect(clock.now()).toBe(5_000)
   })
 
   it('cancels a running job once, and waits until it is closed', async () => {
     const { deps, steps } = setUp([jobOf(), jobOf({ status: 'cancelling' }), closedJob()])
     expect((await eraseJobs(deps, options)).done).toBe(true)
-    expect(steps).toEqual(['cancel', 'remove', 'rewrite', 'copies'])
+    expect(steps).toEqual(['cancel', 'remove', 'rewrite', 'copies', `complete ${JOB}`])
   })
 
   it('erases several jobs with one rewrite and one deletion', async () => {
     const { deps, steps } = setUp([closedJob()])
     const erasure = await eraseJobs(deps, { ...options, jobs: [JOB, 'job_2'] })
     expect(erasure.jobs).toHaveLength(2)
-    expect(steps).toEqual(['remove', 'rewrite', 'copies'])
+    expect(steps).toEqual(['remove', 'rewrite', 'copies', `complete ${JOB},job_2`])
   })
 
   it('erases nothing when a job does not end in time or does not exist', async () => {
@@ -81,7 +84,9 @@ describe('erasing a job', () => {
     const soon = setUp([closedJob()], [2, 2, 0])
     expect((await eraseJobs(soon.deps, options)).done).toBe(true)
     const tombstone = `tombstone of ${JOB}`
-    expect(soon.steps).toEqual(['remove', 'rewrite', tombstone, tombstone, 'copies'])
+    expect(soon.steps).toEqual([
+      'remove', 'rewrite', tombstone, tombstone, 'copies', `complete ${JOB}`,
+    ])
     const late = setUp([closedJob()], [1])
     const erasure = await eraseJobs(late.deps, { ...options, waitMs: 6_000 })
     expect(erasure).toMatchObject({ done: false, jobs: [{ ...NONE, copiesInTopic: 1 }] })

@@ -84,7 +84,7 @@ describe('the samples of code', () => {
     const forFiles = labels.filter(label => label === 'curl, TypeScript, curl with a file')
     expect(forFiles).toHaveLength(2)
     expect(labels.slice(0, -3).filter(label => label !== forFiles[0]))
-      .toEqual(Array(9).fill('curl, TypeScript'))
+      .toEqual(Array(12).fill('curl, TypeScript'))
     expect(labels.slice(-3)).toEqual(Array(3).fill('TypeScript, by hand'))
   })
 })

@@ -155,9 +155,13 @@ describe('a repeated verification', () => {
 
   it('of an erased job, or after the retention, has no rows', async () => {
     const old = closedJob({ endedAtMs: NOW_MS - settings.retentionMs })
-    for (const { post } of [replaying(old), replaying(closed, { isErased: async () => true })]) {
+    const erasure = { erasedAtMs: NOW_MS, completedAtMs: undefined }
+    const erased = replaying(closed, { findErasures: async () => new Map([[closed.id, erasure]]) })
+    for (const [{ post }, code] of [
+      [replaying(old), 'results_expired'], [erased, 'results_erased'],
+    ] as const) {
       const answer = await post(good)
-      expect([answer.statusCode, answer.json().error.code]).toEqual([410, 'results_expired'])
+      expect([answer.statusCode, answer.json().error.code]).toEqual([410, code])
     }
   })
 

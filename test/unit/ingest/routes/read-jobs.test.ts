@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  getJobRoute, listJobs, listJobsRoute, type ListFilter,
-} from '../../../../services/ingest/routes/jobs.ts'
+import { listJobs, type ListFilter } from '../../../../services/ingest/list-jobs.ts'
+import { getJobRoute, listJobsRoute } from '../../../../services/ingest/routes/jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import type { ListOptions } from '../../../../services/results/archive.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
@@ -87,7 +86,9 @@ describe('a page of jobs', () => {
     const { calls } = await listed({ running: [open(1), open(2)] }, {
       limit: 4, after: idOf(9), status: 'cancelled', service: 'telegram',
     })
-    expect(calls).toEqual({ limit: 7, before: idOf(9), status: 'cancelled', service: 'telegram' })
+    expect(calls).toMatchObject({
+      limit: 7, before: idOf(9), status: 'cancelled', service: 'telegram',
+    })
   })
 
   it('ends at its limit and reports whether there are more', async () => {

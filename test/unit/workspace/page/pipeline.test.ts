@@ -46,7 +46,8 @@ describe('the arrows of the diagram', () => {
     expect(ARROWS).toHaveLength(wanted)
     expect(new Set(ARROWS.map(({ id }) => id)).size).toBe(wanted)
     expect(ARROWS.filter(({ isBackward }) => isBackward).map(({ id }) => id)).toEqual([
-      'verify-writes-rows-retry', 'ledger-writes-wallet-journal', 'ledger-writes-jobs-settled',
+      'verify-writes-rows-retry', 'ledger-writes-wallet-journal', 'ledger-writes-job-keys',
+      'ledger-writes-jobs-settled',
     ])
     expect(readersOf('jobs.settled')).toEqual(['deliver', 'publish'])
   })

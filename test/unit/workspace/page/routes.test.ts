@@ -114,6 +114,46 @@ describe('the page of settings', () => {
   })
 })
 
+describe('the pages of usage and erasure', () => {
+  const usage = {
+    from: '2026-08-10T00:00:00.000Z', to: '2026-08-11T00:00:00.000Z', data: [], total: {},
+  }
+
+  it('ask for the chosen days, and offer the same as a file', async () => {
+    const asked: unknown[] = []
+    const client = {
+      usage: async (query: unknown) => { asked.push(query); return usage },
+      usageFile: async (query: unknown) => { asked.push(query); return 'day\r\n' },
+    }
+    const { get } = await browse(client)
+    expect((await get('/live/usage?days=7')).statusCode).toBe(200)
+    const file = await get('/live/usage.csv?days=8000')
+    expect([file.body, file.headers['content-disposition']])
+      .toEqual(['day\r\n', 'attachment; filename="usage.csv"'])
+    const from = (days: number) =>
+      new Date(Date.now() - (days - 1) * 86_400_000).toISOString().slice(0, 10)
+    expect(asked).toEqual([from(7), from(30)].map(date =>
+      ({ from: date, group_by: 'day,service,key' })))
+  })
+
+  it('erase a job after a confirmation', async () => {
+    const erased: unknown[] = []
+    const { get, send } = await browse({
+      job: async () => jobLike(ended),
+      eraseJob: async (...given: unknown[]) => { erased.push(given) },
+    })
+    expect((await get('/live/jobs/job_1/erase')).body).toContain('This cannot be undone')
+    expect(erased).toEqual([])
+    const answer = await send('/live/jobs/job_1/erase', [['cache', 'yes']])
+    expect([answer.statusCode, answer.headers.location])
+      .toEqual([303, '/live/jobs/job_1?notice=erased'])
+    await send('/live/jobs/job_1/erase', [])
+    expect(erased).toEqual([['job_1', { cache: true }], ['job_1', { cache: false }]])
+    const running = await browse({ job: async () => jobLike() })
+    expect((await running.get('/live/jobs/job_1/erase')).statusCode).toBe(404)
+  })
+})
+
 describe('the page of a job', () => {
   it('answers 404 for an unknown job and an invalid id', async () => {
     const { get } = await browse({ job: refusal(404, 'job_not_found', 'x') })

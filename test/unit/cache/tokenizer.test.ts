@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createTokenizer, readSecrets } from '../../../services/normalize/token.ts'
+import { createTokenizer, readSecrets } from '../../../services/cache/tokenizer.ts'
 
 const secrets = readSecrets({ 1: Buffer.alloc(32, 1).toString('base64') })
 const scope = { tenant: 'org_1.live', service: 'whatsapp', version: '1' } as const

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createTokenMac } from '../../../services/normalize/token.ts'
+import { createTokenMac } from '../../../services/cache/tokenizer.ts'
 import { unicodeText } from '../../support/texts.ts'
 
 const macOf = (key: Buffer, text: string, { bytes = 32, prefix = '' } = {}) => {

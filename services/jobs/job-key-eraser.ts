@@ -1,13 +1,13 @@
 import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
-import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
-import { jobKeys } from '../jobs/redis-keys.ts'
-import { tombstoneOf, type ReadTopic } from '../jobs/wrapped-keys.ts'
 import type { Producer } from '../kafka/bus.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { sleep } from '../platform/retry.ts'
 import { allTopics, messageKey, topicName } from '../platform/topics.ts'
-import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
+import { createErasures, markErased } from './erasures.ts'
+import type { JobKeyCopy } from './job-key-copy.ts'
+import { jobKeys } from './redis-keys.ts'
+import { tombstoneOf, type ReadTopic } from './wrapped-keys.ts'
 
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 
@@ -17,6 +17,8 @@ type Deps = {
   readonly codec: Pick<Codec, 'decode'>
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
+  /** Redis time, or that of this machine. */
+  readonly now?: () => number
 }
 
 /** Jobs of one tenant that are erased together. */
@@ -33,32 +35,37 @@ const DEAD_LETTER_TOPIC = /\.dead$/
 
 /** Finds and deletes the wrapped data keys of jobs in every store. */
 export function createJobKeyEraser (deps: Deps) {
-  const { redis, keyCopy, producer } = deps
-  const writeTombstones = ({ tenant, jobs }: ErasedJobs) =>
-    producer.send(jobs.map(job => tombstoneOf(tenant, job)))
+  const { redis, keyCopy, now = Date.now } = deps
+  const erasures = createErasures(redis)
+  const writeTombstones = (erased: ErasedJobs) => sendTombstones(deps, erased)
+  /** Deletes the keys from Redis and writes their tombstones. */
+  const destroy = async ({ tenant, jobs }: ErasedJobs): Promise<void> => {
+    for (const job of jobs) {
+      // The mark comes before the deletion: a process that restores keys checks the mark after it
+      // wrote one.
+      await markErased(redis, { tenant, job, atMs: now() })
+      await redis.del(jobKeys(tenant, job).dataKey)
+    }
+    await writeTombstones({ tenant, jobs })
+  }
   return {
     writeTombstones,
 
     /** Deletes the keys from Redis and writes their tombstones; returns the wrapped keys. */
-    remove: async ({ tenant, jobs }: ErasedJobs): Promise<WrappedKeys> => {
-      const inTopic = Map.groupBy(await valuesInTopic(deps, jobs), ({ job }) => job)
-      const removed = new Map<string, readonly Buffer[]>()
-      for (const job of jobs) {
-        const { dataKey, erased } = jobKeys(tenant, job)
-        const inRedis = await redis.getBuffer(dataKey)
-        const wrapped = inTopic.get(job)?.map(it => it.wrapped) ?? []
-        removed.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
-        // The mark comes before the deletion: a process that restores keys checks the mark after it
-        // wrote one.
-        await redis.set(erased, '1', 'PX', ACCEPTED_KEY_MS)
-        await redis.del(dataKey)
-      }
-      await writeTombstones({ tenant, jobs })
+    remove: async (erased: ErasedJobs): Promise<WrappedKeys> => {
+      const removed = await findWrapped(deps, erased)
+      await destroy(erased)
       return removed
     },
 
+    destroy,
+
     /** Deletes the keys from ClickHouse with one mutation. */
     removeCopies: ({ tenant, jobs }: ErasedJobs): Promise<void> => keyCopy.erase(tenant, jobs),
+
+    /** Records that no store has a copy of these keys any more. */
+    complete: ({ tenant, jobs }: ErasedJobs): Promise<void> =>
+      erasures.complete(jobs.map(job => ({ tenant, job, cache: false })), now()),
 
     rewriteAof: () => rewriteAof(redis),
 
@@ -68,8 +75,13 @@ export function createJobKeyEraser (deps: Deps) {
       return countsOf(found.flat())
     },
 
-    copiesInTopic: async (jobs: readonly string[]): Promise<KeyCopies> =>
-      countsOf((await valuesInTopic(deps, jobs)).map(({ job }) => job)),
+    /** `sinceMs`: when the oldest of the jobs was requested; it shortens the search. */
+    copiesInTopic: async (jobs: readonly string[], sinceMs?: number): Promise<KeyCopies> =>
+      countsOf((await valuesInTopic(deps, jobs, sinceMs)).map(({ job }) => job)),
+
+    /** The wrapped key that the brokers have not deleted yet. */
+    findInTopic: async (tenant: string, job: string): Promise<Buffer | undefined> =>
+      (await valuesInTopic(deps, [job])).findLast(key => key.tenant === tenant)?.wrapped,
 
     copiesInClickhouse: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> =>
       countsOf(await keyCopy.rowsOf(tenant, jobs)),
@@ -80,6 +92,28 @@ export function createJobKeyEraser (deps: Deps) {
     copiesInDeadLetters: (wrapped: WrappedKeys): Promise<KeyCopies> =>
       countDeadLetters(deps, wrapped),
   }
+}
+
+/** Tombstones repeat the time of the erasure, which is lost with Redis otherwise. */
+async function sendTombstones (
+  { redis, producer, now = Date.now }: Deps, { tenant, jobs }: ErasedJobs
+): Promise<void> {
+  const marks = await createErasures(redis).find(tenant, jobs)
+  await producer.send(jobs.map(job => tombstoneOf(tenant, job, {
+    atMs: marks.get(job)?.erasedAtMs ?? now(), cache: false,
+  })))
+}
+
+/** The wrapped keys in Redis and in the topic. */
+async function findWrapped (deps: Deps, { tenant, jobs }: ErasedJobs): Promise<WrappedKeys> {
+  const inTopic = Map.groupBy(await valuesInTopic(deps, jobs), ({ job }) => job)
+  const found = new Map<string, readonly Buffer[]>()
+  for (const job of jobs) {
+    const inRedis = await deps.redis.getBuffer(jobKeys(tenant, job).dataKey)
+    const wrapped = inTopic.get(job)?.map(it => it.wrapped) ?? []
+    found.set(job, inRedis === null ? wrapped : [inRedis, ...wrapped])
+  }
+  return found
 }
 
 async function countDeadLetters (
@@ -107,7 +141,7 @@ function countsOf (jobs: readonly string[]): KeyCopies {
 }
 
 async function valuesInTopic (
-  { codec, read }: Deps, jobs: readonly string[]
+  { codec, read }: Deps, jobs: readonly string[], sinceMs?: number
 ): Promise<readonly Keys[]> {
   const names = new Set(jobs.map(job => messageKey('job.keys', { job })))
   const found: Buffer[] = []
@@ -115,7 +149,7 @@ async function valuesInTopic (
     for (const { key, value } of messages) {
       if (value !== null && names.has(String(key))) found.push(value)
     }
-  })
+  }, { sinceMs })
   return await Promise.all(found.map(async value => await codec.decode('job.keys', value) as Keys))
 }
 

@@ -1,8 +1,8 @@
 import { hkdfSync, hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { recordsOf } from '../cache/cache.ts'
-import { type RotatedTokens, TOKEN_BYTES } from '../cache/tokens.ts'
 import type { ServiceSlug } from '../topology.ts'
+import { recordsOf } from './cache.ts'
+import { type RotatedTokens, TOKEN_BYTES } from './tokens.ts'
 
 const TENANT_KEYS = 1_000
 

@@ -1,0 +1,64 @@
+import { Type, type Static } from 'typebox'
+
+export const DEFAULT_TRANSACTIONS = 20
+
+/** The kinds of movements of a wallet. */
+export const TRANSACTION_TYPES = ['topup', 'adjust', 'reserve', 'settle', 'void'] as const
+
+export const TRANSACTION_ID_PATTERN = '^txn_[1-9]\\d{0,14}$'
+
+/** The query of GET /api/v1/transactions. */
+export const TransactionsQuerySchema = Type.Object({
+  limit: Type.Optional(Type.Integer({
+    minimum: 1,
+    maximum: 100,
+    default: DEFAULT_TRANSACTIONS,
+    description: 'Transactions on a page.',
+  })),
+  after: Type.Optional(Type.String({
+    pattern: TRANSACTION_ID_PATTERN,
+    description: 'The next_cursor of the page before: only transactions older than this one.',
+  })),
+  type: Type.Optional(Type.Enum([...TRANSACTION_TYPES], {
+    description: 'Only transactions of this type.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type TransactionsQuery = Static<typeof TransactionsQuerySchema>
+
+const Micros = (description: string) => Type.Integer({ description })
+
+/** A movement of money in the wallet of the key's organization and mode, in USD micros. */
+export const TransactionSchema = Type.Object({
+  id: Type.String({ description: 'txn_ and a number that grows by 1 with each transaction.' }),
+  type: Type.Enum([...TRANSACTION_TYPES], {
+    description: 'topup: money was added. adjust: a correction. reserve: the maximum price of a ' +
+      'job was set aside. settle: a job ended, its price was charged and the rest released. ' +
+      'void: a reservation was released without a charge.',
+  }),
+  amountMicros: Micros('What was added, corrected, set aside, or taken out of the reservation.'),
+  chargedMicros: Micros('The part of the amount that was charged.'),
+  availableMicros: Micros('Available afterwards.'),
+  reservedMicros: Micros('Reserved afterwards.'),
+  balanceMicros: Micros('Available and reserved afterwards.'),
+  jobId: Type.Unsafe<string | null>({
+    type: ['string', 'null'], description: 'null for topup and adjust.',
+  }),
+  createdAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
+})
+
+/** The type of that movement. */
+export type TransactionBody = Static<typeof TransactionSchema>
+
+/** A page of transactions, newest first. */
+export const TransactionListSchema = Type.Object({
+  data: Type.Array(TransactionSchema),
+  has_more: Type.Boolean(),
+  next_cursor: Type.Unsafe<string | null>({
+    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
+  }),
+})
+
+/** The type of that page. */
+export type TransactionList = Static<typeof TransactionListSchema>

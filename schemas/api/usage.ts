@@ -1,0 +1,85 @@
+import { Type, type Static } from 'typebox'
+import { serviceSlug } from './service.ts'
+
+/** What usage can be grouped by. */
+export const USAGE_GROUPS = ['day', 'service', 'key'] as const
+export const DEFAULT_USAGE_GROUP = 'day'
+export const MAX_USAGE_DAYS = 366
+export const DEFAULT_USAGE_DAYS = 30
+
+/** Every row of an ended job is in exactly one of these. */
+export const USAGE_COUNTERS = [
+  'cacheHits', 'freshRecords', 'invalidRecords', 'duplicateRecords', 'unknownRecords',
+  'cancelledRecords',
+] as const
+
+const TIME = 'A date (UTC) or a timestamp in ISO 8601 with its offset'
+
+/** The query of GET /api/v1/usage. */
+export const UsageQuerySchema = Type.Object({
+  from: Type.Optional(Type.String({
+    maxLength: 40,
+    description: `${TIME}: jobs created from then on. By default ${DEFAULT_USAGE_DAYS} days, ` +
+      'the last one included.',
+  })),
+  to: Type.Optional(Type.String({
+    maxLength: 40,
+    description: `${TIME}: jobs created before it; a date includes its whole day. By default ` +
+      `now. At most ${MAX_USAGE_DAYS} days after from.`,
+  })),
+  group_by: Type.Optional(Type.String({
+    pattern: '^(day|service|key)(,(day|service|key)){0,2}$',
+    default: DEFAULT_USAGE_GROUP,
+    description: 'One or more of day (of the creation, UTC), service and key (of the request), ' +
+      'separated by commas.',
+  })),
+  format: Type.Optional(Type.Enum(['json', 'csv'], {
+    description: 'Without it the Accept header chooses, and JSON is the default.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type UsageQuery = Static<typeof UsageQuerySchema>
+
+const Count = (description: string) => Type.Integer({ minimum: 0, description })
+
+const Counters = {
+  jobs: Count('Jobs that have ended.'),
+  totalRows: Count(`Their rows: ${USAGE_COUNTERS.join(' + ')}.`),
+  cacheHits: Count('Rows answered from the cache of the organization.'),
+  freshRecords: Count('Rows verified live.'),
+  invalidRecords: Count('Rows that were invalid input.'),
+  duplicateRecords: Count('Rows that repeat another row of their job.'),
+  unknownRecords: Count('Rows that ended without a verdict, other than by a cancellation.'),
+  cancelledRecords: Count('Rows that were cancelled before they were verified.'),
+  successRecords: Count('Rows with a verdict, duplicates of such rows included.'),
+  failedRecords: Count('Rows without a verdict, duplicates of such rows included.'),
+  chargedMicros: Count('Money charged, in USD micros.'),
+}
+
+/** The usage of one group; `day`, `service` and `key` as far as it was grouped by them. */
+export const UsageGroupSchema = Type.Object({
+  day: Type.Optional(Type.String({ description: 'Date in UTC: 2026-08-11.' })),
+  service: Type.Optional(serviceSlug('Slug of the service.')),
+  key: Type.Optional(Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'Id of the API key that created the jobs; workspace for jobs of the workspace ' +
+      'page; null for bulk feeds, and jobs from before ids were recorded.',
+  })),
+  ...Counters,
+})
+
+/** The type of that group. */
+export type UsageGroup = Static<typeof UsageGroupSchema>
+
+/** The usage of a time range by group, in the order of the groups. */
+export const UsageSchema = Type.Object({
+  from: Type.String({ description: 'ISO 8601, UTC: the first included millisecond.' }),
+  to: Type.String({ description: 'ISO 8601, UTC: the first excluded millisecond.' }),
+  group_by: Type.Array(Type.Enum([...USAGE_GROUPS])),
+  data: Type.Array(UsageGroupSchema, { description: 'Groups without a job are left out.' }),
+  total: Type.Object(Counters),
+})
+
+/** The type of that usage. */
+export type UsageBody = Static<typeof UsageSchema>

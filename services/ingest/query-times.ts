@@ -1,0 +1,52 @@
+import { ApiException } from './errors.ts'
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/
+const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
+const DAY_MS = 86_400_000
+/** Before the first job, and far from the end of the times of ids. */
+const [MIN_MS, MAX_MS] = [Date.UTC(2000, 0), Date.UTC(2100, 0)]
+
+type Range = { readonly fromMs?: number, readonly toMs?: number }
+
+/**
+ * A time range of a query: `from` is its first millisecond, `to` the first one after it. A date is
+ * its whole day in UTC.
+ * @throws ApiException `invalid_request` with the field.
+ */
+export function timeRange (
+  query: Readonly<Record<string, unknown>>,
+  { from, to }: { readonly from: string, readonly to: string }
+): Range {
+  const fromMs = timeOf(query, from)
+  const toMs = timeOf(query, to, DAY_MS)
+  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
+    throw invalidTime(from, `must be before ${to}.`)
+  }
+  return { ...fromMs !== undefined && { fromMs }, ...toMs !== undefined && { toMs } }
+}
+
+function timeOf (
+  query: Readonly<Record<string, unknown>>, name: string, dateLengthMs = 0
+): number | undefined {
+  const text = query[name]
+  if (typeof text !== 'string') return undefined
+  const isDate = DATE.test(text)
+  const ms = isDate || TIMESTAMP.test(text) ? Date.parse(text) : NaN
+  // JavaScript takes the 30th of February for a day in March.
+  const isReal = ms >= MIN_MS && ms < MAX_MS && isCalendarDay(text.slice(0, 10))
+  if (!isReal) {
+    throw invalidTime(name, 'must be a date like 2026-08-11, or a timestamp like ' +
+      '2026-08-11T10:00:00Z; encode the + of an offset as %2B.')
+  }
+  return ms + (isDate ? dateLengthMs : 0)
+}
+
+function isCalendarDay (date: string): boolean {
+  const ms = Date.parse(date)
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
+}
+
+/** The error for an invalid time; `what` is the rest of a sentence that begins with the field. */
+export function invalidTime (param: string, what: string): ApiException {
+  return new ApiException({ code: 'invalid_request', param, message: `${param} ${what}` })
+}

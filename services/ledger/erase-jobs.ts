@@ -1,0 +1,115 @@
+import type { ErasureRequest, Erasures } from '../jobs/erasures.ts'
+import type { JobKeyEraser } from '../jobs/job-key-eraser.ts'
+import { requestedAtMs } from '../jobs/job.ts'
+import type { Clock } from '../platform/clock.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Log } from '../platform/log.ts'
+import { sleep } from '../platform/retry.ts'
+
+export type EraseJobsDeps = {
+  readonly erasures: Pick<Erasures, 'requested' | 'compacting' | 'await' | 'complete'>
+  readonly keys: Pick<JobKeyEraser,
+    'destroy' | 'rewriteAof' | 'copiesInTopic' | 'writeTombstones' | 'removeCopies'>
+  /** Deletes the cached records of a job's contacts. */
+  readonly eraseCached: (request: ErasureRequest) => Promise<void>
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+  /** True while this ledger leads. */
+  readonly isLeader: () => boolean
+  /** Pause between two rounds. */
+  readonly everyMs: number
+}
+
+/** Per round, so that a mutation of ClickHouse and the memory of a round stay small. */
+const MAX_ERASURES = 1_000
+/** The brokers take up to half an hour, and each check reads the topic of keys. */
+const ROUNDS_PER_CHECK = 5
+
+/**
+ * One round of erasing the requested jobs: for the new ones together deletes cached records if
+ * wanted, then the keys in Redis and its file; for those whose keys the brokers have deleted, the
+ * copies in ClickHouse with one mutation per tenant. Every step can be repeated, so a crash or
+ * failure leaves the rest to the next round.
+ */
+export async function eraseRequested (deps: EraseJobsDeps): Promise<void> {
+  await destroyRequested(deps)
+  await removeCompacted(deps)
+}
+
+async function destroyRequested (deps: EraseJobsDeps): Promise<void> {
+  const { erasures, keys, clock, everyMs } = deps
+  const ready: ErasureRequest[] = []
+  for (const request of await erasures.requested(MAX_ERASURES)) {
+    if (!request.cache || await eraseCache(deps, request)) ready.push(request)
+  }
+  if (ready.length === 0) return
+  for (const some of byTenant(ready)) await keys.destroy(some)
+  failpoint('erasing.destroyed')
+  await keys.rewriteAof()
+  await erasures.await(ready, clock.now() + everyMs)
+}
+
+/** False if the cache or a store is unavailable: the next round tries again. */
+async function eraseCache (
+  { eraseCached, log }: EraseJobsDeps, request: ErasureRequest
+): Promise<boolean> {
+  const { tenant, job } = request
+  try {
+    await eraseCached(request)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) {
+      log.warn({ tenant, job, err: error }, 'erasing cached records failed, retrying')
+      return false
+    }
+    log.error({ tenant, job, err: error },
+      'cached records of an erased job stay, because its results are unreadable')
+  }
+  return true
+}
+
+async function removeCompacted (deps: EraseJobsDeps): Promise<void> {
+  const { erasures, keys, clock, log, everyMs } = deps
+  const { erasures: waiting, isDue } = await erasures.compacting(MAX_ERASURES, clock.now())
+  if (!isDue || waiting.length === 0) return
+  const jobs = waiting.map(({ job }) => job)
+  const sinceMs = jobs.reduce((least, job) => Math.min(least, requestedAtMs(job)), Infinity)
+  const copies = await keys.copiesInTopic(jobs, sinceMs)
+  const gone = waiting.filter(({ job }) => !copies.has(job))
+  // ClickHouse comes after the topic, because ledger copies keys from the topic to ClickHouse.
+  for (const some of byTenant(gone)) await keys.removeCopies(some)
+  failpoint('erasing.removed')
+  await erasures.complete(gone, clock.now())
+  if (gone.length > 0) log.info({ jobs: gone.length }, 'keys of erased jobs deleted everywhere')
+  const left = waiting.filter(({ job }) => copies.has(job))
+  // Brokers never compact the active segment; a write makes a quiet topic roll it.
+  for (const some of byTenant(left)) await keys.writeTombstones(some)
+  await erasures.await(left, clock.now() + ROUNDS_PER_CHECK * everyMs)
+}
+
+function byTenant (requests: readonly ErasureRequest[]) {
+  return [...Map.groupBy(requests, ({ tenant }) => tenant)].map(([tenant, some]) =>
+    ({ tenant, jobs: [...new Set(some.map(({ job }) => job))] }))
+}
+
+/** Runs rounds until stopped, while this ledger leads. */
+export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
+  const stopping = new AbortController()
+  const loop = async () => {
+    while (!stopping.signal.aborted) {
+      try {
+        if (deps.isLeader()) await eraseRequested(deps)
+      } catch (error) {
+        deps.log.warn({ err: error }, 'erasing jobs failed, retrying')
+      }
+      await sleep(deps.everyMs, stopping.signal).catch(() => {})
+    }
+  }
+  const ended = loop()
+  const stop = async () => {
+    stopping.abort()
+    await ended
+  }
+  return { stop }
+}

@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { timeRange } from '../../../services/ingest/query-times.ts'
+
+const range = (from?: unknown, to?: unknown) => timeRange({ from, to }, { from: 'from', to: 'to' })
+const ms = (text: string) => Date.parse(text)
+
+describe('a time range of a query', () => {
+  it('includes the whole day of a date, and ends before a timestamp', () => {
+    expect(range('2026-08-10', '2026-08-10'))
+      .toEqual({ fromMs: ms('2026-08-10T00:00Z'), toMs: ms('2026-08-11T00:00Z') })
+    expect(range('2026-08-10T01:00+01:00', '2026-08-10T00:00:00.001Z'))
+      .toEqual({ fromMs: ms('2026-08-10T00:00Z'), toMs: ms('2026-08-10T00:00Z') + 1 })
+    expect(range()).toEqual({})
+  })
+
+  it.each([
+    '', 'now', '1754899200', '2026-8-1', '2026-02-29', '2026-13-01', '2026-08-32', '2026-08-10T',
+    '2026-08-10T25:00Z', '2026-08-10T10:00', '2026-08-10 10:00Z', '2026-08-10T10:00 01:00',
+    '2026-02-30T10:00Z', '1999-12-31', '2100-01-01', '-002026-08-10', '2026-08-10T10:00Z\n',
+    '２０２６-08-10',
+  ])('rejects %j', text => {
+    expect(() => range(text)).toThrow(expect.objectContaining({
+      fault: expect.objectContaining({ code: 'invalid_request', param: 'from' }),
+    }))
+    expect(() => range(undefined, text)).toThrow()
+  })
+
+  it('rejects an end that is not after its beginning', () => {
+    expect(() => range('2026-08-11', '2026-08-10')).toThrow()
+    expect(() => range('2026-08-10T10:00Z', '2026-08-10T10:00Z')).toThrow()
+  })
+})

@@ -1,0 +1,28 @@
+import { expect, it } from 'vitest'
+import { connectErasing } from '../../../services/ledger/erase-deps.ts'
+import { messageKeysOf } from '../../support/signed.ts'
+
+it('connectErasing does nothing while another ledger leads, and stops', async () => {
+  const secret = Buffer.alloc(32).toString('base64')
+  const asked = Promise.withResolvers<void>()
+  let isStopped = false
+  const erasing = connectErasing({
+    KAFKA_BROKERS: ['broker:9092'],
+    ...messageKeysOf(),
+    INSTANCE: 'i1',
+    KEY_RING: { k1: secret },
+    KEY_ACTIVE: 'k1',
+    CACHE_SECRETS: { 1: secret },
+    ERASE_EVERY_MS: 60_000,
+  }, {
+    bus: { producer: () => ({}) },
+    state: {},
+    cache: { on: () => {} },
+    clickhouse: {},
+    clock: {},
+    isLeader: () => { asked.resolve(); return false },
+  } as never)
+  await asked.promise
+  await erasing.stop().then(() => { isStopped = true })
+  expect(isStopped).toBe(true)
+})

@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest'
+import type { ErasureRequest } from '../../../services/jobs/erasures.ts'
+import { requestedAtMs } from '../../../services/jobs/job.ts'
+import { ResultsError } from '../../../services/results/merge.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import {
+  eraseRequested, startErasing, type EraseJobsDeps,
+} from '../../../services/ledger/erase-jobs.ts'
+import { createManualClock } from '../../support/stage-doubles.ts'
+
+const [ONE, TWO, THREE] = ['3', '4', '5']
+  .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string]
+const NOW_MS = 1_800_000_000_000
+const request = (job: string, more: Partial<ErasureRequest> = {}): ErasureRequest =>
+  ({ tenant: 'org_1.live', job, cache: false, ...more })
+
+type State = {
+  readonly requested?: readonly ErasureRequest[]
+  readonly compacting?: readonly ErasureRequest[]
+  readonly isDue?: boolean
+  /** Jobs whose key the topic still has. */
+  readonly inTopic?: readonly string[]
+  readonly eraseCached?: EraseJobsDeps['eraseCached']
+}
+
+function setUp (state: State) {
+  const { requested = [], compacting = [], isDue = true, inTopic = [] } = state
+  const steps: string[] = []
+  const note = (step: string) => async ({ tenant, jobs }: {
+    readonly tenant: string, readonly jobs: readonly string[]
+  }) => { steps.push(`${step} ${tenant} ${jobs.join()}`) }
+  const deps: EraseJobsDeps = {
+    erasures: {
+      requested: async () => requested.map(one => one),
+      compacting: async () => ({ erasures: [...compacting], isDue }),
+      await: async (requests, nextMs) => {
+        if (requests.length === 0) return
+        steps.push(`await ${requests.map(({ job }) => job).join()} for ${nextMs - NOW_MS}`)
+      },
+      complete: async requests => {
+        if (requests.length > 0) steps.push(`complete ${requests.map(({ job }) => job).join()}`)
+      },
+    },
+    keys: {
+      destroy: note('destroy'),
+      rewriteAof: async () => { steps.push('rewrite'); return 'rewritten' },
+      copiesInTopic: async (jobs, sinceMs) => {
+        steps.push(`search since ${sinceMs}`)
+        return new Map(jobs.filter(job => inTopic.includes(job)).map(job => [job, 1]))
+      },
+      writeTombstones: note('tombstones'),
+      removeCopies: note('remove'),
+    },
+    eraseCached: state.eraseCached ?? (async ({ job }) => { steps.push(`cache ${job}`) }),
+    clock: createManualClock(NOW_MS),
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    isLeader: () => true,
+    everyMs: 1_000,
+  }
+  return { deps, steps }
+}
+
+describe('a round of erasures', () => {
+  it('destroys the keys of all requests with one rewrite of the file of Redis', async () => {
+    const { deps, steps } = setUp({
+      requested: [request(ONE), request(TWO, { tenant: 'org_2.live' }), request(THREE)],
+    })
+    await eraseRequested(deps)
+    expect(steps).toEqual([
+      `destroy org_1.live ${ONE},${THREE}`, `destroy org_2.live ${TWO}`, 'rewrite',
+      `await ${ONE},${TWO},${THREE} for 1000`,
+    ])
+  })
+
+  it('erases cached records before the key that finds them', async () => {
+    const { deps, steps } = setUp({ requested: [request(ONE, { cache: true })] })
+    await eraseRequested(deps)
+    expect(steps.slice(0, 2)).toEqual([`cache ${ONE}`, `destroy org_1.live ${ONE}`])
+  })
+
+  it('keeps a request while the cache is unavailable, and does the others', async () => {
+    const { deps, steps } = setUp({
+      requested: [request(ONE, { cache: true }), request(TWO)],
+      eraseCached: async () => { throw new InfrastructureError('down') },
+    })
+    await eraseRequested(deps)
+    expect(steps).toEqual([`destroy org_1.live ${TWO}`, 'rewrite', `await ${TWO} for 1000`])
+  })
+
+  it('destroys the key of unreadable results all the same', async () => {
+    const { deps, steps } = setUp({
+      requested: [request(ONE, { cache: true })],
+      eraseCached: async () => { throw new ResultsError('damaged') },
+    })
+    await eraseRequested(deps)
+    expect(steps[0]).toBe(`destroy org_1.live ${ONE}`)
+  })
+
+  it('removes the copies in ClickHouse of keys that the brokers have deleted', async () => {
+    const { deps, steps } = setUp({ compacting: [request(TWO), request(ONE)], inTopic: [TWO] })
+    await eraseRequested(deps)
+    expect(steps).toEqual([
+      `search since ${requestedAtMs(ONE)}`, `remove org_1.live ${ONE}`, `complete ${ONE}`,
+      `tombstones org_1.live ${TWO}`, `await ${TWO} for 5000`,
+    ])
+  })
+
+  it('does not search the topic while no erasure is due', async () => {
+    const { deps, steps } = setUp({ compacting: [request(ONE)], isDue: false })
+    await eraseRequested(deps)
+    expect(steps).toEqual([])
+  })
+})
+
+describe('the loop of erasures', () => {
+  it('runs while its ledger leads, and continues after a failure', async () => {
+    const rounds: string[] = []
+    const { deps } = setUp({})
+    const failed = Promise.withResolvers<void>()
+    const done = Promise.withResolvers<void>()
+    const states = [false, true, true, true]
+    const loop = startErasing({
+      ...deps,
+      everyMs: 1,
+      isLeader: () => states.shift() ?? false,
+      erasures: {
+        ...deps.erasures,
+        requested: async () => {
+          rounds.push('round')
+          if (rounds.length === 1) throw new Error('down')
+          if (rounds.length === 3) done.resolve()
+          return []
+        },
+      },
+      log: { ...deps.log, warn: () => failed.resolve() },
+    })
+    await Promise.all([failed.promise, done.promise])
+    await loop.stop()
+    expect(rounds).toHaveLength(3)
+  })
+})
