@@ -153,6 +153,6 @@ describe('the connection to a local stack', () => {
     openConnection({ data: folder }, context, line => messages.push(line))
     expect(messages).toEqual([`Using the local stack of ${folder}/stack.json at http://a.`])
     expect(createClientProgram(context).commands.map(command => command.name()))
-      .toEqual(['submit', 'verify', 'status', 'cancel', 'results', 'balance', 'services'])
+      .toEqual(['submit', 'verify', 'status', 'cancel', 'results', 'balance', 'services', 'mcp'])
   })
 })
