@@ -76,7 +76,7 @@ export const JobSchema = Type.Object({
     description: 'Whether the job was created from a file whose columns the results can be ' +
       'joined with: join=original.',
   }),
-})
+}, { title: 'Job' })
 
 /** The type of that resource. */
 export type JobBody = Static<typeof JobSchema>
