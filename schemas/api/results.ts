@@ -108,7 +108,7 @@ export const ResultRowSchema = Type.Unsafe<ResultRow>({
 
 /** A row with the columns that the query selects, which are all by default. */
 const SelectedRowSchema = Type.Unsafe<ResultRow>({
-  type: 'object', properties: rowProperties, additionalProperties: Cell,
+  title: 'SelectedRow', type: 'object', properties: rowProperties, additionalProperties: Cell,
 })
 
 /** A page of results, in the order of the request. */

@@ -67,7 +67,7 @@ const requestOf = (
 type Attempt = { readonly key: string, readonly reservation: Reservation }
 
 /** The jobs that `verify_contacts` created, with the money that each may cost. */
-function createJobs ({ client, spending, pollEveryMs = 200 }: SessionDeps) {
+function createJobs ({ client, spending, pollEveryMs }: SessionDeps) {
   const open = new Map<string, Reservation>()
   /** Requests whose outcome is unknown: the same request, sent again, is the same job. */
   const unanswered = new Map<string, Attempt>()
