@@ -92,8 +92,7 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'clients', 'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery',
-    'results',
-    'submit', 'verify-now', 'webhooks', 'workspace-page',
+    'results', 'submit', 'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 
