@@ -1,6 +1,6 @@
 import { Type, type Static, type TProperties } from 'typebox'
 import { API_SERVICES } from '../../schemas/api/service.ts'
-import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/results.ts'
+import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 
 /** Contacts of one `verify_contacts` call. A longer list belongs in a file. */
 export const MAX_CONTACTS = 100

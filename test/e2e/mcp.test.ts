@@ -36,7 +36,8 @@ afterAll(async () => {
 async function call<K extends ToolKey> (key: K, args: Record<string, unknown>) {
   const { content, structuredContent, isError } =
     await host.callTool({ name: TOOLS[key].name, arguments: args })
-  const [{ text }] = content as readonly [{ readonly text: string }]
+  const [first] = content as readonly { readonly text: string }[]
+  const text = first?.text ?? ''
   return { isError: isError === true, text, output: structuredContent as ToolOutput<K> }
 }
 
