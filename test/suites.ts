@@ -45,6 +45,8 @@ export const LONGEST = [
 ]
 const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
+/** The package, and clients generated from the description of the interface. */
+const CLIENTS = ['test/e2e/clients/package.test.ts', 'test/e2e/clients/generated.test.ts']
 
 /** Every suite, the cheapest first, so that a slip shows within seconds. */
 export const SUITES: readonly Suite[] = [
@@ -131,7 +133,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 300,
     stack: true,
     files: ['test/e2e/**/*.test.ts'],
-    without: [...BROWSER, ...SCHEMATHESIS, ...LONG],
+    without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG],
     fullEnv: { FEED_CONTACTS: '250000', DOWNLOADED_ROWS: '100000' },
   },
   {
@@ -185,6 +187,16 @@ export const SUITES: readonly Suite[] = [
     files: SCHEMATHESIS,
     tools: ['schemathesis'],
     fullEnv: { SCHEMATHESIS_SEEDS: '20' },
+  },
+  {
+    name: 'clients',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 7,
+    expectedSeconds: 120,
+    stack: true,
+    files: CLIENTS,
+    tools: ['openapi-generator', 'client-python', 'client-go'],
   },
   {
     name: 'traces',

@@ -93,7 +93,8 @@ export async function installOnce (
   return home
 }
 
-async function maven (folder: string, args: readonly string[]): Promise<void> {
+/** Runs a goal of Maven with the versions of the pom. Throws with advice without Maven. */
+export async function maven (folder: string, args: readonly string[]): Promise<void> {
   if (!await works('mvn', ['--version'])) {
     throw new Error('Maven is needed to download Kafka and the schema registry ' +
       '(for example: sudo apt-get install maven).')

@@ -8,7 +8,7 @@ export const BalanceSchema = Type.Object({
   reservedMicros: Micros,
   availableMicros: Micros,
   currency: Type.Literal('USD'),
-})
+}, { title: 'Balance' })
 
 /** The type of that answer. */
 export type BalanceBody = Static<typeof BalanceSchema>

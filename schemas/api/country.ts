@@ -14,8 +14,9 @@ export const COUNTRY_PATTERN = patternOf(COUNTRY_CODES)
 
 function patternOf (codes: readonly string[]): string {
   const anyCase = (upper: string) => `[${upper}${upper.toLowerCase()}]`
-  const byFirst = Map.groupBy(codes.toSorted(), code => code.charAt(0))
-  const groups = [...byFirst].map(([first, some]) =>
-    anyCase(first) + anyCase(some.map(code => code.charAt(1)).join('')))
+  const firsts = [...new Set(codes.map(code => code.charAt(0)))].toSorted()
+  const secondsOf = (first: string) => codes.filter(code => code.startsWith(first)).toSorted()
+    .map(code => code.charAt(1)).join('')
+  const groups = firsts.map(first => anyCase(first) + anyCase(secondsOf(first)))
   return `^(?:${groups.join('|')})$`
 }

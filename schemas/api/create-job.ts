@@ -38,7 +38,7 @@ export const CreateJobSchema = Type.Object({
     additionalProperties: { type: 'string', maxLength: 500 },
     description: 'Labels of the client, shown again with the job.',
   })),
-}, { additionalProperties: false })
+}, { title: 'JobRequest', additionalProperties: false })
 
 /** A UUID of version 4 in any case. */
 const UUID_V4_PATTERN =
@@ -69,14 +69,14 @@ export const PreflightSchema = Type.Object({
   freshChecks: Count,
   maxQuoteMicros: Micros,
   quoteId: Type.String(),
-})
+}, { title: 'Preflight' })
 
 /** The body of the 202, one superset for both client typings. */
 export const AcceptedSchema = Type.Object({
   id: Type.String(),
   status: Type.Literal('queued'),
   preflight: PreflightSchema,
-  ok: Type.Literal(true),
+  ok: Type.Unsafe<true>({ type: 'boolean', description: 'Always true.' }),
   data: Type.Object({
     id: Type.String(),
     service: Type.String(),
@@ -85,7 +85,7 @@ export const AcceptedSchema = Type.Object({
     max_quote_micros: Micros,
     created_at: Type.String(),
   }),
-})
+}, { title: 'AcceptedJob' })
 
 /** The type of that body. */
 export type AcceptedBody = Static<typeof AcceptedSchema>

@@ -27,13 +27,15 @@ export const AttemptSchema = Type.Object({
     description: 'A code of a closed list that may grow; null for what was delivered.',
   }),
   durationMs: Type.Integer({ minimum: 0, description: 'How long the try took.' }),
-})
+}, { title: 'DeliveryAttempt' })
 
 /** The type of that try. */
 export type AttemptBody = Static<typeof AttemptSchema>
 
 /** The tries of a job's deliveries, newest first. */
-export const DeliveryListSchema = Type.Object({ data: Type.Array(AttemptSchema) })
+export const DeliveryListSchema = Type.Object({ data: Type.Array(AttemptSchema) }, {
+  title: 'DeliveryList',
+})
 
 /** The answer to a request to send once more. */
 export const ResentSchema = Type.Object({
@@ -42,4 +44,4 @@ export const ResentSchema = Type.Object({
     description: 'queued: it is sent at once. trying: a try was under way already, and this ' +
       'request added none.',
   }),
-})
+}, { title: 'ResentDelivery' })

@@ -98,7 +98,7 @@ export const JobSchema = Type.Object({
     description: 'When the last copy of its key was deleted from all stores, usually within half ' +
       'an hour; null before.',
   }),
-})
+}, { title: 'Job' })
 
 /** The type of that resource. */
 export type JobBody = Static<typeof JobSchema>

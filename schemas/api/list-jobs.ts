@@ -47,7 +47,7 @@ export const JobListSchema = Type.Object({
   next_cursor: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
   }),
-})
+}, { title: 'JobList' })
 
 /** The type of that page. */
 export type JobListBody = Static<typeof JobListSchema>

@@ -7,13 +7,14 @@ export const QuoteSchema = Type.Object({
   preflight: PreflightSchema,
   service: Type.String(),
   ...checksFields,
-  redeemable: Type.Literal(false, {
-    description: 'Nothing is reserved; a job of the same rows is quoted again.',
+  redeemable: Type.Unsafe<false>({
+    type: 'boolean',
+    description: 'Always false: nothing is reserved; a job of the same rows is quoted again.',
   }),
   expiresAt: Type.String({
     description: 'ISO 8601, UTC: the service forgets the quote at this time.',
   }),
-})
+}, { title: 'Quote' })
 
 /** The type of that answer. */
 export type QuoteBody = Static<typeof QuoteSchema>

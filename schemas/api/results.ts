@@ -64,7 +64,8 @@ export const ResultsQuerySchema = Type.Object({
 /** The type of that query. */
 export type ResultsQuery = Static<typeof ResultsQuerySchema>
 
-const Cell = { type: ['string', 'integer', 'null'] } as const
+/** Columns that a row does not name below; one type keeps it one type in generated clients. */
+const Cell = { type: ['string', 'null'] } as const
 
 /** The customer's own cells of a row, by the names of their columns. */
 export type OriginalCells = Readonly<Record<string, string>>
@@ -98,6 +99,7 @@ const rowProperties = {
 
 /** A row with all its columns. */
 export const ResultRowSchema = Type.Unsafe<ResultRow>({
+  title: 'ResultRow',
   type: 'object',
   required: ['row', 'input', 'status', 'source', 'confidence', 'checked_at', 'expires_at'],
   properties: rowProperties,
@@ -106,7 +108,7 @@ export const ResultRowSchema = Type.Unsafe<ResultRow>({
 
 /** A row with the columns that the query selects, which are all by default. */
 const SelectedRowSchema = Type.Unsafe<ResultRow>({
-  type: 'object', properties: rowProperties, additionalProperties: Cell,
+  title: 'SelectedRow', type: 'object', properties: rowProperties, additionalProperties: Cell,
 })
 
 /** A page of results, in the order of the request. */
@@ -116,16 +118,19 @@ export const ResultsPageSchema = Type.Object({
   next_cursor: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'To be sent as cursor; null on the last page.',
   }),
-})
+}, { title: 'ResultsPage' })
 
 /** The type of that page. */
 export type ResultsPage = Static<typeof ResultsPageSchema>
 
-/** The answer to GET /api/v1/jobs/{id}/results in each of its forms. */
+/**
+ * The answer to GET /api/v1/jobs/{id}/results in each of its forms. JSON is first, because
+ * generated clients take the type of the answer from the first one.
+ */
 export const ResultsSchema = {
   content: {
-    'text/csv': { schema: Type.String() },
     'application/json': { schema: ResultsPageSchema },
+    'text/csv': { schema: Type.String() },
     'application/x-ndjson': { schema: Type.String() },
   },
 }

@@ -13,7 +13,7 @@ export const RootSchema = Type.Object({
   documentation: Path,
   openapi: Path,
   changelog: Path,
-})
+}, { title: 'Root' })
 
 /** The type of that answer. */
 export type RootBody = Static<typeof RootSchema>

@@ -55,8 +55,8 @@ export const ServicesSchema = Type.Object({
     }),
     configured: Type.Boolean({ description: 'Whether a job of this key may use it now.' }),
     ...checksFields,
-  })),
-})
+  }, { title: 'Service' })),
+}, { title: 'ServiceList' })
 
 /** The type of that answer. */
 export type ServicesBody = Static<typeof ServicesSchema>

@@ -22,7 +22,7 @@ export const CreateVerificationSchema = Type.Object({
     description: 'Seconds to wait for the rows, from the last byte of the request. A job that ' +
       'has not ended by then goes on, and the answer is the 202 of a job.',
   })),
-}, { additionalProperties: false })
+}, { title: 'VerificationRequest', additionalProperties: false })
 
 /** The type of that body. */
 export type CreateVerificationBody = Static<typeof CreateVerificationSchema>
@@ -34,7 +34,7 @@ export const VerificationSchema = Type.Object({
   results: Type.Array(ResultRowSchema, {
     description: 'One row for each input, in the order of the request, as in JSON results.',
   }),
-})
+}, { title: 'Verification' })
 
 /** The type of that answer. */
 export type VerificationBody = Static<typeof VerificationSchema>

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { runProgram } from './program.ts'
 
 const { stdin: input, stdout: output, stderr: errors, env } = process

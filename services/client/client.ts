@@ -77,6 +77,12 @@ type ResultFileOptions = RowSelection & Pick<ResultsQuery, 'safe'>
 type Bytes = AsyncIterable<Uint8Array>
 
 const ENDED: readonly string[] = ['completed', 'cancelled', 'failed']
+
+/** Whether the status of a job is final. */
+export function hasEnded ({ status }: Pick<JobStatusResource, 'status'>): boolean {
+  return ENDED.includes(status)
+}
+
 const MAX_JOBS_PAGE = 100
 const MAX_ROWS_PAGE = 1_000
 const MAX_TRANSACTIONS_PAGE = 100
@@ -215,7 +221,7 @@ async function waitForEnd (
     const query = queryString({ wait: wait === 0 ? undefined : wait })
     const job = await jsonOf<JobStatusResource>(send(`/jobs/${id}${query}`))
     onProgress?.(job)
-    if (ENDED.includes(job.status)) return job
+    if (hasEnded(job)) return job
     if (Date.now() > deadlineMs) {
       throw new Error(`${job.id} is still ${job.status} after ${timeoutMs} ms`)
     }

@@ -1,9 +1,10 @@
 import { Command, CommanderError } from 'commander'
-import { CommandError, InterruptedError, UsageError } from './command-error.ts'
+import { failureMessage, InterruptedError, UsageError } from './command-error.ts'
 import type { CliContext } from './connection.ts'
 import { addJobCommands } from './job-commands.ts'
+import { addMcp } from './mcp-command.ts'
 import { addSubmit } from './submit-command.ts'
-import { ApiError, isLostConnection } from './transport.ts'
+import { ApiError } from './transport.ts'
 import { addVerify } from './verify-command.ts'
 
 const EXIT_CODES = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const
@@ -35,6 +36,7 @@ export function createClientProgram (context: CliContext): Command {
   addSubmit(program, context)
   addVerify(program, context)
   addJobCommands(program, context)
+  addMcp(program, context)
   return program
 }
 
@@ -66,24 +68,4 @@ export async function runProgram (words: readonly string[], context: CliContext)
 function exitCodeOf (error: unknown): number {
   if (error instanceof UsageError) return EXIT_CODES.usage
   return error instanceof InterruptedError ? EXIT_CODES.interrupted : EXIT_CODES.failure
-}
-
-/** The message of a failure for the user; undefined for a bug of the program. */
-export function failureMessage (error: unknown): string | undefined {
-  if (error instanceof CommandError) return error.message
-  if (error instanceof ApiError) {
-    const { message, param, requestId } = error
-    const details = [
-      param === undefined ? undefined : `parameter ${param}`,
-      requestId === undefined ? undefined : `request ${requestId}`,
-    ].filter(detail => detail !== undefined)
-    return details.length === 0 ? message : `${message} (${details.join(', ')})`
-  }
-  if (isLostConnection(error)) {
-    return 'The service is unreachable. Check the address; "npm start" starts a local stack. Run ' +
-      'the same command again to resume an unfinished submission.'
-  }
-  const { code, path } = error as NodeJS.ErrnoException
-  if (code === undefined || path === undefined) return undefined
-  return `${path}: ${(error as Error).message}`
 }

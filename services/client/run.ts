@@ -40,6 +40,8 @@ export type SubmitSettings = {
 export type SubmitDeps = RetryOptions & {
   readonly client: Client
   readonly confirm?: Confirm
+  /** Receives the maximum price of all unsent jobs. Nothing is sent if it throws. */
+  readonly approve?: (maxQuoteMicros: number) => void
   readonly progress?: (progress: SubmitProgress) => void
   readonly pollEveryMs?: number | undefined
   /** Receives the run when it is open, so that an interruption can report its jobs. */

@@ -74,8 +74,8 @@ async function send ({ settings, deps, store }: Run, index: number): Promise<str
   return id
 }
 
-/** True for a response that guarantees that the request created no job. */
-function createdNoJob (error: unknown): boolean {
+/** True for an error that guarantees that the request created no job. */
+export function createdNoJob (error: unknown): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500 &&
     ![408, 422].includes(error.status)
 }

@@ -125,6 +125,7 @@ async function confirmPrice (run: Run): Promise<void> {
   if (availableMicros < total.maxQuoteMicros) {
     throw insufficientBalance(total.maxQuoteMicros, availableMicros)
   }
+  run.deps.approve?.(total.maxQuoteMicros)
   const isConfirmed = quotes.every(([index, { preflight }]) =>
     preflight.maxQuoteMicros <= (store.state().jobs[index]?.confirmedMicros ?? -1))
   if (!isConfirmed && !settings.yes) {

@@ -1,6 +1,7 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget, type BodyBudget } from './body-budget.ts'
 import { describeRoutes } from './openapi/describe.ts'
+import { withSharedSchemas } from './openapi/document.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
 import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
@@ -54,5 +55,5 @@ export function jobRoutes (
  */
 export async function openapiSource (): Promise<string> {
   const routes = routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings)
-  return `${JSON.stringify(await describeRoutes(routes), null, 2)}\n`
+  return `${JSON.stringify(withSharedSchemas(await describeRoutes(routes)), null, 2)}\n`
 }

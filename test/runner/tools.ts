@@ -7,6 +7,9 @@ import { installKafka, installRedis, installRegistry, requireJava, type Say }
 import { installPrometheus } from '../support/prometheus-install.ts'
 import { installCollector } from '../support/trace-install.ts'
 import { installToxiproxy } from '../support/toxiproxy-install.ts'
+import {
+  installClientPython, installGenerator, requireClientGo,
+} from '../e2e/clients/install.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
 
 /** Each makes sure that its tool can be started, and throws with what to do where it can't. */
@@ -20,6 +23,9 @@ const TOOLS = {
   chromium: requireBrowser,
   toxiproxy: installToxiproxy,
   schemathesis: installSchemathesis,
+  'openapi-generator': installGenerator,
+  'client-python': installClientPython,
+  'client-go': requireClientGo,
 } as const satisfies Record<string, (say: Say) => Promise<unknown>>
 
 export type ToolName = keyof typeof TOOLS

@@ -50,6 +50,24 @@ export const NOT_RUN: readonly Exception[] = [
     begins: '[{',
     reason: 'is no command; test/guide/providers.test.ts reads it',
   },
+  {
+    page: 'deploy/docs/clients.md',
+    begins: 'npm run package',
+    reason: 'installs for the account: test/e2e/clients/package.test.ts installs into a folder',
+  },
+  {
+    page: 'deploy/docs/clients.md',
+    begins: 'curl -o openapi.json',
+    reason: 'needs a generator: test/e2e/clients/generated.test.ts has one',
+  },
+  ...['import os, uuid', 'configuration :='].map(begins => ({
+    page: 'deploy/docs/clients.md',
+    begins,
+    reason: 'needs a generated client: test/e2e/clients/generated.test.ts has one',
+  })),
+  ...['{\n  "mcpServers"', 'claude mcp add'].map(begins => ({
+    page: 'deploy/docs/clients.md', begins, reason: 'needs a host: test/e2e/mcp.test.ts is one',
+  })),
   { page: 'deploy/docs/deployment.md', begins: 'docker build', reason: 'needs a container engine' },
   {
     page: 'deploy/docs/deployment.md',
@@ -73,8 +91,8 @@ export const NOT_RUN: readonly Exception[] = [
 export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
-    'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery', 'results',
-    'submit', 'usage', 'verify-now', 'webhooks', 'workspace-page',
+    'clients', 'dead-letters', 'feeds', 'files', 'idempotency', 'keys', 'money', 'recovery',
+    'results', 'submit', 'usage', 'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

@@ -161,8 +161,12 @@ const MORE: Partial<Record<ErrorCode, Readonly<Record<string, object>>>> = {
   job_not_completed: { status: { type: 'string', description: 'The status of the job.' } },
 }
 
+/** Schemas of one or two codes get a name that says which. */
 function faultSchema (codes: readonly ErrorCode[]): object {
+  const names = codes.map(code => code.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) =>
+    letter.toUpperCase()))
   return {
+    ...(names.length > 2 ? {} : { title: `${names.join('Or')}Error` }),
     type: 'object',
     required: ['error'],
     properties: {
@@ -276,6 +280,7 @@ export function webhooksOf (): Paths {
 
 function operationOf (type: typeof EVENT_TYPES[number]): Operation {
   const { properties } = EventSchema
+  const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
   return {
     operationId: `event.${type}`,
     summary: `${type}: the job has ended`,
@@ -290,7 +295,11 @@ function operationOf (type: typeof EVENT_TYPES[number]): Operation {
       required: true,
       content: {
         'application/json': {
-          schema: { ...EventSchema, properties: { ...properties, type: { const: type } } },
+          schema: {
+            title: `${names.join('')}Event`,
+            ...EventSchema,
+            properties: { ...properties, type: { const: type } },
+          },
         },
       },
     },

@@ -99,6 +99,35 @@ export function withDeepObjects (document: OpenApiDocument): OpenApiDocument {
   return { ...document, paths }
 }
 
+/**
+ * Moves schemas with a title to `components`, so that generated clients have one type with a name
+ * for each. Throws if two different schemas have the same title.
+ */
+export function withSharedSchemas (document: OpenApiDocument): OpenApiDocument {
+  const schemas: Record<string, unknown> = {}
+  const share = (schema: unknown): unknown => {
+    if (!isObject(schema)) return Array.isArray(schema) ? schema.map(share) : schema
+    const shared = mapValues(schema, share)
+    const { title } = shared
+    if (typeof title !== 'string') return shared
+    if (JSON.stringify(schemas[title] ?? shared) !== JSON.stringify(shared)) {
+      throw new Error(`two different schemas have the title ${title}: rename one of them`)
+    }
+    schemas[title] = shared
+    return { $ref: `#/components/schemas/${title}` }
+  }
+  const walk = (node: unknown): unknown => {
+    if (!isObject(node)) return Array.isArray(node) ? node.map(walk) : node
+    return mapValues(node, (value, name) => name === 'schema' ? share(value) : walk(value))
+  }
+  const paths = walk(document.paths) as Paths
+  const webhooks = walk(document.webhooks ?? {}) as Paths
+  return { ...document, paths, webhooks, components: { ...document.components, schemas } }
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 function mapAnswers (paths: Paths, change: (answer: OpenApiResponse) => OpenApiResponse): Paths {
   return mapOperations(paths, operation =>
     ({ ...operation, responses: mapValues(operation.responses, change) }))

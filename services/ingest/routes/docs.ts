@@ -3,7 +3,7 @@ import type { RouteOptions } from 'fastify'
 import { API_VERSION, RootSchema } from '../../../schemas/api/root.ts'
 import { preferred } from '../negotiation.ts'
 import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
-import type { OpenApiDocument } from '../openapi/document.ts'
+import { withSharedSchemas, type OpenApiDocument } from '../openapi/document.ts'
 
 const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
 
@@ -55,8 +55,8 @@ export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOpti
       schema: {
         operationId: 'getOpenApi', summary: 'This description, as OpenAPI 3.1', tags: ['Documents'],
       },
-      handler: async (_request, reply) => reply
-        .type('application/json; charset=utf-8').send(JSON.stringify(await getDocument())),
+      handler: async (_request, reply) => reply.type('application/json; charset=utf-8')
+        .send(JSON.stringify(withSharedSchemas(await getDocument()))),
     },
     {
       method: 'GET',

@@ -1,62 +1,11 @@
-import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { promisify } from 'node:util'
-import { cacheDir, type Say } from '../../../deploy/local/parts.ts'
+import type { Say } from '../../../deploy/local/parts.ts'
+import { installPython } from '../../support/python-install.ts'
 
-const run = promisify(execFile)
-const REQUIREMENTS = `${import.meta.dirname}/requirements.txt`
-const APT_PACKAGES = ['python3', 'python3-venv']
-const INSTALL_TIMEOUT_MS = 150_000
-
-/**
- * The Python of an environment that holds schemathesis, in the folder where downloads are kept;
- * made when it is missing. Throws with advice when there is no Python to make it with.
- */
+/** The Python of an environment that holds schemathesis. Throws with advice without Python. */
 export async function installSchemathesis (say: Say): Promise<string> {
-  const python = await requirePython(say)
-  const requirements = readFileSync(REQUIREMENTS, 'utf8')
-  const digest = createHash('sha256').update(`${python}\n${requirements}`).digest('hex')
-  const home = `${cacheDir()}/schemathesis-${digest.slice(0, 16)}`
-  if (existsSync(home)) return `${home}/bin/python`
-  say('installing schemathesis with pip (40 MB, once)')
-  mkdirSync(cacheDir(), { recursive: true })
-  // Made aside and moved into place, so that an interrupted installation leaves nothing half done.
-  const folder = mkdtempSync(`${home}.partial-`)
-  try {
-    await run('python3', ['-m', 'venv', folder])
-    const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
-    await run(`${folder}/bin/python`, [...pip, '-r', REQUIREMENTS], { timeout: INSTALL_TIMEOUT_MS })
-    if (!existsSync(home)) renameSync(folder, home)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-  return `${home}/bin/python`
-}
-
-/** The version of a Python that can make environments; installs the system's one if need be. */
-async function requirePython (say: Say): Promise<string> {
-  const found = await usablePython()
-  if (found !== undefined) return found
-  const advice = 'The test of the interface by its own description needs Python 3.10 or newer ' +
-    'with venv. Install it (for example: sudo apt-get install python3 python3-venv).'
-  if (process.getuid?.() !== 0) throw new Error(advice)
-  say(`installing ${APT_PACKAGES.join(' and ')} with apt-get (once)`)
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const install = () => run('apt-get', ['install', '-y', ...APT_PACKAGES], { env })
-  await install()
-    .catch(async () => {
-      await run('apt-get', ['update'], { env })
-      await install()
-    })
-    .catch((error: Error) => { throw new Error(advice, { cause: error }) })
-  const installed = await usablePython()
-  if (installed === undefined) throw new Error(advice)
-  return installed
-}
-
-async function usablePython (): Promise<string | undefined> {
-  const script = 'import sys, venv, ensurepip; assert sys.version_info >= (3, 10); ' +
-    'print(sys.base_prefix, sys.version)'
-  return await run('python3', ['-c', script]).then(({ stdout }) => stdout.trim(), () => undefined)
+  return await installPython({
+    name: 'schemathesis',
+    requirements: `${import.meta.dirname}/requirements.txt`,
+    purpose: 'The test of the interface by its own description',
+  }, say)
 }

@@ -77,12 +77,13 @@ function answerTo ({ line, key, body }: ReceivedRequest, inside: Inside): object
     }
   }
   if (line === 'GET /services') return { data: SERVICES }
-  if (line === 'GET /balance') return { availableMicros: options.availableMicros ?? 1e9 }
+  if (line === 'GET /balance') return balanceOf(options)
   if (line.startsWith('GET /transactions')) return { data: [TRANSACTION] }
   if (line.startsWith('GET /usage')) return usageOf(line)
   if (line.startsWith('DELETE /jobs/job_7')) return { id: 'job_7', erasedAt: AT }
   const job = jobs.find(({ id }) => line.split('/')[2]?.split('?')[0] === id)
   if (job === undefined) return refusal(404, { code: 'job_not_found', message: 'none' })
+  if (line.includes('format=json')) return pageOf(job)
   return line.includes('/results') ? resultsOf(job, moment) : poll(job, inside)
 }
 
@@ -94,6 +95,17 @@ const TRANSACTION = {
 function usageOf (line: string): object {
   return line.includes('format=csv') ? new Response('day,jobs\r\n2026-08-11,2\r\n') : { data: [] }
 }
+function balanceOf ({ availableMicros = 1e9 }: FakeOptions): object {
+  return { balanceMicros: availableMicros, reservedMicros: 0, availableMicros, currency: 'USD' }
+}
+
+const pageOf = ({ inputs }: FakeJob) => ({
+  data: inputs.map((input, index) => ({
+    row: index + 1, input, e164: verdictOf(input), status: 'valid', reason: null,
+  })),
+  has_more: false,
+  next_cursor: null,
+})
 
 const preflightOf = (inputs: readonly string[], { priceMicros = 5 }: FakeOptions) => ({
   totalRows: inputs.length,
@@ -125,8 +137,11 @@ function poll (job: FakeJob, { options, moment }: Inside): object {
     id: job.id,
     status: ended ? options.endAs ?? 'completed' : 'verifying',
     totalRows: length,
+    service: job.body['service'],
     successRecords: ended ? length : Math.floor(length / 2),
     failedRecords: 0,
+    pendingRecords: ended ? 0 : Math.ceil(length / 2),
+    maxQuoteMicros: length * (options.priceMicros ?? 5),
     chargedMicros: ended ? length * (options.priceMicros ?? 5) : 0,
     releasedMicros: 0,
   }

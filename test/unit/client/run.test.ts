@@ -155,7 +155,7 @@ describe('the connection to a local stack', () => {
     expect(createClientProgram(context).commands.map(command => command.name()))
       .toEqual([
         'submit', 'verify', 'status', 'cancel', 'erase', 'results', 'balance', 'usage',
-        'transactions', 'services',
+        'transactions', 'services', 'mcp',
       ])
   })
 })

@@ -5,7 +5,7 @@ import {
   answersOf, errorsOf, describeRoutes, webhooksOf,
 } from '../../../../services/ingest/openapi/describe.ts'
 import {
-  withSharedHeaders, type OpenApiDocument,
+  withSharedHeaders, withSharedSchemas, type OpenApiDocument,
 } from '../../../../services/ingest/openapi/document.ts'
 import { openapiSource, routesOf } from '../../../../services/ingest/routes.ts'
 import { doubles, settings } from '../doubles.ts'
@@ -86,5 +86,48 @@ describe('the description of the interface', () => {
     expect(components).toEqual({ headers: { A: header } })
     expect(paths['/']?.['get']?.responses[500]?.headers)
       .toEqual({ A: { $ref: '#/components/headers/A' } })
+  })
+
+  const withSchemas = (...schemas: readonly object[]) => withSharedSchemas({
+    openapi: '3.1.0',
+    info: { title: '', version: '' },
+    components: { headers: {} },
+    paths: {
+      '/': {
+        get: {
+          responses: Object.fromEntries(schemas.map((schema, index) => [200 + index, {
+            description: '', content: { 'application/json': { schema, example: { title: 'A' } } },
+          }])),
+        },
+      },
+    },
+  })
+
+  it('writes a schema with a title once, also inside others, and refers to it', () => {
+    const inner = { title: 'B', type: 'object', properties: { title: { type: 'string' } } }
+    const outer = { title: 'A', type: 'object', properties: { all: { items: inner } } }
+    const { paths, components } = withSchemas(outer, inner, { type: 'string' })
+    const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+    expect(components).toEqual({
+      headers: {},
+      schemas: { A: { ...outer, properties: { all: { items: ref('B') } } }, B: inner },
+    })
+    const answers = Object.values(paths['/']?.['get']?.responses ?? {})
+    expect(answers.map(({ content }) => content?.['application/json'])).toEqual(
+      [ref('A'), ref('B'), { type: 'string' }]
+        .map(schema => ({ schema, example: { title: 'A' } })))
+  })
+
+  it('refuses two schemas with the same title', () => {
+    expect(() => withSchemas({ title: 'A', type: 'string' }, { title: 'A', type: 'object' }))
+      .toThrow('two different schemas have the title A: rename one of them')
+  })
+
+  it('has a name for every body of a successful answer that is an object', () => {
+    const bare = operations.flatMap(({ operation: { operationId, responses } }) =>
+      Object.entries(responses).filter(([status]) => status.startsWith('2'))
+        .flatMap(([, { content = {} }]) => Object.values(content))
+        .filter(({ schema }) => 'properties' in schema).map(() => operationId))
+    expect(bare).toEqual([])
   })
 })

@@ -5,9 +5,11 @@ import {
   fieldsHtml, sharedCodes, documentPage, PAGE_POLICY,
 } from '../../../../services/ingest/openapi/page.ts'
 import { withSamples } from '../../../../services/ingest/openapi/samples.ts'
-import { openapiSource } from '../../../../services/ingest/routes.ts'
+import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
+import { routesOf } from '../../../../services/ingest/routes.ts'
+import { doubles, settings } from '../doubles.ts'
 
-const document = JSON.parse(await openapiSource()) as OpenApiDocument
+const document = await describeRoutes(routesOf(doubles(), settings))
 const page = documentPage(document)
 const operations = [...Object.entries(document.paths), ...Object.entries(document.webhooks ?? {})]
   .flatMap(([path, item]) => Object.values(item).map(operation => ({ path, operation })))

@@ -3,14 +3,16 @@ import { describe, expect, it } from 'vitest'
 import { API_SERVICES } from '../../../../schemas/api/service.ts'
 import { COUNTRY_CODES, COUNTRY_PATTERN } from '../../../../schemas/api/country.ts'
 import { ERRORS } from '../../../../services/ingest/errors.ts'
-import type { Content, OpenApiDocument } from '../../../../services/ingest/openapi/document.ts'
-import { openapiSource } from '../../../../services/ingest/routes.ts'
+import type { Content } from '../../../../services/ingest/openapi/document.ts'
+import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
+import { routesOf } from '../../../../services/ingest/routes.ts'
 import { INTRODUCTION } from '../../../../services/ingest/openapi/texts.ts'
 import { withExamples } from '../../../../services/ingest/openapi/examples.ts'
 import { SERVICE_SLUGS } from '../../../../services/topology.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../../services/verify/providers/sandbox.ts'
+import { doubles, settings } from '../doubles.ts'
 
-const document = JSON.parse(await openapiSource()) as OpenApiDocument
+const document = await describeRoutes(routesOf(doubles(), settings))
 const shared = document.components['examples'] as Record<string, { readonly value: unknown }>
 const operations = [...Object.values(document.paths), ...Object.values(document.webhooks ?? {})]
   .flatMap(item => Object.values(item))

@@ -1,0 +1,186 @@
+import { existsSync, realpathSync } from 'node:fs'
+import { isAbsolute, relative, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Client } from './client.ts'
+import { CommandError } from './command-error.ts'
+import type { Account } from './connection.ts'
+import type { ToolInput, ToolOutput } from './mcp-schemas.ts'
+import type { Reservation, Spending } from './mcp-spending.ts'
+import { stateFileOf, type SubmitSettings } from './run.ts'
+import { createdNoJob } from './send-jobs.ts'
+import { detectService } from './submit-command.ts'
+import { submitFile, type SubmitSummary } from './submit.ts'
+
+/** What the tools of a session work with. */
+export type SessionDeps = {
+  readonly client: Client
+  readonly spending: Spending
+  readonly account: Account
+  /** Only files below this folder are read and written. */
+  readonly folder: string
+  /** Writes messages for the user of the host. */
+  readonly say: (line: string) => void
+  readonly pollEveryMs?: number | undefined
+}
+
+type FileArgs = ToolInput<'verifyFile'>
+type FileResult = Omit<ToolOutput<'verifyFile'>, 'spending'>
+
+type FileRun = {
+  /** The arguments as JSON, without those that may differ between calls. */
+  readonly args: string
+  readonly summary: Promise<SubmitSummary>
+  readonly progress: { done: number, rows: number, ended: boolean }
+}
+
+const ROWS_PER_JOB = 100_000
+const PARALLEL_JOBS = 4
+
+/**
+ * Verifies files as the command `submit` does, each in the background: a call waits for a while,
+ * and the same call later continues to wait or returns the result. A file whose run failed, or that
+ * an earlier session left unfinished, is resumed and pays for nothing twice.
+ */
+export function createFileRuns (deps: SessionDeps) {
+  const runs = new Map<string, FileRun>()
+  /** Reservations by output; a run that failed keeps its reservation until it is resumed. */
+  const reservations = new Map<string, Reservation>()
+
+  const start = (args: FileArgs, input: string, output: string): FileRun => {
+    const reservation = reservations.get(output) ?? deps.spending.reserve()
+    reservations.set(output, reservation)
+    const progress = { done: 0, rows: 0, ended: false }
+    const release = (chargedMicros: number) => {
+      reservation.settle(chargedMicros)
+      reservations.delete(output)
+    }
+    const verify = async () => {
+      const guarded = guardedClient(deps.client, reservation)
+      try {
+        const summary = await submitFile(await settingsOf(deps, args, { input, output }), {
+          client: guarded.client,
+          say: deps.say,
+          approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
+          progress: ({ done, rows }) => { Object.assign(progress, { done, rows }) },
+          pollEveryMs: deps.pollEveryMs,
+        })
+        release(summary.chargedMicros)
+        return summary
+      } catch (error) {
+        runs.delete(output)
+        const sentNothing = error instanceof CommandError || createdNoJob(error)
+        if (sentNothing && guarded.createdMicros() === 0) release(0)
+        throw error
+      } finally {
+        progress.ended = true
+      }
+    }
+    const summary = verify()
+    // The call that waits reports the error; without one the next call resumes the run.
+    summary.catch(() => {})
+    return { args: comparable(args), summary, progress }
+  }
+
+  const run = async (args: FileArgs, waitMs: number): Promise<FileResult> => {
+    const input = fileBelow(deps.folder, args.file)
+    const output = input.replace(/(\.csv)?$/i, '.verified.csv')
+    const known = runs.get(output)
+    const isReplaced = known?.progress.ended === true && args.replace === true
+    if (known === undefined || isReplaced) checkOutput(output, args)
+    const current = known === undefined || isReplaced ? start(args, input, output) : known
+    if (current.args !== comparable(args)) {
+      throw new CommandError(`${args.file} was verified with other arguments. Repeat them to get ` +
+        'the result, or set replace to true once it has ended, which may pay again.')
+    }
+    runs.set(output, current)
+    const timer = new AbortController()
+    const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
+    const summary = await Promise.race([current.summary, timeout]).finally(() => timer.abort())
+    return resultOf(output, current, summary)
+  }
+  return { run }
+}
+
+const comparable = ({ replace: _, wait_seconds: __, ...args }: FileArgs) => JSON.stringify(args)
+
+function resultOf (
+  output: string, { progress }: FileRun, summary: SubmitSummary | undefined
+): FileResult {
+  return {
+    ended: summary !== undefined,
+    output,
+    rows: summary?.rows ?? progress.rows,
+    doneRows: summary?.rows ?? progress.done,
+    byStatus: summary?.byStatus ?? {},
+    jobs: summary?.jobs.map(({ id }) => id) ?? [],
+    chargedMicros: summary?.chargedMicros ?? 0,
+  }
+}
+
+function checkOutput (output: string, { file, replace }: FileArgs): void {
+  if (replace === true || !existsSync(output) || existsSync(stateFileOf(output))) return
+  throw new CommandError(`${output} exists already: it has the results of an earlier run of ` +
+    `${file}. Read it, or set replace to true, which replaces it and may pay again.`)
+}
+
+/** The real path of a file. Throws CommandError unless it exists below the folder. */
+function fileBelow (folder: string, file: string): string {
+  const path = resolve(folder, file)
+  if (!existsSync(path)) throw new CommandError(`File ${path} does not exist.`)
+  const real = realpathSync(path)
+  const fromFolder = relative(realpathSync(folder), real)
+  if (fromFolder.startsWith('..') || isAbsolute(fromFolder)) {
+    throw new CommandError(`${file} is not below ${resolve(folder)}. Only files there can be ` +
+      'verified. Copy the file, or ask the user to restart the server with another --folder.')
+  }
+  return real
+}
+
+async function settingsOf (
+  { account }: SessionDeps, args: FileArgs, files: Pick<SubmitSettings, 'input' | 'output'>
+): Promise<SubmitSettings> {
+  const { column, country } = args
+  return {
+    ...files,
+    service: args.service ?? await detectService(files.input, { column }),
+    column,
+    country: country?.toUpperCase(),
+    metadata: {},
+    forceFresh: args.force_fresh === true,
+    guarded: false,
+    rowsPerJob: ROWS_PER_JOB,
+    parallel: PARALLEL_JOBS,
+    restart: args.replace === true,
+    yes: true,
+    account,
+  }
+}
+
+/** A client that cancels a job whose price has risen above what the session may spend. */
+function guardedClient (client: Client, reservation: Reservation) {
+  let createdMicros = 0
+  const guarded: Client = {
+    ...client,
+    createJob: async (body, key) => {
+      const created = await client.createJob(body, key)
+      createdMicros += created.preflight.maxQuoteMicros
+      await coverOrCancel({ client, reservation }, created.id, createdMicros)
+      return created
+    },
+  }
+  return { client: guarded, createdMicros: () => createdMicros }
+}
+
+type Covered = { readonly client: Client, readonly reservation: Reservation }
+
+/** Raises a reservation to the price of a created job, or cancels the job and throws. */
+export async function coverOrCancel (
+  { client, reservation }: Covered, id: string, micros: number
+): Promise<void> {
+  try {
+    reservation.cover(micros)
+  } catch (error) {
+    await client.cancel(id)
+    throw error
+  }
+}

@@ -1,0 +1,101 @@
+import { execFile } from 'node:child_process'
+import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { OpenApiDocument } from '../../../services/ingest/openapi/document.ts'
+import { startEnvironment, type Environment } from '../../support/environment.ts'
+import { newFolder } from '../../support/folder.ts'
+import { installClientPython, installGenerator, requireClientGo } from './install.ts'
+
+const run = promisify(execFile)
+const folder = newFolder('generated-clients-')
+const say = (line: string) => { console.log(line) }
+
+let environment: Environment
+let description: OpenApiDocument
+beforeAll(async () => {
+  environment = await startEnvironment()
+  const response = await fetch(new URL('/openapi.json', environment.baseUrl))
+  description = await response.json() as OpenApiDocument
+  writeFileSync(join(folder, 'openapi.json'), JSON.stringify(description))
+})
+afterAll(async () => {
+  await environment.stop()
+  rmSync(folder, { recursive: true })
+})
+
+/** Generates a client in a folder of its own, as the guide says. */
+async function generate (language: string, options: readonly string[]): Promise<string> {
+  const output = join(folder, language)
+  const jar = await installGenerator(say)
+  await run('java', ['-jar', jar, 'generate', '-g', language, '-i', join(folder, 'openapi.json'),
+    '-o', output, ...options], { maxBuffer: 1e8 })
+  return output
+}
+
+const environmentOf = () => ({
+  ...process.env,
+  HOST: new URL(environment.baseUrl).origin,
+  KEY: environment.keys.live,
+  GOFLAGS: '-mod=mod',
+})
+
+/** The operations of the interface whose name, written this way, the generated files lack. */
+function missingIn (output: string, files: string, nameOf: (id: string) => string) {
+  const text = globSync(files, { cwd: output })
+    .map(file => readFileSync(join(output, file), 'utf8'))
+  const ids = Object.values(description.paths).flatMap(item =>
+    Object.values(item).map(({ operationId = '' }) => operationId))
+  expect(ids.length).toBeGreaterThan(10)
+  return ids.filter(id => !text.some(one => one.includes(nameOf(id))))
+}
+
+function expectJob (output: string, language: string): void {
+  const { id, csv, ...found } = JSON.parse(output) as Record<string, unknown>
+  expect(found).toEqual({
+    repeated: id,
+    listed: id,
+    maxQuoteMicros: 2_000,
+    status: 'completed',
+    chargedMicros: 2_000,
+    metadata: { language },
+    rows: [[1, 'valid', '+12127365000'], [2, 'valid', '+12127365000']],
+    hasMore: true,
+    currency: 'USD',
+    refused: 'job_not_found',
+  })
+  // The Go client accepts JSON only.
+  if (language === 'python') expect(csv).toMatch(/^row,input,phone,e164,country,/)
+}
+
+describe('a client generated from the description of the interface', () => {
+  it('in Python has every operation and runs a job', async () => {
+    const output = await generate('python', [
+      '--additional-properties', 'packageName=verification_jobs',
+    ])
+    const snake = (id: string) => id.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+    expect(missingIn(output, 'verification_jobs/api/*.py', id => `def ${snake(id)}(`)).toEqual([])
+    const python = await installClientPython(say)
+    const { stdout } = await run(python, [`${import.meta.dirname}/job.py`], {
+      env: { ...environmentOf(), PYTHONPATH: output, PYTHONDONTWRITEBYTECODE: '1' },
+    })
+    expectJob(stdout, 'python')
+  })
+
+  it('in Go has every operation and runs a job', async () => {
+    const module = 'example.com/verification-jobs'
+    const output = await generate('go', ['--git-host', 'example.com', '--git-user-id', '',
+      '--git-repo-id', 'verification-jobs', '--additional-properties',
+      'packageName=verificationjobs,withGoMod=false'])
+    writeFileSync(join(output, 'go.mod'), `module ${module}\n\ngo 1.23\n`)
+    mkdirSync(join(output, 'job'))
+    copyFileSync(`${import.meta.dirname}/job.go`, join(output, 'job/main.go'))
+    const method = (id: string) => `${id.charAt(0).toUpperCase()}${id.slice(1)}(ctx context.Context`
+    expect(missingIn(output, 'api_*.go', method)).toEqual([])
+    const { stdout } = await run(await requireClientGo(), ['run', './job'], {
+      cwd: output, env: environmentOf(),
+    })
+    expectJob(stdout, 'go')
+  })
+})

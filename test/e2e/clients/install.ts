@@ -1,0 +1,31 @@
+import { installOnce, maven, type Say } from '../../../deploy/local/parts.ts'
+import { installPython } from '../../support/python-install.ts'
+import { findGo } from '../../support/system-tools.ts'
+
+const VERSION = '7.25.0'
+
+/** The jar of OpenAPI Generator. It runs with the Java that the local stack needs. */
+export async function installGenerator (say: Say): Promise<string> {
+  const folder = await installOnce(`openapi-generator-${VERSION}`, async to => {
+    say(`downloading OpenAPI Generator ${VERSION} with Maven (32 MB, once)`)
+    const artifact = `org.openapitools:openapi-generator-cli:${VERSION}`
+    await maven(to, ['dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${to}`])
+  })
+  return `${folder}/openapi-generator-cli-${VERSION}.jar`
+}
+
+/** A Python with what generated clients import. */
+export async function installClientPython (say: Say): Promise<string> {
+  return await installPython({
+    name: 'generated-client',
+    requirements: `${import.meta.dirname}/requirements.txt`,
+    purpose: 'The generated Python client',
+  }, say)
+}
+
+/** The Go that generated clients ask for. Throws with advice where there is none. */
+export async function requireClientGo (): Promise<string> {
+  const go = await findGo(23)
+  if (go === undefined) throw new Error('The generated Go client needs Go 1.23: see https://go.dev')
+  return go
+}

@@ -1,0 +1,67 @@
+// Runs one job with the generated client and prints what a test compares, as JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	vj "example.com/verification-jobs"
+)
+
+const key = "7f3d2c1b-0a9e-4d8c-b7a6-5f4e3d2c1b0a"
+
+func must[T any](value T, _ any, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func main() {
+	configuration := vj.NewConfiguration()
+	configuration.Servers[0].URL = os.Getenv("HOST")
+	client := vj.NewAPIClient(configuration)
+	ctx := context.WithValue(context.Background(), vj.ContextAccessToken, os.Getenv("KEY"))
+
+	request := vj.NewJobRequest("phone-validation",
+		[]string{"+12127365000", "(212) 736-5000", "call me"})
+	request.SetCountryCode("US")
+	request.SetForceFresh(true)
+	request.SetMetadata(map[string]string{"language": "go"})
+	create := client.JobsAPI.CreateJob(ctx).JobRequest(*request).IdempotencyKey(key)
+	created := must(create.Execute())
+	repeated := must(create.Execute())
+	job := must(client.JobsAPI.GetJob(ctx, created.Id).Execute())
+	for job.Status != "completed" && job.Status != "cancelled" && job.Status != "failed" {
+		time.Sleep(50 * time.Millisecond)
+		job = must(client.JobsAPI.GetJob(ctx, created.Id).Execute())
+	}
+	listed := must(client.JobsAPI.ListJobs(ctx).Limit(1).Execute())
+	page := must(client.JobsAPI.GetResults(ctx, created.Id).Limit(2).Execute())
+	rows := [][]any{}
+	for _, row := range page.Data {
+		rows = append(rows, []any{row.Row, row.Status, row.AdditionalProperties["e164"]})
+	}
+	balance := must(client.AccountAPI.GetBalance(ctx).Execute())
+	_, _, err := client.JobsAPI.GetJob(ctx, "job_unknown").Execute()
+	refused := err.(*vj.GenericOpenAPIError).Model().(vj.JobNotFoundOrNotFoundError)
+
+	output := map[string]any{
+		"id":             created.Id,
+		"repeated":       repeated.Id,
+		"maxQuoteMicros": created.Preflight.MaxQuoteMicros,
+		"status":         job.Status,
+		"chargedMicros":  job.ChargedMicros,
+		"metadata":       job.Metadata,
+		"listed":         listed.Data[0].Id,
+		"rows":           rows,
+		"hasMore":        page.HasMore,
+		"currency":       balance.Currency,
+		"refused":        refused.Error.Code,
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(output); err != nil {
+		panic(err)
+	}
+}

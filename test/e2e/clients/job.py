@@ -1,0 +1,49 @@
+"""Runs one job with the generated client and prints what a test compares, as JSON."""
+
+import json
+import os
+import time
+import uuid
+
+import verification_jobs as vj
+
+configuration = vj.Configuration(host=os.environ["HOST"], access_token=os.environ["KEY"])
+with vj.ApiClient(configuration) as client:
+    jobs = vj.JobsApi(client)
+    request = vj.JobRequest(
+        service="phone-validation",
+        inputs=["+12127365000", "(212) 736-5000", "call me"],
+        country_code="US",
+        force_fresh=True,
+        metadata={"language": "python"},
+    )
+    key = uuid.uuid4()
+    created = jobs.create_job(request, idempotency_key=key)
+    repeated = jobs.create_job(request, idempotency_key=key)
+    job = jobs.get_job(created.id)
+    while job.status not in ("completed", "cancelled", "failed"):
+        time.sleep(0.05)
+        job = jobs.get_job(created.id)
+    listed = jobs.list_jobs(limit=1)
+    page = jobs.get_results(created.id, limit=2)
+    csv = jobs.get_results_without_preload_content(created.id, _headers={"Accept": "text/csv"})
+    balance = vj.AccountApi(client).get_balance()
+    try:
+        jobs.get_job("job_unknown")
+        refused = None
+    except vj.exceptions.NotFoundException as error:
+        refused = error.data.error.code
+    print(json.dumps({
+        "id": created.id,
+        "repeated": repeated.id,
+        "maxQuoteMicros": created.preflight.max_quote_micros,
+        "status": job.status,
+        "chargedMicros": job.charged_micros,
+        "metadata": job.metadata,
+        "listed": listed.data[0].id,
+        "rows": [[row.row, row.status, row.additional_properties["e164"]] for row in page.data],
+        "hasMore": page.has_more,
+        "csv": csv.data.decode().splitlines()[0],
+        "currency": balance.currency,
+        "refused": refused,
+    }))
