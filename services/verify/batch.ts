@@ -12,7 +12,7 @@ import { coordinatesOf } from '../results/chunk-coordinates.ts'
 import type { Reason } from '../cache/record.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckRequest } from './checker.ts'
-import type { Submission, Submissions } from './provider.ts'
+import type { VendorSubmission, Submissions } from './provider.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
 export type VerificationBatch = {
@@ -95,7 +95,7 @@ export function batchEmissions (
 
 function submittedOf (
   { submissions }: VerificationBatch, open: readonly number[]
-): readonly Submission[] {
+): readonly VendorSubmission[] {
   return [...new Set(open.flatMap((position) => submissions?.of(position) ?? []))]
 }
 

@@ -7,7 +7,7 @@ import {
   checkWithFallback, collectAnswers, type FallbackResult, type ResilientProvider,
 } from './fallback.ts'
 import type {
-  Provider, ProviderRow, ProviderVerdict, Submission, Submissions,
+  Provider, ProviderRow, ProviderVerdict, VendorSubmission, Submissions,
 } from './provider.ts'
 import { withResilience, type ProviderLimits } from './resilience.ts'
 
@@ -66,9 +66,9 @@ export function createChecker (options: CheckerOptions): Checker {
   const first = providersByService('PROVIDERS', options.lists, providerOf)
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
   const check: Checker = async (rows, { service, mode, signal, isLast = false, submissions }) => {
-    const more = { service, signal, isLast, submissions, metrics: options.metrics }
+    const asking = { service, signal, isLast, submissions, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
-      await checkWithFallback(list, some, more)
+      await checkWithFallback(list, some, asking)
     if (mode === 'test') {
       const sandbox = providerOf('PROVIDERS', 'sandbox', service)
       return resultOf(rows, await checkBy([sandbox], rows), isLast)
@@ -79,7 +79,7 @@ export function createChecker (options: CheckerOptions): Checker {
     const collected = await Promise.all([...submitted].map(async ([submission, some]) => {
       const id = String(submission.provider)
       const provider = [...listed, ...others].find((one) => one.id === id)
-      return await collectAnswers(provider, some, { ...more, submission })
+      return await collectAnswers(provider, some, { ...asking, submission })
     }))
     const fresh = rows.filter(({ row }) => submissions?.of(row) === undefined)
     const result = joined([...collected, await checkBy(listed, fresh)])
@@ -107,8 +107,8 @@ export function createChecker (options: CheckerOptions): Checker {
 /** The rows of each submission. */
 function bySubmission (
   rows: readonly ProviderRow[], submissions: Submissions | undefined
-): ReadonlyMap<Submission, readonly ProviderRow[]> {
-  const found = new Map<Submission, ProviderRow[]>()
+): ReadonlyMap<VendorSubmission, readonly ProviderRow[]> {
+  const found = new Map<VendorSubmission, ProviderRow[]>()
   for (const row of rows) {
     const submission = submissions?.of(row.row)
     if (submission === undefined) continue

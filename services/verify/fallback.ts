@@ -5,7 +5,7 @@ import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {
   ProviderError, type BatchOptions, type Provider, type ProviderFailure, type ProviderRow,
-  type ProviderVerdict, type Submission,
+  type ProviderVerdict, type VendorSubmission,
 } from './provider.ts'
 import type { Check } from './resilience.ts'
 
@@ -88,7 +88,7 @@ function waiting (
  */
 export async function collectAnswers (
   provider: ResilientProvider | undefined, rows: readonly ProviderRow[],
-  options: FallbackOptions & { readonly submission: Submission }
+  options: FallbackOptions & { readonly submission: VendorSubmission }
 ): Promise<FallbackResult> {
   const reply = provider === undefined ? undefined : await checkTraced(provider, rows, options)
   const found = typeof reply === 'object' ? reply : waiting(rows, options)

@@ -10,7 +10,6 @@ import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
-import type { MailDomains } from './providers/mail-domains.ts'
 import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions } from './submissions.ts'
@@ -23,7 +22,7 @@ type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, domains?: MailDomains
+  config: VerifyConfig, connected: Connected, domains?: ReturnType<typeof mailDomainsOf>
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   return {

@@ -5,9 +5,8 @@ import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vend
 import type { VerifyConfig } from './config.ts'
 import { createEmailDomainProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
-import { createHttpBatchProvider } from './providers/http-batch.ts'
-import type { BatchVendor, HttpVendor } from './providers/http-vendor.ts'
-import { createHttpProvider } from './providers/http.ts'
+import { createVendorProvider } from './providers/http-batch.ts'
+import type { HttpVendor } from './providers/http-vendor.ts'
 import {
   createDns, createMailDomains, type MailDomains, redisSharedDomains,
 } from './providers/mail-domains.ts'
@@ -31,7 +30,7 @@ export function factoriesOf (
   config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config)
 ): Factories {
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
-    [`http:${vendor.id}`, () => providerOf(vendor)] as const)
+    [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
   const presets = [...VENDOR_PRESETS].map(([name, preset]) =>
     [name, () => presetProvider(name, preset, config)] as const)
   return {
@@ -41,11 +40,6 @@ export function factoriesOf (
     ...Object.fromEntries([...described, ...presets]),
   }
 }
-
-/** The provider of a description. */
-export const providerOf = (vendor: HttpVendor): Provider => vendor.batch === undefined
-  ? createHttpProvider(vendor)
-  : createHttpBatchProvider(vendor as BatchVendor)
 
 /**
  * The provider of a preset by its key.
@@ -58,7 +52,7 @@ function presetProvider (name: string, preset: VendorPreset, config: VerifyConfi
     throw new RangeError(`${name} needs ${setting}, which is empty; set it, or remove ${name} ` +
       'from PROVIDERS and SECOND_OPINIONS')
   }
-  return providerOf(describedVendor(preset, key) as HttpVendor)
+  return createVendorProvider(describedVendor(preset, key) as HttpVendor)
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */

@@ -21,7 +21,7 @@ export type ProviderAnswer = {
  * Rows of a verification batch that a vendor has, or may have, as one task. `task` is missing until
  * the reply of the vendor is recorded: then it is not known whether the vendor has accepted them.
  */
-export type Submission = {
+export type VendorSubmission = {
   /** Id of the provider. */
   readonly provider: number
   /** Our name of the task, derived from job, chunk, batch, provider and rows. */
@@ -39,15 +39,15 @@ export type Submissions = {
   /** Redis time. */
   readonly now: () => number
   /** The newest submission with this row. */
-  readonly of: (row: number) => Submission | undefined
+  readonly of: (row: number) => VendorSubmission | undefined
   /** Records the intention to submit these rows; to be called before the vendor is. */
   readonly begin: (
-    rows: readonly number[], terms: Pick<Submission, 'provider' | 'deadlineMs' | 'pollMs'>,
-  ) => Promise<Submission>
+    rows: readonly number[], terms: Pick<VendorSubmission, 'provider' | 'deadlineMs' | 'pollMs'>,
+  ) => Promise<VendorSubmission>
   /** Records the task that the vendor has made of it. */
-  readonly accept: (submission: Submission, task: string) => Promise<void>
+  readonly accept: (submission: VendorSubmission, task: string) => Promise<void>
   /** Forgets a submission that the vendor has not accepted. */
-  readonly drop: (submission: Submission) => Promise<void>
+  readonly drop: (submission: VendorSubmission) => Promise<void>
 }
 
 /** For providers that take batches. */
@@ -56,7 +56,7 @@ export type BatchOptions = {
   /** The rows will not be checked again, so nothing new is submitted. */
   readonly isLast?: boolean | undefined
   /** Asks for the answers of this submission, to the given rows; undefined submits the rows. */
-  readonly submission?: Submission | undefined
+  readonly submission?: VendorSubmission | undefined
 }
 
 export type CheckOptions = BatchOptions & {

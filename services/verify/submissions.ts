@@ -6,20 +6,20 @@ import { subkey, type Binding } from '../crypto/seal.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { VerificationBatch } from './batch.ts'
-import type { Submission, Submissions } from './provider.ts'
+import type { VendorSubmission, Submissions } from './provider.ts'
 
 /** As long as a topic keeps the batch, which could be delivered again until then. */
 const KEEP_MS = 7 * 86_400_000
 
 /** A submission with the indices of its rows within the chunk, which no retry changes. */
-type Recorded = Submission & { readonly rows: readonly number[] }
+type Recorded = VendorSubmission & { readonly rows: readonly number[] }
 
 export type SubmissionStore = (batch: VerificationBatch) => Promise<Submissions>
 
 /**
  * The submissions of verification batches in the Redis for state: a hash for each batch, reference
- * to submission. They are sealed, because a task names a vendor to whoever knows its format. The
- * keys derive from those of messages, which are kept forever, so that no rotation loses a task.
+ * to submission. They are sealed, because the form of a task can name its vendor. The keys
+ * derive from those of messages, which are kept forever, so that no rotation loses a task.
  */
 export function redisSubmissions (
   redis: Redis, settings: MessageKeySettings & { readonly clock: Clock }

@@ -74,7 +74,9 @@ async function readAll (id: string): Promise<void> {
 async function runAll () {
   return await Promise.all(Object.keys(LISTS).map(async service => {
     const { id } = await environment.live.createJob({
-      service, inputs: inputsOf(service), webhook_url: `http://127.0.0.1:${receiver.port}/${service}`,
+      service,
+      inputs: inputsOf(service),
+      webhook_url: `http://127.0.0.1:${receiver.port}/${service}`,
     })
     const job = await environment.live.waitForEnd(id)
     await readAll(id)
@@ -111,7 +113,8 @@ describe('jobs of the presets', () => {
   it('have no word of a vendor in an answer, a file or an event', async () => {
     const { received } = receiver
     await eventually(async () => expect(received).toHaveLength(12))
-    const text = [...heard, ...received.map(event => JSON.stringify(event))].join('\n').toLowerCase()
+    const events = received.map(event => JSON.stringify(event))
+    const text = [...heard, ...events].join('\n').toLowerCase()
     expect(text).toContain('job.completed')
     expect(FAKE_WORDS.filter(word => text.includes(word.toLowerCase()))).toEqual([])
   })

@@ -65,7 +65,8 @@ describe('the guide to providers', () => {
   })
 
   it('has a table of all presets, with their services, keys and checks', () => {
-    const rows = [...guide.matchAll(/^\| `(http:[a-z-]+)`[^|]*\| (.*) \| `(VENDOR_\w+)`[^|]*\| (.*) \|$/gm)]
+    const line = /^\| `(http:[a-z-]+)`[^|]*\| (.*) \| `(VENDOR_\w+)`[^|]*\| (.*) \|$/gm
+    const rows = [...guide.matchAll(line)]
     const listed = rows.map(([, name, services, key, checks]) => [name, services, key, checks])
     const presets = [...VENDOR_PRESETS].map(([name, { key, checks, vendor }]) => {
       const services = (vendor as { services: string[] }).services.map((slug) => `\`${slug}\``)

@@ -1,7 +1,7 @@
 import type { Incoming, Stage } from '../../services/engine/stage.ts'
 import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker } from '../../services/verify/checker.ts'
-import { providerOf } from '../../services/verify/provider-factories.ts'
+import { createVendorProvider } from '../../services/verify/providers/http-batch.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { redisSubmissions } from '../../services/verify/submissions.ts'
@@ -34,9 +34,13 @@ export const MESSAGE_KEYS = {
   MESSAGE_KEYS: { 1: Buffer.alloc(32, 7).toString('base64') }, MESSAGE_KEY_ACTIVE: '1',
 } as const
 
-type World = { readonly described: readonly object[], readonly lists: Lists, readonly second?: Lists }
+type World = {
+  readonly described: readonly object[]
+  readonly lists: Lists
+  readonly second?: Lists
+}
 
-/** What survives a crash of `verify`, and how to start it anew. */
+/** What survives a crash of `verify`, and how to start it again. */
 export function createBatchEnvironment ({ described, lists, second }: World) {
   const clock = createManualClock()
   const store = createStoreDouble({ clock })
@@ -59,7 +63,7 @@ export function createBatchEnvironment ({ described, lists, second }: World) {
         breaker: { failingShare: 0.9, sampledMs: 30_000, openMs: 60_000 },
       },
       factories: Object.fromEntries(providers.map((vendor) =>
-        [`http:${vendor.id}`, () => providerOf(vendor)])),
+        [`http:${vendor.id}`, () => createVendorProvider(vendor)])),
     }),
     submissionsOf: redisSubmissions(redis, { ...MESSAGE_KEYS, clock }),
     clock,
@@ -79,8 +83,8 @@ type Decided = Awaited<ReturnType<Stage<'verify'>['decide']>>
 const MAX_RETRIES = 500
 
 /**
- * Follows a batch until its last row has ended, as the topics would: `verify` is started anew after
- * each crash, and gets the message that it had not completed. Resolves to the final rows as
+ * Follows a batch until its last row has ended, as the topics would: `verify` is started again
+ * after each crash, and gets the message that it had not completed. Resolves to the final rows as
  * `[row, status of the verdict, reason]`, and to the number of retries.
  */
 export async function follow (environment: BatchEnvironment, first: Message) {
@@ -92,10 +96,11 @@ export async function follow (environment: BatchEnvironment, first: Message) {
   let retries = 0
   let message = first
   for (;;) {
-    const decided: Decided | undefined = await stage.decide([message], signal).catch((error: unknown) => {
-      if (error instanceof Error && error.message === 'crash') return undefined
-      throw error
-    })
+    const decided: Decided | undefined = await stage.decide([message], signal)
+      .catch((error: unknown) => {
+        if (error instanceof Error && error.message === 'crash') return undefined
+        throw error
+      })
     if (decided === undefined) {
       crashes++
       stage = environment.start()
@@ -109,7 +114,7 @@ export async function follow (environment: BatchEnvironment, first: Message) {
     }
     const [retry] = emitted(decided, 'rows.retry')
     if (retry === undefined) break
-    if (++retries > MAX_RETRIES) throw new Error(`the batch has not ended after ${retries} retries`)
+    if (++retries > MAX_RETRIES) throw new Error(`the batch is retried for the ${retries}th time`)
     environment.clock.advance(retry.value.notBefore - environment.clock.now())
     message = delivered(retry) as Message
   }

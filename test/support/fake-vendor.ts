@@ -34,7 +34,11 @@ export type Asked = {
 }
 
 /** Contacts that a vendor has taken. */
-export type Task = { readonly contacts: readonly string[], polls: number, readonly product?: string }
+export type Task = {
+  readonly contacts: readonly string[]
+  readonly product?: string
+  polls: number
+}
 
 /** What all vendors share. */
 export type Shared = {

@@ -71,7 +71,9 @@ export async function startFakeVendors (): Promise<FakeVendors> {
         url,
         json: () => JSON.parse(body.toString()) as unknown,
         form: async () =>
-          await new Response(new Uint8Array(body), { headers: { 'content-type': type } }).formData(),
+          await new Response(new Uint8Array(body), {
+            headers: { 'content-type': type },
+          }).formData(),
       }
       calls.push(`${asked.method} ${at.pathname}`)
       const handler = ROUTES.find(([prefix]) => at.pathname.startsWith(prefix))?.[1]

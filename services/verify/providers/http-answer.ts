@@ -141,8 +141,10 @@ function fieldsReader (vendor: HttpVendor, service: ServiceSlug) {
   }
 }
 
-export function wordFor<T> (words: Readonly<Record<string, T>> | undefined, text: string | undefined):
-T | undefined {
+/** The value that a map of a description has for a text of the vendor. */
+export function wordFor<T> (
+  words: Readonly<Record<string, T>> | undefined, text: string | undefined
+): T | undefined {
   return words !== undefined && text !== undefined && Object.hasOwn(words, text)
     ? words[text]
     : undefined

@@ -1,13 +1,13 @@
 import { failpoint } from '../../platform/failpoint.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
-  type ProviderRow, type ProviderVerdict, type Submission, type Submissions,
+  type ProviderRow, type ProviderVerdict, type VendorSubmission, type Submissions,
 } from '../provider.ts'
 import { at, readAnswers, textOf, wordFor } from './http-answer.ts'
 import { prepare, prepareCall, type PreparedCall, type Subject } from './http-request.ts'
 import { readTable } from './http-table.ts'
-import { commonOf, download, exchange } from './http.ts'
-import type { BatchVendor, HttpCall } from './http-vendor.ts'
+import type { BatchVendor, HttpCall, HttpVendor } from './http-vendor.ts'
+import { commonOf, createHttpProvider, download, exchange } from './http.ts'
 
 const POLL_MS = 15_000
 const DEADLINE_MS = 3_600_000
@@ -18,6 +18,14 @@ const NO_ANSWER: ProviderVerdict = { ...UNKNOWN, reason: 'no_answer' }
 /** The verdict of a row whose task has not ended by its deadline. */
 const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
 
+/** The provider of a description, whether the vendor answers at once or takes batches. */
+export function createVendorProvider (vendor: HttpVendor): Provider {
+  const { batch, ...single } = vendor
+  return batch === undefined
+    ? createHttpProvider(single)
+    : createHttpBatchProvider({ ...single, batch })
+}
+
 /**
  * A vendor that takes many rows as one task and has its answers later. `check` submits rows once,
  * with their intention recorded before and their task after; with a submission it asks for its
@@ -25,7 +33,7 @@ const NOT_YET: ProviderVerdict = { ...UNKNOWN, reason: 'timeout' }
  * reference, or gets the same reference again, or, if it offers neither, is not called again: its
  * rows end without a verdict.
  */
-export function createHttpBatchProvider (vendor: BatchVendor): Provider {
+function createHttpBatchProvider (vendor: BatchVendor): Provider {
   const common = commonOf(vendor)
   const { rate } = vendor.batch
   const limits = { ...common.limits, ...(rate === undefined ? {} : { pollRate: rate }) }
@@ -74,7 +82,7 @@ const NOT_ACCEPTED: ReadonlySet<ProviderFailure> = new Set([
 ])
 
 /** Submits rows and records the task, or that there is none. */
-async function send ({ vendor, rows, options, submissions }: Call, submission: Submission):
+async function send ({ vendor, rows, options, submissions }: Call, submission: VendorSubmission):
 Promise<string> {
   const subject = { ...subjectOf(rows, options), reference: submission.reference }
   try {
@@ -92,7 +100,7 @@ Promise<string> {
   }
 }
 
-async function collect (call: Call, submission: Submission): Promise<Answers> {
+async function collect (call: Call, submission: VendorSubmission): Promise<Answers> {
   const { vendor, rows, options, submissions } = call
   const task = submission.task ?? await recoverTask(call, submission)
   if (task === undefined) return answersWith(rows, NO_ANSWER)
@@ -112,7 +120,7 @@ async function collect (call: Call, submission: Submission): Promise<Answers> {
 }
 
 /** The task of rows that the vendor may have accepted; undefined if nobody can tell. */
-async function recoverTask (call: Call, submission: Submission): Promise<string | undefined> {
+async function recoverTask (call: Call, submission: VendorSubmission): Promise<string | undefined> {
   const { vendor, rows, options, submissions } = call
   const { find, idempotent } = vendor.batch
   if (find !== undefined) {

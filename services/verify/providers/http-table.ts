@@ -94,7 +94,8 @@ function sheetCells (files: Files): Cells {
       const value = elements(cell.content, 'v')[0]?.content ?? ''
       const kind = attribute(cell.head, 't')
       if (at < MAX_COLUMNS) {
-        line[at] = kind === 's' ? shared[Number(value)] ?? '' : decoded(value) || texts(cell.content)
+        const own = decoded(value) || texts(cell.content)
+        line[at] = kind === 's' ? shared[Number(value)] ?? '' : own
       }
     }
     return Array.from(line, (text) => text ?? '')

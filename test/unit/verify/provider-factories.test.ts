@@ -65,9 +65,10 @@ describe('the providers of a verify configuration', () => {
       'VENDOR_TWILIO_KEY, which is empty; set it, or remove http:twilio from PROVIDERS')
   })
 
-  it.each([...BUILT_IN_PROVIDERS, ...VENDOR_PRESETS.keys()])('%s is described in the documentation of providers', name => {
-    expect(PROVIDERS_PAGE).toContain(`\`${name}\``)
-  })
+  it.each([...BUILT_IN_PROVIDERS, ...VENDOR_PRESETS.keys()])(
+    '%s is described in the documentation of providers', name => {
+      expect(PROVIDERS_PAGE).toContain(`\`${name}\``)
+    })
 
   it('check no domain without a resolver', async () => {
     const check = async (more: Record<string, string>) => {

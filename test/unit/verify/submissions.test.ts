@@ -29,7 +29,7 @@ describe('the submissions of a batch', () => {
     expect((await open(rest)).of(0)).toMatchObject({ ...terms, task: 'tsk_1' })
   })
 
-  it('have a reference of job, chunk, batch, provider and rows, the same in every attempt', async () => {
+  it('have a reference of batch, provider and rows, the same in every attempt', async () => {
     const referenceOf = async (
       more: object = {}, rows: readonly number[] = [0, 1], provider = 107
     ) => (await (await setUp().open(batchFrom(PHONES, more))).begin(rows, { ...terms, provider }))

@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { readTable } from '../../../../services/verify/providers/http-table.ts'
 import { zipOf } from '../../../support/zip.ts'
 
-const rows = [{ Number: '+41798284651', whatsapp: 'yes' }, { Number: '+41798284652', whatsapp: 'no' }]
+const rows = [
+  { Number: '+41798284651', whatsapp: 'yes' }, { Number: '+41798284652', whatsapp: 'no' },
+]
 const csv = 'Number,whatsapp\n+41798284651,yes\n"+41798284652", no \n'
 const sheet = (cells: string) => ({
   '[Content_Types].xml': '<Types/>',
@@ -16,7 +18,8 @@ const sheet = (cells: string) => ({
 const excel = sheet('<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c></row>' +
   '<row r="2"><c r="A2" t="inlineStr"><is><t>+41798284651</t></is></c>' +
   '<c r="B2" t="str"><v>yes</v></c></row>' +
-  '<row r="3"><c r="A3"><v>+41798284652</v></c><c r="B3" t="inlineStr"><is><t>no</t></is></c></row>')
+  '<row r="3"><c r="A3"><v>+41798284652</v></c>' +
+  '<c r="B3" t="inlineStr"><is><t>no</t></is></c></row>')
 
 describe('the table of a vendor', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/vendor-presets.ts'
 import { verdictFor } from '../../../../services/verify/fallback.ts'
-import { providerOf } from '../../../../services/verify/provider-factories.ts'
+import { createVendorProvider } from '../../../../services/verify/providers/http-batch.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
 import { FAKE_KEYS, type FakeMode } from '../../../support/fake-vendor.ts'
@@ -20,7 +20,7 @@ const signal = new AbortController().signal
 async function check (name: string, service: ServiceSlug, canonical: string) {
   const { providers: [vendor], faults } = readHttpProviders([presetAt(vendors.url, name)], true)
   expect(faults).toEqual([])
-  const answers = await providerOf(vendor!).check(
+  const answers = await createVendorProvider(vendor!).check(
     [{ row: 3, canonical }], { service, signal, deadlineMs: Date.now() + 5_000 })
   expect(answers.map(({ row }) => row)).toEqual([3])
   const { status, reason, fields } = verdictFor(service, answers[0]!.verdict)
@@ -30,9 +30,9 @@ async function check (name: string, service: ServiceSlug, canonical: string) {
 const GOOD = '+12127365000'
 const BAD = '+12127365001'
 
+type Fields = Readonly<Record<string, string>>
 type Case = readonly [
-  name: string, service: ServiceSlug, contact: string, status: string, reason: string,
-  fields: Readonly<Record<string, string>>,
+  name: string, service: ServiceSlug, contact: string, status: string, reason: string, fields: Fields
 ]
 
 describe('a preset that answers at once', () => {
