@@ -46,7 +46,7 @@ export const TransactionSchema = Type.Object({
     type: ['string', 'null'], description: 'null for topup and adjust.',
   }),
   createdAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
-})
+}, { title: 'Transaction' })
 
 /** The type of that movement. */
 export type TransactionBody = Static<typeof TransactionSchema>
@@ -58,7 +58,7 @@ export const TransactionListSchema = Type.Object({
   next_cursor: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
   }),
-})
+}, { title: 'TransactionList' })
 
 /** The type of that page. */
 export type TransactionList = Static<typeof TransactionListSchema>

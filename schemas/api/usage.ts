@@ -67,7 +67,7 @@ export const UsageGroupSchema = Type.Object({
       'page; null for bulk feeds, and jobs from before ids were recorded.',
   })),
   ...Counters,
-})
+}, { title: 'UsageGroup' })
 
 /** The type of that group. */
 export type UsageGroup = Static<typeof UsageGroupSchema>
@@ -79,7 +79,7 @@ export const UsageSchema = Type.Object({
   group_by: Type.Array(Type.Enum([...USAGE_GROUPS])),
   data: Type.Array(UsageGroupSchema, { description: 'Groups without a job are left out.' }),
   total: Type.Object(Counters),
-})
+}, { title: 'Usage' })
 
 /** The type of that usage. */
 export type UsageBody = Static<typeof UsageSchema>

@@ -4,7 +4,7 @@ import type { Job } from '../jobs/job.ts'
 import type { ApiError } from './errors.ts'
 import { readableResults, type ResultRetention } from './find-job.ts'
 import type { IngestDeps } from './ports.ts'
-import { createRowShape } from './results-response.ts'
+import { createRowShape } from './row-shape.ts'
 
 export type AwaitingDeps = Pick<IngestDeps,
   'waitForJob' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>

@@ -1,12 +1,8 @@
 import { pipeline, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RowChecks } from '../../schemas/api/checks.ts'
 import {
-  type ResultsQuery, DEFAULT_ROWS, type ResultRow, type ResultsPage,
+  type ResultsQuery, DEFAULT_ROWS, type ResultsPage,
 } from '../../schemas/api/results.ts'
-import { unpackChecks } from '../cache/evidence.ts'
-import { rowFieldsOf } from '../results/columns.ts'
-import { createOriginalRow } from '../results/original.ts'
 import type { Rows } from '../results/results.ts'
 import type { RowFilter } from '../results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
@@ -19,6 +15,7 @@ import {
 import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import type { ResultSelection } from './result-selection.ts'
+import { createRowShape, type ShapeOptions } from './row-shape.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -199,35 +196,7 @@ async function pageOf (
   }
 }
 
-const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
-
-type ShapeOptions = Partial<Pick<ResultSelection, 'columns' | 'original'>>
-
-/**
- * Converts the cells of a row to an object with these columns: blank cells are null, except for the
- * submitted input. With the customer's columns, the last cell is their line.
- */
-export function createRowShape (
-  service: ServiceSlug, { columns = rowFieldsOf(service), original }: ShapeOptions = {}
-): (cells: readonly string[]) => ResultRow {
-  const fields = rowFieldsOf(service)
-  const originalOf = original && createOriginalRow(original)
-  const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
-  const positions = columns.map(name => [name, fields.indexOf(name)] as const)
-  return cells => Object.fromEntries([
-    ...positions.map(([name, at]) => [name, at === checksAt
-      ? rowChecksOf(cells[sourceAt], cells[checksAt])
-      : valueOf(name, cells[at])]),
-    ...originalOf === undefined ? [] : [['original', originalOf(cells[fields.length] ?? '')]],
-  ])
-}
-
-/** An invalid input failed the check of its syntax; null for a row without stored evidence. */
-function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
-  if (source === 'preflight') return { syntax: 'failed' }
-  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
-}
 
 type LineOptions = ShapeOptions & { readonly keep?: RowFilter | undefined }
 
@@ -252,9 +221,4 @@ export function cursorOf (afterRow: number): string {
 export function afterRowOf (cursor: string): number | undefined {
   const row = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1]
   return row === undefined || cursorOf(Number(row)) !== cursor ? undefined : Number(row)
-}
-
-function valueOf (name: string, text = ''): string | number | null {
-  if (text === '' && name !== 'input') return null
-  return NUMBERS.has(name) ? Number(text) : text
 }

@@ -1,17 +1,17 @@
 import type { RouteOptions } from 'fastify'
 import { createBodyBudget, type BodyBudget } from './body-budget.ts'
-import { describeRoutes } from './openapi/describe.ts'
-import { withSharedSchemas } from './openapi/document.ts'
+import { describeRoutes, openapiText } from './openapi/describe.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
-import { getBalanceRoute, getServicesRoute } from './routes/account.ts'
+import {
+  getBalanceRoute, getServicesRoute, listTransactionsRoute,
+} from './routes/account.ts'
 import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './routes/jobs.ts'
 import { createJobRoute } from './routes/create-job.ts'
 import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes, rootRoute } from './routes/docs.ts'
 import { getResultsRoute } from './routes/get-results.ts'
-import { listTransactionsRoute } from './routes/transactions.ts'
 import { getUsageRoute } from './routes/usage.ts'
 import { listDeliveriesRoute, resendDeliveryRoute } from './routes/deliveries.ts'
 
@@ -55,5 +55,5 @@ export function jobRoutes (
  */
 export async function openapiSource (): Promise<string> {
   const routes = routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings)
-  return `${JSON.stringify(withSharedSchemas(await describeRoutes(routes)), null, 2)}\n`
+  return openapiText(await describeRoutes(routes), 2)
 }

@@ -395,18 +395,3 @@ describe('money and services', () => {
     expect(await codeOf('/quotes', refused)).toEqual([400, 'unknown_service'])
   })
 })
-
-describe('the documents', () => {
-  it('are open to all and describe what is served', async () => {
-    const root = environment.baseUrl.replace('/api/v1', '')
-    const read = async (path: string) => {
-      const answer = await fetch(`${root}${path}`)
-      return [answer.status, answer.headers.get('content-type'), await answer.text()] as const
-    }
-    const [status, type, text] = await read('/openapi.json')
-    expect([status, type]).toEqual([200, 'application/json; charset=utf-8'])
-    expect(JSON.parse(text)).toMatchObject({ openapi: '3.1.0', info: { version: '2026-08-11' } })
-    expect((await read('/docs'))[2]).toContain('/api/v1/jobs/{id}/cancel')
-    expect((await read('/changelog'))[2]).toContain('## 2026-08-11')
-  })
-})

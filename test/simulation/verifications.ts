@@ -1,6 +1,6 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { awaitResults, type AwaitingDeps } from '../../services/ingest/await-results.ts'
-import { createRowShape } from '../../services/ingest/results-response.ts'
+import { createRowShape } from '../../services/ingest/row-shape.ts'
 import { createJobWaiter } from '../../services/jobs/job-waiter.ts'
 import type { Notifications } from '../../services/jobs/notifications.ts'
 import { isInfrastructure } from '../../services/platform/errors.ts'

@@ -9,7 +9,7 @@ import { ApiException, type ApiError } from '../errors.ts'
 import { chooseColumn, type ChosenColumn, type ColumnOptions } from './choose-column.ts'
 
 /** How a file is read; what is undefined is detected. */
-export type CsvOptions = ColumnOptions & { readonly delimiter?: string | undefined }
+export type CsvReadOptions = ColumnOptions & { readonly delimiter?: string | undefined }
 
 /** A file as a job needs it. */
 export type CsvFile = {
@@ -30,7 +30,7 @@ const PIECE_BYTES = 65_536
  * @throws ApiException that names the line or the column, and the limit.
  */
 export async function readCsv (
-  bytes: Buffer, options: CsvOptions, pause: () => Promise<void>
+  bytes: Buffer, options: CsvReadOptions, pause: () => Promise<void>
 ): Promise<CsvFile> {
   if (!isUtf8(bytes) || bytes.subarray(0, SAMPLE_BYTES).includes(0)) throw notText()
   const sample = bytes.toString('utf8', 0, SAMPLE_BYTES).replace(/^\ufeff/, '')

@@ -2,14 +2,14 @@ import { FileOptionsSchema } from '../../../schemas/api/file.ts'
 import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
 import { ApiException } from '../errors.ts'
 import { SHOWN_CHARACTERS } from '../validation.ts'
-import type { CsvOptions } from './read-csv.ts'
+import type { CsvReadOptions } from './read-csv.ts'
 
 /** Names and values of options, in the order of the request. */
 export type OptionEntries = readonly (readonly [name: string, value: string])[]
 
 /** What a request with a file says beside it. */
 export type FileRequest = {
-  readonly csv: CsvOptions
+  readonly csv: CsvReadOptions
   /** The fields of the equivalent JSON body without `inputs`, not validated. */
   readonly fields: Readonly<Record<string, unknown>>
 }

@@ -5,8 +5,8 @@ import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
-  withDeepObjects, withListParameters, withSharedHeaders, type OpenApiDocument, type Operation,
-  type Paths,
+  withDeepObjects, withListParameters, withSharedHeaders, withSharedSchemas, type OpenApiDocument,
+  type Operation, type Paths,
 } from './document.ts'
 import { withExamples } from './examples.ts'
 import { withFiles } from './files.ts'
@@ -51,6 +51,11 @@ export async function describeRoutes (
   const document = JSON.parse(JSON.stringify(described)) as OpenApiDocument
   const completed = withSharedHeaders(withListParameters(withDeepObjects(document)))
   return withFiles(withSamples(withExamples(completed)))
+}
+
+/** The document as JSON, with schemas that have a title in its components. */
+export function openapiText (document: OpenApiDocument, indent = 0): string {
+  return `${JSON.stringify(withSharedSchemas(document), null, indent)}\n`
 }
 
 /** The schema of a route for the generator; its responses follow from the route's config. */

@@ -14,7 +14,7 @@ import type {
 import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
 import { packChecks } from '../../cache/evidence.ts'
-import { createRowShape } from '../results-response.ts'
+import { createRowShape } from '../row-shape.ts'
 import { columnsOf } from '../../results/columns.ts'
 import {
   mapOperations, mapValues, type Content, type OpenApiDocument, type OpenApiResponse,

@@ -3,7 +3,8 @@ import type { RouteOptions } from 'fastify'
 import { API_VERSION, RootSchema } from '../../../schemas/api/root.ts'
 import { preferred } from '../negotiation.ts'
 import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
-import { withSharedSchemas, type OpenApiDocument } from '../openapi/document.ts'
+import { openapiText } from '../openapi/describe.ts'
+import type { OpenApiDocument } from '../openapi/document.ts'
 
 const CHANGELOG = new URL('../../../schemas/api/CHANGELOG.md', import.meta.url)
 
@@ -56,7 +57,7 @@ export function docsRoutes (describe: () => Promise<OpenApiDocument>): RouteOpti
         operationId: 'getOpenApi', summary: 'This description, as OpenAPI 3.1', tags: ['Documents'],
       },
       handler: async (_request, reply) => reply.type('application/json; charset=utf-8')
-        .send(JSON.stringify(withSharedSchemas(await getDocument()))),
+        .send(openapiText(await getDocument())),
     },
     {
       method: 'GET',

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  afterRowOf, createRowShape, cursorOf, jsonLines,
-} from '../../../services/ingest/results-response.ts'
+import { afterRowOf, cursorOf, jsonLines } from '../../../services/ingest/results-response.ts'
+import { createRowShape } from '../../../services/ingest/row-shape.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import { rowFieldsOf } from '../../../services/results/columns.ts'
 

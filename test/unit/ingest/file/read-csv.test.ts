@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { ApiException, type ApiError } from '../../../../services/ingest/errors.ts'
-import { readCsv, type CsvOptions } from '../../../../services/ingest/file/read-csv.ts'
+import { readCsv, type CsvReadOptions } from '../../../../services/ingest/file/read-csv.ts'
 
-const read = (text: string | Buffer, options: CsvOptions = {}) =>
+const read = (text: string | Buffer, options: CsvReadOptions = {}) =>
   readCsv(Buffer.from(text as string), options, async () => {})
 
-const errorOf = async (text: string | Buffer, options: CsvOptions = {}): Promise<ApiError> => {
+const errorOf = async (text: string | Buffer, options: CsvReadOptions = {}): Promise<ApiError> => {
   const error: unknown = await read(text, options).then(() => undefined, (cause: unknown) => cause)
   if (!(error instanceof ApiException)) throw new Error(`no ApiException: ${String(error)}`)
   return error.fault
 }
 
 describe('a CSV file', () => {
-  it.each<[what: string, text: string, options: CsvOptions, inputs: readonly string[]]>([
+  it.each<[what: string, text: string, options: CsvReadOptions, inputs: readonly string[]]>([
     ['of one column without header', '1234567\n1234568', {}, ['1234567', '1234568']],
     ['of one column with header', 'phone\n+12127365000\n', {}, ['+12127365000']],
     ['with a byte order mark', '\ufeffphone\r\n1\r\n', { column: 'phone' }, ['1']],
@@ -46,7 +46,7 @@ describe('a CSV file', () => {
       .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
   })
 
-  it.each<[what: string, text: string | Buffer, options: CsvOptions, code: string, why: RegExp]>([
+  it.each<[what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp]>([
     ['is empty', '', {}, 'invalid_file', /^The file is empty/],
     ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
     ['has a header only', 'phone\n', {}, 'invalid_file', /no rows.*header=false/],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import { listTransactionsRoute } from '../../../../services/ingest/routes/transactions.ts'
+import { listTransactionsRoute } from '../../../../services/ingest/routes/account.ts'
 import type { NewestOptions } from '../../../../services/money/journal-copy.ts'
 import { application, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 
