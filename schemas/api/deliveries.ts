@@ -45,3 +45,6 @@ export const ResentSchema = Type.Object({
       'request added none.',
   }),
 }, { title: 'ResentDelivery' })
+
+/** The type of that answer. */
+export type ResentBody = Static<typeof ResentSchema>

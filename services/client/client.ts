@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Static } from 'typebox'
 import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
-import type { AttemptBody, ResentSchema } from '../../schemas/api/deliveries.ts'
+import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
@@ -276,7 +275,7 @@ function webhooksApi (send: Transport) {
 
     /** Resends an event. Never retries after a lost response: that could send the event twice. */
     resend: (id: string, deliveryId: string) =>
-      jsonOf<Static<typeof ResentSchema>>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+      jsonOf<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
         method: 'POST', repeatable: false,
       })),
   }

@@ -6,8 +6,6 @@ import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
 import type { RootBody } from '../../../schemas/api/root.ts'
 import type { ServicesBody } from '../../../schemas/api/services.ts'
-import type { TransactionBody } from '../../../schemas/api/transactions.ts'
-import type { UsageBody } from '../../../schemas/api/usage.ts'
 import type {
   CreateVerificationBody, VerificationBody,
 } from '../../../schemas/api/verifications.ts'
@@ -218,7 +216,7 @@ const balance: BalanceBody = {
   balanceMicros: 1_000_000, reservedMicros: 4_000, availableMicros: 996_000, currency: 'USD',
 }
 
-const transaction: TransactionBody = {
+const transaction = {
   id: 'txn_7',
   type: 'settle',
   amountMicros: 4_000,
@@ -244,7 +242,7 @@ const counts = {
   chargedMicros: 4_000,
 }
 
-const usage: UsageBody = {
+const usage = {
   from: '2026-08-11T00:00:00.000Z',
   to: '2026-08-12T00:00:00.000Z',
   group_by: ['day'],

@@ -51,6 +51,16 @@ function setUp () {
 }
 
 describe('the normalize stage', () => {
+  it('passes on what the sender gave with each input', async () => {
+    const { stage } = setUp()
+    const contacts = { offsets: [], references: ['a,+12127365000'] }
+    const inputs = ['+12127365000']
+    const chunk = { ...chunkOf(inputs), rows: () => ({ inputs, contacts }) }
+    const [decision] = await stage.decide([chunk], signal)
+    const [emission] = decision && 'emits' in decision ? decision.emits : []
+    expect(emission?.rows).toMatchObject({ contacts })
+  })
+
   it('gives every row its canonical form and token, or the reason why there is none', async () => {
     const { stage } = setUp()
     const chunk = chunkOf([' (212) 736-5000', 'nonsense', '+44 20 7946 0958'], { country: 'US' })

@@ -46,7 +46,9 @@ describe('a CSV file', () => {
       .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
   })
 
-  it.each<[what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp]>([
+  it.each<[
+    what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp,
+  ]>([
     ['is empty', '', {}, 'invalid_file', /^The file is empty/],
     ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
     ['has a header only', 'phone\n', {}, 'invalid_file', /no rows.*header=false/],

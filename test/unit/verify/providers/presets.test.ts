@@ -32,7 +32,8 @@ const BAD = '+12127365001'
 
 type Fields = Readonly<Record<string, string>>
 type Case = readonly [
-  name: string, service: ServiceSlug, contact: string, status: string, reason: string, fields: Fields
+  name: string, service: ServiceSlug, contact: string, status: string, reason: string,
+  fields: Fields
 ]
 
 describe('a preset that answers at once', () => {
