@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Failpoint } from '../../../services/platform/failpoint.ts'
 import { presetAt, startFakeVendors, type FakeVendors } from '../../support/fake-vendors.ts'
 import type { Fault } from '../fault.ts'
@@ -46,8 +47,12 @@ const batches: Fault = {
     for (const point of POINTS) {
       services.arm('verify-1', point, `kill@${1 + Math.floor(random() * PASSES)}`)
       const fired = await services.untilFired('verify-1', REACHED_WITHIN_MS)
-      if (fired === undefined) missed.push(`${point} was not reached`)
-      else say(`${point}: killed, ${vendors?.files.length ?? 0} batches bought so far`)
+      if (fired === undefined) {
+        missed.push(`${point} was not reached`)
+        continue
+      }
+      say(`${point}: killed, ${vendors?.files.length ?? 0} batches bought so far`)
+      while ([undefined, fired.pid].includes(services.pid('verify-1'))) await sleep(20)
     }
     await load.untilEnded(5)
     const files = vendors?.files ?? []
