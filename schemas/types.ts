@@ -56,6 +56,18 @@ export type Keys = {
   readonly wrapped: Buffer
 }
 
+/** Something happened to a job before its end that webhook endpoints can subscribe to. */
+export type JobEvent = {
+  /** Organization and mode, for example org_01J.live. */
+  readonly tenant: string
+  /** Job id with its job_ prefix. */
+  readonly job: string
+  /** job.accepted, job.progress or balance.low. */
+  readonly type: string
+  /** Of job.progress: tenths of the rows that are finished, 1 to 9; 0 otherwise. */
+  readonly tenth: number
+}
+
 /** A job ended. */
 export type Settled = {
   /** Organization and mode, for example org_01J.live. */
@@ -430,6 +442,7 @@ export type Values = {
   'feeds.finished': FeedResult
   'feeds.submitted': FeedContact
   'job.keys': Keys
+  'jobs.events': JobEvent
   'jobs.settled': Settled
   'rows.completed': Completed
   'rows.normalized': Normalized

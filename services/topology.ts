@@ -1,8 +1,9 @@
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with two exceptions:
  * `rows.retry` (verify to itself) and `ledger` (which completes what other stages left: entries in
- * an outbox, erasures of keys). Topics, consumer groups, dead-letter topics, schema subjects, the
- * diagram of deploy/docs/architecture.md and the types of all stages follow from it.
+ * an outbox, erasures of keys; and announces accepted jobs). Topics, consumer groups, dead-letter
+ * topics, schema subjects, the diagram of deploy/docs/architecture.md and the types of all stages
+ * follow from it.
  */
 
 /** Jobs of up to this many rows use the lane `small`, so they never wait behind larger ones. */
@@ -31,6 +32,7 @@ export const topology = {
     },
     'rows.completed': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
+    'jobs.events': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
     'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
     'wallet.snapshots': {
@@ -51,12 +53,16 @@ export const topology = {
       writes: ['rows.to-verify', 'rows.completed', 'wallet.journal'],
     },
     verify: { reads: ['rows.to-verify', 'rows.retry'], writes: ['rows.completed', 'rows.retry'] },
-    settle: { reads: ['rows.completed'], writes: ['jobs.settled', 'wallet.journal'] },
-    deliver: { reads: ['jobs.settled'], writes: [] },
+    settle: {
+      reads: ['rows.completed'], writes: ['jobs.settled', 'jobs.events', 'wallet.journal'],
+    },
+    deliver: { reads: ['jobs.settled', 'jobs.events'], writes: [] },
     publish: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
     ledger: {
       reads: ['wallet.journal', 'job.keys'],
-      writes: ['wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'jobs.settled'],
+      writes: [
+        'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'jobs.settled', 'jobs.events',
+      ],
     },
   },
   /** Topics that are read after a loss of Redis, in temporary consumer groups. */

@@ -1,7 +1,8 @@
-// Receives the webhook events of jobs, and verifies their signatures:
+// Receives webhook events, and verifies their signatures:
 //   node_modules/.bin/node deploy/examples/webhook-receiver.ts
-// Give its address as "webhook_url" of a job. The secret is that of the local stack, or the whole
-// whsec_... text in WEBHOOK_SECRET; PORT is 8787 when it is not set. A local stack delivers to this
+// Give its address as "webhook_url" of a job, or create a webhook endpoint with it. The secret is
+// that of the local stack, or the whole whsec_... text in WEBHOOK_SECRET, which a webhook endpoint
+// shows when it is created; PORT is 8787 when it is not set. A local stack delivers to this
 // machine when it was started so:
 //   WEBHOOK_ALLOW_HTTP=true WEBHOOK_ALLOW_LOOPBACK=true npm run up
 // In production, receivers need HTTPS.
@@ -9,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { verifyWebhook } from '../../services/client/verify-webhook.ts'
+import { verifyWebhook, type WebhookEvent } from '../../services/client/verify-webhook.ts'
 
 const { WEBHOOK_SECRET, STACK_FILE = '.local/stack.json', PORT = '8787' } = process.env
 const secret: string = WEBHOOK_SECRET ??
@@ -29,11 +30,21 @@ async function receive (request: IncomingMessage): Promise<number> {
     console.log(`refused: ${verified.reason}`)
     return 400
   }
-  const { id, type, data } = verified.event
-  if (seen.has(id)) return 200
-  seen.add(id)
-  console.log(`${type}: ${data.id}, ${data.successRecords} of ${data.totalRows} rows`)
+  const { event } = verified
+  if (seen.has(event.id)) return 200
+  seen.add(event.id)
+  console.log(textOf(event))
   return 200
+}
+
+function textOf (event: WebhookEvent): string {
+  if (event.type === 'balance.low') {
+    return `${event.type}: ${event.data.availableMicros} micros are left`
+  }
+  const { id, progressPercent, successRecords, totalRows } = event.data
+  return event.type === 'job.progress'
+    ? `${event.type}: ${id}, ${progressPercent} %`
+    : `${event.type}: ${id}, ${successRecords} of ${totalRows} rows`
 }
 
 const server = createServer((request, response) => {

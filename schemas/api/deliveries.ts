@@ -1,9 +1,10 @@
 import { Type, type Static } from 'typebox'
+import { EVENT_TYPES } from './event.ts'
 
 /** The path of one delivery. The handler rejects an unknown id. */
 export const DeliveryPathSchema = Type.Object({
   id: Type.String(),
-  deliveryId: Type.String({ description: 'The id of the event: evt_...' }),
+  deliveryId: Type.String({ description: 'The id of the delivery: evt_... or evt_....we_...' }),
 })
 
 /** The type of that path's parameters. */
@@ -13,7 +14,16 @@ export const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'di
 
 /** One try to deliver an event: what came of it, never what was sent or to which address. */
 export const AttemptSchema = Type.Object({
-  deliveryId: Type.String({ description: 'The id of the event, the same in every try.' }),
+  deliveryId: Type.String({
+    description: 'Of the webhook_url of the job: the id of the event. Of a webhook endpoint: the ' +
+      'id of the event, a dot and the id of the endpoint. The same in every try.',
+  }),
+  type: Type.Enum([...EVENT_TYPES], { description: 'Type of the event.' }),
+  jobId: Type.String({ description: 'The job that the event is about.' }),
+  endpointId: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'The webhook endpoint; null for the webhook_url of the job.',
+  }),
   attempt: Type.Integer({ minimum: 1, description: 'Number of the try, from 1.' }),
   attemptedAt: Type.String({ description: 'ISO 8601, UTC, with milliseconds.' }),
   outcome: Type.Enum([...ATTEMPT_OUTCOMES], {
@@ -39,7 +49,7 @@ export const DeliveryListSchema = Type.Object({ data: Type.Array(AttemptSchema) 
 
 /** The answer to a request to send once more. */
 export const ResentSchema = Type.Object({
-  deliveryId: Type.String({ description: 'The id of the event.' }),
+  deliveryId: Type.String({ description: 'The id of the delivery.' }),
   status: Type.Enum(['queued', 'trying'], {
     description: 'queued: it is sent at once. trying: a try was under way already, and this ' +
       'request added none.',

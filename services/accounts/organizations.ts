@@ -2,7 +2,8 @@ import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
 import { createAccountRecords, type AccountRecords } from './records.ts'
-import { isTenant, partsOf } from './tenant.ts'
+import { subscriptionsField, subscriptionsIn, type EventSubscription } from './subscriptions.ts'
+import { isTenant, MODES, partsOf, type Mode } from './tenant.ts'
 
 export type Organization = {
   readonly id: string
@@ -42,7 +43,14 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
     },
 
     /** The policy of a tenant's organization, at most a second old. */
-    policy: async (tenant: string): Promise<Policy> => await policies.read(partsOf(tenant).orgId),
+    policy: async (tenant: string): Promise<Policy> =>
+      (await policies.read(partsOf(tenant).orgId)).policy,
+
+    /** The subscriptions of a tenant's webhook endpoints, of the same age. */
+    subscriptions: async (tenant: string): Promise<readonly EventSubscription[]> => {
+      const { orgId, mode } = partsOf(tenant)
+      return subscriptionsIn((await policies.read(orgId)).subscriptions[mode])
+    },
 
     /**
      * The last known policy, without waiting; refreshes it in the background. A text that names no
@@ -58,25 +66,26 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
 
 /** A cache of policies by organization. */
 function createPolicies (redis: Redis, now: () => number) {
-  const known = new LRUCache<string, { readonly readAtMs: number, readonly policy: Policy }>({
+  const known = new LRUCache<string, { readonly readAtMs: number } & Terms>({
     max: CACHED_POLICIES,
   })
-  const load = async (orgId: string): Promise<Policy> => {
-    const policy = policyOf(await redis.hgetall(keyOf(orgId)))
-    known.set(orgId, { readAtMs: now(), policy })
-    return policy
+  const load = async (orgId: string): Promise<Terms> => {
+    // Not the whole record: it has all endpoints of its webhooks.
+    const terms = termsOf(await redis.hmget(keyOf(orgId), ...FIELDS))
+    known.set(orgId, { readAtMs: now(), ...terms })
+    return terms
   }
-  const fresh = (orgId: string): Policy | undefined => {
+  const fresh = (orgId: string): Terms | undefined => {
     const found = known.get(orgId)
-    return found !== undefined && now() - found.readAtMs < CACHE_MS ? found.policy : undefined
+    return found !== undefined && now() - found.readAtMs < CACHE_MS ? found : undefined
   }
   return {
     forget: (orgId: string) => { known.delete(orgId) },
-    read: async (orgId: string): Promise<Policy> => fresh(orgId) ?? await load(orgId),
+    read: async (orgId: string): Promise<Terms> => fresh(orgId) ?? await load(orgId),
     now: (orgId: string): Policy => {
-      const policy = known.get(orgId)?.policy ?? DEFAULT_POLICY
+      const { policy, subscriptions } = known.get(orgId) ?? DEFAULT_TERMS
       if (fresh(orgId) === undefined) {
-        known.set(orgId, { readAtMs: now(), policy })
+        known.set(orgId, { readAtMs: now(), policy, subscriptions })
         // After a failure the last known policy stays in force.
         load(orgId).catch(() => {})
       }
@@ -104,6 +113,14 @@ export type Policy = {
   readonly postBurst?: number
   readonly postSustained?: number
   readonly gets?: number
+  /** Its webhook endpoints get `balance.low` when a reservation takes it below; in USD micros. */
+  readonly lowBalanceMicros?: number
+}
+
+/** What is cached of an organization: its policy, and per mode its subscriptions as stored. */
+type Terms = {
+  readonly policy: Policy
+  readonly subscriptions: Readonly<Record<Mode, string | null>>
 }
 
 /** Maximum of every policy, as the public API promises. */
@@ -114,6 +131,8 @@ export const DEFAULT_POLICY: Policy = { freshnessDays: MAX_FRESHNESS_DAYS, weigh
 type Range = { readonly min: number, readonly max: number }
 
 const MAX_REQUESTS = 1_000_000
+/** The largest amount of a wallet. */
+const MAX_AMOUNT_MICROS = 999_999_999_999_999
 
 /** The allowed range of each field. */
 export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
@@ -123,12 +142,23 @@ export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
   postBurst: { min: 1, max: MAX_REQUESTS },
   postSustained: { min: 1, max: MAX_REQUESTS },
   gets: { min: 1, max: MAX_REQUESTS },
+  lowBalanceMicros: { min: 1, max: MAX_AMOUNT_MICROS },
 }
 
 /** New values by name; `default` resets one to the configuration. */
 export type PolicyChange = { readonly [Name in keyof Policy]?: number | 'default' }
 
 const NAMES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
+const FIELDS = [...NAMES, ...MODES.map(subscriptionsField)]
+
+const DEFAULT_TERMS: Terms = { policy: DEFAULT_POLICY, subscriptions: { live: null, test: null } }
+
+/** The terms in the values of `FIELDS`. */
+function termsOf (values: readonly (string | null)[]): Terms {
+  const fields = Object.fromEntries(FIELDS.map((name, index) => [name, values[index] ?? undefined]))
+  const of = (mode: Mode) => fields[subscriptionsField(mode)] ?? null
+  return { policy: policyOf(fields), subscriptions: { live: of('live'), test: of('test') } }
+}
 
 /**
  * The stored fields of a change.

@@ -156,3 +156,18 @@ export async function listAccount (
   const { org = '', createdAt = '0' } = fields
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)
 }
+
+/**
+ * Replaces the value of a wrapped field; false if it is no longer `text`, which was read before.
+ */
+export async function replaceField (
+  records: Pick<AccountRecords, 'read' | 'change'>, name: string,
+  { field, text, fresh }: { readonly field: string, readonly text: string, readonly fresh: Buffer }
+): Promise<boolean> {
+  for (;;) {
+    const { revision: from = 0, fields = {} } = await records.read(name) ?? {}
+    if (fields[field] !== text) return false
+    const after = { [field]: fresh.toString('base64') }
+    if (await records.change({ name, from, fields: after })) return true
+  }
+}

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { SealError } from '../crypto/seal.ts'
-import { createAccountRecords } from './records.ts'
+import { createAccountRecords, replaceField } from './records.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
 
@@ -84,14 +84,7 @@ async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> 
   return (['webhookSecret', 'webhookSecretBefore'] as const).flatMap(field => {
     const text = texts[field] ?? ''
     if (text === '') return []
-    const replace = async (fresh: Buffer) => {
-      const after = { [field]: fresh.toString('base64') }
-      for (;;) {
-        const { revision: from = 0, fields = {} } = await records.read(name) ?? {}
-        if (fields[field] !== text) return false
-        if (await records.change({ name, from, fields: after })) return true
-      }
-    }
+    const replace = (fresh: Buffer) => replaceField(records, name, { field, text, fresh })
     return [{ bytes: Buffer.from(text, 'base64'), binding: aadOf(orgId), replace }]
   })
 }

@@ -15,7 +15,9 @@ import type {
 } from '../../schemas/api/transactions.ts'
 import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
+import { paginate, queryString } from './pages.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
+import { createWebhookEndpointsApi } from './webhook-endpoints.ts'
 
 export { ApiError } from './transport.ts'
 
@@ -99,6 +101,7 @@ export function createClient (options: ClientOptions) {
     ...resultsApi(send),
     ...accountApi(send),
     ...webhooksApi(send),
+    ...createWebhookEndpointsApi(send),
   }
 }
 
@@ -330,38 +333,6 @@ export function resultsApi (send: Transport) {
       for await (const line of linesOf(bytesOf(response))) yield JSON.parse(line) as ResultRow
     },
   }
-}
-
-type Page<T> = {
-  readonly data: readonly T[]
-  readonly has_more: boolean
-  readonly next_cursor: string | null
-}
-
-/** Iterates over all items of a paginated list. `name` is the query parameter of the cursor. */
-export async function * paginate<T> (
-  read: (cursor: Readonly<Record<string, string>>) => Promise<Page<T>>, name: string
-): AsyncIterable<T> {
-  let cursor = {}
-  for (;;) {
-    const { data, next_cursor: next } = await read(cursor)
-    yield * data
-    if (next === null) return
-    cursor = { [name]: next }
-  }
-}
-
-type QueryValue = string | number | boolean | readonly string[]
-
-/** Formats defined fields as `?a=1&b=2`, lists with commas; returns '' when there are none. */
-export function queryString (
-  fields: Readonly<Record<string, QueryValue | undefined>>
-): string {
-  const query = new URLSearchParams()
-  for (const [name, value] of Object.entries(fields)) {
-    if (value !== undefined) query.set(name, String(value))
-  }
-  return query.size === 0 ? '' : `?${query}`
 }
 
 function bytesOf ({ body, status, url }: Response): Bytes {

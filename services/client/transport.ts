@@ -15,7 +15,7 @@ export type TransportOptions = {
 }
 
 export type Call = {
-  readonly method?: 'GET' | 'POST' | 'DELETE'
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON; bytes are sent as they are, with the Content-Type of `headers`. */
   readonly body?: unknown

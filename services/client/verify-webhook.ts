@@ -1,16 +1,24 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { BalanceEventBody, EventType } from '../../schemas/api/event.ts'
 import type { JobStatusResource } from './client.ts'
 
-/** The event of a webhook; `data` is the job as GET /api/v1/jobs/{id} returns it. */
-export type WebhookEvent = {
+type EventOf<Type extends EventType, Data> = {
   readonly id: string
-  readonly type: 'job.completed' | 'job.cancelled' | 'job.failed'
+  readonly type: Type
   readonly api_version: string
   /** False for the job of a test key. */
   readonly livemode: boolean
   readonly timestamp: string
-  readonly data: JobStatusResource
+  readonly data: Data
 }
+
+/**
+ * The event of a webhook. `data` is the job as GET /api/v1/jobs/{id} returns it; that of
+ * `balance.low` is the threshold and the balance.
+ */
+export type WebhookEvent =
+  | EventOf<Exclude<EventType, 'balance.low'>, JobStatusResource>
+  | EventOf<'balance.low', BalanceEventBody['data']>
 
 export type WebhookRequest = {
   /** As received; names in any case. */

@@ -1,10 +1,13 @@
+import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
+import { activeSecrets, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
 import type { DeliveryClaim, Deliveries, AttemptRecord } from '../jobs/deliveries.ts'
 import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import { openHeader } from '../jobs/message-codec.ts'
+import { finishedTenths, partsOfDelivery, tenthOf } from '../jobs/events.ts'
+import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
@@ -23,11 +26,12 @@ type RecordDeps = {
 }
 
 export type AttemptDeps = RecordDeps & {
-  readonly deliveries: Pick<Deliveries, 'record' | 'release'>
-  /** An ended job, from Redis or from the archive. */
+  readonly deliveries: Pick<Deliveries, 'record' | 'release' | 'drop'>
+  /** A job, from Redis or from the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
   readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
+  readonly endpoints: Pick<WebhookEndpoints, 'current'>
   readonly send: Sender
 }
 
@@ -42,12 +46,29 @@ const USER_AGENT = 'Verification-Jobs-Webhooks/1'
  */
 export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Promise<void> {
   const job = await deps.findJob(claim.tenant, claim.job)
-  if (job?.closed === false) return await deps.deliveries.release(claim, RETRY_UNCLOSED_MS)
+  if (isObsolete(claim, job)) return await deps.deliveries.drop(claim)
+  if (isOfEnd(claim) && job?.closed === false) {
+    return await deps.deliveries.release(claim, RETRY_UNCLOSED_MS)
+  }
   const atMs = deps.clock.now()
   const sent = await sendEvent(deps, claim, { job, atMs })
   failpoint('deliver.sent')
   await deps.deliveries.record(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
   failpoint('deliver.noted')
+}
+
+const isOfEnd = ({ type }: DeliveryClaim) =>
+  (END_EVENT_TYPES as readonly string[]).includes(type)
+
+/**
+ * Whether an event of progress says nothing new: the job has ended, so that its end event follows
+ * or was sent already, or it has made more progress, which has an event of its own. So a slow
+ * receiver gets the latest progress only, and none after the end.
+ */
+function isObsolete ({ type, event, job: id }: DeliveryClaim, job: Job | undefined): boolean {
+  if (type !== 'job.progress') return false
+  return job === undefined || job.ended ||
+    tenthOf(id, partsOfDelivery(event).event) < finishedTenths(job)
 }
 
 /** Records an attempt that failed by an internal error; the next one follows as scheduled. */
@@ -59,22 +80,31 @@ export async function recordInternalFailure (
   await deps.deliveries.record(claim, record)
 }
 
+const notSent = (reason: AttemptReason): Sent =>
+  ({ answer: { kind: 'failed', reason }, durationMs: 0 })
+
 /** The job or the key of its webhook address no longer exists. */
-const ERASED: Sent = { answer: { kind: 'failed', reason: 'erased' }, durationMs: 0 }
+const ERASED = notSent('erased')
+/** The endpoint was deleted or disabled. */
+const REMOVED = notSent('endpoint_removed')
 
 async function sendEvent (
-  { keys, secrets, send }: AttemptDeps, claim: DeliveryClaim,
+  deps: AttemptDeps, claim: DeliveryClaim,
   { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
 ): Promise<Sent> {
-  const key = await keys.get(claim.tenant, claim.job)
+  const key = await deps.keys.get(claim.tenant, claim.job)
   if (job === undefined || key === undefined) return ERASED
-  const header = openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
-  if (header.webhookUrl === '') return ERASED
-  const event = eventOf(job, claim.type, header)
-  const body = JSON.stringify(event)
+  const header = job.header.length === 0
+    ? { metadata: {}, webhookUrl: '' }
+    : openHeader(key, { tenant: claim.tenant, job: claim.job }, job.header)
+  const { event: id, endpoint } = partsOfDelivery(claim.event)
+  const target = endpoint === ''
+    ? await targetOfJob(deps, claim, header)
+    : await targetOfEndpoint(deps, claim, endpoint)
+  if ('answer' in target) return target
+  const body = JSON.stringify(eventOf(job, { id, type: claim.type }, header))
   const timestamp = Math.floor(atMs / 1_000)
-  const signatures = signatureHeaders({ id: event.id, timestamp, body },
-    await activeSecrets(secrets, partsOf(claim.tenant).orgId))
+  const signatures = signatureHeaders({ id, timestamp, body }, target.secrets)
   const headers = {
     'content-type': 'application/json',
     'user-agent': USER_AGENT,
@@ -82,7 +112,25 @@ async function sendEvent (
     'accept-encoding': 'identity',
     ...signatures,
   }
-  return await traced(claim, () => send(header.webhookUrl, { headers, body }))
+  return await traced(claim, () => deps.send(target.url, { headers, body }))
+}
+
+/** Where an event goes, and the secrets that sign it. */
+type Target = { readonly url: string, readonly secrets: readonly string[] }
+
+async function targetOfJob (
+  { secrets }: AttemptDeps, { tenant }: DeliveryClaim, { webhookUrl: url }: JobHeader
+): Promise<Target | Sent> {
+  if (url === '') return ERASED
+  return { url, secrets: await secretsOfOrganization(secrets, partsOf(tenant).orgId) }
+}
+
+async function targetOfEndpoint (
+  { endpoints, clock }: AttemptDeps, { tenant }: DeliveryClaim, id: string
+): Promise<Target | Sent> {
+  const endpoint = await endpoints.current(tenant, id)
+  if (endpoint?.enabled !== true) return REMOVED
+  return { url: endpoint.url, secrets: activeSecrets(endpoint, clock.now()) }
 }
 
 /** Records the attempt as a span; the receiver gets no trace headers. */
@@ -103,7 +151,7 @@ async function traced (
 }
 
 /** The active secrets; creates the first one of an organization that has none yet. */
-async function activeSecrets (
+async function secretsOfOrganization (
   secrets: AttemptDeps['secrets'], orgId: string
 ): Promise<readonly string[]> {
   const active = await secrets.active(orgId)
@@ -144,11 +192,14 @@ type Outcome = {
   readonly nextAtMs: number | undefined
 }
 
+/** Reasons for which no attempt can succeed any more. */
+const UNSENT: ReadonlySet<AttemptReason> = new Set(['erased', 'endpoint_removed'])
+
 function outcomeOf (
   { waitsMs, clock, random }: RecordDeps, { attempt, once }: DeliveryClaim, answer: Answer
 ): Outcome {
   const final = (state: Exclude<AttemptOutcome, 'failed'>) => ({ state, nextAtMs: undefined })
-  if (answer.kind === 'failed' && answer.reason === 'erased') return final('discarded')
+  if (answer.kind === 'failed' && UNSENT.has(answer.reason)) return final('discarded')
   if (isSuccess(answer)) return final('delivered')
   if (answer.kind === 'answered' && answer.status === 410) return final('gone')
   const retryAfterMs = answer.kind === 'answered' ? answer.retryAfterMs : undefined

@@ -23,6 +23,8 @@ export type QueueDepthDeps = {
 }
 
 const MAX_ATTEMPTS_PER_INSERT = 1_000
+/** Reasons of attempts that made no request. */
+const NOT_SENT: ReadonlySet<string> = new Set(['erased', 'endpoint_removed', 'internal'])
 const SHIP_EVERY_MS = 250
 /** The usual scrape interval of metrics is longer. */
 const MEASURE_EVERY_MS = 5_000
@@ -67,7 +69,7 @@ export function countAttempts (
     if (!await deliveries.record(claim, attempted)) return false
     const { outcome, reason, durationMs } = attempted.attempt
     metrics.count('webhook_attempts_total', { outcome, reason })
-    const wasSent = reason !== 'erased' && reason !== 'internal'
+    const wasSent = !NOT_SENT.has(reason)
     if (wasSent) metrics.observe('webhook_attempt_seconds', { outcome }, durationMs / 1_000)
     return true
   }

@@ -1,22 +1,58 @@
 import { createHmac } from 'node:crypto'
-import type { EventBody } from '../../schemas/api/event.ts'
+import type { Static } from 'typebox'
+import type { EventBody, LowBalanceSchema } from '../../schemas/api/event.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { eventIdOf, type EventType } from '../jobs/events.ts'
+import type { EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobHeader } from '../jobs/message-codec.ts'
+import { InconsistencyError } from '../platform/errors.ts'
 
-/** The event of a closed job; equal calls give the same JSON, byte for byte. */
-export function eventOf (job: Job, type: EventType, header: JobHeader): EventBody {
-  return {
-    id: eventIdOf(job.id, type),
-    type,
-    api_version: API_VERSION,
-    livemode: partsOf(job.tenant).mode === 'live',
-    timestamp: new Date(job.endedAtMs).toISOString(),
-    data: jobBody(job, header),
+/**
+ * The body of an event. Equal calls give the same JSON, byte for byte: only progress shows the job
+ * as it is now, any other event as it was when it happened.
+ */
+export function eventOf (
+  job: Job, { id, type }: { readonly id: string, readonly type: EventType }, header: JobHeader
+): EventBody {
+  const common = {
+    id, api_version: API_VERSION, livemode: partsOf(job.tenant).mode === 'live',
+  } as const
+  const at = (ms: number) => new Date(ms).toISOString()
+  switch (type) {
+    case 'balance.low':
+      return { ...common, type, timestamp: at(job.createdAtMs), data: lowBalanceBody(job) }
+    case 'job.accepted': {
+      const data = jobBody(asAccepted(job), header)
+      return { ...common, type, timestamp: at(job.createdAtMs), data }
+    }
+    case 'job.progress':
+      return { ...common, type, timestamp: at(job.updatedAtMs), data: jobBody(job, header) }
+    default:
+      return { ...common, type, timestamp: at(job.endedAtMs), data: jobBody(job, header) }
   }
+}
+
+/** The job as it was accepted: nothing is counted yet. */
+function asAccepted (job: Job): Job {
+  const counts = Object.fromEntries(Object.keys(job.counts).map(name => [name, 0]))
+  return {
+    ...job,
+    status: 'queued',
+    updatedAtMs: job.createdAtMs,
+    ended: false,
+    closed: false,
+    counts: counts as Job['counts'],
+  }
+}
+
+function lowBalanceBody ({ id, lowBalance }: Job): Static<typeof LowBalanceSchema> {
+  if (lowBalance === undefined) {
+    throw new InconsistencyError(`job ${id} has an event balance.low, but its reservation took ` +
+      'the balance below no threshold; check which stage announced it')
+  }
+  return { ...lowBalance, currency: 'USD', jobId: id }
 }
 
 /** The signed content: the id of the event, the time of the attempt and the body as it is sent. */

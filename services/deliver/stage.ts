@@ -1,11 +1,12 @@
-import type { Settled } from '../../schemas/types.ts'
+import type { JobEvent, Settled } from '../../schemas/types.ts'
+import type { Subscriptions } from '../accounts/subscriptions.ts'
 import type { DeliveryClaim, Deliveries, WebhookDelivery } from '../jobs/deliveries.ts'
-import { eventTypeOf } from '../jobs/events.ts'
+import { eventTypeOf, type EventType } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
 import { FatalError, InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import type { Stage } from '../engine/stage.ts'
+import type { Incoming, Stage } from '../engine/stage.ts'
 import { withTrace } from '../platform/tracing.ts'
 import { makeAttempt, recordInternalFailure, type AttemptDeps } from './attempt.ts'
 import {
@@ -16,6 +17,8 @@ import { startWorkers, type Workers, type WorkersDeps } from './workers.ts'
 type DeliverDeps = {
   readonly deliveries: Pick<Deliveries, 'put'>
   readonly keys: Pick<JobKeys, 'get'>
+  /** The subscriptions of the webhook endpoints of a tenant. */
+  readonly subscriptions: Subscriptions
   /** Starts the next poll of the workers now. */
   readonly wake: () => void
   /** Maximum number of messages in one call of `decide`. */
@@ -23,20 +26,21 @@ type DeliverDeps = {
 }
 
 /**
- * Queues the webhook events of ended jobs. A job without a webhook address has no event. An event
- * that is already queued stays unchanged, so a message may arrive any number of times.
+ * Queues webhook events, one delivery for each destination: the webhook address of an ended job,
+ * and the webhook endpoints of its organization that are subscribed to the event. A delivery that
+ * is already queued stays unchanged, so a message may arrive any number of times.
  */
 export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
   return {
     name: 'deliver',
     batch: deps.batch,
     decide: async messages => {
-      const found = await Promise.all(messages.map(async ({ value, raw }) => {
-        const { traceparent } = raw.headers
-        const delivery = await deliveryOf(deps, value)
-        return delivery && { ...delivery, ...traceparent && { traceparent } }
+      const found = await Promise.all(messages.map(async message => {
+        const { traceparent } = message.raw.headers
+        const deliveries = await deliveriesOf(deps, message)
+        return deliveries.map(it => ({ ...it, ...traceparent && { traceparent } }))
       }))
-      const wanted = found.filter(delivery => delivery !== undefined)
+      const wanted = found.flat()
       await Promise.all(wanted.map(delivery => deps.deliveries.put(delivery)))
       failpoint('deliver.put')
       if (wanted.length > 0) deps.wake()
@@ -47,20 +51,51 @@ export function createDeliverStage (deps: DeliverDeps): Stage<'deliver'> {
   }
 }
 
-/** The delivery of a job; undefined without a webhook address and after the job's erasure. */
-async function deliveryOf (
-  { keys }: DeliverDeps, { tenant, job, status, header }: Settled
-): Promise<WebhookDelivery | undefined> {
+type Message = Incoming<'jobs.settled' | 'jobs.events'>
+
+async function deliveriesOf (
+  deps: DeliverDeps, message: Message
+): Promise<readonly WebhookDelivery[]> {
+  if (message.topic === 'jobs.settled') {
+    return await deliveriesOfEnd(deps, message.value as Settled)
+  }
+  const { tenant, job, type, tenth } = message.value as JobEvent
+  const event = { tenant, job, type: type as EventType, ...tenth > 0 && { tenth } }
+  return await toEndpoints(deps, event)
+}
+
+/** An event without its destination. */
+type Event = Omit<WebhookDelivery, 'to'>
+
+/** To every endpoint that is subscribed to the event. */
+async function toEndpoints (
+  { subscriptions }: DeliverDeps, event: Event
+): Promise<readonly WebhookDelivery[]> {
+  return (await subscriptions(event.tenant)).flatMap(({ endpoint, events }) =>
+    events.includes(event.type) ? [{ ...event, to: { endpoint } }] : [])
+}
+
+/** The deliveries of the end of a job. Its own address is unknown after the job's erasure. */
+async function deliveriesOfEnd (
+  deps: DeliverDeps, { tenant, job, status, header }: Settled
+): Promise<readonly WebhookDelivery[]> {
   const type = eventTypeOf(status)
   if (type === undefined) {
     throw new InconsistencyError(`job ${job} of tenant ${tenant} is announced as ended, but has ` +
       `the status "${status}"; check which stage wrote this message`)
   }
-  if (header === null) return undefined
+  const event = { tenant, job, type }
+  const webhookUrl = await webhookUrlOf(deps, { tenant, job, header })
+  const own = webhookUrl === '' ? [] : [{ ...event, to: { webhookUrl } }]
+  return [...own, ...await toEndpoints(deps, event)]
+}
+
+async function webhookUrlOf (
+  { keys }: DeliverDeps, { tenant, job, header }: Pick<Settled, 'tenant' | 'job' | 'header'>
+): Promise<string> {
+  if (header === null) return ''
   const key = await keys.get(tenant, job)
-  if (key === undefined) return undefined
-  const { webhookUrl } = openHeader(key, { tenant, job }, header)
-  return webhookUrl === '' ? undefined : { tenant, job, type, webhookUrl }
+  return key === undefined ? '' : openHeader(key, { tenant, job }, header).webhookUrl
 }
 
 export type DeliveryDeps = AttemptDeps & HistoryDeps & QueueDepthDeps &

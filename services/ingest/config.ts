@@ -7,7 +7,7 @@ import { connectionFields, type MinimumThroughput } from '../platform/http-serve
 import { fingerprintKey, firstSecret } from './fingerprint.ts'
 import { limitFields } from './limits/settings.ts'
 import { tlsFields } from './tls.ts'
-import type { WebhookRules } from './webhook-url.ts'
+import type { WebhookRules } from '../accounts/webhook-url.ts'
 
 /** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({
@@ -66,6 +66,12 @@ export const ingestConfig = defineConfig({
   BODY_BUDGET_BYTES: Type.Integer({
     default: 41_943_040, minimum: 1, description: 'Memory for all bodies in flight, in bytes.',
   }),
+  MAX_WEBHOOK_ENDPOINTS: Type.Integer({
+    default: 20,
+    minimum: 1,
+    maximum: 100,
+    description: 'Maximum number of webhook endpoints of an organization, per mode.',
+  }),
   ...limitFields,
   ...connectionFields,
   ...tlsFields,
@@ -83,6 +89,7 @@ export type Settings = {
   readonly checks: Checks
   readonly prices: Prices
   readonly webhooks: WebhookRules
+  readonly maxWebhookEndpoints: number
   /** Addresses or networks whose X-Forwarded-Proto is trusted. */
   readonly trustedProxies: readonly string[]
   readonly fingerprintKey: KeyObject
@@ -104,6 +111,7 @@ export function settingsOf (config: ConfigWithSecret): Settings {
       allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
       ports: config.WEBHOOK_PORTS,
     },
+    maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
     trustedProxies: config.TRUSTED_PROXIES,
     fingerprintKey: fingerprintKey(config.requestSecret ?? firstSecret(config.KEY_RING)),
     bodyBudgetBytes: config.BODY_BUDGET_BYTES,

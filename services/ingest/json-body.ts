@@ -122,7 +122,7 @@ export function acceptCompleteBodies (app: FastifyInstance): void {
   allowHalfOpen(app.server)
   const bodies = new WeakMap<FastifyRequest, PassThrough>()
   app.addHook('onRequest', (request, reply, done) => {
-    if (request.method === 'POST') {
+    if (request.method === 'POST' || request.method === 'PATCH') {
       const body = new PassThrough({ highWaterMark: SMALL_BODY_BYTES })
       bodies.set(request, body)
       // A truncated body is destroyed, which its reader sees.

@@ -1,4 +1,6 @@
 import { createErasures } from '../jobs/erasures.ts'
+import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
@@ -66,3 +68,9 @@ export function createOpenJobs (
     return jobs
   }
 }
+
+/** The webhook endpoints of all organizations. */
+export const connectEndpoints = (
+  { state, clock }: Pick<Connections, 'state' | 'clock'>, ring: Parameters<typeof createKeyRing>[0]
+): WebhookEndpoints =>
+  createWebhookEndpoints({ redis: state, ring: createKeyRing(ring), now: clock.now })

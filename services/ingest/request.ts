@@ -4,7 +4,7 @@ import type { Mode } from '../accounts/tenant.ts'
 import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import { asciiUrlOf, webhookUrlError, type WebhookRules } from './webhook-url.ts'
+import { asciiUrlOf, webhookUrlError, type WebhookRules } from '../accounts/webhook-url.ts'
 
 /** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {
@@ -35,7 +35,8 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 export function readJobRequest (body: CreateJobBody, rules: RequestRules): ReadRequest {
   const country = body.countryCode?.toUpperCase() ?? ''
   const fault = serviceFault(body.service, rules) ??
-    countryFault(body.countryCode, country) ?? webhookFault(body.webhook_url, rules)
+    countryFault(body.countryCode, country) ??
+    webhookFault(body.webhook_url, rules.webhooks, 'webhook_url')
   if (fault !== undefined) return { kind: 'fault', fault }
   const request = {
     service: body.service as ServiceSlug,
@@ -85,12 +86,15 @@ function countryFault (submitted: string | undefined, country: string): ApiError
   return { code: 'invalid_country_code', param: 'countryCode' }
 }
 
-function webhookFault (url: string | undefined, rules: RequestRules): ApiError | undefined {
-  const why = url === undefined ? undefined : webhookUrlError(url, rules.webhooks)
+/** The error for an address in the field `param` that cannot receive events. */
+export function webhookFault (
+  url: string | undefined, rules: WebhookRules, param: 'webhook_url' | 'url'
+): ApiError | undefined {
+  const why = url === undefined ? undefined : webhookUrlError(url, rules)
   if (why === undefined) return undefined
   return {
     code: 'invalid_webhook_url',
-    param: 'webhook_url',
-    message: `webhook_url is not an acceptable address. ${why} Send a public https:// address.`,
+    param,
+    message: `${param} is not an acceptable address. ${why} Send a public https:// address.`,
   }
 }

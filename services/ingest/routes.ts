@@ -13,7 +13,13 @@ import { createQuoteRoute } from './routes/create-quote.ts'
 import { docsRoutes, rootRoute } from './routes/docs.ts'
 import { getResultsRoute } from './routes/get-results.ts'
 import { getUsageRoute } from './routes/usage.ts'
-import { listDeliveriesRoute, resendDeliveryRoute } from './routes/deliveries.ts'
+import {
+  listDeliveriesRoute, listEndpointDeliveriesRoute, resendDeliveryRoute,
+} from './routes/deliveries.ts'
+import {
+  createEndpointRoute, deleteEndpointRoute, getEndpointRoute, listEndpointsRoute,
+  rotateEndpointSecretRoute, updateEndpointRoute,
+} from './routes/webhook-endpoints.ts'
 
 /** All routes of the REST API, in the order of its description. */
 export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteOptions[] {
@@ -22,6 +28,7 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
   const routes: readonly RouteOptions[] = [
     ...jobRoutes(deps, settings, budget),
     createQuoteRoute(deps, settings, budget),
+    ...webhookEndpointRoutes(deps, settings),
     getBalanceRoute(deps),
     listTransactionsRoute(deps),
     getUsageRoute(deps),
@@ -46,6 +53,19 @@ export function jobRoutes (
     getResultsRoute(deps, settings),
     listDeliveriesRoute(deps),
     resendDeliveryRoute(deps),
+  ]
+}
+
+/** The routes of webhook endpoints, in the order of the description. */
+function webhookEndpointRoutes (deps: IngestDeps, settings: Settings): RouteOptions[] {
+  return [
+    createEndpointRoute(deps, settings),
+    listEndpointsRoute(deps),
+    getEndpointRoute(deps),
+    updateEndpointRoute(deps, settings),
+    deleteEndpointRoute(deps),
+    rotateEndpointSecretRoute(deps),
+    listEndpointDeliveriesRoute(deps),
   ]
 }
 

@@ -10,7 +10,7 @@ import type { Config } from './config.ts'
 import { requestSecretOf } from './fingerprint.ts'
 import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
-import { createQueries } from './queries.ts'
+import { connectEndpoints, createQueries } from './queries.ts'
 import { serve } from './serve.ts'
 import { connectSubmitter } from './connect-submitter.ts'
 
@@ -48,6 +48,7 @@ export async function startIngest (
     waitForJob: waiter.wait,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
+    endpoints: connectEndpoints(shared, settings),
     ...queries,
     isInfrastructure: isRecoverable,
     now: clock.now,

@@ -20,6 +20,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   'inputs maxItems': 'too_many_inputs',
   'countryCode pattern': 'invalid_country_code',
   'webhook_url maxLength': 'invalid_webhook_url',
+  'url maxLength': 'invalid_webhook_url',
 }
 
 /** Codes whose message in the table is better than one from a schema. */
@@ -88,6 +89,7 @@ function sizeText ({ keyword, params }: Mismatch): string | undefined {
       : `is too short. It must have at least ${count} characters.`
     case 'maxLength': return `is too long. It can have at most ${count} characters.`
     case 'uniqueItems': return 'has a value twice. Send each once.'
+    case 'minProperties': return 'is empty. Send at least one field.'
     case 'maxProperties': return `has too many entries. Send at most ${count}.`
     default: return undefined
   }

@@ -15,6 +15,8 @@ export type Webhooks = {
   readonly openHeader: (job: Job) => Promise<JobHeader>
   /** All attempts of the deliveries of a job, in order per delivery. */
   readonly listAttempts: DeliveryHistory['list']
+  /** The attempts to an endpoint, those of the newest jobs first. */
+  readonly listEndpointAttempts: DeliveryHistory['listOfEndpoint']
   readonly findDelivery: Deliveries['find']
   /** Sends an event again at once, unless an attempt is in progress. */
   readonly resend: Deliveries['resend']
@@ -23,8 +25,10 @@ export type Webhooks = {
 /** Reads webhook data of jobs, and resends events. */
 export function createWebhooks ({ clickhouse, recordMac, keys, state }: Options): Webhooks {
   const deliveries = createDeliveries(state)
+  const history = createDeliveryHistory(clickhouse, recordMac)
   return {
-    listAttempts: createDeliveryHistory(clickhouse, recordMac).list,
+    listAttempts: history.list,
+    listEndpointAttempts: history.listOfEndpoint,
     findDelivery: deliveries.find,
     resend: deliveries.resend,
     openHeader: async job => {

@@ -64,7 +64,7 @@ local function write_record(now, claim, reserve_seq)
     'cacheHits', '0', 'freshRecords', '0', 'invalidRecords', '0', 'duplicateRecords', '0',
     'unknownRecords', '0', 'cancelledRecords', '0', 'successRecords', '0', 'failedRecords', '0',
     'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', ARGV[3],
-    'reserveSeq', reserve_seq,
+    'reserveSeq', reserve_seq, 'availableMicros', wallet_of(keys.wallet).available,
   }
   for at = FIRST_FIELD, #ARGV do
     fields[#fields + 1] = ARGV[at]

@@ -4,24 +4,30 @@ import { script } from '../platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
-import { eventIdOf, type EventType } from './events.ts'
+import { deliveryIdOf, eventIdOf, type EventType } from './events.ts'
 import { fieldsOf } from './job-record.ts'
 
-/** The delivery of a job event to a webhook. */
+/** The delivery of a job event to one destination. */
 export type WebhookDelivery = {
   readonly tenant: string
   readonly job: string
   readonly type: EventType
-  readonly webhookUrl: string
+  /** Of progress: the tenth, 1 to 9. */
+  readonly tenth?: number
+  readonly to: Destination
   /** W3C `traceparent` of the span that its attempts belong to. */
   readonly traceparent?: string
 }
+
+/** The webhook address of the job, or a webhook endpoint of its organization. */
+export type Destination = { readonly webhookUrl: string } | { readonly endpoint: string }
 
 /** Receivers that were slow lately have their own slots, so that they delay no others. */
 export type PriorityClass = 'quick' | 'slow'
 
 /** A delivery that this process may attempt until the lease expires. */
 export type DeliveryClaim = {
+  /** Id of the delivery: see `deliveryIdOf`. */
   readonly event: string
   readonly tenant: string
   readonly job: string
@@ -129,6 +135,7 @@ function scriptsOf (redis: Redis) {
     claim: load('claim'),
     record: load('record'),
     release: load('release'),
+    drop: load('drop'),
   }
 }
 
@@ -163,6 +170,11 @@ function workOf (run: Scripts) {
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
     release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
       await run.release([keyOf(event)], [event, token, afterMs])
+    },
+
+    /** Removes a claimed delivery that is obsolete, without an attempt. */
+    drop: async ({ event, token }: DeliveryClaim): Promise<void> => {
+      await run.drop([keyOf(event)], [event, token])
     },
   }
 }
@@ -201,12 +213,20 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
 /** The keys and first arguments of the scripts that add a delivery. */
 function callOf (delivery: WebhookDelivery) {
   const { tenant, job, type } = delivery
-  const event = eventIdOf(job, type)
+  const event = idOf(delivery)
   return [[keyOf(event)], [event, tenant, job, type, receiverOf(delivery)]] as const
 }
 
-/** Receivers are the hosts of each tenant; a digest, so that Redis has no readable host. */
-function receiverOf ({ tenant, webhookUrl }: WebhookDelivery): string {
-  const { host } = new URL(webhookUrl)
-  return createHash('sha256').update(`${tenant}\n${host}`).digest('base64url').slice(0, 22)
+/** The id of a delivery, from its event and destination. */
+export function idOf ({ job, type, tenth, to }: WebhookDelivery): string {
+  return deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+}
+
+/**
+ * Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
+ * readable host.
+ */
+function receiverOf ({ tenant, to }: WebhookDelivery): string {
+  const name = 'endpoint' in to ? to.endpoint : new URL(to.webhookUrl).host
+  return createHash('sha256').update(`${tenant}\n${name}`).digest('base64url').slice(0, 22)
 }

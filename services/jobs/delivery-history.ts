@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
-import type { EventType } from './events.ts'
+import { deliveryIdOf, type EventType } from './events.ts'
 
 /** The outcome of an attempt; only `failed` is retried. */
 export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'discarded'
@@ -9,12 +9,13 @@ export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'di
 /** Why an attempt failed: a fixed code, which never contains an address. */
 export type AttemptReason =
   'status' | 'redirect' | 'timeout' | 'dns_error' | 'blocked_address' | 'tls_error' |
-  'connection_error' | 'erased' | 'internal'
+  'connection_error' | 'erased' | 'endpoint_removed' | 'internal'
 
 /** One attempt to deliver an event to its webhook. */
 export type Attempt = {
   readonly tenant: string
   readonly job: string
+  /** Id of the delivery: see `deliveryIdOf`. */
   readonly event: string
   /** From 1, in the order of the attempts. */
   readonly attempt: number
@@ -39,7 +40,20 @@ export type DeliveryHistory = {
   readonly listAll: (
     tenants: readonly string[], jobs: readonly string[]
   ) => Promise<readonly Attempt[]>
+  /** Up to `limit` attempts to a webhook endpoint, those of the newest jobs first. */
+  readonly listOfEndpoint: (
+    tenant: string, endpoint: string, options: EndpointPage
+  ) => Promise<readonly Attempt[]>
 }
+
+type EndpointPage = {
+  readonly limit: number
+  /** Only attempts that follow this one in the list. */
+  readonly after?: Pick<Attempt, 'job' | 'event' | 'attempt'>
+}
+
+/** Growth of a page that forged or repeated rows have filled. */
+const PAGE_GROWTH = 16
 
 /**
  * The repository of attempts: their outcomes, never payloads or addresses. Rows without a valid
@@ -65,6 +79,23 @@ export function createDeliveryHistory (
     },
     list: (tenant, job) => listAll([tenant], [job]),
     listAll,
+    listOfEndpoint: async (tenant, endpoint, { limit, after }) => {
+      const { job = '', event = '', attempt = 0 } = after ?? {}
+      const suffix = deliveryIdOf('', endpoint)
+      for (let maxRows = limit; ; maxRows *= PAGE_GROWTH) {
+        // The newest row of an attempt comes first.
+        const found = new Map<string, Attempt>()
+        let rows = 0
+        const parameters = { tenant, suffix, job, event, number: attempt, maxRows }
+        for await (const row of streamRows<Row>(clickhouse, SELECT_OF_ENDPOINT, parameters)) {
+          rows++
+          const one = attemptOf(row)
+          const signed = signedOf(one)
+          if (!found.has(signed.id) && mac.isAuthentic(row.mac, signed)) found.set(signed.id, one)
+        }
+        if (found.size >= limit || rows < maxRows) return [...found.values()].slice(0, limit)
+      }
+    },
   }
 }
 
@@ -81,13 +112,23 @@ const COLUMNS = [
   'duration_ms', 'next_at', 'mac',
 ]
 
-const SELECT = `
+const SELECTED = `
   SELECT tenant, job, event, attempt, type, toString(toUnixTimestamp64Milli(at)) AS at_ms, outcome,
     reason, http_status, duration_ms,
     toString(toUnixTimestamp64Milli(ifNull(next_at, toDateTime64(0, 3, 'UTC')))) AS next_at_ms,
     mac
-  FROM deliveries WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
+  FROM deliveries`
+
+const SELECT = `${SELECTED}
+  WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY event, attempt, stored`
+
+/** In the reverse order of the table, so that reading stops after the first rows. */
+const SELECT_OF_ENDPOINT = `${SELECTED}
+  WHERE tenant = {tenant:String} AND endsWith(event, {suffix:String})
+    AND ({job:String} = '' OR
+      (job, event, attempt) < ({job:String}, {event:String}, {number:UInt32}))
+  ORDER BY tenant DESC, job DESC, event DESC, attempt DESC, stored DESC LIMIT {maxRows:UInt64}`
 
 type Row = Pick<Attempt, 'tenant' | 'job' | 'event' | 'attempt' | 'type' | 'outcome' | 'reason'> & {
   readonly at_ms: string

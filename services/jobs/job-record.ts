@@ -1,6 +1,9 @@
 import { integer } from '../money/outbox.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
-import type { Job, JobCounts, JobStatus, Preflight, Refusal } from './job.ts'
+import type { EventType } from './events.ts'
+import {
+  lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,
+} from './job.ts'
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
@@ -12,7 +15,7 @@ export const RECORD_FIELDS = [
   'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
   'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords', 'failedRecords',
   'chargedMicros', 'releasedMicros', 'reserveSeq', 'settleSeq', 'journaledSettleSeq',
-  'journaledChargeMicros',
+  'journaledChargeMicros', 'events', 'lowBalanceMicros',
 ] as const
 
 /** A job record as Redis or a script returns it: all values are text. */
@@ -62,12 +65,13 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     counts: countsOf(fields),
     chargedMicros: number('chargedMicros'),
     releasedMicros: number('releasedMicros'),
+    ...noticesOf(fields),
   }
 }
 
 /** The record of a job, as a flat list of names and values. */
 export function recordOf (job: Job): readonly string[] {
-  const { preflight, counts, feed, header, tenant: _, ...own } = job
+  const { preflight, counts, feed, header, events, lowBalance, tenant: _, ...own } = job
   const { cacheHits: quotedHits, freshChecks: quotedFresh, ...rows } = preflight
   const fields = {
     ...own,
@@ -77,6 +81,10 @@ export function recordOf (job: Job): readonly string[] {
     ...counts,
     ...feed && { feed: `${feed.partner}:${feed.partition}` },
     header: header.toString('base64'),
+    ...events && { events: events.join(' ') },
+    ...lowBalance && {
+      lowBalanceMicros: lowBalance.thresholdMicros, availableMicros: lowBalance.availableMicros,
+    },
   }
   return Object.entries(fields).flatMap(([name, value]) =>
     [name, String(typeof value === 'boolean' ? Number(value) : value)])
@@ -126,6 +134,22 @@ function feedOf (text: string | undefined): Pick<Job, 'feed'> {
 /** Jobs of feeds and of older releases have none. */
 function apiKeyOf (apiKey = ''): Pick<Job, 'apiKey'> {
   return apiKey === '' ? {} : { apiKey }
+}
+
+/** What webhook endpoints may learn before the end of the job. */
+function noticesOf ({ events, ...fields }: JobFields): Pick<Job, 'events' | 'lowBalance'> {
+  const threshold = fields['lowBalanceMicros']
+  const lowBalance = threshold === undefined
+    ? undefined
+    : lowBalanceOf({
+      thresholdMicros: integer(threshold),
+      reservedMicros: integer(fields['maxQuoteMicros']),
+      availableMicros: integer(fields['availableMicros']),
+    })
+  return {
+    ...events !== undefined && { events: events.split(' ') as EventType[] },
+    ...lowBalance && { lowBalance },
+  }
 }
 
 function countsOf (fields: JobFields): JobCounts {

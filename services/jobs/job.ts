@@ -1,4 +1,5 @@
 import { decodeTime, ulid } from 'ulid'
+import type { EventType } from '../../schemas/api/event.ts'
 import type { JOB_STATES } from '../../schemas/api/job.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
@@ -81,6 +82,28 @@ export type Job = {
   readonly counts: JobCounts
   readonly chargedMicros: number
   readonly releasedMicros: number
+  /** The events before its end that had a subscriber when it was accepted; absent for none. */
+  readonly events?: readonly EventType[]
+  /** Only if its reservation took the available balance below the threshold of the policy. */
+  readonly lowBalance?: LowBalance
+}
+
+/** A balance that fell below a threshold. */
+export type LowBalance = { readonly thresholdMicros: number, readonly availableMicros: number }
+
+/**
+ * The fall below a threshold by a reservation: the balance was at least as high before it.
+ * Undefined for a balance that is still as high, or was low already.
+ */
+export function lowBalanceOf (
+  { thresholdMicros, reservedMicros, availableMicros }: LowBalance & {
+    /** Amount of the reservation. */
+    readonly reservedMicros: number
+  }
+): LowBalance | undefined {
+  const isCrossed = availableMicros < thresholdMicros &&
+    availableMicros + reservedMicros >= thresholdMicros
+  return isCrossed ? { thresholdMicros, availableMicros } : undefined
 }
 
 /**

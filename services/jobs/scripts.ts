@@ -105,7 +105,7 @@ function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: Acc
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
-  const { preflight, feed = NO_FEED } = request
+  const { preflight, feed = NO_FEED, events = [], lowBalanceMicros } = request
   const { cacheHits, freshChecks } = preflight
   return [
     tenant, request.id, request.idempotencyKey, request.acceptByMs,
@@ -124,6 +124,8 @@ function acceptArguments (tenant: string, request: AcceptRequest): (string | num
     'forceFresh', request.forceFresh ? 1 : 0,
     'createdAtMs', request.createdAtMs,
     ...feed.partner === '' ? [] : ['feed', `${feed.partner}:${feed.partition}`],
+    ...events.length === 0 ? [] : ['events', events.join(' ')],
+    ...lowBalanceMicros === undefined ? [] : ['lowBalanceMicros', lowBalanceMicros],
   ]
 }
 

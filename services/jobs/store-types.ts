@@ -39,13 +39,15 @@ export type Feed = NonNullable<Submitted['feed']>
 
 export type AcceptRequest = Pick<Job,
   'id' | 'service' | 'lane' | 'preflight' | 'unitPriceMicros' | 'chunks' | 'forceFresh' |
-  'header' | 'createdAtMs'
+  'header' | 'createdAtMs' | 'events'
 > & {
   /** Empty when the request had none. */
   readonly idempotencyKey: string
   readonly acceptByMs: number
   /** Maximum of concurrent jobs of the organization that check rows live. */
   readonly maxActiveJobs: number
+  /** A reservation that takes the balance below it is reported by the event `balance.low`. */
+  readonly lowBalanceMicros?: number
   /** Only of a feed job; it is refused unless its cursor is at `from`. */
   readonly feed?: Feed
 }

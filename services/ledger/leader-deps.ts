@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { createSubscriptions } from '../accounts/subscriptions.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { Connections } from '../engine/connections.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
@@ -51,6 +52,7 @@ export function leaderDeps (
       mac: createMessageMac(config, reportForged({ log, metrics })),
     }),
     history: createDeliveryHistory(clickhouse, recordMac),
+    subscriptions: createSubscriptions(redis),
     journal: createJournalCopy(clickhouse, recordMac),
     // Unique per process, as two processes may be configured with the same name.
     name: `${name}.${randomUUID()}`,

@@ -41,7 +41,9 @@ await run('ledger', ledgerConfig, async (config, context) => {
     context.onStop(exporting.stop)
   }
   const keys = createJobKeyCopy(deps.clickhouse, deps.recordMac)
-  const stage = () => createLedgerStage({ journal, keys, batch: config.LEDGER_BATCH_MESSAGES })
+  const stage = () => createLedgerStage({
+    journal, keys, clock: deps.clock, batch: config.LEDGER_BATCH_MESSAGES,
+  })
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
     ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,

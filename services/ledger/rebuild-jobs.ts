@@ -1,7 +1,8 @@
 import type { Journal } from '../../schemas/types.ts'
+import type { Subscriptions } from '../accounts/subscriptions.ts'
 import type { Emitter } from '../engine/emit.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
-import { eventIdOf, eventTypeOf } from '../jobs/events.ts'
+import { deliveryIdOf, eventIdOf, eventTypeOf } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -117,29 +118,44 @@ async function write (
 }
 
 type RepublishDeps = {
+  readonly subscriptions: Subscriptions
   readonly history: Pick<DeliveryHistory, 'listAll'>
   readonly emitter: Pick<Emitter, 'emit'>
 }
 
 /**
- * Republishes the events of jobs that ended before Redis was lost, except jobs without a receiver
- * and events whose delivery is completed. Redis lost pending deliveries, and whether an event was
- * produced is unknown. Completed deliveries are in the history; consumers know repeats by event id.
+ * Republishes the end events of jobs that ended before Redis was lost, except jobs without a
+ * receiver and events all of whose deliveries are completed. Redis lost pending deliveries, and
+ * whether an event was produced is unknown. Completed deliveries are in the history; consumers know
+ * repeats by event id.
  */
 export async function republish (
-  { history, emitter }: RepublishDeps, jobs: readonly Job[]
+  { history, emitter, subscriptions }: RepublishDeps, jobs: readonly Job[]
 ): Promise<void> {
-  const received = jobs.filter(({ header, feed }) => header.length > 0 || feed !== undefined)
-  const events = new Map(received.flatMap(job => {
-    const type = eventTypeOf(job.status)
-    return type === undefined ? [] : [[job, eventIdOf(job.id, type)] as const]
-  }))
-  if (events.size === 0) return
-  const tenants = [...new Set(received.map(({ tenant }) => tenant))]
-  const attempts = await history.listAll(tenants, [...events.keys()].map(({ id }) => id))
+  const all = await Promise.all(jobs.map(async job =>
+    [job, await expectedDeliveries(subscriptions, job)] as const))
+  const expected = all.filter(([, deliveries]) => deliveries.length > 0)
+  if (expected.length === 0) return
+  const tenants = [...new Set(expected.map(([{ tenant }]) => tenant))]
+  const attempts = await history.listAll(tenants, expected.map(([{ id }]) => id))
   const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
-  const open = [...events].filter(([, event]) => (last.get(event) ?? 'failed') === 'failed')
+  const open = expected.filter(([, deliveries]) =>
+    deliveries.some(id => (last.get(id) ?? 'failed') === 'failed'))
   if (open.length === 0) return
   await emitter.emit(open.map(([job]) =>
     ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+}
+
+/** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */
+async function expectedDeliveries (
+  subscriptions: Subscriptions, { id, tenant, status, header, feed }: Job
+): Promise<readonly string[]> {
+  const type = eventTypeOf(status)
+  if (type === undefined) return []
+  const event = eventIdOf(id, type)
+  const endpoints = (await subscriptions(tenant)).filter(({ events }) => events.includes(type))
+  return [
+    ...header.length > 0 || feed !== undefined ? [event] : [],
+    ...endpoints.map(({ endpoint }) => deliveryIdOf(event, endpoint)),
+  ]
 }

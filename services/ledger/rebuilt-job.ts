@@ -75,7 +75,8 @@ export function closedJobOf (
   }
 }
 
-function termsOf (entry: Journal): Terms {
+/** The terms of a reserve entry; none in an entry that an operator or a top-up made. */
+export function termsOf (entry: Journal): Terms {
   return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
 }
 
@@ -117,6 +118,7 @@ function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
     'header', reserve.header?.toString('base64') ?? '',
     'updatedAtMs', String(reserve.at),
     'reserveSeq', String(reserve.seq),
+    'availableMicros', String(reserve.availableMicros),
     'idempotencyKey', terms['idempotencyKey'] ?? '',
     ...numbers.flatMap(name => [name, '0']),
     'rebuilt', '1',

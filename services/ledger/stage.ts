@@ -3,12 +3,16 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Incoming, Stage } from '../engine/stage.ts'
 import { topicName } from '../platform/topics.ts'
 import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { ReadsOf } from '../topology.ts'
+import { eventsOfEntry } from './job-events.ts'
 
 export type LedgerDeps = {
   readonly journal: Pick<JournalCopy, 'append'>
   readonly keys: Pick<JobKeyCopy, 'append'>
+  /** Redis time. */
+  readonly clock: Clock
   /** Messages per call of `decide`. */
   readonly batch: number
 }
@@ -16,9 +20,10 @@ export type LedgerDeps = {
 /**
  * Copies the journal and the wrapped data keys of jobs to ClickHouse. Entries arrive more than once
  * and out of order. Each is signed with its seq, so that readers can order them and detect missing
- * ones, and no entry waits for another. The same holds for keys.
+ * ones, and no entry waits for another. The same holds for keys. Emits the events of accepted jobs
+ * to `jobs.events`.
  */
-export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<'ledger'> {
+export function createLedgerStage ({ journal, keys, clock, batch }: LedgerDeps): Stage<'ledger'> {
   return {
     name: 'ledger',
     batch,
@@ -29,7 +34,8 @@ export function createLedgerStage ({ journal, keys, batch }: LedgerDeps): Stage<
       await inserting(`${entries.length} journal entries`, () => journal.append(entries))
       await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
       failpoint('ledger.appended')
-      return [{ completes: messages, emits: [] }]
+      const nowMs = clock.now()
+      return [{ completes: messages, emits: entries.flatMap(it => eventsOfEntry(it, nowMs)) }]
     },
     resolveDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
       // Readers find a key that is not copied in its topic.

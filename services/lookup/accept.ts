@@ -1,7 +1,7 @@
 import type { Normalized } from '../../schemas/types.ts'
 import type { Preflight } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { Accepted } from '../jobs/store-types.ts'
+import type { AcceptRequest, Accepted } from '../jobs/store-types.ts'
 import { laneOf } from '../platform/topics.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
 import { coordinatesOf } from '../results/chunk-coordinates.ts'
@@ -15,7 +15,10 @@ export type AcceptDeps = {
   readonly store: Pick<JobStore, 'accept'>
   readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
   readonly maxActiveJobs: number
-}
+} & Notices
+
+/** The events before the end of a job that its organization wants to know of. */
+export type Notices = Pick<AcceptRequest, 'events' | 'lowBalanceMicros'>
 
 /**
  * Quotes a job and asks for it to be accepted: the whole maximum is reserved, or it is refused. The
@@ -45,8 +48,16 @@ Promise<Accepted> {
     idempotencyKey: head.idempotencyKey,
     acceptByMs: head.acceptBy,
     maxActiveJobs: deps.maxActiveJobs,
+    ...noticesOf(deps),
     ...feed && { feed },
   })
+}
+
+function noticesOf ({ events, lowBalanceMicros }: Notices): Notices {
+  return {
+    ...events && { events },
+    ...lowBalanceMicros !== undefined && { lowBalanceMicros },
+  }
 }
 
 /** The quote of a job is named after it, so that a job decided twice names the same one. */

@@ -5,12 +5,12 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Unit } from '../engine/aggregate.ts'
 import type { Decision } from '../engine/stage.ts'
 import type { Outbox } from '../money/outbox.ts'
-import { acceptJob, type AcceptDeps } from './accept.ts'
+import { acceptJob, type AcceptDeps, type Notices } from './accept.ts'
 import { jobEmissions } from './emissions.ts'
 import type { ChunkMessage, Loader } from './chunk-loader.ts'
 import { readChunks, jobTermsOf, type BatchRows } from './read-chunks.ts'
 
-export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
+export type JobDeps = Omit<AcceptDeps, keyof TenantPolicy> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
   readonly outbox: Pick<Outbox, 'remove'>
   readonly load: Loader
@@ -20,8 +20,9 @@ export type JobDeps = Omit<AcceptDeps, 'maxActiveJobs'> & {
   readonly batchRows: BatchRows
 }
 
-/** How long a record counts as fresh, and how many jobs with fresh rows there may be at a time. */
-export type TenantPolicy = { readonly freshnessMs: number, readonly maxActiveJobs: number }
+/** How long a record counts as fresh, how many jobs with fresh rows there may be, and notices. */
+export type TenantPolicy =
+  { readonly freshnessMs: number, readonly maxActiveJobs: number } & Notices
 
 type JobDecision = Decision<'lookup'>
 export type JobUnit = Unit<ChunkMessage>
@@ -35,10 +36,10 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
   const nothing: JobDecision = { completes: unit.members, emits: [] }
   const head = headOf(unit)
   if (await isEnded(head, deps)) return nothing
-  const { freshnessMs, maxActiveJobs } = await deps.policy(head.tenant)
+  const { freshnessMs, ...policy } = await deps.policy(head.tenant)
   const terms = jobTermsOf(head, freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, { terms, load: deps.load })
-  const acceptance = await acceptJob(head, counts, { ...deps, maxActiveJobs })
+  const acceptance = await acceptJob(head, counts, { ...deps, ...policy })
   if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
   failpoint('lookup.accepted')
   return {

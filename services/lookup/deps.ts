@@ -36,12 +36,20 @@ LookupDeps {
 }
 
 const DAY_MS = 86_400_000
+const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
 
 function policiesOf (state: Connected['state'], maxJobs: number): LookupDeps['policy'] {
-  const { policy } = createOrganizations(state)
+  const { policy, subscriptions } = createOrganizations(state)
   return async tenant => {
-    const { freshnessDays, activeJobs = maxJobs } = await policy(tenant)
-    return { freshnessMs: freshnessDays * DAY_MS, maxActiveJobs: activeJobs }
+    const { freshnessDays, activeJobs = maxJobs, lowBalanceMicros } = await policy(tenant)
+    const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
+    const events = EARLY_EVENTS.filter(type => subscribed.includes(type))
+    return {
+      freshnessMs: freshnessDays * DAY_MS,
+      maxActiveJobs: activeJobs,
+      ...events.length > 0 && { events },
+      ...lowBalanceMicros !== undefined && { lowBalanceMicros },
+    }
   }
 }
 

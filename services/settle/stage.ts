@@ -12,6 +12,7 @@ import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { ResultBlocks } from '../results/result-blocks.ts'
 import type { storeBlock } from '../results/repositories.ts'
+import { createProgress } from './progress.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
@@ -29,9 +30,11 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
 /**
  * Stores blocks, many per insert, then counts their rows. A block is stored before it is counted,
  * because counted rows must be readable. The stage closes each job that ends with a block. A
- * redelivered block also closes a job that ended earlier and was left open.
+ * redelivered block also closes a job that ended earlier and was left open. The progress of a job
+ * that an endpoint follows is emitted with each tenth of its rows.
  */
 export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
+  const progress = createProgress()
   return {
     name: 'settle',
     batch: deps.batch,
@@ -43,10 +46,12 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       const tallied = await Promise.all(blocks.map(block => tally(deps, block)))
       failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(deps, job)))
+      const advanced = progress.of(tallied)
       return [{
         completes: messages,
-        emits: finishings.flatMap(({ emits }) => emits),
+        emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
         afterProduced: async () => {
+          advanced.remember()
           await Promise.all(finishings.map(({ close }) => close()))
         },
       }]

@@ -1,7 +1,9 @@
+import Type from 'typebox'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
+import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { defineConfig, loadConfig, pick, commonConfig } from '../platform/config.ts'
@@ -13,7 +15,11 @@ import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics
 
 export type WorkspaceDeps = ReturnType<typeof connectWorkspace>
 
-const config = defineConfig(pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE']))
+const config = defineConfig({
+  ...pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE']),
+  WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
+  WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({ default: false }),
+})
 
 /** Connects to the state Redis, runs `work`, and closes the connection in any case. */
 export async function withWorkspace<T> (
@@ -35,6 +41,11 @@ function connectWorkspace (env: Environment) {
     organizations: createOrganizations(redis),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets({ redis, ring }),
+    endpoints: createWebhookEndpoints({ redis, ring }),
+    /** The exceptions of a development installation. */
+    webhookRules: {
+      allowHttp: settings.WEBHOOK_ALLOW_HTTP, allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
+    },
     partners: createPartners({ redis, ring }),
     /** Reads the addresses of the brokers on its first use: no other task needs them. */
     createPartnerTopics: (options: PartnerTopicsOptions) => createPartnerTopics(env, options),

@@ -6,6 +6,7 @@ import type { KeyReport } from './key-rotation.ts'
 import { withShippingWarning, type Options, type Task, type TaskResult } from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
+import * as webhooks from './webhook-tasks.ts'
 
 type GlobalOptions = { readonly json?: true, readonly data: string }
 
@@ -29,6 +30,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   addKeyCommands(program, { run, change })
   addMoneyCommands(program, run)
   addSettingsCommands(program, change)
+  addEndpointCommands(program, { run, change })
   addPartnerCommands(program, { run, change })
   addAuditCommand(program, print)
   addJobCommands(program, print)
@@ -106,6 +108,8 @@ function addSettingsCommands (program: Command, change: Run): void {
     .option('--post-sustained <number>', 'sustained rate of POST requests, as ' +
       'LIMIT_POST_SUSTAINED')
     .option('--gets <number>', 'burst of GET requests, as LIMIT_GET')
+    .option('--low-balance-micros <micros>', 'the event balance.low is sent when a job takes the ' +
+      'available balance below it')
     .action(change(tasks.policy))
   const secret = program.command('webhook-secret').description('the secret that signs webhooks')
   secret.command('show').description('show the secret')
@@ -114,6 +118,27 @@ function addSettingsCommands (program: Command, change: Run): void {
   secret.command('rotate').description('replace the secret')
     .requiredOption('--org <id>', 'organization')
     .action(change(tasks.rotateWebhookSecret))
+}
+
+function addEndpointCommands (program: Command, { run, change }: Runs): void {
+  const endpoint = program.command('webhook-endpoint')
+    .description('addresses that receive the events of all jobs')
+  const add = (name: string, description: string) =>
+    endpoint.command(name).description(description)
+      .requiredOption('--org <id>', 'organization')
+      .option('--mode <mode>', 'live or test', 'live')
+  const addFor = (name: string, description: string) =>
+    add(name, description).requiredOption('--endpoint <id>', 'id of the endpoint')
+  add('create', 'create an endpoint; its secret is shown once')
+    .requiredOption('--url <url>', 'public https:// address')
+    .option('--events <list>', 'comma-separated event types, or * for all', '*')
+    .option('--description <text>', 'a note')
+    .action(change(webhooks.createWebhookEndpoint))
+  add('list', 'list endpoints without their secrets').action(run(webhooks.listWebhookEndpoints))
+  addFor('disable', 'stop sending events').action(change(webhooks.switchWebhookEndpoint(false)))
+  addFor('enable', 'send events again').action(change(webhooks.switchWebhookEndpoint(true)))
+  addFor('rotate', 'replace the secret').action(change(webhooks.rotateWebhookEndpoint))
+  addFor('delete', 'delete an endpoint').action(change(webhooks.deleteWebhookEndpoint))
 }
 
 function addPartnerCommands (program: Command, { run, change }: Runs): void {

@@ -1,6 +1,7 @@
 import { createPartners } from '../accounts/partners.ts'
 import { createRequestSecret } from '../accounts/request-secret.ts'
 import { partsOf } from '../accounts/tenant.ts'
+import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
 import { dataKeyAad } from '../jobs/job-keys.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
@@ -25,13 +26,17 @@ export function wrappedKeySources (
 ): WrappedKeySources {
   const { redis } = stores
   const secrets = createWebhookSecrets({ redis, ring })
+  const endpoints = createWebhookEndpoints({ redis, ring })
   return {
     jobKeys: () => wrappedInRedis(redis),
     jobKeysInTopic: () => wrappedInTopic(stores),
     jobKeysInClickhouse: () => wrappedInClickhouse(stores, ring),
     async * webhookSecrets () {
       const orgs = new Set((await createTenants(redis).all()).map(tenant => partsOf(tenant).orgId))
-      for (const org of orgs) yield * await secrets.wrapped(org)
+      for (const org of orgs) {
+        yield * await secrets.wrapped(org)
+        yield * await endpoints.wrapped(org)
+      }
     },
     async * partnerKeys () { yield * await createPartners({ redis, ring }).wrapped() },
     async * requestSecrets () { yield * await createRequestSecret({ redis, ring }).wrapped() },

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { EventBody, EventType } from '../../schemas/api/event.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
@@ -10,6 +11,7 @@ import { eventIdOf } from '../../services/jobs/events.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
+import { startEndpointCustomer } from '../support/endpoint-customer.ts'
 import { eventually } from '../support/eventually.ts'
 import { startReceiver, type Received } from '../support/receiver.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
@@ -83,7 +85,7 @@ async function startJob (does: string, host = '127.0.0.1') {
     webhook_url: webhookUrl,
     metadata: { a: 'b' },
   })
-  const delivery: WebhookDelivery = { tenant, job: id, type: 'job.completed', webhookUrl }
+  const delivery: WebhookDelivery = { tenant, job: id, type: 'job.completed', to: { webhookUrl } }
   return { id, path, delivery, event: eventIdOf(id, 'job.completed') }
 }
 
@@ -291,5 +293,70 @@ describe('receivers that hang', () => {
     await receiver.until(1, path)
     expect(letGo).toBe(ended)
     for (const end of hanging) end()
+  })
+})
+
+describe.concurrent('webhook endpoints', () => {
+  const startCustomer = () => startEndpointCustomer({
+    env, state, baseUrl: services.baseUrl, port: receiver.port,
+  })
+
+  const eventsOf = (got: readonly Received[], secret: string) => got.map(one => {
+    const [verified, standard] = bothSchemes(one, secret)
+    expect([verified!.ok, standard!.ok]).toEqual([true, true])
+    return JSON.parse(one.body) as EventBody
+  })
+
+  it('get the events they want of every job, each signed with its own secret', async () => {
+    const { customer, create } = await startCustomer()
+    const all = await create()
+    const ends = await create({ events: ['job.completed'] })
+    const off = await create({ enabled: false })
+    // No provider runs, so this job stays at half of its rows.
+    const inputs = ['+12127365000', 'nonsense']
+    const open = await customer.createJob({ service: 'phone-validation', inputs })
+    const ended = await customer.createJob({ service: 'phone-validation', inputs: ['nonsense'] })
+    const events = eventsOf(await receiver.until(5, all.path), all.secret)
+    const idOf = ({ data }: EventBody) => 'jobId' in data ? data.jobId : data.id
+    expect(events.map(event => [event.type, idOf(event)]).toSorted()).toEqual([
+      ['balance.low', open.id], ['job.accepted', ended.id], ['job.accepted', open.id],
+      ['job.completed', ended.id], ['job.progress', open.id],
+    ].toSorted())
+    const dataOf = (type: EventType, id = open.id) =>
+      events.find(event => event.type === type && idOf(event) === id)?.data
+    expect(dataOf('balance.low')).toEqual({
+      thresholdMicros: 40_000, availableMicros: 38_000, currency: 'USD', jobId: open.id,
+    })
+    expect(dataOf('job.accepted')).toMatchObject({ status: 'queued', pendingRecords: 2 })
+    expect(dataOf('job.progress')).toMatchObject({ progressPercent: 50 })
+    expect(dataOf('job.completed', ended.id)).toEqual(await customer.job(ended.id))
+    const [end, ...more] = eventsOf(await receiver.until(1, ends.path), ends.secret)
+    expect([end, more]).toEqual([events.find(({ type }) => type === 'job.completed'), []])
+    expect(receiver.received.filter(({ path }) => path === off.path)).toEqual([])
+  })
+
+  it('list their deliveries by pages, and get an event again', async () => {
+    const { customer, create, attemptsOf } = await startCustomer()
+    const endpoint = await create({ events: ['job.completed'] })
+    const send = () => customer.createJob({ service: 'phone-validation', inputs: ['nonsense'] })
+    const ids = [(await send()).id, (await send()).id]
+    await receiver.until(2, endpoint.path)
+    const list = () => attemptsOf(endpoint.id)
+    const attempts = await eventually(async () => {
+      const found = await list()
+      expect(found).toHaveLength(2)
+      return found
+    })
+    expect(attempts.map(({ jobId }) => jobId)).toEqual(ids.toReversed())
+    const [newest] = attempts
+    expect(await customer.deliveries(ids[1]!)).toEqual([newest])
+    await customer.resend(ids[1]!, newest!.deliveryId)
+    const [, , again] = await receiver.until(3, endpoint.path)
+    expect(again?.headers['webhook-id']).toBe(eventIdOf(ids[1]!, 'job.completed'))
+    await eventually(async () => {
+      expect((await list()).map(({ attempt }) => attempt)).toEqual([2, 1, 1])
+    })
+    await customer.deleteWebhookEndpoint(endpoint.id)
+    await expect(list()).rejects.toThrow('webhook_endpoint_not_found')
   })
 })

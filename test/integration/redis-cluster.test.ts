@@ -77,7 +77,10 @@ describe('the tenants of a state in a cluster', () => {
     const { deliveries } = state
     await ofEach(async tenant => {
       expect(await deliveries.put({
-        tenant, job: `job_of_${tenant}`, type: 'job.completed', webhookUrl: 'https://example.com/',
+        tenant,
+        job: `job_of_${tenant}`,
+        type: 'job.completed',
+        to: { webhookUrl: 'https://example.com/' },
       })).toBe(true)
     })
     const limits = { priority: 'quick' as const, limit: 100, leaseMs: LEASE_MS, tenantSlots: 10 }

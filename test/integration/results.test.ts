@@ -24,7 +24,9 @@ const signal = new AbortController().signal
 const settle = createSettleStage({
   ...createRepositories(connected), clock: connected.clock, batch: 10,
 })
-const ledger = createLedgerStage({ journal, keys: keyCopy, batch: 100 })
+const ledger = createLedgerStage({
+  journal, keys: keyCopy, clock: connected.clock, batch: 100,
+})
 
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
 const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)

@@ -5,6 +5,7 @@ import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
+import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
@@ -40,6 +41,7 @@ const accounts = () => ({
   apiKeys: createApiKeys(redis),
   partners: createPartners({ redis, ring }),
   webhookSecrets: createWebhookSecrets({ redis, ring }),
+  endpoints: createWebhookEndpoints({ redis, ring }),
 })
 const kindOf = async (secret: string) => (await accounts().apiKeys.findKey(secret)).kind
 
@@ -84,7 +86,12 @@ describe('accounts in a Redis that lost everything', () => {
   it('are restored: a good key works, a revoked one does not, partners stay', async () => {
     const { orgId, good, revoked, secret } = await createAll()
     await ship()
-    const { apiKeys, organizations, partners } = accounts()
+    const { apiKeys, endpoints, organizations, partners } = accounts()
+    const settings = {
+      url: 'https://hooks.example.com/', events: ['*'], description: '', enabled: true,
+    } as const
+    const endpoint = await endpoints.create(`${orgId}.live`, settings, 20)
+    await ship()
     const keys = (await apiKeys.list(orgId)).map(({ id }) => id)
     const before = [await organizations.find(orgId), await partners.list()]
     const partnerKeys = await partners.keysOf('acme')
@@ -97,6 +104,9 @@ describe('accounts in a Redis that lost everything', () => {
     expect((await after.apiKeys.list(orgId)).map(({ id }) => id)).toEqual(keys)
     expect(await after.partners.keysOf('acme')).toEqual(partnerKeys)
     expect(await after.webhookSecrets.active(orgId)).toEqual([secret])
+    expect(await after.endpoints.list(`${orgId}.live`)).toEqual([endpoint])
+    expect(await after.organizations.subscriptions(`${orgId}.live`))
+      .toMatchObject([{ endpoint: endpoint?.id }])
     expect((await redis.smembers('tenants')).toSorted()).toEqual([`${orgId}.live`, `${orgId}.test`])
     expect(await unshipped()).toEqual([])
   })

@@ -17,7 +17,12 @@ afterEach(async () => { await redis.flushall() })
 const DAY_MS = 86_400_000
 const SOME_MINUTES_MS = 600_000
 const deliveryOf = (job: string, host = 'a.example'): WebhookDelivery =>
-  ({ tenant: 'org_1.live', job, type: 'job.completed', webhookUrl: `https://${host}/hook?t=1` })
+  ({
+    tenant: 'org_1.live',
+    job,
+    type: 'job.completed',
+    to: { webhookUrl: `https://${host}/hook?t=1` },
+  })
 const eventOf = (job: string) => eventIdOf(job, 'job.completed')
 
 const ask = { priority: 'quick' as const, limit: 100, leaseMs: 60_000, tenantSlots: 2_000 }

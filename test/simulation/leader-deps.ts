@@ -37,6 +37,7 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
     recoveryStore: createRecoveryStore(redis),
     reader: topicReader(bus, chaos),
     history: { listAll: async () => [] },
+    subscriptions: async () => [],
     backlog: { mayContain: async () => true },
     tenants: createTenants(redis),
     metrics: metricsOf(onUnlock),

@@ -4,7 +4,7 @@ import type { StageName } from '../../services/topology.ts'
 import type { Codec } from '../../services/kafka/registry.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import type { Chaos } from './chaos.ts'
-import { normalizeStage, lookupStage } from './early-stages.ts'
+import { normalizeStage, lookupStage, redisLike } from './early-stages.ts'
 import { settleStage, verifyStage } from './late-stages.ts'
 import type { Faults, PipelineOptions } from './pipeline.ts'
 import type { Stores } from './stores.ts'
@@ -37,7 +37,7 @@ export function stageMakers (
     lookup: () => lookupStage(of('lookup')),
     verify: () => verifyStage(of('verify')),
     settle: () => settleStage(of('settle')),
-    ledger: () => createLedgerStage({ ...shared.stores, batch: 20 }),
+    ledger: () => createLedgerStage({ ...shared.stores, clock: redisLike, batch: 20 }),
   }
   // Each is typed by what it reads and writes; the supervisor starts all alike.
   return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>

@@ -64,6 +64,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
         return job === undefined ? [] : [[id, { ...job, closed: true }] as const]
       }))),
     },
+    subscriptions: async () => [],
     history: {
       listAll: async (tenants, jobs) =>
         attempts.filter(one => tenants.includes(one.tenant) && jobs.includes(one.job)),

@@ -1,7 +1,9 @@
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { API_VERSION } from '../../../schemas/api/root.ts'
-import { EventSchema, EVENT_TYPES } from '../../../schemas/api/event.ts'
+import {
+  BalanceEventSchema, EVENT_TYPES, JobEventSchema, type EventType,
+} from '../../../schemas/api/event.ts'
 import { DEPRECATIONS } from '../deprecations.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../errors.ts'
 import {
@@ -133,6 +135,7 @@ export function answersOf (route: RouteOptions): Answers {
 
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
   200: 'The answer.',
+  201: 'Created.',
   202: 'Accepted.',
   302: 'Redirects browsers.',
   304: 'The results match If-None-Match.',
@@ -244,6 +247,7 @@ export function successHeaders (status: number, route: RouteOptions): Headers {
     case 'createVerification 202': return CREATION_HEADERS
     case 'getResults 200': return FILE_HEADERS
     case 'getResults 304': return RESULT_HEADERS
+    case 'createWebhookEndpoint 201': return LOCATION
     case 'getRoot 302': return LOCATION
     default: return {}
   }
@@ -278,20 +282,39 @@ const HEADERS = [
   ['webhook-signature', 'v1,<base64>, one per active secret, see Standard Webhooks.'],
 ] as const
 
+const NOTES: Partial<Record<EventType, string>> = {
+  'job.progress': ' The job is as it was when the attempt was made. Progress that is out of date ' +
+    'is not sent, so a slow receiver gets the latest only, and none after the job has ended.',
+  'balance.low': ' Once, until the balance is above the threshold again. The threshold is a ' +
+    'setting of the workspace.',
+}
+
 /** The webhook events, one operation per event type. */
 export function webhooksOf (): Paths {
   return Object.fromEntries(EVENT_TYPES.map(type => [type, { post: operationOf(type) }]))
 }
 
-function operationOf (type: typeof EVENT_TYPES[number]): Operation {
-  const { properties } = EventSchema
+const END = 'the job has ended'
+const SUMMARIES: Readonly<Record<EventType, string>> = {
+  'job.completed': END,
+  'job.failed': END,
+  'job.cancelled': END,
+  'job.accepted': 'the job is accepted, and its price is reserved',
+  'job.progress': 'another tenth of the rows of the job is finished',
+  'balance.low': 'a reservation took the available balance below the threshold',
+}
+
+function operationOf (type: EventType): Operation {
+  const schema = type === 'balance.low' ? BalanceEventSchema : JobEventSchema
+  const isOfEnd = SUMMARIES[type] === END
   const names = type.split('.').map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`)
   return {
     operationId: `event.${type}`,
-    summary: `${type}: the job has ended`,
-    description: 'A POST to webhook_url, retried until it is answered with a 2xx within 15 ' +
-      'seconds: ten attempts in about 76 hours. Redirects are failures, 410 ends the ' +
-      'attempts. The same event may arrive more than once.',
+    summary: `${type}: ${SUMMARIES[type]}`,
+    description: `A POST to ${isOfEnd ? 'webhook_url and ' : ''}each webhook endpoint that is ` +
+      'subscribed, retried until it is answered with a 2xx within 15 seconds: ten attempts in ' +
+      'about 76 hours. Redirects are failures, 410 ends the attempts. The same event may arrive ' +
+      `more than once.${NOTES[type] ?? ''}`,
     tags: ['Events'],
     parameters: HEADERS.map(([name, description]) => ({
       name, in: 'header', required: true, description, schema: { type: 'string' },
@@ -302,8 +325,8 @@ function operationOf (type: typeof EVENT_TYPES[number]): Operation {
         'application/json': {
           schema: {
             title: `${names.join('')}Event`,
-            ...EventSchema,
-            properties: { ...properties, type: { const: type } },
+            ...schema,
+            properties: { ...schema.properties, type: { const: type } },
           },
         },
       },

@@ -1,6 +1,7 @@
 import type { BalanceBody } from '../../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../../schemas/api/create-job.ts'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
+import type { EventType } from '../../../schemas/api/event.ts'
 import type { JobBody } from '../../../schemas/api/job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
@@ -12,6 +13,9 @@ import type {
 import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
 import { packChecks } from '../../cache/evidence.ts'
+import {
+  endpointAnswers, eventExample, ENDPOINT_REQUESTS, type EndpointRequest,
+} from './endpoint-examples.ts'
 import { createRowShape } from '../row-shape.ts'
 import { columnsOf } from '../../results/columns.ts'
 import {
@@ -87,9 +91,8 @@ function faultExamples (): Record<string, object> {
 function withEventExample (operation: Operation): Operation {
   const { operationId = '', requestBody } = operation
   if (requestBody === undefined) return operation
-  const type = operationId.replace('event.', '')
-  const status = type.replace('job.', '')
-  const example = { ...EVENT_EXAMPLE, type, data: { ...EVENT_EXAMPLE.data, status } }
+  const type = operationId.replace('event.', '') as EventType
+  const example = { ...EVENT_EXAMPLE, ...eventExample(type, { ended: job, running: cancelling }) }
   const content = mapValues(requestBody.content, media => ({ ...media, example }))
   return { ...operation, requestBody: { ...requestBody, content } }
 }
@@ -121,15 +124,17 @@ const emails: CreateJobBody = {
   metadata: { campaign: 'spring' },
 }
 
+type Body = CreateJobBody | CreateVerificationBody | EndpointRequest
+
 /** Request bodies, by operation id and name. */
-const REQUEST_EXAMPLES:
-Readonly<Record<string, Readonly<Record<string, CreateJobBody | CreateVerificationBody>>>> = {
+const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, Body>>>> = {
   createJob: { phones, emails },
   createVerification: {
     phone: { service: 'phone-validation', inputs: ['+12127365000'] },
     email: { service: 'email-validation', inputs: ['jane@example.com'], wait: 20 },
   },
   createQuote: { phones },
+  ...ENDPOINT_REQUESTS,
 }
 
 const preflight = {
@@ -263,6 +268,9 @@ const services: ServicesBody = {
 
 const attempt: AttemptBody = {
   deliveryId: EVENT_ID,
+  type: 'job.completed',
+  jobId: ID,
+  endpointId: null,
   attempt: 1,
   attemptedAt: ENDED,
   outcome: 'delivered',
@@ -343,6 +351,7 @@ const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'listDeliveries 200 application/json': { data: [attempt] },
   'resendDelivery 202 application/json': { deliveryId: EVENT_ID, status: 'queued' },
   'createQuote 200 application/json': quote,
+  ...endpointAnswers(attempt),
   'getBalance 200 application/json': balance,
   'listTransactions 200 application/json': {
     data: [transaction], has_more: false, next_cursor: null,
@@ -354,10 +363,8 @@ const ANSWER_EXAMPLES: Readonly<Record<string, unknown>> = {
   'getRoot 200 application/json': root,
 }
 
-/** An event without its type. */
-const EVENT_EXAMPLE = {
-  id: EVENT_ID, api_version: '2026-08-11', livemode: true, timestamp: ENDED, data: job,
-} as const
+/** What all events have in common. */
+const EVENT_EXAMPLE = { api_version: '2026-08-11', livemode: true, timestamp: ENDED } as const
 
 /** Additional members of error examples, by code. */
 const FAULT_EXAMPLES: Readonly<Record<string, Partial<ApiError>>> = {

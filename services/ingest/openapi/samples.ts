@@ -5,6 +5,9 @@ import {
 /** Shell variables for path parameters. */
 const VARIABLES: Readonly<Record<string, string>> = { id: '$JOB', deliveryId: '$DELIVERY' }
 
+const variableOf = (path: string, name: string): string =>
+  path.startsWith('/api/v1/webhook-endpoints/') ? '$ENDPOINT' : VARIABLES[name] ?? name
+
 /** Additional curl options. */
 const CURL_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   createJob: ['-H "Idempotency-Key: $(uuidgen)"'],
@@ -44,6 +47,24 @@ for await (const row of client.resultRows(jobId, clean)) {
   resendDelivery: () => 'await client.resend(jobId, deliveryId)',
   createQuote: body => `const { preflight } = await client.quote(${body})
 console.log(preflight.freshChecks, preflight.maxQuoteMicros)`,
+  createWebhookEndpoint: body => `const { id, secret } = await client.createWebhookEndpoint(${body})
+console.log(id, secret) // Keep the secret: it is not shown again.`,
+  listWebhookEndpoints: () => `for (const endpoint of await client.webhookEndpoints()) {
+  console.log(endpoint.id, endpoint.url, endpoint.enabled)
+}`,
+  getWebhookEndpoint: () => `const endpoint = await client.webhookEndpoint(endpointId)
+console.log(endpoint.url, endpoint.events)`,
+  updateWebhookEndpoint: body =>
+    `const endpoint = await client.updateWebhookEndpoint(endpointId, ${body})
+console.log(endpoint.enabled)`,
+  deleteWebhookEndpoint: () => 'await client.deleteWebhookEndpoint(endpointId)',
+  rotateWebhookEndpointSecret: () =>
+    `const { secret } = await client.rotateWebhookEndpointSecret(endpointId)
+console.log(secret)`,
+  listWebhookEndpointDeliveries: () =>
+    `for await (const attempt of client.endpointDeliveries(endpointId)) {
+  console.log(attempt.jobId, attempt.type, attempt.outcome)
+}`,
   getBalance: () => `const { availableMicros } = await client.balance()
 console.log(availableMicros)`,
   listTransactions: () => `for await (const { type, amountMicros } of client.transactions()) {
@@ -102,7 +123,7 @@ const typescript = (source: string): CodeSample =>
 function curlSource (method: string, path: string, operation: Operation): string {
   const { operationId: id = '' } = operation
   const address = path.replace('/api/v1', '$BASE')
-    .replaceAll(/\{(\w+)\}/g, (_, name: string) => VARIABLES[name] ?? name)
+    .replaceAll(/\{(\w+)\}/g, (_, name: string) => variableOf(path, name))
   const body = bodyOf(operation)
   const options = [
     `curl ${methodOption(method, body)}` +
@@ -116,9 +137,10 @@ function curlSource (method: string, path: string, operation: Operation): string
   return options.join(' \\\n  ')
 }
 
+/** Nothing for the default of curl: GET, or POST if there is a body. */
 function methodOption (method: string, body: unknown): string {
-  if (method === 'delete') return '-X DELETE '
-  return method === 'post' && body === undefined ? '-X POST ' : ''
+  const isDefault = method === 'get' || (method === 'post' && body !== undefined)
+  return isDefault ? '' : `-X ${method.toUpperCase()} `
 }
 
 /** The first example of the request body. */

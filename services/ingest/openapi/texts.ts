@@ -4,11 +4,16 @@ import { SANDBOX_REFUSALS } from '../sandbox-inputs.ts'
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },
   { name: 'Quotes', description: 'The price of a job, without a job.' },
+  {
+    name: 'Webhook endpoints',
+    description: 'Addresses that receive the events of all jobs of an organization.',
+  },
   { name: 'Account', description: 'Balance, transactions, usage and services.' },
   { name: 'Documents', description: 'Available without a key.' },
   {
     name: 'Events',
-    description: 'Signed notifications that a job has ended, sent to its `webhook_url`. ' +
+    description: 'Signed notifications: the end of a job goes to its `webhook_url`, and every ' +
+      'event to the webhook endpoints that are subscribed to it. Events may arrive in any order. ' +
       'A receiver\n\n' +
       '- reads the raw body, and verifies the signature over its bytes: ' +
       '`X-Service-Signature: t=<unix seconds>,v1=<hex>`, where `v1` is the HMAC-SHA256 of ' +

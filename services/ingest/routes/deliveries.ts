@@ -4,14 +4,22 @@ import {
 } from '../../../schemas/api/deliveries.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
+import {
+  DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, EndpointPathSchema,
+  ListEndpointDeliveriesQuerySchema, type EndpointPath, type ListEndpointDeliveriesQuery,
+} from '../../../schemas/api/webhook-endpoints.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import type { WebhookDelivery } from '../../jobs/deliveries.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
-import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
+import {
+  deliveryIdOf, eventIdOf, eventTypeOf, partsOfDelivery, type EventType,
+} from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { IngestDeps } from '../ports.ts'
+import { numbersInQuery } from '../query-numbers.ts'
 import { sendError } from '../response.ts'
+import { findEndpoint } from './webhook-endpoints.ts'
 
 /** GET /api/v1/jobs/{id}/deliveries: the webhook attempts of a job, newest first. */
 export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
@@ -22,7 +30,8 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
     schema: {
       operationId: 'listDeliveries',
       summary: 'List the delivery attempts of the events of a job',
-      description: 'The last 90 days, newest first. A job without webhook_url has none.',
+      description: 'The last 90 days, newest first: to the webhook_url of the job and to the ' +
+        'webhook endpoints of the organization.',
       tags: ['Jobs'],
       params: JobPathSchema,
       response: { 200: DeliveryListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
@@ -42,9 +51,14 @@ function newestFirst (a: Attempt, b: Attempt): number {
   return b.atMs - a.atMs || b.attempt - a.attempt
 }
 
-function attemptBody ({ event, attempt, atMs, outcome, ...rest }: Attempt): AttemptBody {
+function attemptBody (one: Attempt): AttemptBody {
+  const { event, type, job, attempt, atMs, outcome, ...rest } = one
+  const { endpoint } = partsOfDelivery(event)
   return {
     deliveryId: event,
+    type,
+    jobId: job,
+    endpointId: endpoint === '' ? null : endpoint,
     attempt,
     attemptedAt: new Date(atMs).toISOString(),
     outcome,
@@ -71,9 +85,9 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     schema: {
       operationId: 'resendDelivery',
       summary: 'Send an event of a job again',
-      description: 'The event goes to the webhook_url of the job, with the same id. A delivery ' +
+      description: 'The event goes to the same address, with the same id. A delivery ' +
         'that waits for its next attempt is due immediately and keeps its retries; one that has ' +
-        'ended is attempted once. The request has no body.',
+        'ended is attempted once. Progress is not sent again. The request has no body.',
       tags: ['Jobs'],
       params: DeliveryPathSchema,
       response: { 202: ResentSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
@@ -103,13 +117,88 @@ type Known = { readonly delivery: WebhookDelivery, readonly lastAttempt: number 
 async function findKnown (
   deps: IngestDeps, job: Job, deliveryId: string
 ): Promise<Known | undefined> {
-  const type = eventTypeOf(job.status)
-  if (type === undefined || eventIdOf(job.id, type) !== deliveryId) return undefined
-  const { webhookUrl } = await deps.openHeader(job)
-  if (webhookUrl === '') return undefined
+  const delivery = await deliveryOf(deps, job, deliveryId)
+  if (delivery === undefined) return undefined
   const attempts = await deps.listAttempts(job.tenant, job.id)
   const numbers = attempts.filter(({ event }) => event === deliveryId).map(it => it.attempt)
   const known = numbers.length > 0 || await deps.findDelivery(deliveryId) !== undefined
-  const delivery = { tenant: job.tenant, job: job.id, type, webhookUrl }
   return known ? { delivery, lastAttempt: Math.max(0, ...numbers) } : undefined
+}
+
+/** The delivery with this id, if the job has such an event and its destination exists. */
+async function deliveryOf (
+  deps: IngestDeps, job: Job, deliveryId: string
+): Promise<WebhookDelivery | undefined> {
+  const { event, endpoint } = partsOfDelivery(deliveryId)
+  const type = resendableTypes(job).find(it => eventIdOf(job.id, it) === event)
+  if (type === undefined) return undefined
+  const common = { tenant: job.tenant, job: job.id, type }
+  if (endpoint !== '') {
+    const found = await findEndpoint(deps, job.tenant, endpoint)
+    return found && { ...common, to: { endpoint } }
+  }
+  const { webhookUrl } = await deps.openHeader(job)
+  const isOfJob = webhookUrl !== '' && type === eventTypeOf(job.status)
+  return isOfJob ? { ...common, to: { webhookUrl } } : undefined
+}
+
+/** The events that a job has had; progress is out of date when it is sent again. */
+function resendableTypes (job: Job): readonly EventType[] {
+  const ended = eventTypeOf(job.status)
+  return [
+    'job.accepted',
+    ...job.lowBalance === undefined ? [] : ['balance.low'] as const,
+    ...ended === undefined ? [] : [ended],
+  ]
+}
+
+/** GET /api/v1/webhook-endpoints/{id}/deliveries: the attempts to an endpoint, by job. */
+export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/webhook-endpoints/:id/deliveries',
+    config: {
+      scope: 'jobs:read', produces: 'application/json', errors: ['webhook_endpoint_not_found'],
+    },
+    schema: {
+      operationId: 'listWebhookEndpointDeliveries',
+      summary: 'List the delivery attempts to a webhook endpoint',
+      description: 'The last 90 days, those of the newest jobs first. A delivery is sent again ' +
+        'through its job.',
+      tags: ['Webhook endpoints'],
+      params: EndpointPathSchema,
+      querystring: ListEndpointDeliveriesQuerySchema,
+      response: { 200: EndpointDeliveriesSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+    },
+    preValidation: numbersInQuery('limit'),
+    handler: async (request, reply) => {
+      const { id } = request.params as EndpointPath
+      const { limit = DEFAULT_ATTEMPTS, after } = request.query as ListEndpointDeliveriesQuery
+      const { tenant } = callerOf(request)
+      if (await findEndpoint(deps, tenant, id) === undefined) {
+        return sendError(reply, { code: 'webhook_endpoint_not_found' })
+      }
+      const found = await deps.listEndpointAttempts(tenant, id, {
+        // One more shows whether there is a next page.
+        limit: limit + 1, ...after !== undefined && { after: positionOf(after, id) },
+      })
+      const page = found.slice(0, limit)
+      const hasMore = found.length > limit
+      const last = page.at(-1)
+      return reply.send({
+        data: page.map(attemptBody),
+        has_more: hasMore,
+        next_cursor: hasMore && last !== undefined ? cursorOf(last) : null,
+      })
+    },
+  }
+}
+
+/** The cursor after an attempt: its job, event and number. */
+const cursorOf = ({ job, event, attempt }: Attempt): string =>
+  `${job}.${partsOfDelivery(event).event}.${attempt}`
+
+function positionOf (cursor: string, endpoint: string): Pick<Attempt, 'job' | 'event' | 'attempt'> {
+  const [job = '', event = '', attempt] = cursor.split('.')
+  return { job, event: deliveryIdOf(event, endpoint), attempt: Number(attempt) }
 }

@@ -1,3 +1,4 @@
+import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import type { ROW_COUNTERS } from '../../../schemas/api/job.ts'
 import type { JobStatusResource } from '../../client/client.ts'
 import { count, html, type Html, share, time } from './html.ts'
@@ -145,4 +146,18 @@ function bar (segments: readonly Segment[], whole: number): Html {
 function swatch (tone: string): Html {
   return html`<svg class="swatch" viewBox="0 0 10 10" width="10" height="10" aria-hidden="true"
     focusable="false"><rect class="tone-${tone}" width="10" height="10" rx="2"/></svg>`
+}
+
+const OUTCOMES: Readonly<Record<AttemptBody['outcome'], readonly [text: string, tone: string]>> = {
+  delivered: ['Delivered', 'good'],
+  failed: ['Failed, retrying', 'waiting'],
+  gone: ['Receiver gone', 'bad'],
+  exhausted: ['Retries exhausted', 'bad'],
+  discarded: ['Discarded', 'muted'],
+}
+
+/** The outcome of a delivery attempt in words. */
+export function outcomeBadge (outcome: AttemptBody['outcome']): Html {
+  const [text, tone] = OUTCOMES[outcome] ?? [outcome, 'muted']
+  return html`<span class="badge ${tone}">${text}</span>`
 }

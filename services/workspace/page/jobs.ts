@@ -8,7 +8,9 @@ import { ApiError, type Client, type JobStatusResource } from '../../client/clie
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, type Html, count, money, time } from './html.ts'
-import { isEnded, jobTable, stateText, breakdown, jobName, jobState } from './job-components.ts'
+import {
+  isEnded, jobTable, stateText, breakdown, jobName, jobState, outcomeBadge,
+} from './job-components.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
 
@@ -19,6 +21,8 @@ const CLEAN = { name: 'valid', selection: { status: 'valid', duplicates: 'drop' 
 
 /** Ids of a path become part of a REST path, so they may contain no other characters. */
 const ID = /^[a-z]+_[0-9a-z]{1,64}$/
+/** Of an event, and of the endpoint that it went to. */
+const DELIVERY_ID = /^[a-z]+_[0-9a-z]{1,64}(\.we_[0-9a-z]{1,64})?$/
 
 /** The list of jobs, and one job with its file, its deliveries and its cancellation. */
 export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
@@ -95,7 +99,7 @@ function sendFile (kind: 'all' | 'valid') {
 /** The ids in a path; throws PageError 404 for an invalid id. */
 export function pathIds (parameters: unknown): { readonly id: string, readonly delivery: string } {
   const { id = '', delivery = 'evt_0' } = parameters as Readonly<Record<string, string>>
-  if (!ID.test(id) || !ID.test(delivery)) throw new PageError('not_found')
+  if (!ID.test(id) || !DELIVERY_ID.test(delivery)) throw new PageError('not_found')
   return { id, delivery }
 }
 
@@ -263,28 +267,22 @@ function cell (name: string, value: ResultRow[string] | undefined): Html | strin
   return html`<span class="badge ${TONES[text] ?? 'muted'}">${text}</span>`
 }
 
-const OUTCOMES: Readonly<Record<AttemptBody['outcome'], readonly [text: string, tone: string]>> = {
-  delivered: ['Delivered', 'good'],
-  failed: ['Failed, retrying', 'waiting'],
-  gone: ['Receiver gone', 'bad'],
-  exhausted: ['Retries exhausted', 'bad'],
-  discarded: ['Discarded', 'muted'],
-}
-
 type Deliveries = {
   readonly job: Pick<JobStatusResource, 'id' | 'status'>
   readonly attempts: readonly AttemptBody[]
 }
 
-/** The delivery attempts of a job's event, with a form to send it again. */
+/** The delivery attempts of a job's events, with a form to send each again but progress. */
 export function deliverySection (visit: Visit, { job, attempts }: Deliveries): Html {
-  const ids = [...new Set(attempts.map(({ deliveryId }) => deliveryId))]
+  const ids = new Map(attempts.filter(({ type }) => type !== 'job.progress')
+    .map(({ deliveryId, type }) => [deliveryId, type]))
   return html`<section><div class="heading">
       <h2>Webhook deliveries</h2>
-      ${ids.map(id => html`
+      ${[...ids].map(([id, type]) => html`
         <form method="post" action="/${visit.tenant.mode}/jobs/${job.id}/deliveries/${id}/resend">
           ${tokenField(visit.visitor.session)}
-          <button class="button quiet" type="submit">Send once more</button>
+          <button class="button quiet" type="submit">${
+            ids.size > 1 ? `Send ${type} once more` : 'Send once more'}</button>
         </form>`)}</div>
     ${attempts.length === 0
       ? emptyState(isEnded(job)
@@ -295,16 +293,21 @@ export function deliverySection (visit: Visit, { job, attempts }: Deliveries): H
   </section>`
 }
 
-function attemptTable ({ zone }: Visit, attempts: readonly AttemptBody[]): Html {
+function attemptTable ({ tenant, zone }: Visit, attempts: readonly AttemptBody[]): Html {
   return table('Webhook deliveries', [
-    { text: 'Attempt', isNumber: true }, { text: 'When' }, { text: 'Outcome' },
+    { text: 'Event' }, { text: 'To' }, { text: 'Attempt', isNumber: true }, { text: 'When' },
+    { text: 'Outcome' },
     { text: 'Answer', isNumber: true }, { text: 'Why' }, { text: 'Took', isNumber: true },
   ], attempts.map(attempt => {
-    const [text, tone] = OUTCOMES[attempt.outcome] ?? [attempt.outcome, 'muted']
+    const { endpointId, type } = attempt
     return html`<tr>
+      <td><code>${type}</code></td>
+      <td>${endpointId === null
+        ? 'The job’s address'
+        : html`<a href="/${tenant.mode}/webhooks/${endpointId}">Endpoint</a>`}</td>
       <td class="number">${attempt.attempt}</td>
       <td>${time(attempt.attemptedAt, zone)}</td>
-      <td><span class="badge ${tone}">${text}</span></td>
+      <td>${outcomeBadge(attempt.outcome)}</td>
       <td class="number">${attempt.statusCode ?? '–'}</td>
       <td>${attempt.reason ?? '–'}</td>
       <td class="number">${count(attempt.durationMs)} ms</td>

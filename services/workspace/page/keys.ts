@@ -189,7 +189,7 @@ export function secretView (
     readonly title: string,
     readonly secret: string,
     readonly hint: string,
-    readonly section: 'keys' | 'settings'
+    readonly section: 'keys' | 'settings' | 'webhooks'
   }
 ): Html {
   const { title, secret, hint, section } = created

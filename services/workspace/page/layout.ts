@@ -16,6 +16,7 @@ const SECTIONS = [
   ['balance', 'Balance'],
   ['usage', 'Usage'],
   ['keys', 'API keys'],
+  ['webhooks', 'Webhooks'],
   ['settings', 'Settings'],
 ] as const
 
@@ -189,6 +190,11 @@ const NOTICES: Readonly<Record<string, string>> = {
   'secret-once': 'That secret already exists and is not shown again. Create another one if you ' +
     'did not store it.',
   'policy-saved': 'The freshness policy is saved. It applies to all new jobs.',
+  'low-balance-saved': 'The threshold is saved. It applies to all new jobs.',
+  'endpoint-saved': 'The endpoint is saved. The change applies within a second.',
+  'endpoint-deleted': 'The endpoint is deleted. Nothing is sent to it any more.',
+  'endpoint-once': 'That secret already exists and is not shown again. Create another one if you ' +
+    'did not store it.',
   resent: 'The event is being sent again.',
   trying: 'That event is already being delivered, so it was not sent again.',
   cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',

@@ -12,6 +12,7 @@ import { settingsRoutes } from './settings.ts'
 import { signInRoutes } from './sign-in.ts'
 import { uploadRoutes } from './upload.ts'
 import { usageRoutes } from './usage.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 /** Every page and every form. `pace` is the minimum throughput of uploads. */
 export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
@@ -25,6 +26,7 @@ export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
     ...uploadRoutes(deps, pace),
     ...keyRoutes(deps),
     ...settingsRoutes(deps),
+    ...webhookRoutes(deps),
     ...pipelineRoutes(deps),
   ]
 }

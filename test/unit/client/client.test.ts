@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import {
-  ApiError, compressionHeaders, createClient, paginate, queryString, resultsApi,
+  ApiError, compressionHeaders, createClient, resultsApi,
 } from '../../../services/client/client.ts'
+import { paginate, queryString } from '../../../services/client/pages.ts'
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'

@@ -8,7 +8,10 @@ import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
+import type { WebhookEndpoint } from '../../../services/accounts/webhook-endpoints.ts'
+import type { Job } from '../../../services/jobs/job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+import { endpointOf } from '../../support/endpoints.ts'
 import { spansOf } from '../../support/tracing.ts'
 
 const key = randomBytes(32)
@@ -30,15 +33,18 @@ type Setup = { answer?: Answer, durationMs?: number } & Partial<AttemptDeps>
 function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}) {
   const records: AttemptRecord[] = []
   const released: number[] = []
+  const dropped: string[] = []
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {
     deliveries: {
       record: async (_claim, one) => { records.push(one); return true },
       release: async (_claim, afterMs) => { released.push(afterMs) },
+      drop: async claim => { dropped.push(claim.event) },
     },
     findJob: async () => endedJob({ header }),
     keys: { get: async () => key },
     secrets: { active: async () => secrets, show: async () => secrets[0] },
+    endpoints: { current: async () => undefined },
     send: async (url, request) => {
       sent.push({ url, ...request })
       return { answer, durationMs }
@@ -49,7 +55,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     random: () => 0.5,
     ...more,
   }
-  return { deps, records, released, sent }
+  return { deps, records, released, dropped, sent }
 }
 
 async function outcome (setup: Setup, claim: Partial<DeliveryClaim> = {}) {
@@ -179,5 +185,91 @@ it('a webhook attempt is a span with its status and without the address', async 
     'http.request.method': 'POST',
     'http.response.status_code': 503,
     'error.type': '503',
+  })
+})
+
+describe('an attempt to a webhook endpoint', () => {
+  const endpoint = endpointOf({ secret: secrets[0] })
+  const toEndpoint = (more: Partial<DeliveryClaim> = {}) =>
+    claimOf({ event: `${event}.${endpoint.id}`, ...more })
+  const endpoints = (found?: WebhookEndpoint) => ({ current: async () => found })
+
+  it('goes to its address, signed with its secrets, and has the id of the event', async () => {
+    const rotated = endpointOf({
+      secret: secrets[1], secretBefore: secrets[0], secretBeforeUntilMs: NOW_MS + 1,
+    })
+    const { deps, sent, records } = scene({ endpoints: endpoints(rotated) })
+    await makeAttempt(deps, toEndpoint())
+    const [{ url, headers, body } = sent[0]!] = sent
+    expect(url).toBe(endpoint.url)
+    expect(JSON.parse(body)).toMatchObject({ id: event, type: 'job.completed' })
+    for (const secret of secrets) {
+      expect(verifyWebhook({ headers, body, secret, nowMs: NOW_MS }).ok).toBe(true)
+    }
+    expect(records[0]).toMatchObject({
+      state: 'delivered', attempt: { event: `${event}.${endpoint.id}` },
+    })
+  })
+
+  it('no longer signs with the old secret after the grace', async () => {
+    const rotated = endpointOf({
+      secret: secrets[1], secretBefore: secrets[0], secretBeforeUntilMs: NOW_MS,
+    })
+    const { deps, sent } = scene({ endpoints: endpoints(rotated) })
+    await makeAttempt(deps, toEndpoint())
+    const { headers, body } = sent[0]!
+    expect(verifyWebhook({ headers, body, secret: secrets[0], nowMs: NOW_MS }).ok).toBe(false)
+  })
+
+  it('is discarded when the endpoint is deleted or disabled', async () => {
+    for (const found of [undefined, endpointOf({ enabled: false })]) {
+      const { deps, sent, records } = scene({ endpoints: endpoints(found) })
+      await makeAttempt(deps, toEndpoint())
+      expect(sent).toEqual([])
+      expect(records[0]).toMatchObject({
+        state: 'discarded', attempt: { reason: 'endpoint_removed' },
+      })
+    }
+  })
+
+  it('needs no webhook address and no labels of the job', async () => {
+    const { deps, sent } = scene({
+      endpoints: endpoints(endpoint), findJob: async () => endedJob(),
+    })
+    await makeAttempt(deps, toEndpoint())
+    expect(JSON.parse(sent[0]!.body).data.metadata).toEqual({})
+  })
+
+  describe('with progress', () => {
+    const running = (finishedRows: number, more: Partial<Job> = {}) => endedJob({
+      status: 'verifying',
+      ended: false,
+      closed: false,
+      counts: { ...endedJob().counts, finishedRows },
+      ...more,
+    })
+    const progressOf = (tenth: number) => toEndpoint({
+      event: `${eventIdOf(DELIVERED_JOB, 'job.progress', tenth)}.${endpoint.id}`,
+      type: 'job.progress',
+    })
+    const attempted = async (tenth: number, job: Job | undefined) => {
+      const { deps, sent, dropped } = scene({
+        endpoints: endpoints(endpoint), findJob: async () => job,
+      })
+      await makeAttempt(deps, progressOf(tenth))
+      return [sent.length, dropped.length]
+    }
+
+    it('is sent while the job has made no more, closed or not', async () => {
+      expect(await attempted(5, running(5))).toEqual([1, 0])
+      expect(await attempted(6, running(5))).toEqual([1, 0])
+    })
+
+    it('is dropped once the job has made more, has ended or is gone', async () => {
+      expect(await attempted(4, running(5))).toEqual([0, 1])
+      expect(await attempted(5, running(5, { ended: true }))).toEqual([0, 1])
+      expect(await attempted(9, endedJob())).toEqual([0, 1])
+      expect(await attempted(5, undefined)).toEqual([0, 1])
+    })
   })
 })

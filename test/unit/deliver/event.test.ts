@@ -7,9 +7,11 @@ import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }
 
+const completed = { id: eventIdOf(DELIVERED_JOB, 'job.completed'), type: 'job.completed' } as const
+
 describe('a webhook event', () => {
   it('has the job resource, the API version and the end time of the job', () => {
-    expect(eventOf(endedJob(), 'job.completed', header)).toEqual({
+    expect(eventOf(endedJob(), completed, header)).toEqual({
       id: eventIdOf(DELIVERED_JOB, 'job.completed'),
       type: 'job.completed',
       api_version: API_VERSION,
@@ -21,15 +23,48 @@ describe('a webhook event', () => {
 
   it('carries the mode of the key that made the job', () => {
     const job = { ...endedJob(), tenant: 'org_1.test' }
-    expect(eventOf(job, 'job.completed', header).livemode).toBe(false)
+    expect(eventOf(job, completed, header).livemode).toBe(false)
   })
 
   it('is small and always the same, byte for byte', () => {
-    const text = JSON.stringify(eventOf(endedJob(), 'job.completed', header))
-    expect(JSON.stringify(eventOf(endedJob(), 'job.completed', header))).toBe(text)
+    const text = JSON.stringify(eventOf(endedJob(), completed, header))
+    expect(JSON.stringify(eventOf(endedJob(), completed, header))).toBe(text)
     expect(text.length).toBeLessThan(1_000)
     expect(text).not.toContain('hidden')
     expect(text).not.toContain('unitPrice')
+  })
+})
+
+describe('an event before the end', () => {
+  const job = endedJob({ lowBalance: { thresholdMicros: 5_000, availableMicros: 4_000 } })
+
+  it('of acceptance shows the job as it was accepted, whatever has happened since', () => {
+    const accepted = { id: 'evt_1', type: 'job.accepted' } as const
+    const body = eventOf(job, accepted, header)
+    expect(body).toMatchObject({
+      id: 'evt_1',
+      type: 'job.accepted',
+      timestamp: new Date(job.createdAtMs).toISOString(),
+      data: {
+        status: 'queued',
+        progressPercent: 0,
+        chargedMicros: 0,
+        successRecords: 0,
+        pendingRecords: job.preflight.totalRows,
+        completedAt: null,
+        maxQuoteMicros: job.preflight.maxQuoteMicros,
+        metadata: { a: '1' },
+      },
+    })
+    expect(eventOf({ ...job, closed: false, ended: false }, accepted, header)).toEqual(body)
+  })
+
+  it('of a low balance names threshold, balance and job, and nothing else', () => {
+    expect(eventOf(job, { id: 'evt_1', type: 'balance.low' }, header).data).toEqual({
+      thresholdMicros: 5_000, availableMicros: 4_000, currency: 'USD', jobId: DELIVERED_JOB,
+    })
+    expect(() => eventOf(endedJob(), { id: 'evt_1', type: 'balance.low' }, header))
+      .toThrow('below no threshold')
   })
 })
 

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Settled } from '../../../schemas/types.ts'
+import { EVENT_TYPES } from '../../../schemas/api/event.ts'
+import type { EventSubscription } from '../../../services/accounts/subscriptions.ts'
 import { createDeliverStage } from '../../../services/deliver/stage.ts'
-import type { WebhookDelivery } from '../../../services/jobs/deliveries.ts'
+import { idOf, type WebhookDelivery } from '../../../services/jobs/deliveries.ts'
 import { sealHeader, type JobHeader } from '../../../services/jobs/message-codec.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
@@ -20,12 +22,26 @@ function message (
   return { topic: 'jobs.settled', value, raw: { headers } } as unknown as Incoming<'jobs.settled'>
 }
 
-function run (messages: readonly Incoming<'jobs.settled'>[], dataKey: Buffer | undefined = key) {
+type Message = Incoming<'jobs.settled' | 'jobs.events'>
+
+const eventMessage = (type: string, tenth = 0): Message =>
+  ({ topic: 'jobs.events', value: { ...owner, type, tenth }, raw: { headers: {} } }) as never
+
+/** An endpoint for every event, and one for the end alone. */
+const ENDPOINTS: readonly EventSubscription[] = [
+  { endpoint: 'we_all', events: EVENT_TYPES }, { endpoint: 'we_end', events: ['job.completed'] },
+]
+
+function run (
+  messages: readonly Message[], dataKey: Buffer | undefined = key,
+  subscriptions: readonly EventSubscription[] = []
+) {
   const put: WebhookDelivery[] = []
   let wakes = 0
   const stage = createDeliverStage({
     deliveries: { put: async delivery => { put.push(delivery); return true } },
     keys: { get: async () => dataKey },
+    subscriptions: async tenant => tenant === DELIVERED_TENANT ? subscriptions : [],
     wake: () => { wakes += 1 },
     batch: 10,
   })
@@ -40,7 +56,7 @@ describe('deliver', () => {
     const messages = [message(sealHeader(key, owner, header), { status })]
     const { decided, put, wakes } = run(messages)
     expect(await decided).toEqual([{ completes: messages, emits: [] }])
-    expect(put).toEqual([{ ...owner, type, webhookUrl: 'https://a.example/hook' }])
+    expect(put).toEqual([{ ...owner, type, to: { webhookUrl: 'https://a.example/hook' } }])
     expect(wakes()).toBe(1)
   })
 
@@ -60,6 +76,7 @@ describe('deliver', () => {
     const stage = createDeliverStage({
       deliveries: { put: async () => { throw new Error('put') } },
       keys: { get: async () => undefined },
+      subscriptions: async () => [],
       wake: () => {},
       batch: 1,
     })
@@ -75,5 +92,34 @@ describe('deliver', () => {
     await expect(run(running).decided).rejects.toThrow('verifying')
     await expect(run([message(sealed)], randomBytes(32)).decided)
       .rejects.toThrow('decryption failed')
+  })
+
+  it('queues one delivery for the job and one for each endpoint that is subscribed', async () => {
+    const cancelled = { status: 'cancelled' }
+    const sealed = sealHeader(key, owner, header)
+    const { decided, put } = run([message(sealed), message(Buffer.alloc(0), cancelled)], key,
+      ENDPOINTS)
+    await decided
+    expect(put).toEqual([
+      { ...owner, type: 'job.completed', to: { webhookUrl: 'https://a.example/hook' } },
+      { ...owner, type: 'job.completed', to: { endpoint: 'we_all' } },
+      { ...owner, type: 'job.completed', to: { endpoint: 'we_end' } },
+      { ...owner, type: 'job.cancelled', to: { endpoint: 'we_all' } },
+    ])
+    expect(new Set(put.map(idOf)).size).toBe(4)
+  })
+
+  it('queues events before the end for endpoints alone', async () => {
+    const { decided, put, wakes } = run([
+      eventMessage('job.accepted'), eventMessage('job.progress', 3), eventMessage('balance.low'),
+    ], key, ENDPOINTS)
+    await decided
+    const to = { endpoint: 'we_all' }
+    expect(put).toEqual([
+      { ...owner, type: 'job.accepted', to },
+      { ...owner, type: 'job.progress', tenth: 3, to },
+      { ...owner, type: 'balance.low', to },
+    ])
+    expect(wakes()).toBe(1)
   })
 })

@@ -8,6 +8,7 @@ import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+import { endpointsDouble } from '../../support/endpoints.ts'
 import { compilingAs } from './compiled.ts'
 
 export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -148,6 +149,8 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     transactions: async () => [],
     openHeader: async () => ({ metadata: { team: 'blue' }, webhookUrl: '' }),
     listAttempts: async () => [],
+    listEndpointAttempts: async () => [],
+    endpoints: endpointsDouble(),
     findDelivery: async () => undefined,
     resend: async () => 'queued',
     csvStream: async function * () { yield 'row,input\r\n'; yield '1,+12127365000\r\n' },
@@ -163,6 +166,7 @@ export const settings: Settings = {
   ]),
   prices: DEFAULT_PRICES_MICROS,
   webhooks: { allowHttp: false, allowLoopback: false },
+  maxWebhookEndpoints: 2,
   trustedProxies: ['10.0.0.0/8'],
   fingerprintKey: createSecretKey(Buffer.alloc(32, 7)),
   bodyBudgetBytes: 1_000_000,

@@ -76,4 +76,36 @@ describe('the history of deliveries', () => {
     expect(forged).toHaveLength(changes.length)
     expect(forged[0]).toMatchObject({ table: 'deliveries', tenant: 'org_1.live' })
   })
+
+  it('of an endpoint is read by pages, and forged rows hide none', async () => {
+    const [one, two] = await stored()
+    const forged = { ...one, outcome: 'delivered' }
+    const all = [forged, forged, one!, one!, two!]
+    const limits: number[] = []
+    const double = createClickhouseDouble(all)
+    const query: typeof double.clickhouse.query = (async (options: never) => {
+      const { query_params: { maxRows } } = options as { query_params: { maxRows: number } }
+      limits.push(maxRows)
+      return await createClickhouseDouble(all.slice(0, maxRows)).clickhouse.query(options)
+    }) as never
+    const history = createDeliveryHistory({ insert: double.clickhouse.insert, query },
+      createRecordMac(messageKeysOf(), () => {}))
+    expect(await history.listOfEndpoint('org_1.live', 'we_1', { limit: 2 }))
+      .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
+    expect(limits).toEqual([2, 32])
+  })
+
+  it('of an endpoint continues after an attempt', async () => {
+    const { history, queries } = historyOn(await stored())
+    const after = { job: 'job_1', event: 'evt_1.we_1', attempt: 3 }
+    await history.listOfEndpoint('org_1.live', 'we_1', { limit: 5, after })
+    expect(queries[0]?.query_params).toEqual({
+      tenant: 'org_1.live',
+      suffix: '.we_1',
+      job: 'job_1',
+      event: 'evt_1.we_1',
+      number: 3,
+      maxRows: 5,
+    })
+  })
 })

@@ -83,8 +83,8 @@ describe('a codec', () => {
 describe('schema sources', () => {
   it('assign local ids in the order of the files', async () => {
     const source = localSource()
-    expect(await source.idOf('jobs.settled-value')).toBe(5)
-    expect((await source.schemaOf(5)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    expect(await source.idOf('jobs.settled-value')).toBe(6)
+    expect((await source.schemaOf(6)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
     await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
   })
 

@@ -79,6 +79,7 @@ function setUp (journal: readonly Journal[], wallet: Partial<WalletSnapshot> = {
         [id, endedJob({ id, header: Buffer.alloc(0) })])),
     },
     history: { listAll: async () => [] },
+    subscriptions: async () => [],
     emitter: { emit: async () => {} },
     log: { error: () => {} },
     metrics: { count: () => {} },

@@ -37,6 +37,7 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
       },
     },
     history: { listAll: async () => [] },
+    subscriptions: async () => [],
     emitter: { emit: async () => {} },
     clock: createManualClock(1_000),
     metrics: { count: (_name, _labels, more = 1) => { made.push(more) } },

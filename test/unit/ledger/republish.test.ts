@@ -12,10 +12,14 @@ const attemptOf = (outcome: AttemptOutcome, event = eventIdOf(DELIVERED_JOB, 'jo
 
 const endedJob = (change: Partial<Job> = {}) => anyJob({ header: Buffer.from('h'), ...change })
 
-async function announced (attempts: readonly Attempt[], job = endedJob()) {
+async function announced (
+  attempts: readonly Attempt[], job = endedJob(), endpoints: readonly string[] = []
+) {
   const emitted: Emission[] = []
   await republish({
     history: { listAll: async () => attempts },
+    subscriptions: async () => endpoints.map(endpoint =>
+      ({ endpoint, events: ['job.completed'] as const })),
     emitter: { emit: async (all) => { emitted.push(...all) } },
   }, [job])
   return emitted
@@ -36,5 +40,18 @@ describe('the event of a job that ended before Redis was lost', () => {
     expect(await announced([attemptOf('exhausted')])).toEqual([])
     expect(await announced([], endedJob({ status: 'verifying' }))).toEqual([])
     expect(await announced([], endedJob({ header: Buffer.alloc(0) }))).toEqual([])
+  })
+
+  it('is announced until every endpoint that is subscribed has it', async () => {
+    const event = eventIdOf(DELIVERED_JOB, 'job.completed')
+    const job = endedJob({ header: Buffer.alloc(0) })
+    const known = async (...attempts: readonly Attempt[]) =>
+      (await announced(attempts, job, ['we_1', 'we_2'])).length
+    const first = attemptOf('delivered', `${event}.we_1`)
+    expect(await known()).toBe(1)
+    expect(await known(first)).toBe(1)
+    expect(await known(first, attemptOf('failed', `${event}.we_2`))).toBe(1)
+    expect(await known(first, attemptOf('gone', `${event}.we_2`))).toBe(0)
+    expect(await announced([], { ...job, status: 'failed' }, ['we_1'])).toEqual([])
   })
 })

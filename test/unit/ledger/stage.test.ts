@@ -22,7 +22,9 @@ function createWorld () {
   }
   const copied: CopiedKey[] = []
   const keys = { append: async (some: readonly CopiedKey[]) => { copied.push(...some) } }
-  const stage = createLedgerStage({ journal: { append }, keys, batch: 10 })
+  const stage = createLedgerStage({
+    journal: { append }, keys, clock: { now: () => 0 }, batch: 10,
+  })
   const finish = async (...entries: readonly ReturnType<typeof entry>[]) =>
     (await stage.decide(entries, signal) as readonly Decision<'ledger'>[])
       .flatMap(({ completes }) => completes.map(({ value }) => (value as Journal).seq))

@@ -9,7 +9,8 @@ import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
 function partsFor (more: Record<string, string>, stored: Record<string, string> = {}) {
   const redis = new Redis({ lazyConnect: true })
-  redis.hgetall = async () => stored
+  redis.hmget = (async (_key: string, ...names: readonly string[]) =>
+    names.map(name => stored[name] ?? null)) as never
   return lookupDeps(loadConfig(lookupConfig, { ...STAGE_ENVIRONMENT, ...more }), {
     state: redis,
     cache: redis,
@@ -25,6 +26,16 @@ describe('the dependencies of lookup', () => {
     expect(await partsFor({ MAX_ACTIVE_JOBS: '7' }).policy('org_1.live')).toEqual(usual)
     const { policy } = partsFor({ MAX_ACTIVE_JOBS: '7' }, { activeJobs: '30', freshnessDays: '0' })
     expect(await policy('org_1.live')).toEqual({ freshnessMs: 0, maxActiveJobs: 30 })
+  })
+
+  it('have the events that endpoints of the mode want before the end of a job', async () => {
+    const subscription = { endpoint: 'we_1', events: ['job.progress', 'job.completed'] }
+    const { policy } = partsFor({}, {
+      liveSubscriptions: JSON.stringify([subscription]), lowBalanceMicros: '5000',
+    })
+    expect(await policy('org_1.live'))
+      .toMatchObject({ events: ['job.progress'], lowBalanceMicros: 5_000 })
+    expect(await policy('org_1.test')).not.toHaveProperty('events')
   })
 
   it('have the documented limits by default', async () => {

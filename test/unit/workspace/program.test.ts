@@ -56,7 +56,7 @@ it('workspace prints names and values, and lists as indented JSON', async () => 
   const { id } = await deps.organizations.create('Example')
   expect(await outputOf('policy', '--org', id, '--weight', '3', '--gets', '50')).toBe(`orgId: ${id}
 freshnessDays: 90\nweight: 3\nactiveJobs: default\npostBurst: default
-postSustained: default\ngets: 50`)
+postSustained: default\ngets: 50\nlowBalanceMicros: default`)
   expect(await outputOf('policy', '--org', id, '--gets', 'default')).toContain('gets: default')
   expect(await outputOf('key', 'list', '--org', id)).toBe('keys: []')
   const key = await outputOf('key', 'create', '--org', id, '--mode', 'test')
@@ -89,7 +89,9 @@ it('workspace has a command for every task, each with a description', () => {
   expect(commands.map(command => command.name())).toEqual([
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'policy',
-    'webhook-secret', 'show', 'rotate', 'partner', 'create', 'list', 'rotate',
+    'webhook-secret', 'show', 'rotate',
+    'webhook-endpoint', 'create', 'list', 'disable', 'enable', 'rotate', 'delete',
+    'partner', 'create', 'list', 'rotate',
     'revoke', 'audit',
     'job', 'erase', 'keys', 'list', 'rewrap', 'sign-in',
   ])

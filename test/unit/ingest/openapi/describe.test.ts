@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { EVENT_TYPES } from '../../../../schemas/api/event.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../../../services/ingest/errors.ts'
 import {
   answersOf, errorsOf, describeRoutes, webhooksOf,
@@ -69,8 +70,8 @@ describe('the description of the interface', () => {
     expect(paths['/api/v1/jobs']?.['post']?.deprecated).toBeUndefined()
   })
 
-  it('has the events, whose data is the status resource', () => {
-    expect(Object.keys(webhooksOf())).toEqual(['job.completed', 'job.failed', 'job.cancelled'])
+  it('has all events', () => {
+    expect(Object.keys(webhooksOf())).toEqual([...EVENT_TYPES])
     expect(Object.keys(document.webhooks ?? {})).toEqual(Object.keys(webhooksOf()))
   })
 

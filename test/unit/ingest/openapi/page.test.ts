@@ -85,9 +85,9 @@ describe('the samples of code', () => {
       .map(({ operation }) => operation['x-codeSamples']?.map(({ label }) => label).join(', '))
     const forFiles = labels.filter(label => label === 'curl, TypeScript, curl with a file')
     expect(forFiles).toHaveLength(2)
-    expect(labels.slice(0, -3).filter(label => label !== forFiles[0]))
-      .toEqual(Array(12).fill('curl, TypeScript'))
-    expect(labels.slice(-3)).toEqual(Array(3).fill('TypeScript, by hand'))
+    expect(labels.slice(0, -6).filter(label => label !== forFiles[0]))
+      .toEqual(Array(19).fill('curl, TypeScript'))
+    expect(labels.slice(-6)).toEqual(Array(6).fill('TypeScript, by hand'))
   })
 })
 

@@ -65,10 +65,11 @@ describe('the route of deliveries', () => {
     })
     expect(calls).toEqual([['org_01.live', JOB_ID]])
     const later = '2026-08-11T10:00:00.020Z'
+    const of = { deliveryId: EVENT, type: 'job.completed', jobId: JOB_ID, endpointId: null }
     expect([status, body]).toEqual([200, {
       data: [
         {
-          deliveryId: EVENT,
+          ...of,
           attempt: 3,
           attemptedAt: later,
           outcome: 'delivered',
@@ -77,7 +78,7 @@ describe('the route of deliveries', () => {
           durationMs: 7,
         },
         {
-          deliveryId: EVENT,
+          ...of,
           attempt: 2,
           attemptedAt: later,
           outcome: 'failed',
@@ -86,7 +87,7 @@ describe('the route of deliveries', () => {
           durationMs: 15_000,
         },
         {
-          deliveryId: EVENT,
+          ...of,
           attempt: 1,
           attemptedAt: '2026-08-11T10:00:00.000Z',
           outcome: 'failed',

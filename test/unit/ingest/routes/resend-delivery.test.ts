@@ -31,7 +31,7 @@ async function resend (more: Partial<IngestDeps> = {}, { job = JOB_ID, event = E
   return { answer: [answer.statusCode, body.error?.code ?? body], sent }
 }
 
-const delivery = { tenant: 'org_01.live', job: JOB_ID, type: 'job.completed', webhookUrl }
+const delivery = { tenant: 'org_01.live', job: JOB_ID, type: 'job.completed', to: { webhookUrl } }
 const refused = (code: string) => ({ answer: [404, code], sent: [] })
 
 describe('the route of resending', () => {

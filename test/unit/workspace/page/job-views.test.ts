@@ -143,6 +143,9 @@ describe('the page of a job', () => {
   it('lists deliveries and offers to send the event again', () => {
     const attempt = {
       deliveryId: 'evt_1',
+      type: 'job.completed',
+      jobId: 'job_1',
+      endpointId: null,
       attempt: 1,
       attemptedAt: '2026-11-21T12:00:00.000Z',
       outcome: 'failed',

@@ -1,0 +1,116 @@
+import { Type, type Static } from 'typebox'
+import { AttemptSchema } from './deliveries.ts'
+import { EVENT_TYPES } from './event.ts'
+
+/** The path of one webhook endpoint. The handler rejects an unknown id. */
+export const EndpointPathSchema = Type.Object({
+  id: Type.String({ description: 'The id of the endpoint: we_...' }),
+})
+
+/** The type of that path's parameters. */
+export type EndpointPath = Static<typeof EndpointPathSchema>
+
+const MAX_DESCRIPTION_CHARACTERS = 500
+
+const Url = Type.String({
+  maxLength: 2_048, description: 'Public HTTPS address that receives signed events.',
+})
+const Events = Type.Array(Type.Enum(['*', ...EVENT_TYPES]), {
+  minItems: 1,
+  maxItems: EVENT_TYPES.length + 1,
+  uniqueItems: true,
+  description: 'Event types; * stands for all, those of later releases included.',
+})
+const Description = Type.String({
+  maxLength: MAX_DESCRIPTION_CHARACTERS, description: 'A note of yours, shown again.',
+})
+const Enabled = Type.Boolean({
+  description: 'false: no event is sent, and none is kept for later.',
+})
+
+/** The body of POST /api/v1/webhook-endpoints. */
+export const CreateEndpointSchema = Type.Object({
+  url: Url,
+  events: Type.Optional({ ...Events, default: ['*'] }),
+  description: Type.Optional({ ...Description, default: '' }),
+  enabled: Type.Optional({ ...Enabled, default: true }),
+}, { additionalProperties: false })
+
+/** The type of that body. */
+export type CreateEndpointBody = Static<typeof CreateEndpointSchema>
+
+/** The body of PATCH /api/v1/webhook-endpoints/{id}: what is left out stays as it is. */
+export const UpdateEndpointSchema = Type.Object({
+  url: Type.Optional(Url),
+  events: Type.Optional(Events),
+  description: Type.Optional(Description),
+  enabled: Type.Optional(Enabled),
+}, { additionalProperties: false, minProperties: 1 })
+
+/** The type of that body. */
+export type UpdateEndpointBody = Static<typeof UpdateEndpointSchema>
+
+const time = Type.String({ description: 'ISO 8601, UTC, with milliseconds.' })
+
+const FIELDS = {
+  id: Type.String({ description: 'we_...' }),
+  url: Url,
+  events: Events,
+  description: Description,
+  enabled: Enabled,
+  livemode: Type.Boolean({ description: 'false for an endpoint of test keys.' }),
+  createdAt: time,
+  updatedAt: time,
+}
+
+/** A webhook endpoint, without its secret. */
+export const EndpointSchema = Type.Object(FIELDS)
+
+/** The type of that endpoint. */
+export type EndpointBody = Static<typeof EndpointSchema>
+
+/** A webhook endpoint with its secret, which is shown when it is created and when it is rotated. */
+export const EndpointWithSecretSchema = Type.Object({
+  ...FIELDS,
+  secret: Type.String({ description: 'whsec_..., which signs events. It is not shown again.' }),
+})
+
+/** The type of that endpoint. */
+export type EndpointWithSecretBody = Static<typeof EndpointWithSecretSchema>
+
+/** All webhook endpoints of the mode, oldest first. */
+export const EndpointListSchema = Type.Object({ data: Type.Array(EndpointSchema) })
+
+/** The answer to a deletion. */
+export const DeletedEndpointSchema = Type.Object({
+  id: Type.String({ description: 'The id of the endpoint.' }), deleted: Type.Literal(true),
+})
+
+/** Deliveries on a page. */
+export const DEFAULT_ATTEMPTS = 20
+
+/** The query of GET /api/v1/webhook-endpoints/{id}/deliveries. */
+export const ListEndpointDeliveriesQuerySchema = Type.Object({
+  limit: Type.Optional(Type.Integer({
+    minimum: 1, maximum: 100, default: DEFAULT_ATTEMPTS, description: 'Attempts on a page.',
+  })),
+  after: Type.Optional(Type.String({
+    pattern: '^job_[0-7][0-9a-hjkmnp-tv-z]{25}\\.evt_[0-9a-f]{32}\\.[1-9][0-9]{0,5}$',
+    description: 'The next_cursor of the page before.',
+  })),
+}, { additionalProperties: false })
+
+/** The type of that query. */
+export type ListEndpointDeliveriesQuery = Static<typeof ListEndpointDeliveriesQuerySchema>
+
+/** A page of attempts, those of the newest jobs first. */
+export const EndpointDeliveriesSchema = Type.Object({
+  data: Type.Array(AttemptSchema),
+  has_more: Type.Boolean(),
+  next_cursor: Type.Unsafe<string | null>({
+    type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
+  }),
+})
+
+/** The type of that page. */
+export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>

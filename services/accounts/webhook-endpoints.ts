@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { LRUCache } from 'lru-cache'
+import { ulid } from 'ulid'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { createAccountRecords, replaceField, type AccountRecords } from './records.ts'
+import { subscriptionsField, type EventSubscription } from './subscriptions.ts'
+import { MODES, partsOf, tenantOf, type Mode } from './tenant.ts'
+
+/** An address of an organization that receives the events of one mode. */
+export type WebhookEndpoint = {
+  /** `we_` and a ULID in lower case. */
+  readonly id: string
+  readonly url: string
+  /** Event types, or `*` alone for all, those of later releases included. */
+  readonly events: readonly (EventType | '*')[]
+  readonly description: string
+  readonly enabled: boolean
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+  /** `whsec_` and base64. */
+  readonly secret: string
+  /** The secret before the last rotation, and until when it signs too; '' and 0 without one. */
+  readonly secretBefore: string
+  readonly secretBeforeUntilMs: number
+}
+
+/** What a customer sets. */
+export type EndpointSettings =
+  Pick<WebhookEndpoint, 'url' | 'events' | 'description' | 'enabled'>
+
+export type WebhookEndpoints = ReturnType<typeof createWebhookEndpoints>
+
+type Options = {
+  readonly redis: Redis
+  readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
+  readonly now?: () => number
+}
+
+type List = readonly WebhookEndpoint[]
+
+const SECRET_BYTES = 32
+/** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
+const ROTATION_MS = 86_400_000
+const CACHE_MS = 1_000
+const CACHED_TENANTS = 1_000
+
+const keyOf = (orgId: string) => `org:${orgId}`
+/** Field of `org:<id>`: the endpoints of a mode, as JSON that the key ring wraps. */
+const endpointsField = (mode: Mode) => `${mode}Endpoints`
+const bindingOf = (tenant: string) => ['webhook-endpoints', tenant]
+const newSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
+
+/**
+ * The webhook endpoints of each tenant, in the record of its organization: addresses and secrets
+ * are wrapped by the key ring, and every change reaches the topic `accounts`. The record also has
+ * the subscriptions in the clear. A change is written only if the record is the one that was read.
+ * All methods throw AccountsRecoveringError while a change may be missing in Redis.
+ */
+export function createWebhookEndpoints ({ redis, ring, now = Date.now }: Options) {
+  const records = createAccountRecords(redis)
+  const read = (tenant: string) => readList(records, ring, tenant)
+  const edit = createEdit(records, ring)
+  const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
+    edit(tenant, list => {
+      const old = list.find(endpoint => endpoint.id === id)
+      if (old === undefined) return undefined
+      const made: WebhookEndpoint = { ...old, ...change(old), updatedAtMs: now() }
+      return { list: list.map(endpoint => endpoint.id === id ? made : endpoint), made }
+    })
+  return {
+    /** All endpoints, oldest first. */
+    list: async (tenant: string): Promise<List> => (await read(tenant)).list,
+
+    /** The endpoint of an attempt, at most a second old. */
+    current: createCurrent(async tenant => (await read(tenant)).list, now),
+
+    /** Creates an endpoint; undefined if the tenant has `max` already. */
+    create: (tenant: string, settings: EndpointSettings, max: number) => edit(tenant, list => {
+      if (list.length >= max) return undefined
+      const made: WebhookEndpoint = {
+        ...settings,
+        id: `we_${ulid(now()).toLowerCase()}`,
+        createdAtMs: now(),
+        updatedAtMs: now(),
+        secret: newSecret(),
+        secretBefore: '',
+        secretBeforeUntilMs: 0,
+      }
+      return { list: [...list, made], made }
+    }),
+
+    /** Changes settings; undefined if there is no such endpoint. */
+    update: (tenant: string, id: string, change: Partial<EndpointSettings>) =>
+      replace(tenant, id, () => change),
+
+    /** Creates a new secret; the previous one signs beside it for a day. */
+    rotate: (tenant: string, id: string) => replace(tenant, id, ({ secret }) => ({
+      secret: newSecret(), secretBefore: secret, secretBeforeUntilMs: now() + ROTATION_MS,
+    })),
+
+    /** Deletes an endpoint and returns it; undefined if there is none. */
+    remove: (tenant: string, id: string) => edit(tenant, list => {
+      const made = list.find(endpoint => endpoint.id === id)
+      return made && { list: list.filter(endpoint => endpoint !== made), made }
+    }),
+
+    /** The wrapped endpoints of an organization. */
+    wrapped: (orgId: string) => wrappedEndpoints(records, orgId),
+  }
+}
+
+/** The secrets to sign with at this time, current one first. */
+export function activeSecrets (
+  { secret, secretBefore, secretBeforeUntilMs }: WebhookEndpoint, nowMs: number
+): readonly string[] {
+  return secretBeforeUntilMs > nowMs ? [secret, secretBefore] : [secret]
+}
+
+/** The subscriptions of endpoints: the types that each enabled one receives. */
+export function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
+  return list.filter(({ enabled }) => enabled).map(({ id, events }) => ({
+    endpoint: id,
+    events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),
+  }))
+}
+
+function createCurrent (read: (tenant: string) => Promise<List>, now: () => number) {
+  type Cached = { readonly readAtMs: number, readonly list: List }
+  const known = new LRUCache<string, Cached>({ max: CACHED_TENANTS })
+  return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> => {
+    let cached = known.get(tenant)
+    if (cached === undefined || now() - cached.readAtMs >= CACHE_MS) {
+      cached = { readAtMs: now(), list: await read(tenant) }
+      known.set(tenant, cached)
+    }
+    return cached.list.find(endpoint => endpoint.id === id)
+  }
+}
+
+type Ring = Options['ring']
+
+/** The endpoints of a tenant and the revision of their record. */
+async function readList (records: AccountRecords, ring: Ring, tenant: string) {
+  const { orgId, mode } = partsOf(tenant)
+  const { revision = 0, fields = {} } = await records.readCurrent(keyOf(orgId)) ?? {}
+  const wrapped = fields[endpointsField(mode)] ?? ''
+  const list = wrapped === ''
+    ? []
+    : JSON.parse(ring.unwrap(Buffer.from(wrapped, 'base64'), bindingOf(tenant)).toString()) as List
+  return { revision, list }
+}
+
+type Edited = { readonly list: List, readonly made: WebhookEndpoint }
+
+/** Applies a change to the endpoints; it runs again if another process changed the record. */
+function createEdit (records: AccountRecords, ring: Ring) {
+  return async (
+    tenant: string, change: (list: List) => Edited | undefined
+  ): Promise<WebhookEndpoint | undefined> => {
+    const { orgId, mode } = partsOf(tenant)
+    for (;;) {
+      const { revision, list } = await readList(records, ring, tenant)
+      const edited = change(list)
+      if (edited === undefined) return undefined
+      const content = Buffer.from(JSON.stringify(edited.list))
+      const fields = {
+        [endpointsField(mode)]: ring.wrap(content, bindingOf(tenant)).toString('base64'),
+        [subscriptionsField(mode)]: JSON.stringify(eventSubscriptionsOf(edited.list)),
+      }
+      if (await records.change({ name: keyOf(orgId), from: revision, fields })) return edited.made
+    }
+  }
+}
+
+async function wrappedEndpoints (records: AccountRecords, orgId: string): Promise<Wrapped[]> {
+  const name = keyOf(orgId)
+  const texts = (await records.read(name))?.fields ?? {}
+  return MODES.flatMap(mode => {
+    const field = endpointsField(mode)
+    const text = texts[field] ?? ''
+    if (text === '') return []
+    const replace = (fresh: Buffer) => replaceField(records, name, { field, text, fresh })
+    return [{
+      bytes: Buffer.from(text, 'base64'), binding: bindingOf(tenantOf(orgId, mode)), replace,
+    }]
+  })
+}

@@ -1,0 +1,48 @@
+import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
+import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import type { Connections } from '../engine/connections.ts'
+import { createDeliveries } from '../jobs/deliveries.ts'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { createArchive } from '../results/archive.ts'
+import type { DeliverConfig } from './config.ts'
+import { createSender } from './sender.ts'
+import type { DeliveryDeps } from './stage.ts'
+
+type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
+  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Connections['gate'] }
+
+/** The dependencies of webhook attempts, from the configuration and open connections. */
+export function deliveryDeps (config: DeliverConfig, connected: Connected): DeliveryDeps {
+  const { state, clickhouse, recordMac, clock, log, metrics, keys, gate } = connected
+  const store = createJobStore(state)
+  const archive = createArchive(clickhouse, recordMac)
+  const secured = { redis: state, ring: createKeyRing(config), now: clock.now }
+  return {
+    deliveries: createDeliveries(state),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    findJob: async (tenant, job) =>
+      await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
+    keys,
+    secrets: createWebhookSecrets(secured),
+    endpoints: createWebhookEndpoints(secured),
+    send: createSender({
+      timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+      allowHttp: config.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      denied: config.WEBHOOK_DENIED_NETWORKS,
+      dnsServers: config.WEBHOOK_DNS_SERVERS,
+    }),
+    clock,
+    log,
+    metrics,
+    gate,
+    waitsMs: config.WEBHOOK_WAITS_MS,
+    slots: { quick: config.WEBHOOK_SLOTS, slow: config.WEBHOOK_SLOW_SLOTS },
+    tenantSlots: config.WEBHOOK_TENANT_SLOTS,
+    slowAfterMs: config.WEBHOOK_SLOW_AFTER_MS,
+    leaseMs: config.WEBHOOK_LEASE_MS,
+    pollMs: config.WEBHOOK_POLL_MS,
+  }
+}

@@ -1,0 +1,237 @@
+import type { FastifyRequest, RouteOptions } from 'fastify'
+import { ErrorSchema } from '../../../schemas/api/error.ts'
+import {
+  CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
+  EndpointSchema, EndpointWithSecretSchema, UpdateEndpointSchema, type CreateEndpointBody,
+  type EndpointBody, type EndpointPath, type EndpointWithSecretBody, type UpdateEndpointBody,
+} from '../../../schemas/api/webhook-endpoints.ts'
+import { partsOf } from '../../accounts/tenant.ts'
+import type { EndpointSettings, WebhookEndpoint } from '../../accounts/webhook-endpoints.ts'
+import { asciiUrlOf, type WebhookRules } from '../../accounts/webhook-url.ts'
+import type { Settings } from '../config.ts'
+import type { ApiError } from '../errors.ts'
+import { callerOf } from '../guard.ts'
+import type { IngestDeps } from '../ports.ts'
+import { webhookFault } from '../request.ts'
+import { sendError } from '../response.ts'
+
+const ADDRESS = '/api/v1/webhook-endpoints'
+const NO_BODY_ERRORS = [
+  'body_too_large', 'unsupported_media_type', 'invalid_json', 'invalid_encoding', 'invalid_request',
+] as const
+const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
+const errors = { '4xx': ErrorSchema, '5xx': ErrorSchema }
+const tags = ['Webhook endpoints']
+
+type Rules = Pick<Settings, 'webhooks' | 'maxWebhookEndpoints'>
+
+const idOf = (request: FastifyRequest) => (request.params as EndpointPath).id
+const tenantOf = (request: FastifyRequest) => callerOf(request).tenant
+
+/** POST /api/v1/webhook-endpoints: creates an endpoint; its secret is in this response only. */
+export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptions {
+  const { maxWebhookEndpoints: max, webhooks } = rules
+  return {
+    method: 'POST',
+    url: ADDRESS,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      takesBody: true,
+      errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
+    },
+    schema: {
+      operationId: 'createWebhookEndpoint',
+      summary: 'Create a webhook endpoint',
+      description: 'It receives the events of all jobs of the organization in the mode of the ' +
+        'key. The secret signs them and is shown only in this answer.',
+      tags,
+      body: CreateEndpointSchema,
+      response: { 201: EndpointWithSecretSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const body = request.body as CreateEndpointBody
+      const fault = webhookFault(body.url, webhooks, 'url')
+      if (fault !== undefined) return sendError(reply, fault)
+      const defaults = { events: ['*'] as const, description: '', enabled: true }
+      const settings = { ...defaults, ...settingsOf(body), url: asciiUrlOf(body.url) }
+      const tenant = tenantOf(request)
+      const made = await deps.endpoints.create(tenant, settings, max)
+      if (made === undefined) {
+        return sendError(reply, {
+          code: 'webhook_endpoints_limit',
+          message: `There are ${max} webhook endpoints already. Delete one that you do not need.`,
+        })
+      }
+      return reply.code(201).header('location', `${ADDRESS}/${made.id}`)
+        .send(bodyWithSecret(tenant, made))
+    },
+  }
+}
+
+/** GET /api/v1/webhook-endpoints: all endpoints of the caller's tenant, oldest first. */
+export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'GET',
+    url: ADDRESS,
+    config: { scope: 'jobs:read', produces: 'application/json' },
+    schema: {
+      operationId: 'listWebhookEndpoints',
+      summary: 'List the webhook endpoints',
+      description: 'All endpoints of the mode of the key, oldest first, without their secrets.',
+      tags,
+      response: { 200: EndpointListSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const tenant = tenantOf(request)
+      const list = await deps.endpoints.list(tenant)
+      return reply.send({ data: list.map(endpoint => bodyOf(tenant, endpoint)) })
+    },
+  }
+}
+
+/** GET /api/v1/webhook-endpoints/{id}. */
+export function getEndpointRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'GET',
+    url: `${ADDRESS}/:id`,
+    config: {
+      scope: 'jobs:read', produces: 'application/json', errors: ['webhook_endpoint_not_found'],
+    },
+    schema: {
+      operationId: 'getWebhookEndpoint',
+      summary: 'Read a webhook endpoint',
+      tags,
+      params: EndpointPathSchema,
+      response: { 200: EndpointSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const found = await findEndpoint(deps, tenantOf(request), idOf(request))
+      if (found === undefined) return sendError(reply, NOT_FOUND)
+      return reply.send(bodyOf(tenantOf(request), found))
+    },
+  }
+}
+
+/** PATCH /api/v1/webhook-endpoints/{id}: changes settings; what is left out stays. */
+export function updateEndpointRoute (
+  deps: IngestDeps, { webhooks }: { readonly webhooks: WebhookRules }
+): RouteOptions {
+  return {
+    method: 'PATCH',
+    url: `${ADDRESS}/:id`,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      takesBody: true,
+      errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
+    },
+    schema: {
+      operationId: 'updateWebhookEndpoint',
+      summary: 'Change a webhook endpoint',
+      description: 'What is left out stays as it is. Deliveries under way use the new settings ' +
+        'within a second.',
+      tags,
+      params: EndpointPathSchema,
+      body: UpdateEndpointSchema,
+      response: { 200: EndpointSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const body = request.body as UpdateEndpointBody
+      const fault = webhookFault(body.url, webhooks, 'url')
+      if (fault !== undefined) return sendError(reply, fault)
+      const made = await deps.endpoints.update(
+        tenantOf(request), idOf(request), settingsOf(body))
+      if (made === undefined) return sendError(reply, NOT_FOUND)
+      return reply.send(bodyOf(tenantOf(request), made))
+    },
+  }
+}
+
+/** DELETE /api/v1/webhook-endpoints/{id}: its waiting deliveries are discarded. */
+export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'DELETE',
+    url: `${ADDRESS}/:id`,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
+    },
+    schema: {
+      operationId: 'deleteWebhookEndpoint',
+      summary: 'Delete a webhook endpoint',
+      description: 'Nothing is sent to it any more; waiting deliveries are discarded. The ' +
+        'request has no body.',
+      tags,
+      params: EndpointPathSchema,
+      response: { 200: DeletedEndpointSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const gone = await deps.endpoints.remove(tenantOf(request), idOf(request))
+      if (gone === undefined) return sendError(reply, NOT_FOUND)
+      return reply.send({ id: gone.id, deleted: true })
+    },
+  }
+}
+
+/** POST /api/v1/webhook-endpoints/{id}/rotate-secret: the old secret signs too for a day. */
+export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'POST',
+    url: `${ADDRESS}/:id/rotate-secret`,
+    config: {
+      scope: 'jobs:write',
+      produces: 'application/json',
+      errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
+    },
+    schema: {
+      operationId: 'rotateWebhookEndpointSecret',
+      summary: 'Replace the secret of a webhook endpoint',
+      description: 'For 24 hours events are signed with both secrets. The new one is shown only ' +
+        'in this answer. The request has no body.',
+      tags,
+      params: EndpointPathSchema,
+      response: { 200: EndpointWithSecretSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const made = await deps.endpoints.rotate(tenantOf(request), idOf(request))
+      if (made === undefined) return sendError(reply, NOT_FOUND)
+      return reply.send(bodyWithSecret(tenantOf(request), made))
+    },
+  }
+}
+
+/** An endpoint of the tenant by its id. */
+export async function findEndpoint (
+  { endpoints }: Pick<IngestDeps, 'endpoints'>, tenant: string, id: string
+): Promise<WebhookEndpoint | undefined> {
+  return (await endpoints.list(tenant)).find(endpoint => endpoint.id === id)
+}
+
+/** The settings in a body; `*` makes other event types superfluous. */
+function settingsOf ({ url, events, ...rest }: UpdateEndpointBody): Partial<EndpointSettings> {
+  return {
+    ...rest,
+    ...url !== undefined && { url: asciiUrlOf(url) },
+    ...events !== undefined && { events: events.includes('*') ? ['*'] : events },
+  }
+}
+
+function bodyOf (tenant: string, endpoint: WebhookEndpoint): EndpointBody {
+  const { id, url, events, description, enabled, createdAtMs, updatedAtMs } = endpoint
+  return {
+    id,
+    url,
+    events: [...events],
+    description,
+    enabled,
+    livemode: partsOf(tenant).mode === 'live',
+    createdAt: new Date(createdAtMs).toISOString(),
+    updatedAt: new Date(updatedAtMs).toISOString(),
+  }
+}
+
+function bodyWithSecret (tenant: string, endpoint: WebhookEndpoint): EndpointWithSecretBody {
+  return { ...bodyOf(tenant, endpoint), secret: endpoint.secret }
+}

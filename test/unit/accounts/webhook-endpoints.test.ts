@@ -1,0 +1,154 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { EVENT_TYPES } from '../../../schemas/api/event.ts'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
+import { createSubscriptions, subscriptionsIn } from '../../../services/accounts/subscriptions.ts'
+import {
+  activeSecrets, createWebhookEndpoints, eventSubscriptionsOf, type EndpointSettings,
+} from '../../../services/accounts/webhook-endpoints.ts'
+import { createKeyRing } from '../../../services/crypto/key-ring.ts'
+import { endpointOf } from '../../support/endpoints.ts'
+import { memoryRedis } from './memory-redis.ts'
+
+const keyText = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+const ring = createKeyRing({ KEY_RING: { k1: keyText(1) }, KEY_ACTIVE: 'k1' })
+const LIVE = 'org_1.live'
+const DAY_MS = 86_400_000
+const wanted: EndpointSettings = {
+  url: 'https://hidden.example/in', events: ['*'], description: 'mine', enabled: true,
+}
+
+let memory: ReturnType<typeof memoryRedis>
+let nowMs: number
+beforeEach(() => {
+  memory = memoryRedis()
+  nowMs = 1_000_000
+})
+const now = () => nowMs
+const open = () => createWebhookEndpoints({ redis: memory.redis, ring, now })
+
+describe('the webhook endpoints of an organization', () => {
+  it('are separate by mode, and have a secret of their own', async () => {
+    const endpoints = open()
+    const first = await endpoints.create(LIVE, wanted, 20)
+    const second = await endpoints.create(LIVE, { ...wanted, events: ['job.failed'] }, 20)
+    expect(first).toMatchObject({ ...wanted, createdAtMs: nowMs })
+    expect(first?.id).toMatch(/^we_[0-9a-z]{26}$/)
+    expect(first?.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+    expect(second?.secret).not.toBe(first?.secret)
+    expect(await open().list(LIVE)).toEqual([first, second])
+    expect(await open().list('org_1.test')).toEqual([])
+    expect(await open().list('org_2.live')).toEqual([])
+  })
+
+  it('are sealed for their tenant, and in the outbox of the topic', async () => {
+    await open().create(LIVE, wanted, 20)
+    const stored = memory.hashes.get('org:org_1') ?? {}
+    const texts = Object.values(stored)
+      .flatMap(text => [text, Buffer.from(text, 'base64').toString('latin1')])
+    expect(texts.filter(text => /hidden|whsec/.test(text))).toEqual([])
+    expect(memory.sets.get('accounts:outbox')).toContain('org:org_1')
+    memory.hashes.set('org:org_2', stored)
+    await expect(open().list('org_2.live')).rejects.toThrow()
+  })
+
+  it('are as many as allowed, also for two that are created at once', async () => {
+    const [one, other] = [open(), open()]
+    const made = await Promise.all([
+      one.create(LIVE, wanted, 2), other.create(LIVE, wanted, 2), one.create(LIVE, wanted, 2),
+    ])
+    expect(made.filter(endpoint => endpoint === undefined)).toHaveLength(1)
+    expect(await open().list(LIVE)).toHaveLength(2)
+  })
+
+  it('keep what is not changed, and are gone once removed', async () => {
+    const endpoints = open()
+    const made = await endpoints.create(LIVE, wanted, 20)
+    const id = made?.id ?? ''
+    nowMs += 5
+    expect(await endpoints.update(LIVE, id, { enabled: false }))
+      .toEqual({ ...made, enabled: false, updatedAtMs: nowMs })
+    expect(await endpoints.update(LIVE, 'we_none', { enabled: false })).toBeUndefined()
+    expect(await endpoints.update('org_1.test', id, { enabled: false })).toBeUndefined()
+    expect(await endpoints.remove(LIVE, id)).toMatchObject({ id })
+    expect(await endpoints.remove(LIVE, id)).toBeUndefined()
+    expect(await endpoints.list(LIVE)).toEqual([])
+  })
+
+  it('sign with the old secret too for a day after a rotation', async () => {
+    const endpoints = open()
+    const made = await endpoints.create(LIVE, wanted, 20)
+    const rotated = await endpoints.rotate(LIVE, made?.id ?? '')
+    const fresh = rotated?.secret ?? ''
+    expect(fresh).not.toBe(made?.secret)
+    expect(activeSecrets(rotated!, nowMs + DAY_MS - 1)).toEqual([fresh, made?.secret])
+    expect(activeSecrets(rotated!, nowMs + DAY_MS)).toEqual([fresh])
+  })
+
+  it('are read again after a second for an attempt', async () => {
+    const [worker, owner] = [open(), open()]
+    const made = await owner.create(LIVE, wanted, 20)
+    const current = () => worker.current(LIVE, made?.id ?? '')
+    expect(await current()).toEqual(made)
+    await owner.remove(LIVE, made?.id ?? '')
+    expect(await current()).toEqual(made)
+    nowMs += 1_000
+    expect(await current()).toBeUndefined()
+  })
+
+  it('are not read while a change of them may be missing', async () => {
+    await open().create(LIVE, wanted, 20)
+    memory.texts.delete('accounts:run')
+    await expect(open().list(LIVE)).rejects.toThrow(AccountsRecoveringError)
+    await expect(createSubscriptions(memory.redis)(LIVE)).rejects.toThrow(AccountsRecoveringError)
+  })
+
+  it('are wrapped by the active key of the ring after its rotation', async () => {
+    const made = await open().create(LIVE, wanted, 20)
+    const rotated = createKeyRing({
+      KEY_RING: { k1: keyText(1), k2: keyText(2) }, KEY_ACTIVE: 'k2',
+    })
+    const [wrapped, ...others] = await open().wrapped('org_1')
+    expect(others).toEqual([])
+    const fresh = rotated.rewrap(wrapped!.bytes, wrapped!.binding)
+    expect(await wrapped!.replace(fresh!)).toBe(true)
+    expect(await wrapped!.replace(fresh!)).toBe(false)
+    const onlyNew = createKeyRing({ KEY_RING: { k2: keyText(2) }, KEY_ACTIVE: 'k2' })
+    expect(await createWebhookEndpoints({ redis: memory.redis, ring: onlyNew, now }).list(LIVE))
+      .toEqual([made])
+  })
+})
+
+describe('subscriptions', () => {
+  it('are those of enabled endpoints, and * stands for every event', () => {
+    expect(eventSubscriptionsOf([
+      endpointOf({ id: 'we_1' }),
+      endpointOf({ id: 'we_2', events: ['balance.low', 'job.failed'] }),
+      endpointOf({ id: 'we_3', enabled: false }),
+    ])).toEqual([
+      { endpoint: 'we_1', events: EVENT_TYPES },
+      { endpoint: 'we_2', events: ['job.failed', 'balance.low'] },
+    ])
+  })
+
+  it('follow the endpoints of the mode, with the policy or alone', async () => {
+    const made = await open().create(LIVE, { ...wanted, events: ['job.progress'] }, 20)
+    const expected = [{ endpoint: made?.id, events: ['job.progress'] }]
+    const subscriptions = createSubscriptions(memory.redis, now)
+    const organizations = createOrganizations(memory.redis, now)
+    expect(await subscriptions(LIVE)).toEqual(expected)
+    expect(await organizations.subscriptions(LIVE)).toEqual(expected)
+    expect(await subscriptions('org_1.test')).toEqual([])
+    expect(await organizations.subscriptions('org_1.test')).toEqual([])
+    expect(memory.calls['read']).toBeGreaterThan(0)
+    const reads = memory.calls['read']
+    await subscriptions(LIVE)
+    expect(memory.calls['read']).toBe(reads)
+  })
+
+  it('omit types of a newer release', () => {
+    const stored = JSON.stringify([{ endpoint: 'we_1', events: ['job.paused', 'job.failed'] }])
+    expect(subscriptionsIn(stored)).toEqual([{ endpoint: 'we_1', events: ['job.failed'] }])
+    expect(subscriptionsIn(null)).toEqual([])
+  })
+})

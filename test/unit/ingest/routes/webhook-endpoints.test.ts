@@ -1,0 +1,215 @@
+import { describe, expect, it } from 'vitest'
+import type { IngestDeps } from '../../../../services/ingest/ports.ts'
+import {
+  createEndpointRoute, listEndpointsRoute,
+} from '../../../../services/ingest/routes/webhook-endpoints.ts'
+import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import { eventIdOf } from '../../../../services/jobs/events.ts'
+import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/endpoints.ts'
+import { application, doubles, JOB_ID, NOW_MS, settings } from '../doubles.ts'
+
+const ADDRESS = '/api/v1/webhook-endpoints'
+const url = 'https://hooks.example.com/in'
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+type Sent = { readonly key?: string, readonly body?: unknown }
+
+function scene (more: Partial<IngestDeps> = {}) {
+  const { app } = application({ ...more })
+  return async (method: Method, path = '', { key = 'live', body }: Sent = {}) => {
+    const answer = await app.inject({
+      method,
+      url: `${ADDRESS}${path}`,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...body !== undefined && { 'content-type': 'application/json' },
+      },
+      ...body !== undefined && { payload: JSON.stringify(body) },
+    })
+    return { status: answer.statusCode, body: answer.json(), headers: answer.headers }
+  }
+}
+
+const withOne = () =>
+  scene({ endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }) })
+
+describe('webhook endpoints', () => {
+  it('are created with a secret, which no other answer shows', async () => {
+    const call = scene()
+    const { status, body, headers } = await call('POST', '', { body: { url } })
+    expect(status).toBe(201)
+    expect(headers.location).toBe(`${ADDRESS}/${body.id}`)
+    const { secret, ...shown } = body
+    expect(secret).toMatch(/^whsec_/)
+    expect(shown).toMatchObject({
+      url,
+      events: ['*'],
+      description: '',
+      enabled: true,
+      livemode: true,
+      createdAt: '2026-08-11T10:00:00.000Z',
+    })
+    expect((await call('GET')).body).toEqual({ data: [shown] })
+    expect((await call('GET', `/${body.id}`)).body).toEqual(shown)
+  })
+
+  it('have the events that were asked for, and a * stands for all', async () => {
+    const call = scene()
+    const made = async (events: readonly string[]) =>
+      (await call('POST', '', { body: { url, events } })).body.events
+    expect(await made(['job.progress', 'balance.low'])).toEqual(['job.progress', 'balance.low'])
+    expect(await made(['job.progress', '*'])).toEqual(['*'])
+  })
+
+  it('are limited in number', async () => {
+    const call = scene()
+    await call('POST', '', { body: { url } })
+    await call('POST', '', { body: { url } })
+    const { status, body } = await call('POST', '', { body: { url } })
+    expect([status, body.error.code]).toEqual([409, 'webhook_endpoints_limit'])
+    expect(body.error.message).toContain('There are 2')
+  })
+
+  it('change in what is sent only', async () => {
+    const call = withOne()
+    const change = { enabled: false, description: 'off' }
+    const { status, body } = await call('PATCH', `/${ENDPOINT_ID}`, { body: change })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ ...change, url: endpointOf().url, events: ['*'] })
+    expect(body).not.toHaveProperty('secret')
+  })
+
+  it('get a new secret, which is shown once', async () => {
+    const call = withOne()
+    const { status, body } = await call('POST', `/${ENDPOINT_ID}/rotate-secret`)
+    expect([status, body.secret]).toEqual([200, 'whsec_new'])
+  })
+
+  it('are gone once deleted', async () => {
+    const call = withOne()
+    const gone = await call('DELETE', `/${ENDPOINT_ID}`)
+    expect([gone.status, gone.body]).toEqual([200, { id: ENDPOINT_ID, deleted: true }])
+    expect((await call('GET')).body).toEqual({ data: [] })
+    expect((await call('DELETE', `/${ENDPOINT_ID}`)).status).toBe(404)
+  })
+
+  it('of one mode are unknown to keys of the other', async () => {
+    const call = withOne()
+    expect((await call('GET', '', { key: 'test' })).body).toEqual({ data: [] })
+    const calls: [Method, string, unknown?][] = [
+      ['GET', ''], ['PATCH', '', { enabled: true }], ['DELETE', ''], ['POST', '/rotate-secret'],
+      ['GET', '/deliveries'],
+    ]
+    for (const [method, path, body] of calls) {
+      const answer = await call(method, `/${ENDPOINT_ID}${path}`, { key: 'test', body })
+      expect([method, path, answer.status, answer.body.error.code])
+        .toEqual([method, path, 404, 'webhook_endpoint_not_found'])
+    }
+  })
+
+  it('need the scope to write, or to read', async () => {
+    expect(createEndpointRoute(doubles(), settings).config).toMatchObject({ scope: 'jobs:write' })
+    expect(listEndpointsRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+    const call = withOne()
+    for (const [method, path] of [
+      ['POST', ''], ['PATCH', `/${ENDPOINT_ID}`], ['DELETE', `/${ENDPOINT_ID}`],
+      ['POST', `/${ENDPOINT_ID}/rotate-secret`],
+    ] as const) {
+      expect((await call(method, path, { key: 'reader' })).status).toBe(403)
+    }
+    for (const path of ['', `/${ENDPOINT_ID}`, `/${ENDPOINT_ID}/deliveries`]) {
+      expect((await call('GET', path, { key: 'writer' })).status).toBe(403)
+    }
+  })
+})
+
+describe('a bad request for a webhook endpoint', () => {
+  it.each([
+    [{}, 'invalid_request', 'url'],
+    [{ url: 5 }, 'invalid_request', 'url'],
+    [{ url: 'http://hooks.example.com/' }, 'invalid_webhook_url', 'url'],
+    [{ url: 'https://10.0.0.1/' }, 'invalid_webhook_url', 'url'],
+    [{ url: `https://hooks.example.com/${'a'.repeat(2_048)}` }, 'invalid_webhook_url', 'url'],
+    [{ url, events: [] }, 'invalid_request', 'events'],
+    [{ url, events: 'job.completed' }, 'invalid_request', 'events'],
+    [{ url, events: ['job.done'] }, 'invalid_request', 'events[0]'],
+    [{ url, events: ['job.failed', 'job.failed'] }, 'invalid_request', 'events'],
+    [{ url, description: 'a'.repeat(501) }, 'invalid_request', 'description'],
+    [{ url, enabled: 'true' }, 'invalid_request', 'enabled'],
+    [{ url, secret: 'whsec_mine' }, 'invalid_request', 'secret'],
+    [[], 'invalid_request', undefined],
+  ])('%j is answered with %s at %s', async (body, code, param) => {
+    const { status, body: { error } } = await scene()('POST', '', { body })
+    expect([status, error.code, error.param]).toEqual([400, code, param])
+  })
+
+  it('that changes nothing, or to a bad address, is refused', async () => {
+    const call = withOne()
+    const codes = await Promise.all([{}, { url: 'https://localhost/' }, { id: 'we_2' }].map(body =>
+      call('PATCH', `/${ENDPOINT_ID}`, { body })))
+    expect(codes.map(({ status, body }) => [status, body.error.code])).toEqual([
+      [400, 'invalid_request'], [400, 'invalid_webhook_url'], [400, 'invalid_request'],
+    ])
+    expect(codes[0]!.body.error.message).toBe('The body is empty. Send at least one field.')
+  })
+
+  it.each(['limit=0', 'limit=101', 'limit=x', 'after=x', 'after=job_1.evt_1.1', 'page=2'])(
+    'with ?%s for its deliveries is refused', async query => {
+      const { status, body } = await withOne()('GET', `/${ENDPOINT_ID}/deliveries?${query}`)
+      expect([status, body.error.code]).toEqual([400, 'invalid_request'])
+    })
+})
+
+describe('the deliveries of a webhook endpoint', () => {
+  const event = eventIdOf(JOB_ID, 'job.completed')
+  const attemptOf = (attempt: number): Attempt => ({
+    tenant: 'org_01.live',
+    job: JOB_ID,
+    event: `${event}.${ENDPOINT_ID}`,
+    attempt,
+    type: 'job.completed',
+    atMs: NOW_MS,
+    outcome: 'failed',
+    reason: 'timeout',
+    httpStatus: 0,
+    durationMs: 15_000,
+    nextAtMs: NOW_MS + 1,
+  })
+
+  it('are listed by pages, and the cursor continues after the last attempt', async () => {
+    const asked: unknown[] = []
+    const call = scene({
+      endpoints: endpointsDouble({ 'org_01.live': [endpointOf()] }),
+      listEndpointAttempts: async (...of) => {
+        asked.push(of)
+        return [attemptOf(3), attemptOf(2)].slice(0, of[2].limit)
+      },
+    })
+    const first = await call('GET', `/${ENDPOINT_ID}/deliveries?limit=1`)
+    expect(first.body).toEqual({
+      data: [{
+        deliveryId: `${event}.${ENDPOINT_ID}`,
+        type: 'job.completed',
+        jobId: JOB_ID,
+        endpointId: ENDPOINT_ID,
+        attempt: 3,
+        attemptedAt: '2026-08-11T10:00:00.000Z',
+        outcome: 'failed',
+        statusCode: null,
+        reason: 'timeout',
+        durationMs: 15_000,
+      }],
+      has_more: true,
+      next_cursor: `${JOB_ID}.${event}.3`,
+    })
+    const cursor = first.body.next_cursor
+    const last = await call('GET', `/${ENDPOINT_ID}/deliveries?limit=2&after=${cursor}`)
+    expect([last.body.has_more, last.body.next_cursor]).toEqual([false, null])
+    expect(asked).toEqual([
+      ['org_01.live', ENDPOINT_ID, { limit: 2 }],
+      ['org_01.live', ENDPOINT_ID, {
+        limit: 3, after: { job: JOB_ID, event: `${event}.${ENDPOINT_ID}`, attempt: 3 },
+      }],
+    ])
+  })
+})
