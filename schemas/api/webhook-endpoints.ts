@@ -34,7 +34,7 @@ export const CreateEndpointSchema = Type.Object({
   events: Type.Optional({ ...Events, default: ['*'] }),
   description: Type.Optional({ ...Description, default: '' }),
   enabled: Type.Optional({ ...Enabled, default: true }),
-}, { additionalProperties: false })
+}, { title: 'NewWebhookEndpoint', additionalProperties: false })
 
 /** The type of that body. */
 export type CreateEndpointBody = Static<typeof CreateEndpointSchema>
@@ -45,7 +45,7 @@ export const UpdateEndpointSchema = Type.Object({
   events: Type.Optional(Events),
   description: Type.Optional(Description),
   enabled: Type.Optional(Enabled),
-}, { additionalProperties: false, minProperties: 1 })
+}, { title: 'WebhookEndpointChange', additionalProperties: false, minProperties: 1 })
 
 /** The type of that body. */
 export type UpdateEndpointBody = Static<typeof UpdateEndpointSchema>
@@ -64,7 +64,7 @@ const FIELDS = {
 }
 
 /** A webhook endpoint, without its secret. */
-export const EndpointSchema = Type.Object(FIELDS)
+export const EndpointSchema = Type.Object(FIELDS, { title: 'WebhookEndpoint' })
 
 /** The type of that endpoint. */
 export type EndpointBody = Static<typeof EndpointSchema>
@@ -73,18 +73,20 @@ export type EndpointBody = Static<typeof EndpointSchema>
 export const EndpointWithSecretSchema = Type.Object({
   ...FIELDS,
   secret: Type.String({ description: 'whsec_..., which signs events. It is not shown again.' }),
-})
+}, { title: 'WebhookEndpointWithSecret' })
 
 /** The type of that endpoint. */
 export type EndpointWithSecretBody = Static<typeof EndpointWithSecretSchema>
 
 /** All webhook endpoints of the mode, oldest first. */
-export const EndpointListSchema = Type.Object({ data: Type.Array(EndpointSchema) })
+export const EndpointListSchema = Type.Object({ data: Type.Array(EndpointSchema) }, {
+  title: 'WebhookEndpointList',
+})
 
 /** The answer to a deletion. */
 export const DeletedEndpointSchema = Type.Object({
   id: Type.String({ description: 'The id of the endpoint.' }), deleted: Type.Literal(true),
-})
+}, { title: 'DeletedWebhookEndpoint' })
 
 /** Deliveries on a page. */
 export const DEFAULT_ATTEMPTS = 20
@@ -110,7 +112,7 @@ export const EndpointDeliveriesSchema = Type.Object({
   next_cursor: Type.Unsafe<string | null>({
     type: ['string', 'null'], description: 'To be sent as after; null on the last page.',
   }),
-})
+}, { title: 'EndpointDeliveryPage' })
 
 /** The type of that page. */
 export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>

@@ -1,23 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
-import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
   from '../../schemas/api/results.ts'
-import type { ServicesBody } from '../../schemas/api/services.ts'
-import type {
-  TransactionBody, TransactionList, TransactionsQuery,
-} from '../../schemas/api/transactions.ts'
-import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
+import { createAccountApi } from './account.ts'
 import { paginate, queryString } from './pages.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
-import { createWebhookEndpointsApi } from './webhook-endpoints.ts'
+import { createDeliveriesApi, createWebhookEndpointsApi } from './webhook-endpoints.ts'
 
 export { ApiError } from './transport.ts'
 
@@ -61,7 +55,6 @@ type JobFilter = Omit<ListJobsQuery, 'after'>
 /** A row of the results: the columns of the result file by name. Blank cells are null. */
 export type { ResultRow } from '../../schemas/api/results.ts'
 
-type UsageFilter = Omit<UsageQuery, 'format'>
 type OneOrMore<T> = T | readonly T[]
 type ListName = typeof LIST_PARAMETERS[number]
 
@@ -86,7 +79,6 @@ export function hasEnded ({ status }: Pick<JobStatusResource, 'status'>): boolea
 
 const MAX_JOBS_PAGE = 100
 const MAX_ROWS_PAGE = 1_000
-const MAX_TRANSACTIONS_PAGE = 100
 
 /**
  * A client of the REST API. Every method resolves with the body of a successful response and throws
@@ -99,8 +91,9 @@ export function createClient (options: ClientOptions) {
     ...jobsApi(send),
     ...verifyApi(send),
     ...resultsApi(send),
-    ...accountApi(send),
-    ...webhooksApi(send),
+    ...quotesApi(send),
+    ...createAccountApi(send),
+    ...createDeliveriesApi(send),
     ...createWebhookEndpointsApi(send),
   }
 }
@@ -233,11 +226,8 @@ async function waitForEnd (
   }
 }
 
-/** Balance, prices and services of the organization that owns the key. */
-function accountApi (send: Transport) {
-  const transactionsPage = (query: TransactionsQuery = {}) =>
-    jsonOf<TransactionList>(send(`/transactions${queryString(query)}`))
-
+/** Prices of jobs. */
+function quotesApi (send: Transport) {
   return {
     /** Quotes a job without creating it. Reserves nothing. */
     quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
@@ -245,42 +235,6 @@ function accountApi (send: Transport) {
     /** Quotes a job from a CSV file. */
     quoteFile: (file: Uint8Array, options: FileOptions) =>
       jsonOf<QuoteBody>(sendFile(send, '/quotes', { file, options })),
-
-    balance: () => jsonOf<BalanceBody>(send('/balance')),
-
-    transactionsPage,
-
-    /** Iterates over the movements of the balance, newest first. */
-    transactions: (filter: Omit<TransactionsQuery, 'after'> = {}): AsyncIterable<TransactionBody> =>
-      paginate(async cursor =>
-        await transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
-
-    /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
-    usage: (query: UsageFilter = {}) =>
-      jsonOf<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
-
-    /** The same as a CSV file. */
-    usageFile: async (query: UsageFilter = {}): Promise<string> =>
-      (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
-
-    /** The services with their prices for the mode of the key. */
-    services: async () => (await jsonOf<ServicesBody>(send('/services'))).data,
-  }
-}
-
-/** Webhook deliveries of a job. */
-function webhooksApi (send: Transport) {
-  return {
-    /** The delivery attempts of the job's event, newest first. */
-    deliveries: async (id: string) =>
-      (await jsonOf<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
-        .data,
-
-    /** Resends an event. Never retries after a lost response: that could send the event twice. */
-    resend: (id: string, deliveryId: string) =>
-      jsonOf<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
-        method: 'POST', repeatable: false,
-      })),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type {
   CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
   UpdateEndpointBody,
@@ -40,5 +40,21 @@ export function createWebhookEndpointsApi (send: Transport) {
       paginate(async cursor => await jsonOf<EndpointDeliveriesBody>(
         send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
       'after'),
+  }
+}
+
+/** Webhook deliveries of a job. */
+export function createDeliveriesApi (send: Transport) {
+  return {
+    /** The delivery attempts of the job's event, newest first. */
+    deliveries: async (id: string) =>
+      (await jsonOf<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
+        .data,
+
+    /** Resends an event. Never retries after a lost response: that could send the event twice. */
+    resend: (id: string, deliveryId: string) =>
+      jsonOf<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+        method: 'POST', repeatable: false,
+      })),
   }
 }

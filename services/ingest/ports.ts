@@ -1,5 +1,4 @@
 import type { KeyLookup } from '../accounts/api-keys.ts'
-import type { WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import type { JobErasure, ErasureRequest, Erasures } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { JobWaiter } from '../jobs/job-waiter.ts'
@@ -16,8 +15,6 @@ import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */
 export type IngestDeps = Webhooks & {
-  readonly endpoints: Pick<WebhookEndpoints,
-    'list' | 'create' | 'update' | 'rotate' | 'remove'>
   readonly findKey: (secret: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>

@@ -1,6 +1,4 @@
 import { createErasures } from '../jobs/erasures.ts'
-import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { JobStore } from '../jobs/store.ts'
@@ -13,9 +11,9 @@ import { createResults } from '../results/results.ts'
 import { readUsage } from '../results/usage.ts'
 import type { IngestDeps } from './ports.ts'
 import { createTenantGate } from './tenant-gate.ts'
-import { createWebhooks, type Webhooks } from './webhooks.ts'
+import { createWebhooks, type WebhookOptions, type Webhooks } from './webhooks.ts'
 
-type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'codec' | 'state'> & {
+type Options = WebhookOptions & Pick<Connections, 'codec'> & {
   readonly keys: JobKeys
   readonly store: Pick<JobStore, 'openJobs' | 'read' | 'readWithManifest'>
 }
@@ -25,9 +23,8 @@ type Queries = Webhooks & Pick<IngestDeps,
   'openJobs' | 'balance' | 'usage' | 'transactions'>
 
 /** The queries of the routes: jobs, results, webhooks and balance. */
-export function createQueries (
-  { clickhouse, recordMac, codec, keys, state, store }: Options
-): Queries {
+export function createQueries (options: Options): Queries {
+  const { clickhouse, recordMac, codec, keys, state, store } = options
   const archive = createArchive(clickhouse, recordMac)
   const gate = createTenantGate()
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
@@ -46,7 +43,7 @@ export function createQueries (
     rows: results.rows,
     page: results.page,
     csvStream: results.csvStream,
-    ...createWebhooks({ clickhouse, recordMac, keys, state }),
+    ...createWebhooks(options),
   }
 }
 
@@ -68,9 +65,3 @@ export function createOpenJobs (
     return jobs
   }
 }
-
-/** The webhook endpoints of all organizations. */
-export const connectEndpoints = (
-  { state, clock }: Pick<Connections, 'state' | 'clock'>, ring: Parameters<typeof createKeyRing>[0]
-): WebhookEndpoints =>
-  createWebhookEndpoints({ redis: state, ring: createKeyRing(ring), now: clock.now })

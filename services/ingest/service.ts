@@ -10,7 +10,7 @@ import type { Config } from './config.ts'
 import { requestSecretOf } from './fingerprint.ts'
 import { limiterOf } from './limits/settings.ts'
 import { queuePreflights } from './preflight-queue.ts'
-import { connectEndpoints, createQueries } from './queries.ts'
+import { createQueries } from './queries.ts'
 import { serve } from './serve.ts'
 import { connectSubmitter } from './connect-submitter.ts'
 
@@ -26,7 +26,7 @@ export async function startIngest (
   const keys = connectJobKeys(shared, settings, closedKeys(shared))
   const { admission, rule } = connectLoadShedding(shared, settings)
   const limiter = limiterOf(shared, settings)
-  const queries = createQueries({ ...shared, store, keys })
+  const queries = createQueries({ ...shared, store, keys, ring: settings })
   const { findArchived } = queries
   const { submission, waiter } = await connectSubmitter({
     ...shared, store, findArchived, keys, settings, context,
@@ -48,7 +48,6 @@ export async function startIngest (
     waitForJob: waiter.wait,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
-    endpoints: connectEndpoints(shared, settings),
     ...queries,
     isInfrastructure: isRecoverable,
     now: clock.now,

@@ -1,3 +1,5 @@
+import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
 import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
@@ -5,12 +7,15 @@ import type { Job } from '../jobs/job.ts'
 import type { Connections } from '../engine/connections.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 
-type Options = Pick<Connections, 'clickhouse' | 'recordMac' | 'state'> & {
+export type WebhookOptions = Pick<Connections, 'clickhouse' | 'recordMac' | 'state' | 'clock'> & {
   readonly keys: Pick<JobKeys, 'get'>
+  /** The key ring, which wraps webhook endpoints. */
+  readonly ring: Parameters<typeof createKeyRing>[0]
 }
 
-/** The sealed header of a job, and the deliveries of its webhook. */
+/** The sealed header of a job, webhook endpoints, and the deliveries of both. */
 export type Webhooks = {
+  readonly endpoints: Pick<WebhookEndpoints, 'list' | 'create' | 'update' | 'rotate' | 'remove'>
   /** Labels and webhook address; both empty for an erased job. */
   readonly openHeader: (job: Job) => Promise<JobHeader>
   /** All attempts of the deliveries of a job, in order per delivery. */
@@ -23,10 +28,14 @@ export type Webhooks = {
 }
 
 /** Reads webhook data of jobs, and resends events. */
-export function createWebhooks ({ clickhouse, recordMac, keys, state }: Options): Webhooks {
+export function createWebhooks (options: WebhookOptions): Webhooks {
+  const { clickhouse, recordMac, keys, state, clock, ring } = options
   const deliveries = createDeliveries(state)
   const history = createDeliveryHistory(clickhouse, recordMac)
   return {
+    endpoints: createWebhookEndpoints({
+      redis: state, ring: createKeyRing(ring), now: clock.now,
+    }),
     listAttempts: history.list,
     listEndpointAttempts: history.listOfEndpoint,
     findDelivery: deliveries.find,

@@ -1,7 +1,5 @@
 import type { BalanceBody } from '../../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../../schemas/api/create-job.ts'
-import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
-import type { EventType } from '../../../schemas/api/event.ts'
 import type { JobBody } from '../../../schemas/api/job.ts'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import type { ResultsPage } from '../../../schemas/api/results.ts'
@@ -91,7 +89,7 @@ function faultExamples (): Record<string, object> {
 function withEventExample (operation: Operation): Operation {
   const { operationId = '', requestBody } = operation
   if (requestBody === undefined) return operation
-  const type = operationId.replace('event.', '') as EventType
+  const type = operationId.replace('event.', '') as Parameters<typeof eventExample>[0]
   const example = { ...EVENT_EXAMPLE, ...eventExample(type, { ended: job, running: cancelling }) }
   const content = mapValues(requestBody.content, media => ({ ...media, example }))
   return { ...operation, requestBody: { ...requestBody, content } }
@@ -266,7 +264,7 @@ const services: ServicesBody = {
   }],
 }
 
-const attempt: AttemptBody = {
+const attempt: Parameters<typeof endpointAnswers>[0] = {
   deliveryId: EVENT_ID,
   type: 'job.completed',
   jobId: ID,

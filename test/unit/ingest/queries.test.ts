@@ -38,6 +38,8 @@ function readerOf (rows: readonly object[], key?: Buffer | Error, ended?: FoundR
       },
     },
     state: {} as Redis,
+    clock: { now: () => 0, stop: () => {} },
+    ring: { KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1' },
     store: {
       openJobs: async () => [], read: async () => undefined, readWithManifest: async () => ended,
     },

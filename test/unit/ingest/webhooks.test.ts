@@ -20,6 +20,8 @@ function webhooksOf (rows: readonly object[], hash: Record<string, string> = {})
     clickhouse: { query } as unknown as ClickHouseClient,
     recordMac: recordMacOf(),
     keys: { get: async () => KEY },
+    clock: { now: () => 0, stop: () => {} },
+    ring: { KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1' },
     state: { hgetall: async () => hash } as unknown as Redis,
   })
   return { webhooks, queries }

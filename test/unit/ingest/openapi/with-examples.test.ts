@@ -7,6 +7,7 @@ import type { Content } from '../../../../services/ingest/openapi/document.ts'
 import { describeRoutes } from '../../../../services/ingest/openapi/describe.ts'
 import { routesOf } from '../../../../services/ingest/routes.ts'
 import { INTRODUCTION } from '../../../../services/ingest/openapi/texts.ts'
+import { ENDPOINT_REQUESTS } from '../../../../services/ingest/openapi/endpoint-examples.ts'
 import { withExamples } from '../../../../services/ingest/openapi/examples.ts'
 import { SERVICE_SLUGS } from '../../../../services/topology.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../../../../services/verify/providers/sandbox.ts'
@@ -28,6 +29,12 @@ function examplesIn (content: Content = {}) {
 }
 
 describe('the examples of the description', () => {
+  it('of webhook endpoints create an endpoint, and disable it', () => {
+    const { createWebhookEndpoint: { endpoint }, updateWebhookEndpoint } = ENDPOINT_REQUESTS
+    expect(endpoint.url).toMatch(/^https:/)
+    expect(updateWebhookEndpoint).toEqual({ disable: { enabled: false } })
+  })
+
   it('are there for every body and every answer that has one, and fit', () => {
     const bare: string[] = []
     for (const { operationId, requestBody, responses } of operations) {
