@@ -1,11 +1,12 @@
 import { createErasures } from '../jobs/erasures.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
+import { unfinishedRowsOf } from '../jobs/manifest.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
 import { createWallet } from '../money/wallet.ts'
-import { createArchive } from '../results/archive.ts'
+import { createArchive, type Archive } from '../results/archive.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
 import { readUsage } from '../results/usage.ts'
@@ -30,10 +31,7 @@ export function createQueries (options: Options): Queries {
   const results = createResults({ blocks: createResultBlocks(clickhouse), codec, keys })
   return {
     findArchived: archive.find,
-    findResults: async (tenant, job) => {
-      const found = await store.readWithManifest(tenant, job)
-      return found?.job.ended === true ? found : await archive.find(tenant, job)
-    },
+    findResults: createFindResults(store, archive),
     findErasures: createErasures(state).find,
     listArchived: archive.list,
     openJobs: createOpenJobs(store),
@@ -44,6 +42,22 @@ export function createQueries (options: Options): Queries {
     page: results.page,
     csvStream: results.csvStream,
     ...createWebhooks(options),
+  }
+}
+
+/**
+ * Finds the results of an ended job: in its record in Redis as long as that has its whole manifest,
+ * which is there before ClickHouse stores it. A record that was rebuilt after a loss of Redis has
+ * none.
+ */
+export function createFindResults (
+  store: Pick<JobStore, 'readWithManifest'>, archive: Pick<Archive, 'find'>
+): IngestDeps['findResults'] {
+  return async (tenant, job) => {
+    const found = await store.readWithManifest(tenant, job)
+    const isWhole = found?.job.ended === true &&
+      unfinishedRowsOf(found.job.preflight.totalRows, found.manifest).every(byte => byte === 0)
+    return isWhole ? found : await archive.find(tenant, job)
   }
 }
 

@@ -200,6 +200,8 @@ describe('blocks of a job', () => {
       const place = { job: 'job_1', chunkRows: CHUNK_ROWS, chunk, firstRow, inputs: true }
       return store.tally(tenant, blockOf(place, { live: rows }))
     }
+    // The first block also notifies of the status.
+    await tally(0, upTo(1))
     const few = await commandsOf(() => tally(0, upTo(3)))
     expect(few).toBeLessThan(30)
     for (const chunk of upTo(chunks).slice(1)) {

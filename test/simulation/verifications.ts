@@ -1,5 +1,6 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { awaitResults, type AwaitingDeps } from '../../services/ingest/await-results.ts'
+import { createFindResults } from '../../services/ingest/queries.ts'
 import { createRowShape } from '../../services/ingest/row-shape.ts'
 import { createJobWaiter } from '../../services/jobs/job-waiter.ts'
 import type { Notifications } from '../../services/jobs/notifications.ts'
@@ -25,10 +26,7 @@ export function verifierOn (
   })
   const deps: AwaitingDeps = {
     waitForJob: waiter.wait,
-    findResults: async (tenant, job) => {
-      const found = await store.readWithManifest(tenant, job)
-      return found?.job.ended === true ? found : await archive.find(tenant, job)
-    },
+    findResults: createFindResults(store, archive),
     findErasures: async () => new Map(),
     page: createResults({ ...pipeline, blocks }).page,
     openHeader: async () => ({ metadata: {}, webhookUrl: '' }),

@@ -68,6 +68,8 @@ describe('a closed job', () => {
     expect(await find(ended)).toEqual([ended, 0])
     expect(await find()).toEqual([archived, 1])
     expect(await find({ job: jobOf(), manifest: [] })).toEqual([archived, 1])
+    // A record that was rebuilt after a loss of Redis.
+    expect(await find({ job: jobOf({ ended: true }), manifest: [] })).toEqual([archived, 1])
   })
 
   it('is not read from a record of another hand, another place or another manifest', async () => {

@@ -47,7 +47,7 @@ describe('a CSV file', () => {
   })
 
   it.each<[
-    what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp,
+    what: string, text: string | Buffer, options: CsvReadOptions, code: string, why: RegExp
   ]>([
     ['is empty', '', {}, 'invalid_file', /^The file is empty/],
     ['is blank', '\n\r\n', {}, 'invalid_file', /^The file is empty/],
