@@ -181,21 +181,29 @@ describe('a deletion of rows in ClickHouse', () => {
     query_params: { tenant: environment.tenant, job },
   })
   // A 500 is an alert of its own.
-  it.each([['result_blocks', 500], ['jobs', 503]] as const)(
-    'of %s makes the results of that job unavailable, and of no other', async (table, status) => {
-      const errors = () =>
-        sumOf(environment.services.list(), 'http_requests_total', { status: String(status) })
-      const [kept, attacked] = [await runUsual(), await runUsual()]
-      const [before, errorsBefore] = [await balance(), await errors()]
-      await remove(table, attacked.job.id)
-      await expect(environment.client({ retries: 0 }).results(attacked.job.id))
-        .rejects.toMatchObject({ status })
-      expect(await errors()).toBe(errorsBefore + 1)
-      expect(await verdictsOf(kept.job.id)).toEqual(kept.rows)
-      expect(await balance()).toEqual(before)
-      expect(await environment.client().job(attacked.job.id)).toEqual(attacked.job)
-      expect((await runUsual()).rows).toEqual(kept.rows)
-    })
+  it('of result_blocks makes the results of that job unavailable, and of no other', async () => {
+    const errors = () =>
+      sumOf(environment.services.list(), 'http_requests_total', { status: '500' })
+    const [kept, attacked] = [await runUsual(), await runUsual()]
+    const [before, errorsBefore] = [await balance(), await errors()]
+    await remove('result_blocks', attacked.job.id)
+    await expect(environment.client({ retries: 0 }).results(attacked.job.id))
+      .rejects.toMatchObject({ status: 500 })
+    expect(await errors()).toBe(errorsBefore + 1)
+    expect(await verdictsOf(kept.job.id)).toEqual(kept.rows)
+    expect(await balance()).toEqual(before)
+    expect(await environment.client().job(attacked.job.id)).toEqual(attacked.job)
+    expect((await runUsual()).rows).toEqual(kept.rows)
+  })
+
+  it('of jobs loses no results while Redis has the record of the job', async () => {
+    const { job, rows } = await runUsual()
+    const before = await balance()
+    await remove('jobs', job.id)
+    expect(await verdictsOf(job.id)).toEqual(rows)
+    expect(await balance()).toEqual(before)
+    expect(await environment.client().job(job.id)).toEqual(job)
+  })
 
   it.each(['deliveries', 'journal'])('of %s changes no result and no money', async table => {
     const { job, rows } = await runUsual()
