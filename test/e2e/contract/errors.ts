@@ -10,15 +10,15 @@ const nobodys = '/jobs/job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 /** Every code that an answer may have, by status. */
 const CODES: Readonly<Record<number, string>> = {
   400: 'invalid_json invalid_encoding invalid_request unknown_service service_not_configured ' +
-    'invalid_country_code too_many_inputs invalid_webhook_url invalid_idempotency_key',
+    'invalid_country_code invalid_file too_many_inputs invalid_webhook_url invalid_idempotency_key',
   401: 'missing_key invalid_key expired_key revoked_key',
   402: 'insufficient_balance',
   403: 'insufficient_scope https_required',
-  404: 'job_not_found not_found',
+  404: 'job_not_found webhook_endpoint_not_found not_found',
   405: 'method_not_allowed',
   406: 'not_acceptable',
   408: 'request_timeout',
-  409: 'job_not_completed job_not_ended job_not_cancellable',
+  409: 'job_not_completed job_not_ended job_not_cancellable webhook_endpoints_limit',
   410: 'results_expired results_erased',
   413: 'body_too_large',
   415: 'unsupported_media_type',
