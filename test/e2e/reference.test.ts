@@ -35,10 +35,32 @@ async function unendingJob (): Promise<string> {
   return id
 }
 
+/** A job that has ended, for the sample that erases it. */
+async function endedJob (): Promise<string> {
+  const { live } = here.environment
+  const { id } = await live.createJob({ service: 'phone-validation', inputs: ['+12127365001'] })
+  return (await live.waitForEnd(id)).id
+}
+
+/** Samples in TypeScript that need another client, job or endpoint than the others. */
+const OWN: Readonly<Record<string, string>> = {
+  cancelJob: 'const client = testClient, jobId = runningId',
+  eraseJob: 'const client = liveClient, jobId = erasableId',
+  deleteWebhookEndpoint: 'const client = liveClient, endpointId = deletableId',
+}
+
+/** A webhook endpoint; the sample that deletes one needs its own. */
+async function webhookEndpoint (): Promise<string> {
+  const url = 'https://hooks.customer.example/events'
+  return (await here.environment.live.createWebhookEndpoint({ url })).id
+}
+
 describe('the samples of the reference', () => {
   it('by curl get the documented responses', async () => {
     const { environment, job, shell } = here
-    const running = await unendingJob()
+    const [running, erasable] = [await unendingJob(), await endedJob()]
+    const [endpoint, deletable] = [await webhookEndpoint(), await webhookEndpoint()]
+    const jobs: Readonly<Record<string, string>> = { cancelJob: running, eraseJob: erasable }
     const results = await Promise.all(sampled().map(async operation => {
       const isCancel = operation.operationId === 'cancelJob'
       const script = sourceOf(operation, 'Shell')
@@ -47,28 +69,27 @@ describe('the samples of the reference', () => {
         `uuidgen () { node -p 'crypto.randomUUID()'; }\n${script}`, {
           BASE: environment.baseUrl,
           KEY: isCancel ? environment.keys.test : environment.keys.live,
-          JOB: isCancel ? running : job,
+          JOB: jobs[operation.operationId] ?? job,
           DELIVERY: eventIdOf(job, EVENT_TYPES[0]),
+          ENDPOINT: operation.operationId === 'deleteWebhookEndpoint' ? deletable : endpoint,
         })
       return { id: operation.operationId, status, errors, lacking: lackingIn(out, operation) }
     }))
     expect(results).toEqual(results.map(({ id }) =>
       ({ id, status: 0, errors: '', lacking: [] })))
-    expect(results).toHaveLength(10)
+    expect(results).toHaveLength(21)
   })
 
   it('in TypeScript do what they document', async () => {
     const { environment, job, shell } = here
     const blocks = sampled().map(operation => {
-      const isCancel = operation.operationId === 'cancelJob'
-      const own = isCancel
-        ? 'const client = testClient, jobId = runningId'
-        : 'const client = liveClient'
+      const own = OWN[operation.operationId] ?? 'const client = liveClient'
       return `{\n${own}\n${sourceOf(operation, 'TypeScript')}\n}`
     })
     const code = [
       `import { createClient } from '${root}/services/client/client.ts'`,
-      'const { BASE: baseUrl, LIVE, TEST, jobId, runningId, deliveryId } = process.env',
+      'const { BASE: baseUrl, LIVE, TEST, jobId, runningId, erasableId } = process.env',
+      'const { deliveryId, endpointId, deletableId } = process.env',
       'const liveClient = createClient({ baseUrl, apiKey: LIVE })',
       'const testClient = createClient({ baseUrl, apiKey: TEST })',
       ...blocks,
@@ -81,6 +102,9 @@ describe('the samples of the reference', () => {
         TEST: environment.keys.test,
         jobId: job,
         runningId: await unendingJob(),
+        erasableId: await endedJob(),
+        endpointId: await webhookEndpoint(),
+        deletableId: await webhookEndpoint(),
         deliveryId: eventIdOf(job, EVENT_TYPES[0]),
       })
     expect({ status, errors }).toEqual({ status: 0, errors: '' })
@@ -93,7 +117,8 @@ describe('the samples of the reference', () => {
 function lackingIn (out: string, { responses }: Operation): readonly string[] {
   const [answer] = Object.values(responses)
   const example = answer?.content?.['application/json']?.example
-  if (out === '' || typeof example !== 'object' || example === null) return []
+  // The sample of the usage asks for a CSV file.
+  if (!out.startsWith('{') || typeof example !== 'object' || example === null) return []
   const body = JSON.parse(out) as object
   return Object.keys(example).filter(name => !(name in body))
 }
