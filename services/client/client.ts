@@ -175,10 +175,16 @@ function verifyApi (send: Transport) {
 
 type EraseQuery = { readonly cache: EraseJobQuery['cache'] | undefined }
 
-/** Labels are sent as `metadata[name]=value`. */
-function jobsQueryString ({ metadata = {}, ...query }: ListJobsQuery): string {
-  const labels = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value])
-  return queryString({ ...query, ...Object.fromEntries(labels) })
+function jobsQueryString ({ metadata, ...query }: ListJobsQuery): string {
+  return queryString({ ...query, ...labelFields(metadata) })
+}
+
+/** The query fields of labels: `metadata[name]=value`. */
+function labelFields (
+  metadata: Readonly<Record<string, string>> = {}
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value]))
 }
 
 type SentFile = {
@@ -190,9 +196,8 @@ type SentFile = {
 function sendFile (
   send: Transport, path: string, { file, options, headers }: SentFile
 ): Promise<Response> {
-  const { metadata = {}, ...named } = options
-  const labels = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value])
-  return send(`${path}${queryString({ ...named, ...Object.fromEntries(labels) })}`, {
+  const { metadata, ...named } = options
+  return send(`${path}${queryString({ ...named, ...labelFields(metadata) })}`, {
     method: 'POST', headers: { ...headers, 'content-type': 'text/csv' }, body: file,
   })
 }
