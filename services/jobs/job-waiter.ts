@@ -16,6 +16,8 @@ export type JobWait = {
   readonly job: string
   readonly isDone: (job: Job) => boolean
   readonly timeoutMs: number
+  /** Gets the text that is attached to a notification. */
+  readonly onAttached?: (text: string) => void
   /** Ends the wait early. */
   readonly signal?: AbortSignal
 }
@@ -40,7 +42,9 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
   const stopped = new AbortController()
   const takeSlot = createSlots(options)
 
-  const wait: JobWaiter['wait'] = async ({ tenant, job, isDone, timeoutMs, signal }) => {
+  const wait: JobWaiter['wait'] = async (
+    { tenant, job, isDone, timeoutMs, signal, onAttached }
+  ) => {
     const endsAt = performance.now() + timeoutMs
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
     const leave = takeSlot(tenant)
@@ -52,7 +56,8 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
           const leftMs = endsAt - performance.now()
           const isOver = leave === undefined || ends.aborted || leftMs <= 0
           if (found === undefined || isDone(found) || isOver) return found
-          await notified.within(Math.min(pollMs, leftMs))
+          const attached = await notified.within(Math.min(pollMs, leftMs))
+          if (attached !== '') onAttached?.(attached)
         } finally {
           notified.unsubscribe()
         }

@@ -86,9 +86,12 @@ export function createJobScripts (redis: Redis) {
     },
     end: (tenant: string, job: string) =>
       endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
-    close: (tenant: string, job: string, seq?: number) => {
+    close: (
+      tenant: string, { job, seq = '', attached }:
+      { readonly job: string, readonly seq?: number | '' | undefined, readonly attached: string }
+    ) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
-      return close(tenant, [record, dataKey], [job, seq ?? ''])
+      return close(tenant, [record, dataKey], [job, seq, attached])
     },
   }
 }

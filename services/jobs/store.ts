@@ -152,10 +152,13 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
     /**
      * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
      * entry `seq`, which the journal topic has acknowledged, from the outbox. Returns false if the
-     * job has not ended.
+     * job has not ended. Requests that wait for the job get `attached` with the notification.
      */
-    close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
-      const [answer] = await run.close(tenant, job, seq)
+    close: async (
+      tenant: string, job: string,
+      { seq, attached = '' }: { readonly seq?: number | undefined, readonly attached?: string } = {}
+    ): Promise<boolean> => {
+      const [answer] = await run.close(tenant, { job, seq, attached })
       return answer === 'closed'
     },
 

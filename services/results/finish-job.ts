@@ -1,9 +1,10 @@
-import type { Journal, Settled } from '../../schemas/types.ts'
+import type { Completed, Journal, Settled } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
 import type { Archive } from './archive.ts'
+import { attachBlocks } from './attached-blocks.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
@@ -24,9 +25,10 @@ export type Finishing = {
  * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
  * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
  * what was acknowledged is removed. Does nothing for a job that is closed already.
+ * @param blocks stored blocks of the job, for requests that wait for its rows.
  */
 export async function finishJob (
-  { archive, store }: FinishDeps, { job, entry }: EndedJob
+  { archive, store }: FinishDeps, { job, entry }: EndedJob, blocks: readonly Completed[] = []
 ): Promise<Finishing> {
   const found = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
@@ -40,7 +42,9 @@ export async function finishJob (
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    await store.close(job.tenant, job.id, entry?.seq)
+    await store.close(job.tenant, job.id, {
+      seq: entry?.seq, attached: attachBlocks(job, found.manifest, blocks),
+    })
   }
   if (entry === undefined) return { emits: [settled], close }
   const journaled = {

@@ -44,13 +44,21 @@ export type ResultBlocks = {
  * ClickHouse can verify it without the key of the job.
  */
 export function blockDigest (block: Completed): string {
-  return digestOfStored(block, boundOf(block).toString('hex'))
+  return storedBlockOf(block).digest
 }
 
-/** The text equals `toString` of the same tuple in ClickHouse. */
-function digestOfStored (block: Completed, bound: string): string {
-  const { chunk, batch, chunks, rowsSchema, duplicates, sealed } = block
-  const originals = duplicates.map(({ row }) => row)
+/** What is stored of a block, except tenant and job. */
+export function storedBlockOf (block: Completed): StoredBlock {
+  const { chunk, batch, chunks, rowsSchema, sealed } = block
+  const bound = boundOf(block).toString('hex')
+  const originals = block.duplicates.map(({ row }) => row)
+  const stored = { chunk, batch, chunks, rowsSchema, bound, originals, sealed }
+  return { ...stored, digest: digestOfStored(stored) }
+}
+
+/** The digest of what is stored; the text equals `toString` of the same tuple in ClickHouse. */
+export function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
+  const { chunk, batch, chunks, rowsSchema, bound, originals, sealed } = block
   return createHash('sha256')
     .update(`(${chunk},${batch},${chunks},${rowsSchema},'${bound}',[${originals.join()}])`)
     .update(sealed).digest('hex')
@@ -121,18 +129,13 @@ const SELECT_BLOCKS = `
 type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
 function rowOf (value: Completed) {
-  const bound = boundOf(value).toString('hex')
+  const { rowsSchema, sealed, ...stored } = storedBlockOf(value)
   return {
+    ...stored,
     tenant: value.tenant,
     job: value.job,
-    chunk: value.chunk,
-    digest: digestOfStored(value, bound),
-    batch: value.batch,
-    chunks: value.chunks,
-    rows_schema: value.rowsSchema,
-    bound,
-    originals: value.duplicates.map(({ row }) => row),
+    rows_schema: rowsSchema,
     rows: countBits(value.finished),
-    sealed_base64: value.sealed.toString('base64'),
+    sealed_base64: sealed.toString('base64'),
   }
 }

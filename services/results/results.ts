@@ -1,10 +1,12 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { withAttachedBlocks } from './attached-blocks.ts'
 import { columnsOf, rowFieldsOf } from './columns.ts'
 import { csvLine, CsvWriter } from './csv.ts'
 import { type Contacts, createCellReader } from './merge.ts'
 import { createChunkCsv, createOriginalWriter, type ChunkCsv } from './merged-csv.ts'
 import { joinedColumns, joinedHeader } from './original.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
+import type { StoredBlock } from './result-blocks.ts'
 import type { RowFilter } from './row-filter.ts'
 
 /** Cells of some rows, in order, by the fields of the job's service. */
@@ -13,11 +15,15 @@ export type Rows = readonly (readonly string[])[]
 /** `withReference`: each row ends with what its sender gave with it, as one more cell. */
 type RowOptions = { readonly withReference?: boolean }
 
-/** Rows after `afterRow` (0 for the first page), at most `limit` of those that `keep` accepts. */
+/**
+ * Rows after `afterRow` (0 for the first page), at most `limit` of those that `keep` accepts.
+ * `attached`: blocks of the job that are in memory already.
+ */
 export type PageOptions = RowOptions & {
   readonly afterRow: number
   readonly limit: number
   readonly keep?: RowFilter
+  readonly attached?: readonly StoredBlock[]
 }
 
 /**
@@ -91,9 +97,11 @@ export function createResults (deps: ReadingDeps): Results {
       }
     },
     page: async (job, manifest, options) => {
-      const { afterRow: from, keep } = options
+      const { afterRow: from, keep, attached = [] } = options
+      const blocks = withAttachedBlocks(deps.blocks, attached)
       const range = { from, firstChunks: keep === undefined ? 1 : FILTERED_CHUNKS, ahead: false }
-      return await pageOf(await openChunks(deps, { job, manifest, range }), job, options)
+      const chunks = await openChunks({ ...deps, blocks }, { job, manifest, range })
+      return await pageOf(chunks, job, options)
     },
   }
 }

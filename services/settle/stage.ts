@@ -45,7 +45,8 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       // Redis answers in the order of the requests, so the blocks are counted in order.
       const tallied = await Promise.all(blocks.map(block => tally(deps, block)))
       failpoint('settle.tallied')
-      const finishings = await Promise.all(endedJobs(tallied).map(job => finishJob(deps, job)))
+      const finishings = await Promise.all(endedJobs(tallied).map(ended =>
+        finishJob(deps, ended, blocks.filter(({ job }) => job === ended.job.id))))
       const advanced = progress.of(tallied)
       return [{
         completes: messages,

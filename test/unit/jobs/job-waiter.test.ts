@@ -24,7 +24,7 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
   const wait = (more: Partial<JobWait> = {}) => waiter.wait({
     tenant: 'org_1.live', job: 'job_1', isDone: job => job.closed, timeoutMs: 60_000, ...more,
   })
-  return { state, waiter, notify, wait }
+  return { state, channel, waiter, notify, wait }
 }
 
 const tick = () => new Promise<void>(resolve => setImmediate(resolve))
@@ -47,6 +47,17 @@ describe('a wait for a job', () => {
     }
     expect(await wait()).toBe(closed)
     expect(state.reads).toBe(3)
+  })
+
+  it('hands over what is attached to a notification', async () => {
+    const { state, channel, wait } = await setUp()
+    const attached: string[] = []
+    const waiting = wait({ onAttached: text => attached.push(text) })
+    await tick()
+    state.job = closed
+    channel.emit('message', 'outcomes', 'job_1 [some blocks]')
+    await waiting
+    expect(attached).toEqual(['[some blocks]'])
   })
 
   it('is not disturbed by notifications of other jobs', async () => {

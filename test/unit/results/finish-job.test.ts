@@ -15,8 +15,11 @@ function doubles (stored = endedJob()) {
     },
     store: {
       readWithManifest: async () => { done.push('read'); return { job: stored, manifest } },
-      close: async (_tenant: string, _job: string, seq?: number) => {
-        done.push(`close ${seq}`)
+      close: async (
+        _tenant: string, _job: string,
+        { seq, attached }: { readonly seq?: number | undefined, readonly attached?: string } = {}
+      ) => {
+        done.push(`close ${seq}${attached}`)
         return true
       },
     },

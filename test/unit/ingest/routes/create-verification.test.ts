@@ -3,6 +3,8 @@ import { createVerificationRoute }
   from '../../../../services/ingest/routes/create-verification.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Refusal } from '../../../../services/jobs/job.ts'
+import { attachBlocks } from '../../../../services/results/attached-blocks.ts'
+import { arrived, blockEmission } from '../../../support/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { columnsOf } from '../../../../services/results/columns.ts'
 import {
@@ -51,7 +53,7 @@ const ended = jobOf({ ...closed, closed: false })
 
 describe('a verification', () => {
   it('is answered with the job, its preflight and its rows once it is closed', async () => {
-    const { post, pages, waits } = verifying([ended, closed])
+    const { post, pages, waits } = verifying([closed])
     const answer = await post(good)
     expect(answer.statusCode).toBe(200)
     expect(answer.json()).toMatchObject({
@@ -67,9 +69,9 @@ describe('a verification', () => {
     expect(answer.headers).toMatchObject({
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
-    expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2 }]])
+    expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2, attached: [] }]])
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual(
-      Array(2).fill([JOB_ID, 'org_01.live']))
+      [[JOB_ID, 'org_01.live']])
   })
 
   it('is a job like that of POST /api/v1/jobs, with one fingerprint', async () => {
@@ -88,7 +90,7 @@ describe('a verification', () => {
   })
 
   it('that does not end in time goes on, and is answered like a job', async () => {
-    for (const states of [[running], [ended, running]]) {
+    for (const states of [[running], [ended]]) {
       const { post } = verifying(states)
       const answer = await post({ ...good, wait: 0 })
       expect([answer.statusCode, answer.json().status]).toEqual([202, 'queued'])
@@ -106,9 +108,17 @@ describe('a verification', () => {
     expect([long > 24_000, long <= 25_000]).toEqual([true, true])
   })
 
-  it('that a rebuild of the job ended again is read later', async () => {
-    const again = closedJob({ preflight: two, endedAtMs: NOW_MS - 1_000 })
-    expect((await verifying([ended, again]).post(good)).statusCode).toBe(202)
+  it('reads the blocks that are attached to the notification', async () => {
+    const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2 }
+    const { value } = await arrived(blockEmission(place, [], { batch: 0 }))
+    const { post, pages } = verifying([], {
+      waitForJob: async ({ onAttached }) => {
+        onAttached?.(attachBlocks(closed, [], [value]))
+        return closed
+      },
+    })
+    await post(good)
+    expect(pages).toMatchObject([[closed, MANIFEST, { attached: [{ chunk: 0 }] }]])
   })
 
   it('is an accepted job even if infrastructure fails afterwards', async () => {
@@ -117,7 +127,7 @@ describe('a verification', () => {
       { page: () => Promise.reject(outage) },
       { findResults: async () => undefined },
     ]) {
-      expect((await verifying([ended, closed], more).post(good)).statusCode).toBe(202)
+      expect((await verifying([closed], more).post(good)).statusCode).toBe(202)
     }
   })
 

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import {
+  attachBlocks, attachedBlocksOf, withAttachedBlocks,
+} from '../../../services/results/attached-blocks.ts'
+import { createResults } from '../../../services/results/results.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
+} from '../../support/results.ts'
+
+/** A job of two rows in two blocks: its first one with the inputs. */
+async function smallJob () {
+  const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2 }
+  const parts = [{ batch: 0, inputs: ['a', 'b'] }, { batch: 1 }]
+  const blocks = await Promise.all(parts.map(async (part, row) =>
+    (await arrived(blockEmission(place, [[row, live(`carrier ${row}`)]], part))).value))
+  const manifest = blocks.map((block, row) => manifestEntry(block, [row]))
+  return { job: endedJob({ chunks: 1 }, 2), blocks, manifest }
+}
+
+describe('attached blocks', () => {
+  it('are read like stored ones, without the store', async () => {
+    const { job, blocks, manifest } = await smallJob()
+    const stored = createBlocksDouble()
+    await stored.insert(blocks)
+    const options = { afterRow: 0, limit: 2 }
+    const expected = await createResults({ blocks: stored, codec, keys })
+      .page(job, manifest, options)
+    const attached = attachedBlocksOf(attachBlocks(job, manifest, blocks))
+    const page = await createResults({ blocks: createBlocksDouble(), codec, keys })
+      .page(job, manifest, { ...options, attached })
+    expect(page).toEqual(expected)
+    expect(page.rows.length).toBe(2)
+  })
+
+  it('are all blocks of a small job, or none', async () => {
+    const { job, blocks, manifest } = await smallJob()
+    expect(attachBlocks(job, manifest, blocks.slice(1))).toBe('')
+    const large = { ...job, preflight: { ...job.preflight, totalRows: 101 } }
+    expect(attachBlocks(large, manifest, blocks)).toBe('')
+    expect(attachedBlocksOf('')).toEqual([])
+  })
+
+  it('that were changed are left out, and the store is read', async () => {
+    const { job, blocks, manifest } = await smallJob()
+    const changed = JSON.parse(attachBlocks(job, manifest, blocks))
+    changed[0].batch = 7
+    const attached = attachedBlocksOf(JSON.stringify(changed))
+    expect(attached.length).toBe(1)
+    const stored = createBlocksDouble()
+    await stored.insert(blocks)
+    const found = await withAttachedBlocks(stored, attached).read({
+      tenant: job.tenant,
+      job: job.id,
+      firstChunk: 0,
+      lastChunk: 0,
+      digests: manifest.map(({ digest }) => digest),
+    })
+    expect(found.length).toBe(2)
+  })
+})
