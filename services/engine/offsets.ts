@@ -1,5 +1,4 @@
 import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
-import { isInfrastructure } from '../platform/errors.ts'
 import type { Subscription } from '../platform/topics.ts'
 import type { ProcessDeps } from './batch.ts'
 import { rowCountOf } from './stage.ts'
@@ -10,24 +9,16 @@ export type Commit = ReturnType<typeof createCommit>
 type CountDeps = Pick<ProcessDeps, 'stage' | 'metrics'> & { readonly subscription: Subscription }
 
 /**
- * 8. Commit up to the lowest pending message. After a crash before it, messages are delivered
- * again; all effects are idempotent. A failed commit is not retried: the next one includes it, and
- * the signal reports a revoked partition.
+ * 8. Commit up to the lowest pending message. After a crash before the broker has it, messages are
+ * delivered again; all effects are idempotent.
  */
-export function createCommit ({ steps, log }: Pick<ProcessDeps, 'steps' | 'log'>) {
+export function createCommit ({ steps }: Pick<ProcessDeps, 'steps'>) {
   return async (delivery: FetchedBatch, offsets: Offsets, at: StepContext) => {
     const offset = offsets.committable(delivery)
     if (offset === undefined) return
     await steps.step(8, async () => {
-      try {
-        await delivery.commit(offset)
-        offsets.committed(delivery, offset)
-      } catch (error) {
-        if (isInfrastructure(error)) throw error
-        const { topic, partition } = delivery
-        log.warn({ err: error, topic, partition, offset: String(offset) },
-          'offset commit failed, the next commit includes it')
-      }
+      delivery.commit(offset)
+      offsets.committed(delivery, offset)
     }, at)
   }
 }

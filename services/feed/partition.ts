@@ -125,7 +125,7 @@ function createCommits (
   guard: Pick<ReplayGuard, 'save'>
 ) {
   const offsets = createOffsets()
-  let commitOffset: FetchedBatch['commit'] = async () => {}
+  let commitOffset: FetchedBatch['commit'] = () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
     const offset = offsets.committable(topicPartition)
@@ -136,7 +136,7 @@ function createCommits (
       return fail(new InconsistencyError('Redis has lost the replay-guard state of ' +
         `${topic}[${partition}]; feed rebuilds it by rereading the partition from its beginning`))
     }
-    await commitOffset(offset)
+    commitOffset(offset)
     offsets.committed(topicPartition, offset)
   }
   return {

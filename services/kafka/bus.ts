@@ -29,8 +29,12 @@ export type FetchedBatch = {
   readonly more: () => readonly RawMessage[]
   /** Aborted when the partition is revoked or the consumer stops: return soon, do not commit. */
   readonly signal: AbortSignal
-  /** Commits the next offset to read; throws when the partition is revoked. */
-  readonly commit: (nextOffset: bigint) => Promise<void>
+  /**
+   * Commits the next offset to read, together with those of other partitions; not after the
+   * partition was revoked. Returns before the broker has it, and a crash loses the newest commits:
+   * their messages are delivered again.
+   */
+  readonly commit: (nextOffset: bigint) => void
 }
 
 /** Waits for more messages until there are `bytes` of them, as `fetch.min.bytes` does. */

@@ -1,6 +1,7 @@
 import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import { withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
 import type { ConsumeOptions, Consumption } from './bus.ts'
+import { createCommits } from './commits.ts'
 import { isTransient, accessErrorOf } from './errors.ts'
 import type { MessageMac } from './message-mac.ts'
 import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
@@ -44,6 +45,8 @@ type ConsumerOptions = {
   readonly mac?: MessageMac | undefined
   readonly onFatal: (error: unknown) => void
   readonly onRetry: (error: unknown, attempt: number) => void
+  /** A request with commits failed; the next one repeats them. */
+  readonly onCommitFailed?: (error: unknown) => void
   /** Replaced in tests. */
   readonly sleep?: Sleep
 }
@@ -133,9 +136,10 @@ class GroupConsumer implements Consumption {
   #join (): void {
     this.#generation?.abort('The group has a new generation.')
     const formerEnded = this.#generation?.ended() ?? Promise.resolve()
-    const { consume, mac, settings: { maxBufferedBytes } } = this.#options
+    const { consume, mac, onCommitFailed, settings: { maxBufferedBytes } } = this.#options
     const onFatal = (error: unknown) => this.#fail(error)
-    this.#generation = startGeneration({ consume, mac, maxBufferedBytes, onFatal }, formerEnded)
+    this.#generation = startGeneration(
+      { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }, formerEnded)
   }
 
   async #start (consumer: Consumer, afterMs: number): Promise<void> {
@@ -173,7 +177,7 @@ class GroupConsumer implements Consumption {
   }
 }
 
-type GenerationOptions = {
+type GenerationOptions = Pick<ConsumerOptions, 'onCommitFailed'> & {
   readonly consume: ConsumeOptions
   readonly mac?: MessageMac | undefined
   /** Bytes fetched ahead of the handler of a partition; above, the partition is paused. */
@@ -189,7 +193,7 @@ type Generation = {
   /** True once the previous handlers have returned and `onAssigned` was called. */
   readonly isStarted: () => boolean
   readonly enqueue: (payload: EachBatchPayload) => void
-  /** Resolves when no handler of this generation is running. */
+  /** Resolves when no handler of this generation is running and its last commit has ended. */
   readonly ended: () => Promise<void>
 }
 
@@ -198,9 +202,11 @@ type Generation = {
  * message again after `onAssigned`. Nothing is delivered before `onAssigned`.
  */
 export function startGeneration (
-  { consume, mac, maxBufferedBytes, onFatal }: GenerationOptions, formerEnded: Promise<void>
+  { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }: GenerationOptions,
+  formerEnded: Promise<void>
 ): Generation {
   const controller = new AbortController()
+  const commits = createCommits({ generation: controller, onFailed: onCommitFailed })
   const readers = new Map<string, PartitionReader>()
   let assigned = false
   const fail = (error: unknown) => {
@@ -223,7 +229,8 @@ export function startGeneration (
       start,
       maxBufferedBytes,
       fail,
-      generation: controller,
+      commits,
+      signal: controller.signal,
       fetchBatching: consume.fetchBatching,
       mac,
       onDelivery: consume.onDelivery,
@@ -240,6 +247,7 @@ export function startGeneration (
       await start
       await Promise.all([...readers.values()].map((reader) => reader.ended()))
       for (const reader of readers.values()) reader.resume()
+      await commits.ended()
     },
   }
 }

@@ -81,6 +81,8 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
         mac,
         settings,
         onFatal,
+        onCommitFailed: error =>
+          report(error, 'offset commit failed, retrying', { group, topics }),
         onRetry: error => report(error, 'Kafka consumer cannot join, retrying', { group, topics }),
       })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }

@@ -1,8 +1,8 @@
 import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
 import type { ConsumeOptions, FetchedBatch, FetchBatching, RawMessage } from './bus.ts'
-import { backoffMs, sleep } from '../platform/retry.ts'
+import { sleep } from '../platform/retry.ts'
+import type { Commits } from './commits.ts'
 import type { MessageMac } from './message-mac.ts'
-import { isTransient, kafkaTypeOf } from './errors.ts'
 
 export type PartitionReaderOptions = {
   readonly topic: string
@@ -12,8 +12,10 @@ export type PartitionReaderOptions = {
   readonly maxBufferedBytes: number
   readonly fetchBatching?: FetchBatching | undefined
   readonly mac?: MessageMac | undefined
-  /** Aborted when the generation ends; the reader aborts it when a commit shows that it has. */
-  readonly generation: AbortController
+  /** The commits of the generation. */
+  readonly commits: Pick<Commits, 'add'>
+  /** Aborted when the generation ends. */
+  readonly signal: AbortSignal
   readonly fail: (error: unknown) => void
   readonly onDelivery: ConsumeOptions['onDelivery']
 }
@@ -29,12 +31,6 @@ export type PartitionReader = {
 /** kafkajs has this field but does not declare it. */
 type Fetched = EachBatchPayload['batch'] & { readonly fetchedOffset: string }
 type Redelivery = { readonly fromOffset: bigint, readonly afterMs: number }
-
-/**
- * Errors of a commit which mean that the generation has ended. NOT_COORDINATOR does not: the
- * heartbeats find out whether the coordinator has moved or only restarted.
- */
-const GENERATION_ENDED = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID']
 
 /** Delivers the messages of one partition to `onDelivery`, one delivery at a time. */
 export function createPartitionReader (options: PartitionReaderOptions): PartitionReader {
@@ -98,7 +94,7 @@ class Reader implements PartitionReader {
   }
 
   async #run (): Promise<void> {
-    const { start, generation: { signal }, fail } = this.#options
+    const { start, signal, fail } = this.#options
     await start
     try {
       while (this.#waiting.length > 0 && !signal.aborted) {
@@ -127,9 +123,11 @@ class Reader implements PartitionReader {
   }
 
   async #deliver (signal: AbortSignal): Promise<void> {
-    const { topic, partition, onDelivery } = this.#options
+    const { topic, partition, commits, onDelivery } = this.#options
     const more = () => this.#takeWaiting()
-    const commit: FetchedBatch['commit'] = (nextOffset) => this.#commit(nextOffset)
+    const commit: FetchedBatch['commit'] = (nextOffset) => commits.add(
+      { topic, partition }, nextOffset,
+      async (offsets) => { await this.#latest?.commitOffsetsIfNecessary(offsets) })
     const messages = more()
     const outcome = await onDelivery({ topic, partition, messages, more, signal, commit })
     if (outcome.kind === 'redeliver' && !signal.aborted) await this.#rewind(outcome, signal)
@@ -152,25 +150,6 @@ class Reader implements PartitionReader {
     this.#latest?.resolveOffset((fromOffset - 1n).toString())
     await sleep(afterMs, signal).catch(() => {})
     this.resume()
-  }
-
-  /**
-   * Commits with retries. Unlike the automatic commits of kafkajs, a failure is never ignored, and
-   * the commit cannot be made in a generation after the one of the delivery.
-   */
-  async #commit (nextOffset: bigint): Promise<void> {
-    const { topic, partition, generation } = this.#options
-    const offsets = { topics: [{ topic, partitions: [{ partition, offset: `${nextOffset}` }] }] }
-    for (let attempt = 1; ; attempt++) {
-      generation.signal.throwIfAborted()
-      try {
-        return await this.#latest?.commitOffsetsIfNecessary(offsets)
-      } catch (error) {
-        if (GENERATION_ENDED.includes(kafkaTypeOf(error))) generation.abort(error)
-        if (!isTransient(error)) throw error
-      }
-      await sleep(backoffMs(attempt, { maxMs: 1_000 }), generation.signal)
-    }
   }
 }
 

@@ -34,7 +34,7 @@ async function consumeAll (options: MemoryBusOptions) {
     onAssigned: () => { deliveries.push('assigned') },
     onDelivery: async ({ partition, messages: delivered, commit }) => {
       deliveries.push(`${partition}: ${delivered.map(({ value }) => value).join(' ')}`)
-      await commit((delivered.at(-1)?.offset ?? -1n) + 1n)
+      commit((delivered.at(-1)?.offset ?? -1n) + 1n)
       return { kind: 'done' }
     },
   })
@@ -71,17 +71,16 @@ describe('the bus in memory', () => {
     expect(values(deliveries)).toEqual(values(before))
   })
 
-  it('rejects commits of a crashed consumer and redelivers to its successor', async () => {
+  it('loses the newest commit of a crashed consumer, and redelivers to its successor', async () => {
     const bus = createMemoryBus({ partitionsOf: () => 1, maxDelivery: 1 })
     const gate = Promise.withResolvers<void>()
-    const refused: unknown[] = []
     const first = await bus.consume({
       group: 'readers',
       topics: ['rows'],
       onAssigned: () => {},
       onDelivery: async ({ messages: [message], commit }) => {
         if (message?.offset === 2n) await gate.promise
-        await commit((message?.offset ?? 0n) + 1n).catch((error: unknown) => refused.push(error))
+        commit((message?.offset ?? 0n) + 1n)
         return { kind: 'done' }
       },
     })
@@ -100,8 +99,7 @@ describe('the bus in memory', () => {
       },
     })
     await bus.idle()
-    expect(offsets).toEqual([2n, 3n, 4n])
-    expect(refused).toHaveLength(1)
-    expect(bus.committed('readers', 'rows', 0)).toBe(2n)
+    expect(offsets).toEqual([1n, 2n, 3n, 4n])
+    expect(bus.committed('readers', 'rows', 0)).toBe(1n)
   })
 })

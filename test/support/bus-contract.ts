@@ -136,7 +136,7 @@ function describeOffsets (environment: () => BusHarness): void {
     let committed = false
     const handle: Handler = async ({ messages, commit }) => {
       if (after(messages) !== 12n) return next
-      await commit(4n)
+      commit(4n)
       committed = true
       return next
     }
@@ -158,7 +158,7 @@ function describeMembers (environment: () => BusHarness): void {
     const { bus, createTopic } = environment()
     const topic = await createTopic(4)
     const handle: Handler = async ({ messages, commit }) => {
-      await commit(after(messages))
+      commit(after(messages))
       return next
     }
     const first = await record(bus, [topic])
@@ -284,10 +284,9 @@ function describeLife (environment: () => BusHarness): void {
     await bus.producer('stop').send(numbered(topic, 3))
     const before = fatal.length
     let returned = false
-    let refusal: unknown
     const handle: Handler = async ({ signal, commit }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
-      refusal = await commit(3n).catch((error: unknown) => error)
+      commit(3n)
       returned = true
       throw new Error('A handler whose partition is lost may throw.')
     }
@@ -295,7 +294,6 @@ function describeLife (environment: () => BusHarness): void {
     await run.until(() => run.seen.length > 0)
     await run.consumption.stop()
     expect(returned).toBe(true)
-    expect(refusal).toBeInstanceOf(Error)
     expect(fatal.length).toBe(before)
     const second = await record(bus, [topic], { group: run.group })
     await second.until(() => second.seen.length === 3)

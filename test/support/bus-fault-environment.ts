@@ -28,7 +28,7 @@ export type FaultLink = {
 /** What a member in another process reports. */
 export type MemberNews =
   | { readonly kind: 'delivered', readonly offsets: readonly number[] }
-  | { readonly kind: 'committed' | 'refused' | 'aborted' }
+  | { readonly kind: 'aborted' }
 
 /** Holds its deliveries, and commits only on `commit`. */
 export type Member = {

@@ -56,11 +56,9 @@ export function describeReadingFaults (onLink: OnLink): void {
   for (const { name, faults } of LOSSES) {
     it(`delivers and commits everything although ${name}`, onLink(async link => {
       const topic = await link.createTopic(2)
-      const handle: Handler = async ({ messages, signal, commit }) => {
-        // A commit may be refused when the group rebalanced meanwhile; then all comes again.
-        await commit(after(messages)).catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
+      const handle: Handler = async ({ messages, commit }) => {
+        // A commit may be lost when the group rebalanced meanwhile; then all comes again.
+        commit(after(messages))
         return next
       }
       const injected = faults.map(fault => link.proxy.inject(fault))

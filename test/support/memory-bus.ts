@@ -20,7 +20,10 @@ export type MemoryBusOptions = {
 export type MemoryBus = Bus & {
   /** Resolves when no member of any group has messages to deliver or in progress. */
   readonly idle: () => Promise<void>
-  /** The process of a consumption dies: no more commits, its handlers are abandoned. */
+  /**
+   * The process of a consumption dies: its newest commits are lost, no more are made, its handlers
+   * are abandoned.
+   */
   readonly crash: (consumption: Consumption) => void
   /** Sets all offsets of a group to 0; its members start over. */
   readonly replay: (group: string) => void
@@ -51,7 +54,11 @@ export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
         undefined,
     close: () => broker.close(),
     idle: () => broker.idle(),
-    crash: (consumption) => { if (consumption instanceof Member) broker.leave(consumption) },
+    crash: (consumption) => {
+      if (!(consumption instanceof Member)) return
+      consumption.loseNewestCommits()
+      broker.leave(consumption)
+    },
     replay: (group) => broker.replay(group),
     messages: (topic) => broker.logsOf(topic).flat(),
     committed: (group, topic, partition) =>
@@ -192,6 +199,8 @@ class Member implements Consumption {
   #started = false
   /** The next message of each partition; unset means the committed one. */
   #positions = new Map<string, number>()
+  /** What was committed before the newest commit of each partition. */
+  #committedBefore = new Map<string, bigint>()
   /** Partitions whose handler runs or which pause after `again`. */
   #busy = new Map<string, Promise<void>>()
 
@@ -213,6 +222,11 @@ class Member implements Consumption {
     this.#life.abort(new Error('The consumer stopped or has crashed.'))
   }
 
+  loseNewestCommits (): void {
+    for (const [key, offset] of this.#committedBefore) this.#committed.set(key, offset)
+    this.#committedBefore.clear()
+  }
+
   /** A generation begins once the handlers of the one before have returned. */
   begin (places: readonly Place[]): void {
     this.#life.abort(new Error('The group has a new generation.'))
@@ -224,6 +238,7 @@ class Member implements Consumption {
       this.consume.onAssigned()
       this.#places = places
       this.#positions = new Map()
+      this.#committedBefore.clear()
       this.#started = true
       this.#broker.wake()
     }).catch(this.#broker.options.onFatal)
@@ -251,9 +266,11 @@ class Member implements Consumption {
 
   async #handle (place: Place, messages: readonly RawMessage[]): Promise<void> {
     const { signal } = this.#life
-    const commit: FetchedBatch['commit'] = async (nextOffset) => {
-      signal.throwIfAborted()
-      this.#committed.set(keyOf(place), nextOffset)
+    const commit: FetchedBatch['commit'] = (nextOffset) => {
+      if (signal.aborted) return
+      const key = keyOf(place)
+      this.#committedBefore.set(key, this.#committed.get(key) ?? 0n)
+      this.#committed.set(key, nextOffset)
     }
     try {
       const more = () => signal.aborted ? [] : this.#take(place)

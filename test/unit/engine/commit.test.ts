@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import type { FetchedBatch } from '../../../services/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
 import {
   createCommit, createCompletionCount, createOffsets,
 } from '../../../services/engine/offsets.ts'
@@ -15,14 +14,10 @@ const place = {
 } as const
 const at: StepContext = { location: place, signal }
 
-/** A delivery of two finished messages whose commits meet these failures first. */
-function scene (failures: Error[]) {
-  const lines: string[] = []
-  const destination = { write: (line: string) => { lines.push(line) } }
-  const log = createLog('x', { level: 'warn', destination })
-  const common = { metrics: createMetrics(), log }
+/** A delivery of two finished messages. */
+function scene () {
   const commit = createCommit({
-    ...common, steps: createSteps({ ...common, sleep: async () => {} }),
+    steps: createSteps({ metrics: createMetrics(), log: createLog('x') }),
   })
   const offsets = createOffsets()
   const messages = [rawMessage(0), rawMessage(1)]
@@ -34,41 +29,17 @@ function scene (failures: Error[]) {
     messages,
     more: () => [],
     signal,
-    commit: async next => {
-      commits.push(next)
-      const failure = failures.shift()
-      if (failure !== undefined) throw failure
-    },
+    commit: next => { commits.push(next) },
   }
-  return { commits, lines, commitNow: () => commit(delivery, offsets, at) }
+  return { commits, commitNow: () => commit(delivery, offsets, at) }
 }
 
 describe('a commit', () => {
   it('is made once, up to the lowest pending message', async () => {
-    const { commits, commitNow } = scene([])
+    const { commits, commitNow } = scene()
     await commitNow()
     await commitNow()
     expect(commits).toEqual([2n])
-  })
-
-  it('is retried while infrastructure is unavailable', async () => {
-    const { commits, commitNow } = scene([new InfrastructureError('away')])
-    await commitNow()
-    expect(commits).toEqual([2n, 2n])
-  })
-
-  it('that is rejected is left to the next one', async () => {
-    const { commits, lines, commitNow } = scene([new Error('refused')])
-    await commitNow()
-    expect(commits).toEqual([2n])
-    expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({
-      msg: 'offset commit failed, the next commit includes it',
-      topic: 'rows.submitted.small',
-      partition: 0,
-      offset: '2',
-    })
-    await commitNow()
-    expect(commits).toEqual([2n, 2n])
   })
 })
 

@@ -95,7 +95,6 @@ function notingBus () {
 
 export type Given = {
   readonly signal?: AbortSignal
-  readonly commit?: () => Promise<void>
   readonly partition?: number
   /** Messages that have arrived when the stage fetches more. */
   readonly later?: readonly (readonly RawMessage[])[]
@@ -120,7 +119,7 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
   const options = consumed[0] as ConsumeOptions
   const deliver = (
     messages: readonly RawMessage[],
-    { signal = new AbortController().signal, commit, partition = 0, later = [] }: Given = {}
+    { signal = new AbortController().signal, partition = 0, later = [] }: Given = {}
   ): Promise<DeliveryOutcome> => {
     const coming = [...later]
     return options.onDelivery({
@@ -129,10 +128,7 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
       messages: messages.map(message => ({ ...message, partition })),
       more: () => coming.shift() ?? [],
       signal,
-      commit: async offset => {
-        await commit?.()
-        effects.push(`commit ${offset}`)
-      },
+      commit: offset => { effects.push(`commit ${offset}`) },
     })
   }
   return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }

@@ -254,14 +254,6 @@ describe('a revoked partition', () => {
     expect(await bench.deliver(raws(0), { signal: life.signal })).toEqual({ kind: 'done' })
     expect(bench.effects).toEqual([])
   })
-
-  it('continues after a rejected commit, and commits with the next', async () => {
-    const bench = await benchOf(echoStage())
-    const refuse = async () => { throw new Error('refused') }
-    await bench.deliver(raws(0), { commit: refuse })
-    await bench.deliver(raws(1))
-    expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
-  })
 })
 
 describe('an outage of infrastructure', () => {
@@ -283,7 +275,7 @@ describe('an outage of infrastructure', () => {
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
   })
 
-  it('is waited for when producing, decoding, committing and after producing', async () => {
+  it('is waited for when producing, decoding and after producing', async () => {
     const failOnce = () => {
       let failed = false
       return () => {
@@ -292,7 +284,7 @@ describe('an outage of infrastructure', () => {
         throw broken()
       }
     }
-    const [opening, committing, following] = [failOnce(), failOnce(), failOnce()]
+    const [opening, following] = [failOnce(), failOnce()]
     const bench = await benchOf(echoStage({
       decide: async messages => messages.map(message => decisionFor([message], textOf(message), {
         afterProduced: async () => following(),
@@ -307,7 +299,7 @@ describe('an outage of infrastructure', () => {
       },
     })
     bench.faults.push(broken(), broken())
-    await bench.deliver(raws(0), { commit: async () => committing() })
+    await bench.deliver(raws(0))
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
     expect(await bench.metrics.text()).toContain(
       'stage_retries_total{stage="normalize",step="produce",cause="infrastructure"} 2')

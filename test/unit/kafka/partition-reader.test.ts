@@ -12,15 +12,14 @@ function createReader ({ onDelivery, fetchBatching, maxBufferedBytes = 1_000 }: 
   const membership = new AbortController()
   const calls: string[] = []
   const failures: unknown[] = []
-  const commits: unknown[] = []
-  const state: { commit: () => Promise<void> } = { commit: async () => {} }
   const reader = createPartitionReader({
     topic: 'rows',
     partition: 0,
     start: Promise.resolve(),
     maxBufferedBytes,
     fetchBatching,
-    generation: membership,
+    commits: { add: () => {} },
+    signal: membership.signal,
     fail: (error) => { failures.push(error) },
     onDelivery,
   })
@@ -39,12 +38,8 @@ function createReader ({ onDelivery, fetchBatching, maxBufferedBytes = 1_000 }: 
       calls.push('pause')
       return () => { calls.push('resume') }
     },
-    commitOffsetsIfNecessary: async (offsets: unknown) => {
-      commits.push(offsets)
-      await state.commit()
-    },
   } as unknown as EachBatchPayload)
-  return { reader, batch, membership, calls, failures, commits, state }
+  return { reader, batch, membership, calls, failures }
 }
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
@@ -164,65 +159,5 @@ describe('a partition reader', () => {
       await reader.ended()
       expect(sizes).toEqual([])
     })
-  })
-
-  it('retries a commit after a lost connection', async () => {
-    const { reader, batch, commits, state, failures } = createReader({
-      onDelivery: async ({ commit }) => {
-        await commit(1n)
-        return { kind: 'done' }
-      },
-    })
-    state.commit = async () => {
-      if (commits.length > 1) return
-      const cause = Object.assign(new Error('connection'), { retriable: true })
-      throw Object.assign(new Error('tries exceeded', { cause }), { retriable: false })
-    }
-    batch(0, [0])
-    batch(0, [0])
-    await reader.ended()
-    const commit = { topics: [{ topic: 'rows', partitions: [{ partition: 0, offset: '1' }] }] }
-    expect(commits).toEqual([commit, commit])
-    expect(failures).toEqual([])
-  })
-
-  it('retries a commit after NOT_COORDINATOR and keeps its partition', async () => {
-    const { reader, batch, commits, membership, state, failures } = createReader({
-      onDelivery: async ({ commit }) => {
-        await commit(1n)
-        return { kind: 'done' }
-      },
-    })
-    state.commit = async () => {
-      if (commits.length > 1) return
-      throw Object.assign(new Error('not here'), {
-        type: 'NOT_COORDINATOR_FOR_GROUP', retriable: true,
-      })
-    }
-    batch(0, [0])
-    batch(0, [0])
-    await reader.ended()
-    expect(commits).toHaveLength(2)
-    expect([membership.signal.aborted, failures]).toEqual([false, []])
-  })
-
-  it('treats a rejected commit as the end of the generation', async () => {
-    let signal: AbortSignal | undefined
-    const { reader, batch, membership, state, failures } = createReader({
-      onDelivery: async ({ commit, signal: given }) => {
-        signal = given
-        await commit(1n)
-        return { kind: 'done' }
-      },
-    })
-    state.commit = async () => {
-      throw Object.assign(new Error('gone'), { type: 'ILLEGAL_GENERATION', retriable: false })
-    }
-    batch(0, [0])
-    batch(0, [0])
-    await reader.ended()
-    expect(signal?.aborted).toBe(true)
-    expect(membership.signal.aborted).toBe(true)
-    expect(failures).toHaveLength(1)
   })
 })
