@@ -4,7 +4,7 @@ import type { BenchContext } from './context.ts'
 import { measureIdleCpu } from './idle.ts'
 import { downloadRate, freshPhones, timeJob, timeSequentialJobs, type JobTimes } from './jobs.ts'
 import { median, percentilesOf, type Percentiles } from './percentiles.ts'
-import { usagesOf, type NamedUsage } from './usage.ts'
+import { usageSince, usagesOf, type NamedUsage } from './usage.ts'
 
 /** The figures of every run. */
 export type CoreFigures = {
@@ -63,7 +63,7 @@ async function measureLargeJobs (context: BenchContext) {
   const bareBeforeMs = bareLoopMs()
   const jobs: JobTimes[] = []
   const cached: number[] = []
-  const used: NamedUsage[][] = []
+  const used: (readonly NamedUsage[])[] = []
   for (let job = 0; job < MEASURED_JOBS; job++) {
     const inputs = freshPhones(rows)
     collectGarbage()
@@ -81,12 +81,6 @@ async function measureLargeJobs (context: BenchContext) {
     median(used.map(usages => usages[index]?.cpuSeconds ?? NaN)))
   const mbPerSecond = median(jobs.map(downloadRate))
   return { fresh, cachedMs: median(cached), bareMs, cpuSeconds, mbPerSecond }
-}
-
-/** The CPU time of processes between two readings; the peaks are those of the second one. */
-function usageSince (before: readonly NamedUsage[], after: readonly NamedUsage[]): NamedUsage[] {
-  return after.map((usage, index) =>
-    ({ ...usage, cpuSeconds: usage.cpuSeconds - (before[index]?.cpuSeconds ?? 0) }))
 }
 
 /** Returns the times of the first job. */

@@ -16,6 +16,8 @@ export function seededRandom (seed: number): () => number {
   }
 }
 
+const countryOf = (serial: number) => COUNTRIES[serial % COUNTRIES.length] ?? 'US'
+
 function numberOf (country: CountryCode, serial: number): PhoneNumber {
   const example = getExampleNumber(country, examples)
   if (example === undefined) throw new Error(`no example number for ${country}`)
@@ -23,6 +25,11 @@ function numberOf (country: CountryCode, serial: number): PhoneNumber {
   example.nationalNumber = `${example.nationalNumber.slice(0, -6)}${tail}` as never
   example.number = `+${example.countryCallingCode}${example.nationalNumber}` as never
   return example
+}
+
+/** A mobile number in E.164 form; serial numbers below three million give different ones. */
+export function mobileNumber (serial: number): string {
+  return numberOf(countryOf(serial), serial).number
 }
 
 /** Chooses one of several formats by a random number. */
@@ -47,7 +54,7 @@ export function mixedPhones (rows: number, firstSerial = 0): readonly string[] {
     const kind = random()
     const isDuplicate = kind >= 0.05 && kind < 0.10 && row > 0
     const serial = firstSerial + (isDuplicate ? Math.floor(random() * row) : row)
-    const number = numberOf(COUNTRIES[serial % COUNTRIES.length] ?? 'US', serial)
+    const number = numberOf(countryOf(serial), serial)
     inputs.push(kind < 0.05 ? `call me ${serial}` : formatted(number, random()))
   }
   return inputs

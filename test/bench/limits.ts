@@ -1,7 +1,7 @@
 import type { Scenario } from './options.ts'
 import type { Report } from './report.ts'
 
-export type Unit = 'ratio' | 'ms' | 'MB' | '% of a core' | 'rows/s'
+export type Unit = 'ratio' | 'ms' | 'CPU ms' | 'MB' | '% of a core' | 'rows/s' | 'jobs/s'
 
 /** The limit of a figure, and optionally a stricter target. */
 export type Limit = {
@@ -22,15 +22,15 @@ export const LIMITS: readonly Limit[] = [
     figure: 'ratio_bare: fresh large job, POST to completed',
     unit: 'ratio',
     bound: 'upper',
-    limit: 1.0,
-    target: 0.75,
+    limit: 0.75,
+    target: 0.6,
     valueOf: report => report.ratioBare,
   },
   {
     figure: 'the same with the CSV downloaded',
     unit: 'ratio',
     bound: 'upper',
-    limit: 1.1,
+    limit: 0.95,
     target: 0.8,
     valueOf: report => report.ratioWithCsv,
   },
@@ -38,8 +38,8 @@ export const LIMITS: readonly Limit[] = [
     figure: 'the same job again, all cached',
     unit: 'ratio',
     bound: 'upper',
-    limit: 0.7,
-    target: 0.5,
+    limit: 0.6,
+    target: 0.45,
     valueOf: report => report.ratioCached,
   },
   {
@@ -72,7 +72,7 @@ export const LIMITS: readonly Limit[] = [
     figure: '100 rows all cached, idle, p50',
     unit: 'ms',
     bound: 'upper',
-    limit: 40,
+    limit: 30,
     target: 20,
     valueOf: report => report.cached100.p50Ms,
   },
@@ -80,7 +80,8 @@ export const LIMITS: readonly Limit[] = [
     figure: '100 rows all cached, idle, p95',
     unit: 'ms',
     bound: 'upper',
-    limit: 80,
+    limit: 50,
+    target: 35,
     valueOf: report => report.cached100.p95Ms,
   },
   {
@@ -96,8 +97,8 @@ export const LIMITS: readonly Limit[] = [
     figure: '100 fresh rows, idle, p95',
     unit: 'ms',
     bound: 'upper',
-    limit: 150,
-    target: 80,
+    limit: 90,
+    target: 60,
     valueOf: report => report.fresh100.p95Ms,
   },
   {
@@ -122,7 +123,7 @@ export const LIMITS: readonly Limit[] = [
     figure: 'idle CPU of all services',
     unit: '% of a core',
     bound: 'upper',
-    limit: 3,
+    limit: 2,
     target: 1,
     valueOf: report => report.idleCpuPercent,
   },
@@ -206,5 +207,50 @@ export const LIMITS: readonly Limit[] = [
     limit: 1,
     scenario: 'recovery',
     valueOf: report => report.recovery?.idlePercent,
+  },
+  {
+    figure: 'one-row fresh jobs, p95 of POST below 250 ms',
+    unit: 'jobs/s',
+    bound: 'lower',
+    limit: 250,
+    target: 400,
+    scenario: 'small',
+    valueOf: ({ small }) => small && (small.highest?.jobsPerSecond ?? 0),
+  },
+  {
+    figure: 'CPU of all processes for one of these jobs',
+    unit: 'CPU ms',
+    bound: 'upper',
+    limit: 8,
+    target: 5,
+    scenario: 'small',
+    valueOf: ({ small }) => small && (small.highest?.cpuMsPerJob ?? NaN),
+  },
+  {
+    figure: 'one fresh contact, POST to completed, p50',
+    unit: 'ms',
+    bound: 'upper',
+    limit: 30,
+    target: 20,
+    scenario: 'small',
+    valueOf: report => report.small?.oneFresh.p50Ms,
+  },
+  {
+    figure: 'one cached contact, POST to completed, p50',
+    unit: 'ms',
+    bound: 'upper',
+    limit: 30,
+    target: 20,
+    scenario: 'small',
+    valueOf: report => report.small?.oneCached.p50Ms,
+  },
+  {
+    figure: 'resident memory of all services after start',
+    unit: 'MB',
+    bound: 'upper',
+    limit: 600,
+    target: 400,
+    scenario: 'small',
+    valueOf: report => report.small?.residentMb,
   },
 ]

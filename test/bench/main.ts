@@ -20,7 +20,7 @@ try {
   const report = await withStack(dataDir, stack =>
     runBenchmark(stack, { ...options, overrides, bareLoopMs, log }))
   const limitChecks = checkLimits(report)
-  log(`\n${reportTable(report)}\n\n${limitTable(limitChecks, rows)}`)
+  log(`\n${reportTable(report)}\n\n${limitTable(limitChecks, report)}`)
   const checked = { ...report, limitChecks }
   if (json !== undefined) writeFileSync(json, `${JSON.stringify(checked, null, 2)}\n`)
   if (save) {

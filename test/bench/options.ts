@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError } from 'commander'
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'fairness', 'recovery',
-  'soak', 'peers',
+  'small', 'soak', 'peers',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -15,16 +15,19 @@ export type BenchOptions = {
   readonly soakMinutes: number
   /** Length of the longest journal to recover from. */
   readonly recoveryEntries: number
+  /** How long the highest rate of one-row jobs is sustained. */
+  readonly smallSeconds: number
   readonly save: boolean
   readonly json?: string
   readonly profile?: string
 }
 
-type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery'>, true>> & {
+type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'>, true>> & {
   readonly rows: number
   readonly scale: number
   readonly soak?: number
   readonly recovery?: number | true
+  readonly small?: number | true
   readonly all?: true
   readonly save?: true
   readonly json?: string
@@ -33,6 +36,7 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery'>, true>> 
 
 const SOAK_MINUTES = 10
 const RECOVERY_ENTRIES = 1_000_000
+const SMALL_SECONDS = 60
 
 /** Parses the command line. `--help` and invalid options print a message and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
@@ -44,6 +48,7 @@ export function readOptions (argv: readonly string[]): BenchOptions {
     scenarios: new Set(SCENARIOS.filter(name => raw.all === true || raw[name] !== undefined)),
     soakMinutes: raw.soak ?? SOAK_MINUTES,
     recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
+    smallSeconds: typeof raw.small === 'number' ? raw.small : SMALL_SECONDS,
     save: raw.save === true,
     ...json !== undefined && { json },
     ...profile !== undefined && { profile },
@@ -74,6 +79,9 @@ function createProgram (): Command {
     .option('--recovery [entries]', 'time to recover after a kill of the state Redis, with ' +
       'journals of 10,000 up to this many entries (1,000,000), and after the loss of all its ' +
       'files (5 min)', positiveInteger)
+    .option('--small [seconds]', 'one-row jobs: the highest rate that is sustained for this long ' +
+      '(60 s), CPU of each process per job, idle latency and memory after the start (5 min)',
+    positiveInteger)
     .option('--soak <minutes>', 'memory of each service under a steady load', positiveNumber)
     .option('--peers', 'one plain Kafka hop with kafkajs and with @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')

@@ -6,6 +6,7 @@ import type { GrowthFigures } from './scenarios/growth.ts'
 import type { PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures } from './scenarios/recovery.ts'
 import type { ScalingFigures } from './scenarios/scaling.ts'
+import type { SmallFigures } from './scenarios/small.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
 import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
@@ -20,6 +21,7 @@ export type Report = CoreFigures & {
   readonly verifications?: VerificationFigures
   readonly fairness?: FairnessFigures
   readonly recovery?: RecoveryFigures
+  readonly small?: SmallFigures
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
 }

@@ -9,13 +9,15 @@ import { measureGrowth } from './scenarios/growth.ts'
 import { measurePeers } from './scenarios/peers.ts'
 import { measureRecovery } from './scenarios/recovery.ts'
 import { measureScaling } from './scenarios/scaling.ts'
+import { measureSmallJobs } from './scenarios/small.ts'
 import { measureSoak } from './scenarios/soak.ts'
 import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
-import { DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
+import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =
-  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries'> &
+  Pick<BenchOptions,
+    'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries' | 'smallSeconds'> &
   Pick<BenchContext, 'bareLoopMs' | 'log'> & {
     /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -25,7 +27,7 @@ type Measurement = { readonly scenario: Scenario, readonly measure: () => Promis
 
 /**
  * Measures the core figures, then the selected scenarios. Those that need a configuration or a
- * memory of their own run on separate services: the soak starts with the memory of new processes.
+ * memory of their own run on separate services: small jobs and the soak start with new processes.
  * The peers run last, because no service consumes the rows that they produce.
  */
 export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
@@ -47,6 +49,14 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     {
       scenario: 'recovery',
       measure: () => measureRecovery(stack, { overrides, log, entries: options.recoveryEntries }),
+    },
+    {
+      scenario: 'small',
+      measure: async () => {
+        const apiKey = await createFundedKey(stack.env)
+        return await onServices(context =>
+          measureSmallJobs(context, { apiKey, seconds: options.smallSeconds }))
+      },
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },

@@ -8,6 +8,9 @@ import type { GrowthFigures } from './scenarios/growth.ts'
 import type { HopFigures, PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures, RecoveryStep } from './scenarios/recovery.ts'
 import type { PostFigures, ScalingFigures } from './scenarios/scaling.ts'
+import {
+  MAX_P95_MS, STEADY_JOBS_PER_SECOND, type SmallFigures, type SmallJobsFigures,
+} from './scenarios/small.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
 import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
@@ -15,7 +18,7 @@ import type { WebhookFigures } from './scenarios/webhooks.ts'
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { verifications, recovery, soak, peers } = report
+  const { verifications, recovery, small, soak, peers } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -25,6 +28,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...verifications === undefined ? [] : verificationLines(verifications),
     ...fairness === undefined ? [] : fairnessLines(fairness),
     ...recovery === undefined ? [] : recoveryLines(recovery),
+    ...small === undefined ? [] : smallLines(small),
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
   ]
@@ -105,6 +109,31 @@ function recoveryLines (
     ...afterKill.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
     [`recovery: ${afterDataLoss.entries} entries, data lost`, text(afterDataLoss)],
     [`recovery: ${idleTenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
+  ]
+}
+
+function smallLines (small: SmallFigures): readonly Line[] {
+  const { residentMb, proportionalMb, oneFresh, oneCached, steady, highest } = small
+  return [
+    ['small: memory after start',
+      `${fixed(residentMb)} MB resident, ${fixed(proportionalMb)} MB with shared pages once`],
+    ['small: one fresh contact', formatPercentiles(oneFresh)],
+    ['small: one cached contact', formatPercentiles(oneCached)],
+    ...smallJobsLines(`small: ${STEADY_JOBS_PER_SECOND} jobs/s`, steady),
+    ...highest === undefined
+      ? []
+      : smallJobsLines(`small: p95 < ${MAX_P95_MS} ms, ${highest.clients} clients`, highest),
+  ]
+}
+
+function smallJobsLines (name: string, figures: SmallJobsFigures): readonly Line[] {
+  const { jobs, jobsPerSecond, post, refused, cpuMsPerJob, processes } = figures
+  return [
+    [name, `${fixed(jobsPerSecond, 1)} jobs/s, POST ${formatPercentiles(post)}, ` +
+      `${jobs} jobs, ${refused} refused`],
+    ['  CPU per job', `${fixed(cpuMsPerJob, 2)} ms`],
+    ...processes.map((process): Line =>
+      [`    ${process.name}`, `${fixed(process.cpuMsPerJob, 2)} ms`]),
   ]
 }
 

@@ -1,5 +1,7 @@
 import type { LimitCheck } from './check-limits.ts'
-import { fixed, formatLines, formatPercentiles, formatValue, type Line } from './format.ts'
+import {
+  fixed, formatLines, formatPercentiles, formatRelative, formatValue, type Line,
+} from './format.ts'
 import type { Report } from './report.ts'
 import { scenarioLines } from './scenario-lines.ts'
 
@@ -25,33 +27,40 @@ export function reportTable (report: Report): string {
   return formatLines([...core, ...scenarioLines(report)])
 }
 
-const HEADERS = ['figure', 'value', 'limit', 'target', ''] as const
-const WIDTHS = [46, 20, 11, 11, 0] as const
+const HEADERS = ['figure', 'value', 'to R', 'limit', 'target', ''] as const
+const WIDTHS = [46, 20, 13, 11, 11, 0] as const
 /** The size of a large job that the limits apply to. */
 const LIMITS_ROWS = 100_000
 
-/** Formats value, limit, target and status of every figure; missed limits are marked. */
-export function limitTable (checks: readonly LimitCheck[], rows: number): string {
+/**
+ * Formats value, limit, target and status of every figure; missed limits are marked. Times and
+ * rates are also set in relation to R, the bare loop over the rows that limits apply to.
+ */
+export function limitTable (
+  checks: readonly LimitCheck[], { rows, bareLoopMs }: Pick<Report, 'rows' | 'bareLoopMs'>
+): string {
   const row = (cells: readonly string[]) =>
     cells.map((cell, index) => cell.padEnd(WIDTHS[index] ?? 0)).join(' ').trimEnd()
   const missed = checks.filter(({ status }) => status === 'limit missed').length
+  const isComparable = rows === LIMITS_ROWS
   return [
     row(HEADERS),
-    ...checks.map(check => row(cellsOf(check))),
+    ...checks.map(check => row(cellsOf(check, isComparable ? bareLoopMs : undefined))),
     missed === 0 ? 'No limit was missed.' : `!! ${missed} of ${checks.length} limits missed`,
-    ...rows === LIMITS_ROWS
+    ...isComparable
       ? []
       : [`Limits apply to 100,000 rows; this was a quick run with ${rows}.`],
   ].join('\n')
 }
 
-function cellsOf (check: LimitCheck): readonly string[] {
+function cellsOf (check: LimitCheck, bareLoopMs: number | undefined): readonly string[] {
   const { figure, unit, bound, value, limit, target } = check
   const goalText = (goal: number) =>
     `${bound === 'upper' ? '<=' : '>='} ${goal.toLocaleString('en')}`
   return [
     figure,
     value === undefined ? '-' : formatValue(value, unit),
+    value === undefined || bareLoopMs === undefined ? '' : formatRelative(value, unit, bareLoopMs),
     goalText(limit),
     target === undefined ? '-' : goalText(target),
     statusText(check),

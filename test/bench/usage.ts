@@ -20,10 +20,33 @@ export function residentMbOf (pid: number): number {
   return statusMb(pid, 'VmRSS')
 }
 
+/**
+ * Memory of processes in MB: the sum of their resident sizes, and the same with each page that
+ * several of them share, such as the code of Node, counted once (proportional set size).
+ */
+export function memoryOf (
+  processes: readonly Process[]
+): { readonly residentMb: number, readonly proportionalMb: number } {
+  const pids = processes.flatMap(({ pid }) => pid ?? [])
+  const sum = (mbOf: (pid: number) => number) => pids.reduce((mb, pid) => mb + mbOf(pid), 0)
+  return {
+    residentMb: sum(residentMbOf),
+    proportionalMb: sum(pid => megabytes(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'), 'Pss')),
+  }
+}
+
 /** Usage of all processes that run. */
 export function usagesOf (processes: readonly Process[]): readonly NamedUsage[] {
   return processes.flatMap(({ name, pid }) =>
     pid === undefined ? [] : [{ name, ...usageOf(pid) }])
+}
+
+/** CPU time of processes between two readings of them; the peaks are those of the second one. */
+export function usageSince (
+  before: readonly NamedUsage[], after: readonly NamedUsage[]
+): readonly NamedUsage[] {
+  return after.map((usage, index) =>
+    ({ ...usage, cpuSeconds: usage.cpuSeconds - (before[index]?.cpuSeconds ?? 0) }))
 }
 
 /** Resets peak memory to current resident memory. Without permission it stays as it is. */
@@ -39,6 +62,9 @@ export function resetPeaks (processes: readonly Process[]): void {
 }
 
 function statusMb (pid: number, field: 'VmHWM' | 'VmRSS'): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1] ?? '0') / 1_024
+  return megabytes(readFileSync(`/proc/${pid}/status`, 'utf8'), field)
+}
+
+function megabytes (text: string, field: string): number {
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? '0') / 1_024
 }

@@ -56,32 +56,45 @@ describe('a report', () => {
     const fairness = Array(2).fill('fairness: not measured')
     const verifications = Array(2).fill('verifications: not measured')
     const recovery = Array(5).fill('recovery: not measured')
+    const small = Array(5).fill('small: not measured')
     expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
       'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',
-      'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'target met',
+      'growth: not measured', 'target met', 'limit missed', 'crowd: not measured', 'limit met',
       'crowd: not measured', 'soak: not measured', 'limit met', 'email: not measured',
-      ...verifications, ...fairness, ...recovery,
+      ...verifications, ...fairness, ...recovery, ...small,
     ])
     expect(statusesOf(checkLimits(FULL_REPORT)).filter(status => status.includes(': '))).toEqual([
       'peers: not measured', 'growth: target met', 'crowd: not measured', 'crowd: not measured',
       'soak: limit met', 'email: limit missed', 'verifications: limit met',
-      'verifications: limit met', ...fairness, ...recovery,
+      'verifications: limit met', ...fairness, ...recovery, 'small: limit missed',
+      'small: limit met', 'small: limit met', 'small: target met', 'small: limit missed',
     ])
   })
 
+  it('misses the limits of small jobs if no rate of them is sustained', () => {
+    const { small } = FULL_REPORT
+    if (small === undefined) throw new Error('the sample has no small jobs')
+    const checks = checkLimits({ ...CORE_REPORT, small: { ...small, highest: undefined } })
+    expect(checks.filter(({ scenario }) => scenario === 'small').map(({ status }) => status))
+      .toEqual(['limit missed', 'limit missed', 'limit met', 'target met', 'limit missed'])
+  })
+
   it('has a table that states by how much each limit is missed', () => {
-    const table = limitTable(checkLimits(FULL_REPORT), FULL_REPORT.rows).split('\n')
+    const table = limitTable(checkLimits(FULL_REPORT), FULL_REPORT).split('\n')
     expect(table).toHaveLength(LIMITS.length + 2)
     expect(table[3]).toBe(
       'the same job again, all cached                 0.84                 ' +
-      '<= 0.7      <= 0.5      !! missed by 20.0 %')
+      '              <= 0.6      <= 0.45     !! missed by 40.0 %')
     expect(table[5]).toMatch(/ not measured \(--peers\)$/)
-    expect(table[14]).toMatch(/ 12,500 rows\/s +>= 15,000 +>= 30,000 +!! missed by 16\.7 %$/)
-    expect(table.at(-1)).toBe(`!! 3 of ${LIMITS.length} limits missed`)
+    expect(table[7]).toMatch(/ 18 ms +0\.0180 R +<= 30 +<= 20 +target met$/)
+    expect(table[14]).toMatch(/ 12,500 rows\/s +12500 in R +>= 15,000 +>= 30,000 +!! missed by /)
+    expect(table[14]).toMatch(/ 16\.7 %$/)
+    expect(table.at(-1)).toBe(`!! 5 of ${LIMITS.length} limits missed`)
   })
 
   it('with fewer rows has a table that states that limits do not apply', () => {
-    expect(limitTable([checkLimit(upper, 0.5)], 2_000).split('\n').slice(-2)).toEqual([
+    const few = { rows: 2_000, bareLoopMs: 20 }
+    expect(limitTable([checkLimit(upper, 0.5)], few).split('\n').slice(-2)).toEqual([
       'No limit was missed.', 'Limits apply to 100,000 rows; this was a quick run with 2000.',
     ])
   })

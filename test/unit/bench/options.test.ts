@@ -10,6 +10,7 @@ describe('readOptions', () => {
       soakMinutes: 10,
       save: false,
       recoveryEntries: 1_000_000,
+      smallSeconds: 60,
     })
   })
 
@@ -29,6 +30,12 @@ describe('readOptions', () => {
     const { scenarios, recoveryEntries } = readOptions(['--recovery', '20000'])
     expect([[...scenarios], recoveryEntries]).toEqual([['recovery'], 20_000])
     expect(readOptions(['--recovery']).recoveryEntries).toBe(1_000_000)
+  })
+
+  it('reads the duration of the highest rate of small jobs from --small', () => {
+    const { scenarios, smallSeconds } = readOptions(['--small', '12'])
+    expect([[...scenarios], smallSeconds]).toEqual([['small'], 12])
+    expect(readOptions(['--small']).smallSeconds).toBe(60)
   })
 
   it('reads the destinations of the output', () => {

@@ -2,18 +2,27 @@ import type { Report } from '../../bench/report.ts'
 
 const names = ['ingest-1', 'normalize-1', 'kafka-1'] as const
 
+const SMALL_JOBS = {
+  jobs: 12_000,
+  jobsPerSecond: 200,
+  post: { p50Ms: 60, p95Ms: 180 },
+  refused: 0,
+  cpuMsPerJob: 5.5,
+  processes: [{ name: 'kafka', cpuMsPerJob: 3.5 }, { name: 'ingest-1', cpuMsPerJob: 2 }],
+}
+
 /** A report with only the core figures. */
 export const CORE_REPORT: Report = {
   rows: 100_000,
   bareLoopMs: 1_000,
   firstWallMs: 2_000,
   preflightMs: 350,
-  wallMs: 950,
-  rowsPerSecond: 105_263,
-  ratioBare: 0.95,
+  wallMs: 700,
+  rowsPerSecond: 142_857,
+  ratioBare: 0.7,
   ratioPreflight: 0.35,
   ratioCached: 0.84,
-  ratioWithCsv: 1.1,
+  ratioWithCsv: 0.9,
   resultsMbPerSecond: 80,
   cached100: { p50Ms: 18, p95Ms: 81 },
   fresh100: { p50Ms: 40, p95Ms: 75 },
@@ -36,6 +45,14 @@ export const FULL_REPORT: Report = {
     cached: { p50Ms: 22, p95Ms: 30 },
     fresh: { p50Ms: 33, p95Ms: 41 },
     cached100: { p50Ms: 28, p95Ms: 38 },
+  },
+  small: {
+    residentMb: 1_100,
+    proportionalMb: 700,
+    oneFresh: { p50Ms: 25, p95Ms: 40 },
+    oneCached: { p50Ms: 19, p95Ms: 30 },
+    steady: { ...SMALL_JOBS, jobs: 1_500, jobsPerSecond: 50 },
+    highest: { ...SMALL_JOBS, clients: 16 },
   },
   soak: {
     minutes: 10,

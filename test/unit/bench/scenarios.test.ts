@@ -1,4 +1,6 @@
+import { isValidPhoneNumber } from 'libphonenumber-js/max'
 import { describe, expect, it } from 'vitest'
+import { mobileNumber } from '../../bench/inputs.ts'
 import { downloadRate } from '../../bench/jobs.ts'
 import { memoryGrowth } from '../../bench/memory.ts'
 import { verifyChunk } from '../../bench/peers/plain-chunk.ts'
@@ -6,6 +8,8 @@ import { scenarioLines } from '../../bench/scenario-lines.ts'
 import { mailZones, mixedEmails } from '../../bench/scenarios/email.ts'
 import { growthRatio, stepsOf } from '../../bench/scenarios/growth.ts'
 import { postFigures } from '../../bench/scenarios/scaling.ts'
+import { bestFirst } from '../../bench/scenarios/small.ts'
+import { memoryOf } from '../../bench/usage.ts'
 import { CORE_REPORT, FULL_REPORT } from './sample-reports.ts'
 
 describe('growth', () => {
@@ -57,6 +61,36 @@ describe('postFigures', () => {
     const posts = [202, 503, 429, 0, 202].map((status, index) => ({ ms: index * 10, status }))
     expect(postFigures(posts))
       .toEqual({ posts: 5, p50Ms: 20, p99Ms: 40, unavailable: 1, otherRefusals: 2 })
+  })
+})
+
+describe('bestFirst', () => {
+  const probe = (clients: number, jobsPerSecond: number, p95Ms: number) =>
+    ({ clients, jobsPerSecond, post: { p50Ms: 1, p95Ms }, refused: 0 })
+
+  it('orders by rate, and omits probes that are too slow or refused a job', () => {
+    const probes = [
+      probe(4, 90, 60), probe(8, 130, 80), probe(16, 120, 249),
+      { ...probe(32, 140, 100), refused: 1 }, probe(64, 150, 250),
+    ]
+    expect(bestFirst(probes).map(({ clients }) => clients)).toEqual([8, 16, 4])
+  })
+})
+
+describe('memoryOf', () => {
+  it('counts pages that processes share once only in the proportional size', () => {
+    const own = [{ name: 'this', pid: process.pid }, { name: 'stopped', pid: undefined }]
+    const { residentMb, proportionalMb } = memoryOf(own)
+    expect(proportionalMb).toBeGreaterThan(1)
+    expect(residentMb).toBeGreaterThan(proportionalMb)
+  })
+})
+
+describe('mobileNumber', () => {
+  it('returns another valid number for every serial', () => {
+    const numbers = [0, 1, 12, 13, 999_999, 1_000_000].map(mobileNumber)
+    expect(new Set(numbers).size).toBe(numbers.length)
+    expect(numbers.filter(number => !isValidPhoneNumber(number))).toEqual([])
   })
 })
 
@@ -113,6 +147,18 @@ describe('scenarioLines', () => {
       ['verification: one cached', 'p50 22 ms, p95 30 ms'],
       ['verification: one fresh', 'p50 33 ms, p95 41 ms'],
       ['verification: 100 cached', 'p50 28 ms, p95 38 ms'],
+      ['small: memory after start', '1100 MB resident, 700 MB with shared pages once'],
+      ['small: one fresh contact', 'p50 25 ms, p95 40 ms'],
+      ['small: one cached contact', 'p50 19 ms, p95 30 ms'],
+      ['small: 50 jobs/s', '50.0 jobs/s, POST p50 60 ms, p95 180 ms, 1500 jobs, 0 refused'],
+      ['  CPU per job', '5.50 ms'],
+      ['    kafka', '3.50 ms'],
+      ['    ingest-1', '2.00 ms'],
+      ['small: p95 < 250 ms, 16 clients',
+        '200.0 jobs/s, POST p50 60 ms, p95 180 ms, 12000 jobs, 0 refused'],
+      ['  CPU per job', '5.50 ms'],
+      ['    kafka', '3.50 ms'],
+      ['    ingest-1', '2.00 ms'],
       ['soak: 10 minutes', '700 jobs, 1260000 rows'],
     ])
   })
