@@ -1,14 +1,11 @@
-import { topology, type Lane } from '../topology.ts'
+import type { Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { Emission, MessageCodec } from './stage.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 
-/** One producer per lane, and one for topics without lanes, so that lanes do not block others. */
-export type ProducerName = Lane | 'shared'
-
-/** Encoded messages by producer. */
-export type Sealed = ReadonlyMap<ProducerName, readonly OutgoingMessage[]>
+/** Encoded messages by lane. Each lane has a producer, so that large jobs do not block small ones. */
+export type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
 
 export type Emitter = {
   /** Seals and sends all; resolves when the brokers have acknowledged all of them. */
@@ -25,11 +22,11 @@ const SEALED_AT_ONCE = 2
 export function createEmitter (
   { messageCodec, producerOf }: {
     readonly messageCodec: MessageCodec
-    readonly producerOf: (name: ProducerName) => Producer
+    readonly producerOf: (lane: Lane) => Producer
   }
 ): Emitter {
   const seal = async (emissions: readonly Emission[]): Promise<Sealed> => {
-    const sealed = new Map<ProducerName, OutgoingMessage[]>()
+    const sealed = new Map<Lane, OutgoingMessage[]>()
     for (let from = 0; from < emissions.length; from += SEALED_AT_ONCE) {
       const some = emissions.slice(from, from + SEALED_AT_ONCE)
       const { lane = 'bulk', value } = some[0] ?? {}
@@ -37,17 +34,16 @@ export function createEmitter (
       const messages = await Promise.all(some.map(async emission =>
         traced(await messageCodec.encode(emission), emission)))
       for (const [index, emission] of some.entries()) {
-        const name = producerNameOf(emission)
-        const others = sealed.get(name) ?? []
-        sealed.set(name, others)
+        const others = sealed.get(emission.lane) ?? []
+        sealed.set(emission.lane, others)
         others.push(messages[index] as OutgoingMessage)
       }
     }
     return sealed
   }
   const send = async (sealed: Sealed, signal?: AbortSignal) => {
-    await Promise.all([...sealed].map(([name, messages]) =>
-      producerOf(name).send(messages, signal)))
+    await Promise.all([...sealed].map(([lane, messages]) =>
+      producerOf(lane).send(messages, signal)))
   }
   const emit = async (emissions: readonly Emission[], signal?: AbortSignal) =>
     send(await seal(emissions), signal)
@@ -58,8 +54,4 @@ export function createEmitter (
 function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage {
   if (!isTracing()) return message
   return { ...message, headers: { ...message.headers, ...trace ?? traceHeaders() } }
-}
-
-function producerNameOf (emission: Emission): ProducerName {
-  return topology.topics[emission.topic].split === 'none' ? 'shared' : emission.lane
 }

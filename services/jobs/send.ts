@@ -98,13 +98,14 @@ async function produce (
     sending.catch(() => {})
     sent.push(sending)
   }
-  if (claimed.quoteOnly !== true) {
-    start([{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }])
-  }
+  const keyEmissions: readonly Emission[] = claimed.quoteOnly === true
+    ? []
+    : [{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }]
   const context = { submission, claimed, tokenVersion, chunks: chunks.length, header }
   for (let from = 0; from < chunks.length; from += CHUNKS_PER_YIELD) {
     const batch = chunks.slice(from, from + CHUNKS_PER_YIELD)
-    start(batch.map((chunk, index) => emissionOf(context, chunk, from + index)))
+    const emissions = batch.map((chunk, index) => emissionOf(context, chunk, from + index))
+    start(from === 0 ? [...keyEmissions, ...emissions] : emissions)
     await yieldToEventLoop(lane, tenant)
     failpoint('submit.sealed')
   }

@@ -77,10 +77,10 @@ describe('the submission to the pipeline', () => {
       .toEqual({ kind: 'accepted', job, replayed: false })
     await submitter.submit({ ...submission, inputs: Array<string>(2_001).fill('1') })
     expect(events.filter(event => event.startsWith('producer')).toSorted())
-      .toEqual(['producer ingest.bulk', 'producer ingest.shared', 'producer ingest.small'])
+      .toEqual(['producer ingest.bulk', 'producer ingest.small'])
     expect(events.filter(event => event.includes(' by ')).toSorted()).toEqual([
-      'job.keys by ingest.shared',
-      'job.keys by ingest.shared',
+      'job.keys by ingest.bulk',
+      'job.keys by ingest.small',
       'rows.submitted.bulk by ingest.bulk',
       'rows.submitted.bulk by ingest.bulk',
       'rows.submitted.small by ingest.small',

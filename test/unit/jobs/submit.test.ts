@@ -247,7 +247,8 @@ describe('sending', () => {
     const { signal } = new AbortController()
     let sent = false
     const sending = send(
-      { keys, emitter: { emit }, tokenVersion: 'v1' }, { submission, claimed, signal }
+      { keys, emitter: { emit }, tokenVersion: 'v1', chunkRows: 1 },
+      { submission: { ...submission, inputs: ['1', '2', '3', '4', '5'] }, claimed, signal }
     )
       .then(() => { sent = true })
     await eventually(() => expect(waiting).toHaveLength(2))
