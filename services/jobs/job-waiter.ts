@@ -1,4 +1,5 @@
 import type { Job } from './job.ts'
+import { jobOf } from './job-record.ts'
 import type { Notifications } from './notifications.ts'
 import type { JobStore } from './store.ts'
 
@@ -52,7 +53,11 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
           const leftMs = endsAt - performance.now()
           const isOver = leave === undefined || ends.aborted || leftMs <= 0
           if (found === undefined || isDone(found) || isOver) return found
-          await notified.within(Math.min(pollMs, leftMs))
+          const record = await notified.within(Math.min(pollMs, leftMs))
+          // Only the record of an ended job cannot be older than what was read.
+          if (record?.['ended'] !== '1') continue
+          const ended = jobOf(tenant, record)
+          if (isDone(ended)) return ended
         } finally {
           notified.unsubscribe()
         }

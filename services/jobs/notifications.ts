@@ -1,11 +1,17 @@
 import type { Redis } from 'ioredis'
+import { EventEmitter } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { JobFields } from './job-record.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 
 /** The next notification of one job. */
 type NextNotification = {
-  /** Resolves with the notification, at the timeout, or when the wait is aborted. */
-  readonly within: (timeoutMs: number) => Promise<void>
+  /**
+   * Resolves with the notification, at the timeout, or when the wait is aborted. The record that
+   * comes with a notification may be older than one that was read meanwhile; large ones are left
+   * out.
+   */
+  readonly within: (timeoutMs: number) => Promise<JobFields | undefined>
   readonly unsubscribe: () => void
 }
 
@@ -25,21 +31,29 @@ export type Notifications = {
 export async function subscribeToJobs (
   subscriber: Pick<Redis, 'on' | 'subscribe'>
 ): Promise<Notifications> {
-  const notifications = new EventTarget()
-  subscriber.on('message', (_channel, job) => notifications.dispatchEvent(new Event(job)))
+  const notifications = new EventEmitter().setMaxListeners(0)
+  subscriber.on('message', (_channel, message: string) => {
+    const [job = '', record] = message.split(/ (.*)/s)
+    notifications.emit(job, record)
+  })
   await subscriber.subscribe(OUTCOMES_CHANNEL)
   return {
     next: (job, ends) => {
       const over = new AbortController()
       const either = AbortSignal.any([ends, over.signal])
-      const notified = new Promise<void>((resolve) => {
-        notifications.addEventListener(job, () => resolve(), { once: true, signal: over.signal })
-      })
+      const notified = Promise.withResolvers<JobFields | undefined>()
+      const receive = (record?: string) =>
+        notified.resolve(record === undefined ? undefined : JSON.parse(record) as JobFields)
+      notifications.once(job, receive)
       const within = async (timeoutMs: number) => {
-        const late = delay(timeoutMs, undefined, { signal: either }).catch(() => {})
-        await Promise.race([notified, late])
+        const late = delay(timeoutMs, undefined, { signal: either }).catch(() => undefined)
+        return await Promise.race([notified.promise, late])
       }
-      return { within, unsubscribe: () => over.abort() }
+      const unsubscribe = () => {
+        notifications.off(job, receive)
+        over.abort()
+      }
+      return { within, unsubscribe }
     },
   }
 }

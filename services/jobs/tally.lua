@@ -174,9 +174,8 @@ buffer_won(fields, won, inputs, now)
 if not ends then
   if is_unstarted(fields) and fields.quotedFresh ~= '0' then
     buffer(fields, { 'status', 'verifying' })
-    redis.call('PUBLISH', OUTCOMES, job)
+    notify(job, fields)
   end
-  record_progress(keys, job, now)
   write(keys.job)
   return tallied('counted', keys, fields)
 end
