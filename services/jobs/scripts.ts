@@ -73,10 +73,12 @@ export function createJobScripts (redis: Redis) {
       announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? '']),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
-    tally: (tenant: string, block: TallyBlock, recount: boolean) =>
-      tally(tenant, tallyKeys(tenant, block.job), [
-        ...tallyArguments(tenant, block), block.replacesLost && !recount ? 1 : 0,
-      ]),
+    /** The blocks are of one job. */
+    tally: (tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]], recount: boolean) => {
+      const [{ job }] = blocks
+      const fields = blocks.flatMap(block => tallyArguments(block, recount))
+      return tally(tenant, tallyKeys(tenant, job), [tenant, job, ...fields])
+    },
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, countBits(finished)]
       return fail(tenant, tallyKeys(tenant, job), args)
@@ -134,11 +136,12 @@ function tallyKeys (tenant: string, id: string) {
   return [jobKeys(tenant, id).job, moneyKeys(tenant).recounts]
 }
 
-function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
+function tallyArguments (block: TallyBlock, recount: boolean): (string | number | Buffer)[] {
   const { finished, cached, live, invalid, unknown, cancelled } = block
   return [
-    tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
+    block.chunk, block.digest, inputsOf(block), block.firstRow,
     finished, cached, live, invalid, unknown, cancelled, packDuplicates(block.duplicates),
+    block.replacesLost && !recount ? 1 : 0,
   ]
 }
 

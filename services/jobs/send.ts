@@ -60,7 +60,8 @@ type Sending = {
 }
 
 /**
- * Produces the wrapped data key of the job and all chunks; resolves when all are acknowledged. The trace of a feed job starts here, because it has no request.
+ * Produces the wrapped data key of the job and all chunks; resolves when all are acknowledged. The
+ * trace of a feed job starts here, because it has no request.
  */
 export async function send (options: SendOptions, sending: Sending): Promise<void> {
   const { submission: { tenant, inputs }, claimed: { job } } = sending

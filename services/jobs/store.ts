@@ -50,8 +50,8 @@ function requestsOf (redis: Redis, run: Scripts) {
     },
 
     /**
-     * Refuses a claim and deletes its data key, or returns its stored outcome. `expired` has no effect before `acceptBy`;
-     * then the outcome is `open`.
+     * Refuses a claim and deletes its data key, or returns its stored outcome. `expired` has no
+     * effect before `acceptBy`; then the outcome is `open`.
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
@@ -135,8 +135,25 @@ function runningOf (run: Scripts) {
      */
     tally: async (
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
-    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, block, recount)),
+    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, [block], recount)),
+
+    /** Tallies blocks of one job in their order, several in one step. Returns each step. */
+    tallyAll: async (tenant: string, blocks: readonly TallyBlock[]): Promise<readonly Tallied[]> =>
+      // Redis answers in the order of the requests, so the steps are counted in order.
+      await Promise.all(stepsOf(blocks).map(async step =>
+        talliedOf(tenant, await run.tally(tenant, step, false)))),
   }
+}
+
+/** More blocks would keep Redis busy for too long. */
+const BLOCKS_PER_STEP = 8
+
+type Step = readonly [TallyBlock, ...TallyBlock[]]
+
+function stepsOf ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
+  if (first === undefined) return []
+  const step: Step = [first, ...rest.slice(0, BLOCKS_PER_STEP - 1)]
+  return [step, ...stepsOf(rest.slice(BLOCKS_PER_STEP - 1))]
 }
 
 /** The steps that close an ended job, or end a stalled one. */

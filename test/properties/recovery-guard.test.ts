@@ -35,6 +35,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
     announce: () => store.announce(TENANT, 'job_1'),
     cancel: () => store.cancel(TENANT, 'job_1'),
     tally: () => store.tally(TENANT, block),
+    tallyAll: () => store.tallyAll(TENANT, [block]),
     end: () => store.end(TENANT, 'job_1'),
     close: () => store.close(TENANT, 'job_1'),
     fail: () => store.fail(TENANT, 'job_1', {
