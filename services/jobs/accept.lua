@@ -73,14 +73,8 @@ local function write_record(now, claim, reserve_seq)
   redis.call('PERSIST', keys.job)
 end
 
--- Stores the quote and deletes the data key: nothing sealed for a quote is opened again.
-local function keep_quote(claim)
-  local fields = { 'maxQuoteMicros', text(maximum) }
-  for at = FIRST_FIELD, #ARGV do
-    fields[#fields + 1] = ARGV[at]
-  end
-  change(keys.job, claim, fields)
-  redis.call('DEL', keys.data_key)
+local function buffer_quote(claim)
+  buffer(claim, { 'maxQuoteMicros', text(maximum), unpack(ARGV, FIRST_FIELD) })
 end
 
 -- Everything that ledger needs to rebuild the job after a loss of Redis.
@@ -109,7 +103,7 @@ local now = now_ms()
 local refusal = refusal_of(now, claim)
 if refusal then
   if refusal.code == 'quoted' then
-    keep_quote(claim)
+    buffer_quote(claim)
   end
   refusal.job = job
   refusal.accept_by = accept_by
@@ -121,7 +115,6 @@ local seq, entry = reserve(keys, {
   reason = terms_of(claim),
 })
 write_record(now, claim, seq)
-redis.call('PEXPIRE', keys.data_key, text(DATA_KEY_TTL_MS))
 if cursor ~= '' then
   -- Only this command turns contacts of a feed into rows of a job, so each becomes a row once.
   redis.call('HSET', keys.cursors, cursor, to)

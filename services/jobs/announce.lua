@@ -1,17 +1,20 @@
--- KEYS: wallet, job. ARGV: job. Marks the job as produced completely, and notifies the request
--- that waits for it.
-local shut, status, announced = guarded_fields(KEYS[1], KEYS[2], 'announced')
+-- KEYS: wallet, job. ARGV: job, seq of its reserve entry or ''.
+-- Marks the job as produced completely, its reserve entry included, and notifies the request that
+-- waits for it.
+local fields = record_of(KEYS[2])
+local shut = shut_for(fields, KEYS[1])
 if shut then
   return shut
 end
-if not status then
+if ARGV[2] ~= '' then
+  redis.call('HDEL', KEYS[1], ENTRY .. ARGV[2])
+end
+if not fields.status then
   return { 'unknown' }
 end
-if status == 'queued' then
-  redis.call('HSET', KEYS[2], 'announced', '1', 'status', 'preparing',
-    'updatedAtMs', text(now_ms()))
-elseif announced ~= '1' then
-  redis.call('HSET', KEYS[2], 'announced', '1')
+if fields.status == 'queued' then
+  buffer(fields, { 'status', 'preparing', 'updatedAtMs', text(now_ms()) })
 end
-redis.call('PUBLISH', OUTCOMES, ARGV[1])
+change(KEYS[2], fields, { 'announced', '1' })
+notify(ARGV[1], fields)
 return { 'announced' }

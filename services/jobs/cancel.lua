@@ -9,7 +9,7 @@ if not fields.status then
 end
 if fields.ended ~= '1' and fields.status ~= 'cancelling' then
   change(KEYS[2], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
-  redis.call('PUBLISH', OUTCOMES, fields.id)
+  notify(fields.id, fields)
 end
 -- A repeated request succeeds until the cancelled job is closed.
 local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'

@@ -1,7 +1,7 @@
 -- Binds an idempotency key to a job id.
--- KEYS: wallet, job, idem. ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a
--- quote (its claim never becomes a job) or 0, id of the claiming process or '', id of the API key
--- or ''.
+-- KEYS: wallet, job, idem, data key. ARGV: job, idempotency key or '', fingerprint, accept within
+-- ms, 1 for a quote (its claim never becomes a job) or 0, id of the claiming process or '', id of
+-- the API key or '', wrapped data key of the job.
 local guard = guard_of(KEYS[1])
 if guard.locked then
   return guard.locked
@@ -46,4 +46,5 @@ redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
   'idempotencyKey', ARGV[2], 'fingerprint', fingerprint, 'owner', ARGV[6],
   'quoteOnly', ARGV[5], 'claimedIn', guard.run, 'apiKey', ARGV[7])
 redis.call('PEXPIREAT', KEYS[2], text(tonumber(bound_until) + REFUSAL_TTL_MS))
+redis.call('SET', KEYS[4], ARGV[8], 'NX', 'PX', text(CLAIMED_KEY_TTL_MS))
 return { 'new', text(now), accept_by }

@@ -2,19 +2,20 @@
 -- text for the requests that wait for the job or ''.
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
-local shut, _, ended, closed = guarded_fields(KEYS[1], KEYS[2], 'ended', 'closed')
+local fields = record_of(KEYS[2])
+local shut = shut_for(fields, KEYS[1])
 if shut then
   return shut
 end
-if ended ~= '1' then
+if fields.ended ~= '1' then
   return { 'open' }
 end
 redis.call('HDEL', KEYS[1], OPEN .. ARGV[1], ENTRY .. ARGV[2])
-if closed == '1' then
+if fields.closed == '1' then
   return { 'closed' }
 end
-redis.call('HSET', KEYS[2], 'closed', '1', 'announced', '1')
+change(KEYS[2], fields, { 'closed', '1', 'announced', '1' })
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
 redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))
-redis.call('PUBLISH', OUTCOMES, ARGV[1] .. ' ' .. ARGV[3])
+notify(ARGV[1], fields, ARGV[3])
 return { 'closed' }

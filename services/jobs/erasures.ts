@@ -141,8 +141,10 @@ async function readErasure (
   redis: Pick<Redis, 'get' | 'pexpiretime'>, tenant: string, job: string
 ): Promise<JobErasure | undefined> {
   const { erased } = jobKeys(tenant, job)
-  const [value, expiresMs] = await Promise.all([redis.get(erased), redis.pexpiretime(erased)])
-  if (value === null || expiresMs < 0) return undefined
+  const expiresMs = await redis.pexpiretime(erased)
+  // Hardly any job is erased.
+  const value = expiresMs < 0 ? null : await redis.get(erased)
+  if (value === null) return undefined
   const isDone = value.startsWith(DONE)
   return {
     erasedAtMs: expiresMs - ACCEPTED_KEY_MS,

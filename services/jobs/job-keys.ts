@@ -12,11 +12,8 @@ import { requestedAtMs } from './job.ts'
 import { jobKeys } from './redis-keys.ts'
 
 export type JobKeys = {
-  /**
-   * Creates the data key of a new job and stores it wrapped, for an hour; `accept` extends that.
-   */
-  readonly create: (tenant: string, job: string) =>
-  Promise<{ readonly key: Buffer, readonly wrapped: Buffer }>
+  /** Creates the data key of a new job, which `claim` stores wrapped. */
+  readonly create: (tenant: string, job: string) => NewJobKey
   /**
    * The data key; undefined for a job that was refused, never accepted, or erased, and for a closed
    * one unless `findClosed` is given.
@@ -26,6 +23,8 @@ export type JobKeys = {
    */
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
+
+export type NewJobKey = { readonly key: Buffer, readonly wrapped: Buffer }
 
 export type JobKeysOptions = {
   readonly redis: Redis
@@ -43,11 +42,8 @@ export class JobKeyLostError extends Error {
   override readonly name = 'JobKeyLostError'
 }
 
-/**
- * How long Redis keeps the wrapped key of a job that may not be accepted or may have ended. The key
- * of a running job is restored whenever it is read.
- */
-const UNCONFIRMED_KEY_MS = 3_600_000
+/** How long Redis keeps a restored key, whose job may have ended; a read restores it again. */
+const RESTORED_KEY_MS = 3_600_000
 /**
  * Lifetime of the key of an accepted job: a day longer than its results. Redis drops it earlier.
  */
@@ -92,10 +88,9 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     }
   }
   return {
-    create: async (tenant, job) => {
+    create: (tenant, job) => {
       const key = randomBytes(32)
       const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
-      await redis.set(nameOf(tenant, job), wrapped, 'PX', UNCONFIRMED_KEY_MS)
       remember(nameOf(tenant, job), key)
       return { key, wrapped }
     },
@@ -125,7 +120,7 @@ function createRestored (options: JobKeysOptions) {
       throw new JobKeyLostError(
         `the data key of the running job ${job} is missing in Redis and in the topic job.keys`)
     }
-    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', UNCONFIRMED_KEY_MS)
+    await options.redis.set(nameOf(tenant, job), wrapped, 'PX', RESTORED_KEY_MS)
     // The job may have ended and been erased during the search.
     if (await options.redis.exists(jobKeys(tenant, job).erased) === 0) return wrapped
     await options.redis.del(nameOf(tenant, job))

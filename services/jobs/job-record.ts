@@ -4,6 +4,7 @@ import type { EventType } from './events.ts'
 import {
   lowBalanceOf, type Job, type JobCounts, type JobStatus, type Preflight, type Refusal,
 } from './job.ts'
+import type { Outcome } from './store-types.ts'
 
 /** Fields of a job hash: its claim, its refusal and the job. Blocks have fields of their own. */
 export const RECORD_FIELDS = [
@@ -67,6 +68,15 @@ export function jobOf (tenant: string, fields: JobFields): Job {
     releasedMicros: number('releasedMicros'),
     ...noticesOf(fields),
   }
+}
+
+/** The outcome in the record of a claim or job. */
+export function outcomeIn (
+  { tenant, job }: { readonly tenant: string, readonly job: string }, fields: JobFields
+): Outcome {
+  if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
+  const refusal = refusalOf(job, fields)
+  return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
 }
 
 /** The record of a job, as a flat list of names and values. */

@@ -1,4 +1,5 @@
 import type { Job } from './job.ts'
+import { jobOf } from './job-record.ts'
 import type { Notifications } from './notifications.ts'
 import type { JobStore } from './store.ts'
 
@@ -56,8 +57,12 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
           const leftMs = endsAt - performance.now()
           const isOver = leave === undefined || ends.aborted || leftMs <= 0
           if (found === undefined || isDone(found) || isOver) return found
-          const attached = await notified.within(Math.min(pollMs, leftMs))
+          const { record, attached = '' } = await notified.within(Math.min(pollMs, leftMs))
           if (attached !== '') onAttached?.(attached)
+          // Only the record of an ended job cannot be older than what was read.
+          if (record?.['ended'] !== '1') continue
+          const ended = jobOf(tenant, record)
+          if (isDone(ended)) return ended
         } finally {
           notified.unsubscribe()
         }

@@ -1,6 +1,7 @@
 import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { Job } from './job.ts'
+import { outcomeIn } from './job-record.ts'
 import type { Notifications } from './notifications.ts'
 import type { JobStore } from './store.ts'
 import type { Outcome } from './store-types.ts'
@@ -58,7 +59,9 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
         if (outcome !== undefined) return outcome
         const lateMs = clock.now() - acceptByMs
         const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)
-        await notified.within(Math.min(pollMs, waitMs))
+        const { record } = await notified.within(Math.min(pollMs, waitMs))
+        const notice = record && outcomeIn({ tenant, job }, record)
+        if (notice !== undefined && isFinal(notice)) return notice
       } finally {
         notified.unsubscribe()
       }
@@ -77,7 +80,7 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
       const archived = await findArchived?.(tenant, job)
       return archived === undefined ? outcome : { kind: 'accepted', job: archived.job }
     }
-    const ready = outcome.kind === 'refused' || outcome.job.announced || (late && isSafe(outcome))
+    const ready = isFinal(outcome) || (late && isSafe(outcome))
     if (!ready && lateMs > JOURNALED_WITHIN_MS) throw notJournaled(job)
     return ready ? outcome : undefined
   }
@@ -87,6 +90,10 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
     stop: () => stopped.abort(new Error('the service is stopping')),
   }
 }
+
+/** An outcome that the client may learn, and that no longer changes. */
+const isFinal = (outcome: Outcome): outcome is DecidedOutcome =>
+  outcome.kind === 'refused' || (outcome.kind === 'accepted' && outcome.job.announced)
 
 /** `ledger` ships outboxes every second. */
 const JOURNALED_WITHIN_MS = 10_000

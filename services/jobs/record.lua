@@ -1,6 +1,6 @@
 -- Shared by the scripts of jobs: the record, outcomes, refusals, and the end of a job.
 
-local OUTCOMES = 'outcomes'
+local OUTCOMES, MAX_PUBLISHED_BYTES = 'outcomes', 4096
 local REFUSAL_TTL_MS = 60000
 
 -- Reads the fields of a record by name, and in a second table other named fields of its hash.
@@ -29,13 +29,6 @@ local function shut_for(fields, wallet_key)
   end
 end
 
--- For a script that moves no money: the error or nil, then the status and the named fields of the
--- record.
-local function guarded_fields(wallet_key, job_key, ...)
-  local found = redis.call('HMGET', job_key, 'claimedIn', 'status', ...)
-  return shut_for({ claimedIn = found[1], status = found[2] }, wallet_key), unpack(found, 2)
-end
-
 -- Buffers changes, pairs of field and value, and applies them to the fields that were read. `write`
 -- stores them.
 local buffered = {}
@@ -55,6 +48,15 @@ end
 local function change(key, fields, changes)
   buffer(fields, changes)
   write(key)
+end
+
+-- Notifies those who wait for a job, with its record unless a sealed header makes it large: every
+-- process that waits for any job receives it. `attached` is a text for them, on a line of its own.
+local function notify(job, fields, attached)
+  local record = cjson.encode(fields)
+  local fits = #record <= MAX_PUBLISHED_BYTES
+  local message = fits and job .. ' ' .. record or job
+  redis.call('PUBLISH', OUTCOMES, attached and message .. '\n' .. attached or message)
 end
 
 -- A reply with a record: kind, additional values, then pairs of field and value.
@@ -79,8 +81,9 @@ local function stored_outcome(keys)
   return nil, fields
 end
 
--- Stores a refusal and releases the idempotency key of the job, so that a repeated request is
--- decided again. An expired claim does not change: its job may have been accepted and closed.
+-- Stores a refusal, deletes the data key, so that nothing sealed for the request is opened again,
+-- and releases the idempotency key, so that a repeated request is decided again. An expired claim
+-- does not change: its job may have been accepted and closed.
 local function refuse_job(keys, claim, refusal)
   local required = refusal.required or '0'
   local available = refusal.available or '0'
@@ -91,10 +94,11 @@ local function refuse_job(keys, claim, refusal)
     'refusal', refusal.code, 'requiredMicros', required, 'availableMicros', available,
   })
   redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_TTL_MS))
+  redis.call('DEL', keys.data_key)
   if bound_job(keys.idem) == refusal.job then
     redis.call('DEL', keys.idem)
   end
-  redis.call('PUBLISH', OUTCOMES, refusal.job)
+  notify(refusal.job, claim)
   return reply('refused', {}, claim)
 end
 
@@ -120,7 +124,6 @@ end
 -- already; money never moves twice. Returns seq, charge and the new entry or nil.
 local function end_money(keys, ending)
   if ending.fields.journaledSettleSeq then
-    record_progress(keys, ending.job, ending.at)
     return ending.fields.journaledSettleSeq, tonumber(ending.fields.journaledChargeMicros)
   end
   local entry = {
@@ -147,7 +150,7 @@ local function end_job(keys, ending)
     changes[#changes + 1] = value
   end
   change(keys.job, fields, changes)
-  redis.call('PUBLISH', OUTCOMES, ending.job)
+  notify(ending.job, fields)
   return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 

@@ -1,10 +1,10 @@
--- KEYS: wallet, job, idem. ARGV: job, code (expired or internal).
+-- KEYS: wallet, job, idem, data key. ARGV: job, code (expired or internal).
 -- Refuses a claim, unless it has become a job already.
 local guard = guard_of(KEYS[1])
 if guard.locked then
   return guard.locked
 end
-local keys = { wallet = KEYS[1], job = KEYS[2], idem = KEYS[3] }
+local keys = { wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4] }
 local job, code = ARGV[1], ARGV[2]
 
 local stored, claim = stored_outcome(keys)

@@ -4,6 +4,9 @@
 -- stay in Redis for services that still process messages of the job.
 local CLOSED_JOB_TTL_MS = 600000
 local DATA_KEY_TTL_MS = 7862400000
+-- Of the data key of a claim, which outlives almost every job; one that runs for longer has its key
+-- restored from the topic job.keys.
+local CLAIMED_KEY_TTL_MS = 90000000
 -- Counted from the first use of an idempotency key.
 local IDEMPOTENCY_KEY_TTL_MS = 86400000
 

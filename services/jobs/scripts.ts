@@ -35,9 +35,9 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 /** The scripts; the number counts their keys without the wallet. */
 function loadScripts (redis: Redis) {
   return {
-    claim: jobScript(redis, 'claim', 2),
+    claim: jobScript(redis, 'claim', 3),
     accept: jobScript(redis, 'accept', 5),
-    refuse: jobScript(redis, 'refuse', 2),
+    refuse: jobScript(redis, 'refuse', 3),
     announce: jobScript(redis, 'announce', 1),
     tally: jobScript(redis, 'tally', 2),
     fail: jobScript(redis, 'fail', 2),
@@ -55,12 +55,12 @@ export function createJobScripts (redis: Redis) {
   } = loadScripts(redis)
   return {
     claim: (tenant: string, request: ClaimRequest) => {
-      const { job, idempotencyKey, fingerprint, acceptWithinMs } = request
+      const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
       const { quoteOnly = false, owner = '', apiKey = '' } = request
-      return claim(
-        tenant,
-        [jobKeys(tenant, job).job, idempotencyKeyOf(tenant, idempotencyKey)],
-        [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0, owner, apiKey])
+      const args = [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0]
+      return claim(tenant, claimKeys(tenant, job, idempotencyKey), [
+        ...args, owner, apiKey, wrappedKey,
+      ])
     },
     accept: (tenant: string, request: AcceptRequest) =>
       accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),
@@ -68,18 +68,17 @@ export function createJobScripts (redis: Redis) {
       tenant: string,
       { job, code, idempotencyKey }:
       { readonly job: string, readonly code: string, readonly idempotencyKey: string }
-    ) => {
-      const idem = idempotencyKeyOf(tenant, idempotencyKey)
-      return refuse(tenant, [jobKeys(tenant, job).job, idem], [job, code])
-    },
-    announce: (tenant: string, job: string) =>
-      announce(tenant, [jobKeys(tenant, job).job], [job]),
+    ) => refuse(tenant, claimKeys(tenant, job, idempotencyKey), [job, code]),
+    announce: (tenant: string, job: string, seq?: number) =>
+      announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? '']),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
-    tally: (tenant: string, block: TallyBlock, recount: boolean) =>
-      tally(tenant, tallyKeys(tenant, block.job), [
-        ...tallyArguments(tenant, block), block.replacesLost && !recount ? 1 : 0,
-      ]),
+    /** The blocks are of one job. */
+    tally: (tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]], recount: boolean) => {
+      const [{ job }] = blocks
+      const fields = blocks.flatMap(block => tallyArguments(block, recount))
+      return tally(tenant, tallyKeys(tenant, job), [tenant, job, ...fields])
+    },
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, countBits(finished)]
       return fail(tenant, tallyKeys(tenant, job), args)
@@ -96,15 +95,19 @@ export function createJobScripts (redis: Redis) {
   }
 }
 
+function claimKeys (tenant: string, id: string, idempotencyKey: string) {
+  const { job, dataKey } = jobKeys(tenant, id)
+  return [job, idempotencyKeyOf(tenant, idempotencyKey), dataKey]
+}
+
 /** Placeholder of a job without a feed: a hash of cursors that does not exist, and no cursor. */
 const NO_FEED: Feed = {
   partner: '', partition: -1, cursor: '', from: -1, to: -1, unitPriceMicros: null,
 }
 
 function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const { job, dataKey } = jobKeys(tenant, id)
-  const idem = idempotencyKeyOf(tenant, idempotencyKey)
-  return [job, idem, dataKey, cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
+  const claim = claimKeys(tenant, id, idempotencyKey)
+  return [...claim, cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
@@ -136,11 +139,12 @@ function tallyKeys (tenant: string, id: string) {
   return [jobKeys(tenant, id).job, moneyKeys(tenant).recounts]
 }
 
-function tallyArguments (tenant: string, block: TallyBlock): (string | number | Buffer)[] {
+function tallyArguments (block: TallyBlock, recount: boolean): (string | number | Buffer)[] {
   const { finished, cached, live, invalid, unknown, cancelled } = block
   return [
-    tenant, block.job, block.chunk, block.digest, inputsOf(block), block.firstRow,
+    block.chunk, block.digest, inputsOf(block), block.firstRow,
     finished, cached, live, invalid, unknown, cancelled, packDuplicates(block.duplicates),
+    block.replacesLost && !recount ? 1 : 0,
   ]
 }
 

@@ -6,7 +6,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { laneOf } from '../platform/topics.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
-import type { JobKeys } from './job-keys.ts'
+import type { NewJobKey } from './job-keys.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
 import type { Feed } from './store-types.ts'
 
@@ -36,7 +36,6 @@ export type Submission = JobHeader & {
 export type SubmittedFeed = { readonly source: Feed, readonly offsets: readonly number[] }
 
 export type SendOptions = {
-  readonly keys: Pick<JobKeys, 'create'>
   readonly emitter: Pick<Emitter, 'emit'>
   /** Current version of the cache secret. */
   readonly tokenVersion: string
@@ -47,6 +46,7 @@ export type SendOptions = {
 /** The claim of a new request; times are Redis time. */
 export type ClaimedJob = {
   readonly job: string
+  readonly dataKey: NewJobKey
   readonly nowMs: number
   readonly acceptByMs: number
   /** True for a quote: its data key is not sent to Kafka. */
@@ -60,8 +60,8 @@ type Sending = {
 }
 
 /**
- * Creates the data key of the job and produces it with all chunks; resolves when all are
- * acknowledged. The trace of a feed job starts here, because it has no request.
+ * Produces the wrapped data key of the job and all chunks; resolves when all are acknowledged. The
+ * trace of a feed job starts here, because it has no request.
  */
 export async function send (options: SendOptions, sending: Sending): Promise<void> {
   const { submission: { tenant, inputs }, claimed: { job } } = sending
@@ -79,13 +79,11 @@ export async function send (options: SendOptions, sending: Sending): Promise<voi
 }
 
 async function produce (
-  { keys, emitter, tokenVersion, chunkRows }: SendOptions,
+  { emitter, tokenVersion, chunkRows }: SendOptions,
   { submission, claimed, signal }: Sending
 ): Promise<void> {
   const { tenant } = submission
-  const { job } = claimed
-  const { key, wrapped } = await keys.create(tenant, job)
-  failpoint('submit.keyed')
+  const { job, dataKey: { key, wrapped } } = claimed
   const header = sealHeader(key, { tenant, job }, submission)
   const { references } = submission
   const chunks = chunksOf(

@@ -11,6 +11,8 @@ export type ClaimRequest = {
   /** HMAC of the canonical body. */
   readonly fingerprint: string
   readonly acceptWithinMs: number
+  /** The data key of the job, wrapped by the key ring. */
+  readonly wrappedKey: Buffer
   /** True for a quote: its outcome is the refusal `quoted`. */
   readonly quoteOnly?: boolean
   /** Id of the process that sends the rows, if other processes can see whether it is alive. */
@@ -124,6 +126,6 @@ export type Cancelled =
 
 export type OpenJob = {
   readonly job: string
-  /** Redis time of its acceptance, or of the last finished row. */
-  readonly progressAtMs: number
+  /** Redis time of its acceptance, its end or its recovery; its record has that of its progress. */
+  readonly sinceMs: number
 }

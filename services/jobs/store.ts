@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
-import { fieldsOf, jobOf, RECORD_FIELDS, recordFields, refusalOf } from './job-record.ts'
+import { fieldsOf, jobOf, outcomeIn, RECORD_FIELDS, recordFields } from './job-record.ts'
 import { manifestOf, unfinishedRowsOf } from './manifest.ts'
 import { jobKeys, openJobIn } from './redis-keys.ts'
 import {
@@ -34,7 +34,10 @@ type JobWithManifest = { readonly job: Job, readonly manifest: readonly Manifest
 function requestsOf (redis: Redis, run: Scripts) {
   const activate = createActivation(redis)
   return {
-    /** Binds an idempotency key, if there is one, to a job id until `acceptBy`. */
+    /**
+     * Binds an idempotency key, if there is one, to a job id until `acceptBy`, and stores the data
+     * key of the job.
+     */
     claim: async (tenant: string, request: ClaimRequest): Promise<IdempotencyClaim> =>
       claimedOf(await run.claim(tenant, request)),
 
@@ -47,17 +50,12 @@ function requestsOf (redis: Redis, run: Scripts) {
     },
 
     /**
-     * Refuses a claim, or returns its stored outcome. `expired` has no effect before `acceptBy`;
-     * then the outcome is `open`.
+     * Refuses a claim and deletes its data key, or returns its stored outcome. `expired` has no
+     * effect before `acceptBy`; then the outcome is `open`.
      */
     refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
       const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
       return jobOutcomeOf({ tenant, job }, await run.refuse(tenant, { job, code, idempotencyKey }))
-    },
-
-    /** Deletes the data key of a quote, so that its rows are unreadable. */
-    eraseKey: async (tenant: string, job: string): Promise<void> => {
-      await redis.del(jobKeys(tenant, job).dataKey)
     },
   }
 }
@@ -78,12 +76,8 @@ function readsOf (redis: Redis, run: Scripts) {
   return {
     read,
 
-    outcome: async (tenant: string, job: string): Promise<Outcome> => {
-      const fields = await fieldsIn(tenant, job)
-      if (fields['status'] !== undefined) return { kind: 'accepted', job: jobOf(tenant, fields) }
-      const refusal = refusalOf(job, fields)
-      return refusal === undefined ? { kind: 'open' } : { kind: 'refused', refusal }
-    },
+    outcome: async (tenant: string, job: string): Promise<Outcome> =>
+      outcomeIn({ tenant, job }, await fieldsIn(tenant, job)),
 
     /** The accepted job and its manifest by chunk, read atomically. */
     readWithManifest: async (tenant: string, job: string): Promise<JobWithManifest | undefined> => {
@@ -108,13 +102,13 @@ function readsOf (redis: Redis, run: Scripts) {
       return status === 'cancelling' ? 'cancelling' : 'run'
     },
 
-    /** Jobs that are not closed, the longest without progress first. */
+    /** Jobs that are not closed, the oldest first. */
     openJobs: async (tenant: string): Promise<OpenJob[]> => {
       const fields = Object.entries(await redis.hgetall(moneyKeys(tenant).wallet))
       return fields.flatMap(([name, at]) => {
         const job = openJobIn(name)
-        return job === undefined ? [] : [{ job, progressAtMs: Number(at) }]
-      }).toSorted((a, b) => a.progressAtMs - b.progressAtMs)
+        return job === undefined ? [] : [{ job, sinceMs: Number(at) }]
+      }).toSorted((a, b) => a.sinceMs - b.sinceMs)
     },
   }
 }
@@ -122,9 +116,12 @@ function readsOf (redis: Redis, run: Scripts) {
 /** The steps of a running job. */
 function runningOf (run: Scripts) {
   return {
-    /** Marks the job as produced and notifies its request. Has no effect without a job. */
-    announce: async (tenant: string, job: string): Promise<void> => {
-      await run.announce(tenant, job)
+    /**
+     * Marks the job as produced, notifies its request, and removes the reserve entry `seq`, which
+     * the journal topic has acknowledged, from the outbox.
+     */
+    announce: async (tenant: string, job: string, seq?: number): Promise<void> => {
+      await run.announce(tenant, job, seq)
     },
 
     /** Cancels a job: checks under way finish and are charged, all other rows end free. */
@@ -138,8 +135,25 @@ function runningOf (run: Scripts) {
      */
     tally: async (
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
-    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, block, recount)),
+    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, [block], recount)),
+
+    /** Tallies blocks of one job in their order, several in one step. Returns each step. */
+    tallyAll: async (tenant: string, blocks: readonly TallyBlock[]): Promise<readonly Tallied[]> =>
+      // Redis answers in the order of the requests, so the steps are counted in order.
+      await Promise.all(stepsOf(blocks).map(async step =>
+        talliedOf(tenant, await run.tally(tenant, step, false)))),
   }
+}
+
+/** More blocks would keep Redis busy for too long. */
+const BLOCKS_PER_STEP = 8
+
+type Step = readonly [TallyBlock, ...TallyBlock[]]
+
+function stepsOf ([first, ...rest]: readonly TallyBlock[]): readonly Step[] {
+  if (first === undefined) return []
+  const step: Step = [first, ...rest.slice(0, BLOCKS_PER_STEP - 1)]
+  return [step, ...stepsOf(rest.slice(BLOCKS_PER_STEP - 1))]
 }
 
 /** The steps that close an ended job, or end a stalled one. */

@@ -3,6 +3,7 @@ import { InfrastructureError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Liveness } from '../platform/liveness.ts'
 import { withTimeout } from '../platform/retry.ts'
+import type { JobKeys } from './job-keys.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
@@ -24,7 +25,8 @@ export type Quoted =
   | { readonly kind: 'refused', readonly refusal: Refusal }
 
 export type SubmitterOptions = SendOptions & {
-  readonly store: Pick<JobStore, 'claim' | 'refuse' | 'eraseKey'>
+  readonly store: Pick<JobStore, 'claim' | 'refuse'>
+  readonly keys: Pick<JobKeys, 'create'>
   readonly outcomes: Pick<OutcomeWaiter, 'wait'>
   /** Redis time. */
   readonly clock: Clock
@@ -42,18 +44,22 @@ export type Submitter = {
 
 /** Sends the rows of a request and waits for the outcome. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
-  const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { clock, keys, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint, apiKey = '' } = submission
       const own = newJobId(clock.now())
-      const request = { job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey }
+      const dataKey = keys.create(tenant, own)
+      const { wrapped: wrappedKey } = dataKey
+      const request = {
+        job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey, wrappedKey,
+      }
       failpoint('submit.begun')
       const claim = await claimFor(options, tenant, request)
       if (claim.kind === 'reused') return claim
       failpoint('submit.claimed')
       const outcome = claim.kind === 'new'
-        ? await sendAndWait(options, submission, { job: own, ...claim })
+        ? await sendAndWait(options, submission, { job: own, dataKey, ...claim })
         : await outcomes.wait({ tenant, ...claim })
       failpoint('submit.decided')
       if (outcome.kind === 'refused') return outcome
@@ -82,24 +88,22 @@ async function claimFor (
 const REFUSAL_TTL_MS = 60_000
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
-  const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { store, keys, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   const { tenant, fingerprint } = submission
   const job = newJobId(clock.now())
+  const dataKey = keys.create(tenant, job)
   const claim = await store.claim(tenant, {
     job, idempotencyKey: '', fingerprint, acceptWithinMs, quoteOnly: true,
+    wrappedKey: dataKey.wrapped,
   })
   if (claim.kind !== 'new') throw new Error(`the claim of a quote is ${claim.kind}, expected new`)
-  try {
-    const claimed = { job, ...claim, quoteOnly: true }
-    const outcome = await sendAndWait(options, { ...submission, idempotencyKey: '' }, claimed)
-    if (outcome.kind === 'accepted') throw new Error(`quote ${job} was accepted as a job`)
-    const { refusal } = outcome
-    if (refusal.code !== 'quoted') return outcome
-    const { preflight } = refusal
-    return { kind: 'quoted', preflight, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
-  } finally {
-    await store.eraseKey(tenant, job)
-  }
+  const claimed = { job, dataKey, ...claim, quoteOnly: true }
+  const outcome = await sendAndWait(options, { ...submission, idempotencyKey: '' }, claimed)
+  if (outcome.kind === 'accepted') throw new Error(`quote ${job} was accepted as a job`)
+  const { refusal } = outcome
+  if (refusal.code !== 'quoted') return outcome
+  const { preflight } = refusal
+  return { kind: 'quoted', preflight, expiresAtMs: claim.acceptByMs + REFUSAL_TTL_MS }
 }
 
 /** Enough for 100,000 rows through a busy pipeline, and less than clients commonly wait. */

@@ -1,67 +1,77 @@
 -- KEYS: wallet, job, recounts.
--- ARGV: tenant, job, chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones),
--- first row, then the bitmaps finished, cached, live, invalid, unknown, cancelled, then the
--- duplicates: pairs of big-endian 32-bit row and count, then 1 for a block that replaces lost
--- blocks (BATCHLESS.replacingLost). Such a block ends all open rows of its chunk, so it is rejected
--- while the blocks of its job are recounted: rows that have a verdict may only seem open.
+-- ARGV: tenant, job, then the fields of each block, in the order of BLOCK_FIELDS: chunk, digest,
+-- inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, the bitmaps finished,
+-- cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit row and
+-- count, and 1 for a block that replaces lost blocks (BATCHLESS.replacingLost). Such a block ends
+-- all open rows of its chunk, so it is rejected while the blocks of its job are recounted: rows
+-- that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local recounts = KEYS[3]
-local tenant, job, chunk, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local has_inputs = ARGV[5] ~= '0'
-local BLANK = '2'
-local bitmaps = {
-  finished = ARGV[7], cached = ARGV[8], live = ARGV[9], invalid = ARGV[10], unknown = ARGV[11],
-  cancelled = ARGV[12],
+local tenant, job = ARGV[1], ARGV[2]
+local BLOCK_FIELDS = {
+  'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
+  'cancelled', 'duplicates', 'replaces_lost',
 }
+local BLANK = '2'
 -- An original is in exactly one of these bitmaps. A finished row in none of them is a duplicate.
 local OUTCOMES_OF_ROWS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
-local duplicates = ARGV[13]
-local replaces_lost = ARGV[14] == '1'
-local SEEN, INPUTS = 'seen:' .. chunk, 'inputs:' .. chunk
+
+local blocks, chunk_fields, replaces_lost = {}, {}, false
+for first = 3, #ARGV, #BLOCK_FIELDS do
+  local block = {}
+  for at, name in ipairs(BLOCK_FIELDS) do
+    block[name] = ARGV[first + at - 1]
+  end
+  block.seen_field, block.inputs_field = 'seen:' .. block.chunk, 'inputs:' .. block.chunk
+  blocks[#blocks + 1] = block
+  chunk_fields[#chunk_fields + 1] = block.seen_field
+  chunk_fields[#chunk_fields + 1] = block.inputs_field
+  replaces_lost = replaces_lost or block.replaces_lost == '1'
+end
 
 local bits_of = { [0] = 0 }
 for byte = 1, 255 do
   bits_of[byte] = bits_of[math.floor(byte / 2)] + byte % 2
 end
 
-local function check_block(fields, before)
-  if whole_number(chunk, 'the chunk') >= tonumber(fields.chunks) then
-    error('chunk ' .. chunk .. ' of job ' .. job .. ' does not exist (chunks 0-'
+local function check_block(block, fields, before)
+  if whole_number(block.chunk, 'the chunk') >= tonumber(fields.chunks) then
+    error('chunk ' .. block.chunk .. ' of job ' .. job .. ' does not exist (chunks 0-'
       .. text(tonumber(fields.chunks) - 1) .. ')')
   end
-  whole_number(ARGV[6], 'the first row')
-  for name, bitmap in pairs(bitmaps) do
-    if #bitmap ~= #bitmaps.finished then
-      error('the bitmap ' .. name .. ' has ' .. #bitmap .. ' bytes, the bitmap finished '
-        .. #bitmaps.finished)
+  whole_number(block.first_row, 'the first row')
+  for _, name in ipairs(OUTCOMES_OF_ROWS) do
+    if #block[name] ~= #block.finished then
+      error('the bitmap ' .. name .. ' has ' .. #block[name] .. ' bytes, the bitmap finished '
+        .. #block.finished)
     end
   end
-  if before ~= '' and #before ~= #bitmaps.finished then
-    error('the bitmaps of chunk ' .. chunk .. ' have ' .. #bitmaps.finished
+  if before ~= '' and #before ~= #block.finished then
+    error('the bitmaps of chunk ' .. block.chunk .. ' have ' .. #block.finished
       .. ' bytes, earlier ones ' .. #before)
   end
 end
 
 -- The rows that no earlier block has, their counts, and all rows that blocks have by now.
-local function win(before)
+local function win(block, before)
   local won = {
     rows = 0, cached = 0, live = 0, invalid = 0, unknown = 0, cancelled = 0, duplicates = 0,
   }
   local mine, all = {}, {}
-  for at = 1, #bitmaps.finished do
+  for at = 1, #block.finished do
     local seen = before == '' and 0 or before:byte(at)
-    local byte = bit.band(bitmaps.finished:byte(at), bit.bnot(seen))
+    local byte = bit.band(block.finished:byte(at), bit.bnot(seen))
     mine[at] = string.char(byte)
     all[at] = string.char(bit.bor(byte, seen))
     if byte ~= 0 then
       won.rows = won.rows + bits_of[byte]
       local rest = byte
       for _, name in ipairs(OUTCOMES_OF_ROWS) do
-        local ended = bit.band(byte, bitmaps[name]:byte(at))
+        local ended = bit.band(byte, block[name]:byte(at))
         if bit.band(ended, rest) ~= ended then
-          error('a row of chunk ' .. chunk .. ' of job ' .. job
+          error('a row of chunk ' .. block.chunk .. ' of job ' .. job
             .. ' has two outcomes in one block (the second is ' .. name .. ')')
         end
         rest = bit.bxor(rest, ended)
@@ -80,13 +90,13 @@ local function has(bitmap, row)
 end
 
 -- The duplicates of a won original count with it, whichever block finished them.
-local function count_verdicts(won)
+local function count_verdicts(block, won)
   won.succeeded = won.cached + won.live
   won.failed = won.invalid + won.unknown + won.cancelled
-  for at = 1, #duplicates, 8 do
-    local row, number = struct.unpack('>I4I4', duplicates, at)
+  for at = 1, #block.duplicates, 8 do
+    local row, number = struct.unpack('>I4I4', block.duplicates, at)
     if has(won.bitmap, row) then
-      local has_verdict = has(bitmaps.cached, row) or has(bitmaps.live, row)
+      local has_verdict = has(block.cached, row) or has(block.live, row)
       local kind = has_verdict and 'succeeded' or 'failed'
       won[kind] = won[kind] + number
     end
@@ -94,13 +104,14 @@ local function count_verdicts(won)
 end
 
 -- Buffers the won rows and the new counts.
-local function buffer_won(fields, won, inputs, now)
+local function buffer_won(block, fields, won, inputs)
+  local has_inputs = block.inputs ~= '0'
   buffer({}, {
-    BLOCK .. digest,
-    packed(tonumber(chunk), tonumber(ARGV[6]), has_inputs and 1 or 0, won.bitmap),
-    SEEN, won.all, unpack(inputs.new and { INPUTS, ARGV[5] } or {}),
+    BLOCK .. block.digest,
+    packed(tonumber(block.chunk), tonumber(block.first_row), has_inputs and 1 or 0, won.bitmap),
+    block.seen_field, won.all, unpack(inputs.new and { block.inputs_field, block.inputs } or {}),
   })
-  local changes = { 'updatedAtMs', text(now) }
+  local changes = {}
   for name, number in pairs({
     inputBlocks = inputs.more, finishedRows = won.rows,
     successRecords = won.succeeded, failedRecords = won.failed, cacheHits = won.cached,
@@ -115,11 +126,36 @@ local function buffer_won(fields, won, inputs, now)
   buffer(fields, changes)
 end
 
+-- Counts a block. `known` has the finished rows and inputs of each chunk, as of the block before.
+-- Returns whether the block wins anything.
+local function count(block, fields, known)
+  local before, known_inputs = known[block.seen_field] or '', known[block.inputs_field]
+  check_block(block, fields, before)
+  local won = win(block, before)
+  count_verdicts(block, won)
+  local has_inputs = block.inputs ~= '0'
+  -- Inputs are stored if they are the first of their chunk, or replace blank ones.
+  local inputs = {
+    new = has_inputs
+      and (not known_inputs or known_inputs == BLANK and block.inputs ~= BLANK),
+    more = has_inputs and not known_inputs and 1 or 0,
+  }
+  if won.rows == 0 and not inputs.new then
+    return false
+  end
+  buffer_won(block, fields, won, inputs)
+  known[block.seen_field] = won.all
+  if inputs.new then
+    known[block.inputs_field] = block.inputs
+  end
+  return true
+end
+
 local function is_unstarted(fields)
   return fields.status == 'queued' or fields.status == 'preparing'
 end
 
-local fields, found = record_of(keys.job, SEEN, INPUTS)
+local fields, known = record_of(keys.job, unpack(chunk_fields))
 -- While ledger compares Redis with Kafka, it does not know yet which jobs need a recount.
 local shut = replaces_lost and guard_of(keys.wallet).locked or shut_for(fields, keys.wallet)
 if shut then
@@ -135,29 +171,22 @@ if replaces_lost and redis.call('HEXISTS', recounts, job) == 1 then
   return redis.error_reply('REPLAYING the blocks of job ' .. job .. ' are recounted, retry later')
 end
 
-local before, known_inputs = found[SEEN] or '', found[INPUTS]
-check_block(fields, before)
-local won = win(before)
-count_verdicts(won)
--- Inputs are stored if they are the first of their chunk, or replace blank ones.
-local inputs = {
-  new = has_inputs and (not known_inputs or known_inputs == BLANK and ARGV[5] ~= BLANK),
-  more = has_inputs and not known_inputs and 1 or 0,
-}
-if won.rows == 0 and not inputs.new then
+local wins = false
+for _, block in ipairs(blocks) do
+  -- A block after the one that ends the job wins nothing.
+  wins = count(block, fields, known) or wins
+end
+if not wins then
   return tallied('counted', keys, fields)
 end
-
-local finished = tonumber(fields.finishedRows) + won.rows
-local input_blocks = tonumber(fields.inputBlocks) + inputs.more
 local total = tonumber(fields.totalRows)
-if finished > total then
-  error('job ' .. job .. ' would have ' .. finished .. ' finished rows of ' .. total)
+if tonumber(fields.finishedRows) > total then
+  error('job ' .. job .. ' would have ' .. fields.finishedRows .. ' finished rows of ' .. total)
 end
 local maximum = tonumber(fields.maxQuoteMicros)
 -- Only live verdicts are charged.
-local charge = (tonumber(fields.freshRecords) + won.live) * tonumber(fields.unitPriceMicros)
-local ends = finished == total and input_blocks == tonumber(fields.chunks)
+local charge = tonumber(fields.freshRecords) * tonumber(fields.unitPriceMicros)
+local ends = is_complete(fields)
 if ends then
   local guard = guard_of(keys.wallet)
   if guard.locked then
@@ -170,13 +199,12 @@ if ends and not fields.journaledSettleSeq then
 end
 
 local now = now_ms()
-buffer_won(fields, won, inputs, now)
+buffer(fields, { 'updatedAtMs', text(now) })
 if not ends then
   if is_unstarted(fields) and fields.quotedFresh ~= '0' then
     buffer(fields, { 'status', 'verifying' })
-    redis.call('PUBLISH', OUTCOMES, job)
+    notify(job, fields)
   end
-  record_progress(keys, job, now)
   write(keys.job)
   return tallied('counted', keys, fields)
 end

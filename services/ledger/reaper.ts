@@ -1,5 +1,6 @@
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
+import type { OpenJob } from '../jobs/store-types.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Emitter } from '../engine/emit.ts'
 import type { RunningStage } from '../engine/engine.ts'
@@ -45,13 +46,13 @@ export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<Reape
   }
   for (const { tenant } of await deps.tenants.active()) {
     const jobs = await deps.store.openJobs(tenant)
-    const idleMs = (progressAtMs: number) => deps.clock.now() - progressAtMs
-    const idle = jobs.filter(({ progressAtMs }) => idleMs(progressAtMs) >= deps.orphanAgeMs)
-    for (const { job, progressAtMs } of idle) {
+    const old = jobs.filter(({ sinceMs }) => deps.clock.now() - sinceMs >= deps.orphanAgeMs)
+    for (const open of old) {
       if (isOver()) return { entries, stalledJobs }
-      const stalled = idleMs(progressAtMs) >= deps.stalledAfterMs
-      if (stalled) stalledJobs += 1
-      await guarded(deps, { tenant, job }, () => completeJob(deps, { tenant, job, stalled }))
+      const about = { tenant, job: open.job }
+      if (await guarded(deps, about, () => completeJob(deps, tenant, open)) === 'stalled') {
+        stalledJobs += 1
+      }
     }
   }
   return { entries, stalledJobs }
@@ -73,16 +74,21 @@ async function shipOrphans (deps: ReapDeps, tenant: string): Promise<number> {
 }
 
 async function completeJob (
-  deps: ReapDeps, { tenant, job, stalled }: { tenant: string, job: string, stalled: boolean }
-): Promise<void> {
+  deps: ReapDeps, tenant: string, { job, sinceMs }: OpenJob
+): Promise<'stalled' | undefined> {
   const found = await deps.store.read(tenant, job)
-  if (found === undefined || found.closed) return
+  if (found === undefined || found.closed) return undefined
   // Its entry is shipped with the other orphans.
-  if (found.ended) return await finish(deps, { job: found, entry: undefined }, 'ended_job')
-  const ended = isComplete(found) ? await endComplete(deps, found) : undefined
-  if (ended !== undefined) return await finish(deps, ended, 'ended_job')
-  const failed = stalled ? await failStalled(deps, found) : undefined
+  const ended = found.ended ? { job: found, entry: undefined } : await endComplete(deps, found)
+  if (ended !== undefined) {
+    await finish(deps, ended, 'ended_job')
+    return undefined
+  }
+  const idleMs = deps.clock.now() - Math.max(sinceMs, found.updatedAtMs)
+  if (idleMs < deps.stalledAfterMs) return undefined
+  const failed = await failStalled(deps, found)
   if (failed !== undefined) await finish(deps, failed, 'stalled_job')
+  return 'stalled'
 }
 
 const isComplete = ({ counts, preflight, chunks }: Job) =>
@@ -90,6 +96,7 @@ const isComplete = ({ counts, preflight, chunks }: Job) =>
 
 /** Ends a job whose rows were all counted while its wallet was frozen. */
 async function endComplete ({ store }: ReapDeps, job: Job): Promise<EndedJob | undefined> {
+  if (!isComplete(job)) return undefined
   const ended = await store.end(job.tenant, job.id)
   if (ended.kind === 'skip' || !ended.ended) return undefined
   return { job: ended.job, entry: ended.entry }

@@ -4,7 +4,6 @@ import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Unit } from '../engine/aggregate.ts'
 import type { Decision } from '../engine/stage.ts'
-import type { Outbox } from '../money/outbox.ts'
 import { acceptJob, type AcceptDeps, type Notices } from './accept.ts'
 import { jobEmissions } from './emissions.ts'
 import type { ChunkMessage, Loader } from './chunk-loader.ts'
@@ -12,7 +11,6 @@ import { readChunks, jobTermsOf, type BatchRows } from './read-chunks.ts'
 
 export type JobDeps = Omit<AcceptDeps, keyof TenantPolicy> & {
   readonly store: Pick<JobStore, 'refuse' | 'outcome' | 'announce'>
-  readonly outbox: Pick<Outbox, 'remove'>
   readonly load: Loader
   /** Redis time. */
   readonly clock: Clock
@@ -45,7 +43,7 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
   return {
     completes: unit.members,
     emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
-    afterProduced: () => announce(head, { entry: acceptance.entry, deps }),
+    afterProduced: () => announce(head, acceptance.entry, deps),
   }
 }
 
@@ -59,18 +57,16 @@ async function isEnded (head: Normalized, { store, clock }: JobDeps): Promise<bo
   return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
 }
 
-type AnnounceOptions = {
-  readonly entry: Journal | undefined
-  readonly deps: Pick<JobDeps, 'store' | 'outbox'>
-}
-
-/** Only now is everything of the job in Kafka: the waiting request may be answered. */
+/**
+ * Only now is everything of the job in Kafka, its reserve entry included: the waiting request may
+ * be answered.
+ */
 export async function announce (
-  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, { entry, deps }: AnnounceOptions
+  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, entry: Journal | undefined,
+  { store }: Pick<JobDeps, 'store'>
 ): Promise<void> {
-  await deps.store.announce(tenant, job)
+  await store.announce(tenant, job, entry?.seq)
   failpoint('lookup.announced')
-  if (entry !== undefined) await deps.outbox.remove(tenant, [entry.seq])
 }
 
 /** The envelope of chunk 0, which alone carries the job's header. */

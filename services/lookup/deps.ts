@@ -4,7 +4,6 @@ import { partsOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { Connections } from '../engine/connections.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import { createOutbox } from '../money/outbox.ts'
 import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import type { lookupConfig } from './config.ts'
@@ -23,7 +22,6 @@ LookupDeps {
     log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
   return {
     store: createJobStore(state),
-    outbox: createOutbox(state),
     cache: redisRecordCache(connected.cache, { onFault, metrics }),
     clock,
     unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),

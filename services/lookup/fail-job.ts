@@ -51,7 +51,7 @@ export async function failJob (
   return {
     ...refused,
     emits: entry === undefined ? blocks : [...blocks, journalEmission(entry, laneOf(totalRows))],
-    afterProduced: () => announce({ tenant, job }, { entry, deps }),
+    afterProduced: () => announce({ tenant, job }, entry, deps),
   }
 }
 

@@ -8,10 +8,10 @@ export function taggedTenant (tenant: string): string {
 export const moneyKeys = (tenant: string) => ({
   /**
    * Hash: available, reserved, charged, funded, seq; `entry:<seq>`: an entry as JSON, until it is
-   * in the journal topic; slots: number of jobs that hold one; `open:<job>`: last progress of a job
-   * that is not closed (Redis time, ms). Recovery guard: `run`: id of the server run for which the
-   * wallet was unlocked; `fence`: of the ledger that did; `frozen`: why, if it is; `trust`: what a
-   * thaw trusts.
+   * in the journal topic; slots: number of jobs that hold one; `open:<job>`: acceptance, end or
+   * recovery of a job that is not closed (Redis time, ms). Recovery guard: `run`: id of the server
+   * run for which the wallet was unlocked; `fence`: of the ledger that did; `frozen`: why, if it
+   * is; `trust`: what a thaw trusts.
    */
   wallet: `w:${taggedTenant(tenant)}`,
   /** Hash: id of a top-up or adjustment -> its seq and amount, for idempotency. */

@@ -5,7 +5,7 @@
 
 local MAX_AMOUNT = 999999999999999
 -- Prefixes of wallet fields: `entry:<seq>`, an entry of the outbox, and `open:<job>`, the time of
--- the last progress of a job that is not closed.
+-- the last movement of a job that is not closed.
 local ENTRY, OPEN = 'entry:', 'open:'
 
 local function text(number)
@@ -23,7 +23,7 @@ local function whole_number(argument, what)
 end
 
 -- Applies a movement (amount by account) and appends its entry with the balances after it. Records
--- progress of the entry's job. Returns the entry's seq and JSON.
+-- its time for the entry's job. Returns the entry's seq and JSON.
 local function append(keys, entry, movement)
   local after = wallet_of(keys.wallet)
   local changes = entry.job and { OPEN .. entry.job, text(entry.at) } or {}
@@ -54,10 +54,6 @@ local function append(keys, entry, movement)
   })
   redis.call('HSET', keys.wallet, ENTRY .. seq, json, unpack(changes))
   return seq, json
-end
-
-local function record_progress(keys, job, at)
-  redis.call('HSET', keys.wallet, OPEN .. job, text(at))
 end
 
 local function entry_at(wallet_key, seq)

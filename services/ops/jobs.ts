@@ -1,6 +1,8 @@
 import type { Command } from 'commander'
 import { count, counted, duration } from '../client/terminal.ts'
+import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
+import type { OpenJob } from '../jobs/store-types.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
 import {
@@ -16,8 +18,8 @@ type Options = {
 }
 
 const HELP = `
-Jobs without progress for the longest time come first. A job makes progress when one of its rows
-completes.
+Jobs without progress for the longest time come first. A job makes progress when its status
+changes or one of its rows completes.
 
 Examples:
   npm run ops -- jobs
@@ -74,7 +76,7 @@ export type OpenJobLine = {
   readonly rowsDone: number | null
   readonly rows: number | null
   readonly ageSeconds: number | null
-  /** Time since the last row completed. */
+  /** Time since the last change of its status or rows. */
   readonly idleSeconds: number
 }
 
@@ -98,23 +100,22 @@ export type OpenJobsDeps = {
   readonly nowMs: () => Promise<number>
 }
 
-const MAX_CONCURRENT_TENANTS = 200
+const MAX_CONCURRENT_READS = 200
 
-/**
- * Lists open jobs, those without progress for the longest time first. Reads the full records of the
- * returned jobs only.
- */
+/** Lists open jobs, those without progress for the longest time first. */
 export async function listOpenJobs (
   deps: OpenJobsDeps, { tenant, idleForSeconds, limit }: JobQuery
 ): Promise<OpenJobs> {
   const isSelected = (name: string) =>
     tenant === undefined || name === tenant || name.startsWith(`${tenant}.`)
   const nowMs = await deps.nowMs()
-  const open = (await readOpenJobs(deps, (await deps.tenants()).filter(isSelected)))
-    .filter(({ progressAtMs }) => nowMs - progressAtMs >= idleForSeconds * 1_000)
+  const isIdle = (sinceMs: number) => nowMs - sinceMs >= idleForSeconds * 1_000
+  const old = (await readOpenJobs(deps, (await deps.tenants()).filter(isSelected)))
+    .filter(({ sinceMs }) => isIdle(sinceMs))
+  const open = (await inBatches(old, job => readJob(deps, job)))
+    .filter(({ progressAtMs }) => isIdle(progressAtMs))
     .toSorted((a, b) => a.progressAtMs - b.progressAtMs)
-  const jobs = await Promise.all(open.slice(0, limit).map(found => readLine(deps, found, nowMs)))
-  return { jobs, open: open.length }
+  return { jobs: open.slice(0, limit).map(found => lineOf(found, nowMs)), open: open.length }
 }
 
 /** Counts the open jobs of all tenants. */
@@ -124,25 +125,41 @@ export async function countOpenJobs (
   return (await readOpenJobs(deps, await deps.tenants())).length
 }
 
-type OpenJob = { readonly tenant: string, readonly job: string, readonly progressAtMs: number }
+type OfTenant = OpenJob & { readonly tenant: string }
 
 async function readOpenJobs (
   { store }: Pick<OpenJobsDeps, 'store'>, tenants: readonly string[]
-): Promise<readonly OpenJob[]> {
-  const found: OpenJob[] = []
-  for (let from = 0; from < tenants.length; from += MAX_CONCURRENT_TENANTS) {
-    const batch = tenants.slice(from, from + MAX_CONCURRENT_TENANTS)
-    const jobs = await Promise.all(batch.map(async tenant =>
-      (await store.openJobs(tenant)).map(job => ({ tenant, ...job }))))
-    found.push(...jobs.flat())
+): Promise<readonly OfTenant[]> {
+  const found = await inBatches(tenants, async tenant =>
+    (await store.openJobs(tenant)).map(job => ({ tenant, ...job })))
+  return found.flat()
+}
+
+async function inBatches<T, R> (
+  items: readonly T[], read: (item: T) => Promise<R>
+): Promise<readonly R[]> {
+  const found: R[] = []
+  for (let from = 0; from < items.length; from += MAX_CONCURRENT_READS) {
+    found.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
   }
   return found
 }
 
-async function readLine (
-  { store }: OpenJobsDeps, { tenant, job: id, progressAtMs }: OpenJob, nowMs: number
-): Promise<OpenJobLine> {
+type JobProgress = {
+  readonly tenant: string
+  readonly id: string
+  readonly job: Job | undefined
+  readonly progressAtMs: number
+}
+
+async function readJob (
+  { store }: Pick<OpenJobsDeps, 'store'>, { tenant, job: id, sinceMs }: OfTenant
+): Promise<JobProgress> {
   const job = await store.read(tenant, id)
+  return { tenant, id, job, progressAtMs: Math.max(sinceMs, job?.updatedAtMs ?? 0) }
+}
+
+function lineOf ({ tenant, id, job, progressAtMs }: JobProgress, nowMs: number): OpenJobLine {
   return {
     id,
     tenant,

@@ -4,8 +4,7 @@ import { ENGINE_STAGES, ENGINE_STEPS, type EngineStep, type StageName } from '..
 /** Failpoints outside the engine's steps, with the state of the system at each of them. */
 export const NAMED_FAILPOINTS = {
   'submit.begun': 'before the idempotency key is claimed',
-  'submit.claimed': 'the idempotency key is claimed, nothing is sent',
-  'submit.keyed': 'the data key is stored, no chunk is sent',
+  'submit.claimed': 'idempotency key and data key are stored, nothing is sent',
   'submit.sealed': 'some chunks are sent, not all',
   'submit.sent': 'all chunks are acknowledged, the outcome is not known',
   'submit.decided': 'the outcome is known, no response is sent',
@@ -16,7 +15,7 @@ export const NAMED_FAILPOINTS = {
   'feed.taken': 'contacts are rows of an accepted job, offsets are not committed',
   'feed.committing': 'before offsets of contacts are committed',
   'lookup.accepted': 'money is reserved, nothing is produced',
-  'lookup.announced': 'the job is announced, the outbox still has the entry',
+  'lookup.announced': 'the job is announced, the offsets of its chunks are not committed',
   'verify.begun': 'a verification batch is started, nothing is checked',
   'verify.offering': 'free verdicts are computed and not in the cache',
   'verify.offered': 'free verdicts are in the cache, nothing is produced',

@@ -16,7 +16,7 @@ import { createProgress } from './progress.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly blocks: Pick<ResultBlocks, 'insert'>
-  readonly store: Pick<JobStore, 'tally' | 'readWithManifest' | 'read' | 'close'>
+  readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Completed>
   /** Redis time. */
@@ -42,8 +42,9 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       const blocks = messages.map(({ value }) => value)
       await deps.blocks.insert(blocks)
       failpoint('settle.stored')
-      // Redis answers in the order of the requests, so the blocks are counted in order.
-      const tallied = await Promise.all(blocks.map(block => tally(deps, block)))
+      const byJob = Map.groupBy(blocks, ({ tenant, job }) => `${tenant} ${job}`)
+      const tallies = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
+      const tallied = tallies.flat()
       failpoint('settle.tallied')
       const finishings = await Promise.all(endedJobs(tallied).map(ended =>
         finishJob(deps, ended, blocks.filter(({ job }) => job === ended.job.id))))
@@ -65,9 +66,12 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   }
 }
 
-async function tally ({ store, onCounted }: SettleDeps, block: Completed): Promise<Tallied> {
-  const tallied = await store.tally(block.tenant, tallyBlockOf(block))
-  if (tallied.kind !== 'skip') onCounted?.(tallied.job)
+/** Counts blocks of one job in their order. */
+async function tally (
+  { store, onCounted }: SettleDeps, blocks: readonly Completed[]
+): Promise<readonly Tallied[]> {
+  const tallied = await store.tallyAll(blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf))
+  for (const one of tallied) if (one.kind !== 'skip') onCounted?.(one.job)
   return tallied
 }
 
@@ -96,7 +100,7 @@ async function finishUnresolvableRows (
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
   const block = await deps.storeBlock(unresolvableBlock(known, { atMs: deps.clock.now(), inputs }))
-  await tally(deps, block)
+  await tally(deps, [block])
 }
 
 /**

@@ -71,13 +71,16 @@ describe('cancel', () => {
 })
 
 describe('a claim that wants a quote alone', () => {
-  const claim = { job: 'job_1', idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000 }
+  const claim = {
+    job: 'job_1', idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000,
+    wrappedKey: Buffer.from('wrapped'),
+  }
 
   it('reserves nothing, becomes no job, and leaves nothing that opens its rows', async () => {
     const tenant = await fundedTenant()
     const before = await wallet.balance(tenant)
     await store.claim(tenant, { ...claim, quoteOnly: true })
-    await redis.set(jobKeys(tenant, 'job_1').dataKey, 'wrapped')
+    expect(await redis.get(jobKeys(tenant, 'job_1').dataKey)).toBe('wrapped')
     const request = acceptRequest('job_1', { cacheHits: 2, maxActiveJobs: 0 })
     const refusal = { code: 'quoted', preflight: request.preflight }
     const key = jobKeys(tenant, 'job_1').job

@@ -1,13 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
-import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
 import { subscribeToJobs } from '../../services/jobs/notifications.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { idempotencyKeyOf, jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { redisClock } from '../../services/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -114,7 +111,7 @@ describe('accept', () => {
 
 describe('an idempotency key', () => {
   const claim = (job: string, fingerprint = 'f') =>
-    ({ job, idempotencyKey: 'key', fingerprint, acceptWithinMs: 60_000 })
+    ({ job, idempotencyKey: 'key', fingerprint, acceptWithinMs: 60_000, wrappedKey: Buffer.of(1) })
 
   it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()
@@ -338,40 +335,6 @@ describe('a block that can not be true', () => {
   })
 })
 
-describe('data keys', () => {
-  const ring = createKeyRing(
-    { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' }
-  )
-
-  it('are wrapped, last an hour, and 91 days once the job is accepted', async () => {
-    const tenant = await fundedTenant()
-    const { dataKey } = jobKeys(tenant, 'job_1')
-    const { key, wrapped } = await expectLifetime(redis, { key: dataKey, ms: 3_600_000 },
-      async () => await createJobKeys({ redis, ring }).create(tenant, 'job_1'))
-    expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
-    expect(wrapped.includes(key)).toBe(false)
-    const other = createJobKeys({ redis, ring })
-    expect(await other.get(tenant, 'job_1')).toEqual(key)
-    await expectLifetime(redis, { key: dataKey, ms: 91 * DAY_MS }, async () =>
-      await accepted(store, tenant, acceptRequest('job_1')))
-    await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
-    await expect(other.get(tenant, 'job_2')).rejects.toThrow('decryption failed')
-  })
-
-  it('that are lost are restored only for a running job', async () => {
-    const tenant = await fundedTenant()
-    const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, 'job_1')
-    await redis.del(jobKeys(tenant, 'job_1').dataKey)
-    expect(await createJobKeys({ redis, ring }).get(tenant, 'job_1')).toBeUndefined()
-    const isRunning = async () => true
-    const lost = createJobKeys({ redis, ring, isRunning })
-    await expect(lost.get(tenant, 'job_1')).rejects.toThrow(JobKeyLostError)
-    const restoring = createJobKeys({ redis, ring, isRunning, restore: async () => wrapped })
-    expect(await restoring.get(tenant, 'job_1')).toEqual(key)
-    expect(await redis.getBuffer(jobKeys(tenant, 'job_1').dataKey)).toEqual(wrapped)
-  })
-})
-
 describe('a wait for an outcome on a real channel', () => {
   it('is notified of announce and of a refusal, and ends at acceptBy', async () => {
     const clock = await redisClock(redis)
@@ -386,7 +349,10 @@ describe('a wait for an outcome on a real channel', () => {
     expect(await one).toMatchObject({ kind: 'accepted', job: { status: 'preparing' } })
     await acceptClaimed(store, tenant, acceptRequest('job_2'))
     expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
-    const request = { job: 'job_3', idempotencyKey: '', fingerprint: '', acceptWithinMs: 30 }
+    const request = {
+      job: 'job_3', idempotencyKey: '', fingerprint: '', acceptWithinMs: 30,
+      wrappedKey: Buffer.of(1),
+    }
     const claim = await store.claim(tenant, request)
     if (claim.kind !== 'new') throw new Error(claim.kind)
     expect(await outcomes.wait({ tenant, job: 'job_3', acceptByMs: claim.acceptByMs }))

@@ -34,7 +34,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const tenant = `org_${randomUUID()}.live`
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
-  await keys.create(tenant, job)
+  const { wrapped } = keys.create(tenant, job)
   const config = {
     KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
   }
@@ -43,7 +43,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const life = { log, metrics: createMetrics(), fatal: () => {} }
   const deps = reapDeps(config, { ...connected, ...life, messageCodec })
   const accepted = await acceptClaimed(store, tenant,
-    { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' })
+    { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' }, wrapped)
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)
   const { entries } = await reap({

@@ -50,10 +50,9 @@ async function startJob () {
   const tenant = `org_${randomUUID()}.live`
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
-  await keys.create(tenant, job)
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
-  })
+  }, keys.create(tenant, job).wrapped)
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
   const at = (chunk: number) => ({ ...coordinates, chunk, firstRow: chunk * 4 })
   const emissions = [

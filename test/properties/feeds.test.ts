@@ -57,7 +57,10 @@ function pipeline (replies: Iterator<Reply>, taken: number[]) {
   const decide = async (submission: Submission): Promise<Submitted> => {
     const { tenant, inputs, feed } = submission
     const id = newJobId(Date.now())
-    const claim = { job: id, idempotencyKey: '', fingerprint: '', acceptWithinMs: 600_000 }
+    const claim = {
+      job: id, idempotencyKey: '', fingerprint: '', acceptWithinMs: 600_000,
+      wrappedKey: Buffer.of(1),
+    }
     await store.claim(tenant, claim)
     const request = acceptRequest(id, {
       freshChecks: inputs.length, maxActiveJobs: 1_000, feed: feed!.source,
@@ -144,6 +147,7 @@ describe('the cursor of a feed', () => {
       const id = newJobId(Date.now())
       await store.claim(tenant, {
         job: id, idempotencyKey: '', fingerprint: '', acceptWithinMs: 600_000,
+        wrappedKey: Buffer.of(1),
       })
       const request = acceptRequest(id, { feed: feedOf(from, to) })
       const answer = await store.accept(tenant, request)

@@ -233,7 +233,9 @@ describe('a contradiction', () => {
     expect(await damaged.store.batchAction(DAMAGED, 'job_8')).toBe('run')
     expect(await damaged.store.batchAction(DAMAGED, 'job_7')).toBe('skip')
     // An earlier try of the same request may be behind the gap, so no refusal is definite.
-    const claim = { idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0 }
+    const claim = {
+      idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 0, wrappedKey: Buffer.of(1),
+    }
     for (const [job, code] of [['job_9', 'expired'], ['job_10', 'internal']] as const) {
       await damaged.store.claim(DAMAGED, { ...claim, job })
       expect(await damaged.store.refuse(DAMAGED, job, code))

@@ -24,7 +24,10 @@ beforeEach(async () => {
 /** All that a store does to a job, by name. */
 function callsOf (store: ReturnType<typeof createJobStore>) {
   const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] })
-  const claim = { job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000 }
+  const claim = {
+    job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
+    wrappedKey: Buffer.of(1),
+  }
   return {
     claim: () => store.claim(TENANT, claim),
     accept: () => store.accept(TENANT, acceptRequest('job_2', { unitPriceMicros: 1 })),
@@ -32,6 +35,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
     announce: () => store.announce(TENANT, 'job_1'),
     cancel: () => store.cancel(TENANT, 'job_1'),
     tally: () => store.tally(TENANT, block),
+    tallyAll: () => store.tallyAll(TENANT, [block]),
     end: () => store.end(TENANT, 'job_1'),
     close: () => store.close(TENANT, 'job_1'),
     fail: () => store.fail(TENANT, 'job_1', {
@@ -42,7 +46,7 @@ function callsOf (store: ReturnType<typeof createJobStore>) {
 
 /** What reads, and what concerns no money. */
 const FREE = [
-  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows', 'eraseKey',
+  'outcome', 'read', 'readWithManifest', 'batchAction', 'openJobs', 'unfinishedRows',
 ]
 
 describe('after a restart of the server', () => {
@@ -79,6 +83,7 @@ describe('after a restart of the server', () => {
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(await runOf())
     expect((await scenario.store.claim(TENANT, {
       job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
+      wrappedKey: Buffer.of(1),
     })).kind).toBe('new')
   })
 
@@ -87,7 +92,9 @@ describe('after a restart of the server', () => {
     await runLedger(environment.deps)
     await wallet.unlockNew(TENANT)
     await act({ do: 'topUp', id: 1, micros: 5_000 })
-    const claim = { idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000 }
+    const claim = {
+      idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000, wrappedKey: Buffer.of(1),
+    }
     const request = (id: string) => acceptRequest(id, { unitPriceMicros: 0 })
     await store.claim(TENANT, { ...claim, job: 'job_1' })
     await restart()
@@ -107,6 +114,7 @@ describe('after a restart of the server', () => {
     await accept('job_1', 100)
     await store.claim(TENANT, {
       job: 'job_2', idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000,
+      wrappedKey: Buffer.of(1),
     })
     // The ledger of another master has let the tenant in; what it accepted or ended may be lost.
     await redis.hset(moneyKeys(TENANT).wallet, 'run', 'f'.repeat(40))

@@ -140,7 +140,7 @@ describe('a job that is archived', () => {
 
 describe('a request', () => {
   const claim = (job: string) => scenario.store.claim(TENANT, {
-    job, idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000,
+    job, idempotencyKey: KEY, fingerprint: 'f', acceptWithinMs: 600_000, wrappedKey: Buffer.of(1),
   })
 
   it.each([['runs', false], ['is archived', true]])(
@@ -163,6 +163,7 @@ describe('a request', () => {
       expect(await slots()).toBe(isArchived ? '0' : '1')
       expect(await scenario.store.claim(TENANT, {
         job: 'job_2', idempotencyKey: KEY, fingerprint: 'g', acceptWithinMs: 600_000,
+        wrappedKey: Buffer.of(1),
       })).toEqual({ kind: 'reused' })
     })
 })

@@ -66,7 +66,6 @@ function stagesOf (scenario: Scenario) {
   }
   const lookup = createLookupStage({
     store,
-    outbox: { remove: async () => {} },
     cache,
     clock,
     unitPriceMicros: () => PRICE_MICROS,

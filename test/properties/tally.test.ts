@@ -41,6 +41,33 @@ async function commandsOf (work: () => Promise<unknown>): Promise<number> {
     .reduce((sum, [, each]) => sum + Number(each), 0)
 }
 
+const stepwise = fc.record({
+  given: randomJob,
+  steps: fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 36, maxLength: 36 }),
+})
+
+describe('the counts of a job', () => {
+  it('are the same whether its blocks are tallied one by one or several in a step', async () => {
+    const stateOf = async (tenant: string) => {
+      const { job, manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+      const { status, counts, chargedMicros, releasedMicros } = job
+      const balance = await wallet.balance(tenant)
+      return { status, counts, chargedMicros, releasedMicros, manifest, balance }
+    }
+    await fc.assert(fc.asyncProperty(stepwise, async ({ given, steps }) => {
+      const [single, several] = [await fundedTenant(), await fundedTenant()]
+      const { rows, deliveries } = layOut(given)
+      for (const tenant of [single, several]) await accepted(store, tenant, requestOf(rows))
+      for (let from = 0, step = 0; from < deliveries.length; from += steps[step++] ?? 1) {
+        const some = deliveries.slice(from, from + (steps[step] ?? 1))
+        for (const block of some) await store.tally(single, block)
+        await store.tallyAll(several, some)
+        expect(await stateOf(several)).toEqual(await stateOf(single))
+      }
+    }), { numRuns: 30 })
+  })
+})
+
 describe('the counts of a job that has ended', () => {
   it('add up to its rows, whichever blocks were lost or never came', async () => {
     let short = 0
@@ -214,7 +241,10 @@ describe('blocks of a job', () => {
 
 describe('requests that race', () => {
   const request = (job: string) =>
-    ({ job, idempotencyKey: 'key', fingerprint: 'f', acceptWithinMs: 600_000 })
+    ({
+      job, idempotencyKey: 'key', fingerprint: 'f', acceptWithinMs: 600_000,
+      wrappedKey: Buffer.of(1),
+    })
 
   it('with one key claim it once', async () => {
     const tenant = await fundedTenant()

@@ -89,11 +89,14 @@ export const upTo = (length: number): number[] => Array.from({ length }, (_, ind
 
 /** Accepts like the reader of requests: only a claimed request can become a job. */
 export async function acceptClaimed (
-  store: JobStore, tenant: string, request: AcceptRequest
+  store: JobStore, tenant: string, request: AcceptRequest,
+  wrappedKey: Buffer = Buffer.of(1)
 ): ReturnType<JobStore['accept']> {
   const { id: job, idempotencyKey } = request
   if ((await store.outcome(tenant, job)).kind === 'open') {
-    await store.claim(tenant, { job, idempotencyKey, fingerprint: '', acceptWithinMs: 60_000 })
+    await store.claim(tenant, {
+      job, idempotencyKey, fingerprint: '', acceptWithinMs: 60_000, wrappedKey,
+    })
   }
   return await store.accept(tenant, request)
 }

@@ -42,6 +42,8 @@ export type StoreDouble = Pick<JobStore,
   'accept' | 'refuse' | 'outcome' | 'announce' | 'batchAction'> & {
     readonly jobs: Map<string, Job>
     readonly accepts: AcceptRequest[]
+    /** The seq of the reserve entries that jobs were announced with. */
+    readonly shipped: number[]
     /** Changes an accepted job, as other stages would. */
     readonly change: (job: string, change: Partial<Job>) => void
     /** The next call fails so. */
@@ -57,6 +59,7 @@ export function createStoreDouble (
   const stored: Stored = { jobs: new Map(), refusals: new Map() }
   const { jobs } = stored
   const accepts: AcceptRequest[] = []
+  const shipped: number[] = []
   let failure: Error | undefined
   const mayFail = () => {
     const error = failure
@@ -70,6 +73,7 @@ export function createStoreDouble (
   return {
     jobs,
     accepts,
+    shipped,
     change,
     failNext: (error) => { failure = error },
     accept: async (tenant, request) => {
@@ -86,8 +90,9 @@ export function createStoreDouble (
       mayFail()
       return outcomeIn(stored, id)
     },
-    announce: async (_tenant, id) => {
+    announce: async (_tenant, id, seq) => {
       mayFail()
+      if (seq !== undefined) shipped.push(seq)
       change(id, { announced: true, status: 'preparing' })
     },
     batchAction: async (_tenant, id) => {

@@ -3,6 +3,7 @@ import { createPartners } from '../../services/accounts/partners.ts'
 import { createRequestSecret } from '../../services/accounts/request-secret.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import type { ReadTopic } from '../../services/jobs/wrapped-keys.ts'
 import { createKeyRing, kidOf, type KeyRing } from '../../services/crypto/key-ring.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
@@ -63,7 +64,8 @@ export function accountsOf (ring: KeyRing) {
 
 /** A job's data key, in Redis, in its topic and in ClickHouse. */
 export async function makeJob (job: string, ring: KeyRing): Promise<Buffer> {
-  const { key, wrapped } = await createJobKeys({ redis, ring }).create(tenant, job)
+  const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, job)
+  await redis.set(jobKeys(tenant, job).dataKey, wrapped, 'PX', 3_600_000)
   const value = await codec.encode('job.keys-value', { tenant, job, wrapped })
   await producer.send([{ topic: 'job.keys', key: job, value, headers: {} }])
   copied.push({ tenant, job, wrapped, createdMs: 0 })

@@ -1,4 +1,5 @@
-import { createJobKeys } from '../../../services/jobs/job-keys.ts'
+import { createJobKeys, type NewJobKey } from '../../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { send } from '../../../services/jobs/send.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import { defineConfig, loadConfig, pick, commonConfig } from '../../../services/platform/config.ts'
@@ -16,6 +17,7 @@ type Env = Readonly<Record<string, string>>
 
 const TENANT = 'org_bench.live'
 const ACCEPT_DEADLINE_MS = 600_000
+const KEY_TTL_MS = 3_600_000
 
 const config = defineConfig(pick(commonConfig, [
   'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
@@ -49,7 +51,9 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     name: 'sealed',
     round: async () => {
       const job = `job_bench${++rounds}`
-      const { batches, chunks } = await sealJob({ keys, emitter, tokenVersion }, { job, inputs })
+      const dataKey = keys.create(TENANT, job)
+      await redis.set(jobKeys(TENANT, job).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
+      const { batches, chunks } = await sealJob({ emitter, tokenVersion }, { job, dataKey, inputs })
       const end = outputs.waitFor(job, chunks)
       const startedAt = performance.now()
       await Promise.all(batches.map(sealed => emitter.send(sealed)))
@@ -62,12 +66,16 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   }
 }
 
+type SealedJob = {
+  readonly job: string
+  readonly dataKey: NewJobKey
+  readonly inputs: readonly string[]
+}
 type SendContext = Parameters<typeof send>[0] & { readonly emitter: Emitter }
 
 /** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
-  { keys, emitter, tokenVersion }: SendContext,
-  { job, inputs }: { readonly job: string, readonly inputs: readonly string[] }
+  { emitter, tokenVersion }: SendContext, { job, dataKey, inputs }: SealedJob
 ): Promise<{ readonly batches: readonly Sealed[], readonly chunks: number }> {
   const batches: Sealed[] = []
   const sealOnly = {
@@ -75,7 +83,7 @@ async function sealJob (
       batches.push(await emitter.seal(emissions))
     },
   }
-  await send({ keys, emitter: sealOnly, tokenVersion }, {
+  await send({ emitter: sealOnly, tokenVersion }, {
     submission: {
       tenant: TENANT,
       service: 'phone-validation',
@@ -88,7 +96,11 @@ async function sealJob (
       webhookUrl: '',
     },
     claimed: {
-      job, nowMs: Date.now(), acceptByMs: Date.now() + ACCEPT_DEADLINE_MS, quoteOnly: true,
+      job,
+      dataKey,
+      nowMs: Date.now(),
+      acceptByMs: Date.now() + ACCEPT_DEADLINE_MS,
+      quoteOnly: true,
     },
     signal: new AbortController().signal,
   })

@@ -31,7 +31,7 @@ function readerOf (rows: readonly object[], key?: Buffer | Error, ended?: FoundR
     recordMac: recordMacOf(),
     codec: createCodec(localSource()),
     keys: {
-      create: () => Promise.reject(new Error('unused')),
+      create: () => { throw new Error('unused') },
       get: async () => {
         if (key instanceof Error) throw key
         return key
@@ -129,7 +129,7 @@ it('open jobs are read by their ids, but for those that ended in between', async
   let reading = 0
   let most = 0
   const openJobs = createOpenJobs({
-    openJobs: async () => ids.map(job => ({ job, progressAtMs: 0 })),
+    openJobs: async () => ids.map(job => ({ job, sinceMs: 0 })),
     read: async (_tenant, id) => {
       most = Math.max(most, ++reading)
       await Promise.resolve()

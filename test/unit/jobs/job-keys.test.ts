@@ -4,6 +4,7 @@ import { newJobId } from '../../../services/jobs/job.ts'
 import {
   createJobKeys, dataKeyAad, JobKeyLostError, keysInTopic,
 } from '../../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
@@ -86,10 +87,10 @@ describe('a wrapped key that Redis has with broken bytes', () => {
       del: async (name: string) => { entries.delete(name) },
       exists: async (name: string) => Number(marks.has(name)),
     } as unknown as Redis
-    const { key, wrapped } = await createJobKeys({ redis, ring }).create('t.live', 'job_1')
+    const { key, wrapped } = createJobKeys({ redis, ring }).create('t.live', 'job_1')
     const broken = Buffer.from(wrapped)
     broken[broken.length - 1]! ^= 1
-    for (const name of entries.keys()) entries.set(name, broken)
+    entries.set(jobKeys('t.live', 'job_1').dataKey, broken)
     const keysWith = (inTopic: Buffer | undefined) => {
       const restores = { times: 0 }
       const restore = async () => { restores.times += 1; return inTopic }

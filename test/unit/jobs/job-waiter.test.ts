@@ -1,8 +1,10 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
+import { recordOf } from '../../../services/jobs/job-record.ts'
 import { createJobWaiter, type JobWait } from '../../../services/jobs/job-waiter.ts'
 import { subscribeToJobs } from '../../../services/jobs/notifications.ts'
+import { endedJob } from '../../support/deliveries.ts'
 
 const running = { id: 'job_1', closed: false } as Job
 const closed = { id: 'job_1', closed: true } as Job
@@ -55,9 +57,27 @@ describe('a wait for a job', () => {
     const waiting = wait({ onAttached: text => attached.push(text) })
     await tick()
     state.job = closed
-    channel.emit('message', 'outcomes', 'job_1 [some blocks]')
+    channel.emit('message', 'outcomes', 'job_1 {}\n[some blocks]')
     await waiting
     expect(attached).toEqual(['[some blocks]'])
+  })
+
+  it('ends with the record in a notification of the end, without a read', async () => {
+    const { state, notify, wait } = await setUp()
+    const waiting = wait()
+    await tick()
+    const record = (more: object) => {
+      const pairs = recordOf(endedJob())
+      const all = Object.fromEntries(pairs.flatMap((name, at) =>
+        at % 2 === 0 ? [[name, pairs[at + 1]]] : []))
+      return `job_1 ${JSON.stringify({ ...all, ...more })}`
+    }
+    // It may be older than what was read.
+    notify(record({ ended: '0', closed: '1' }))
+    await tick()
+    notify(record({ ended: '1', closed: '1', status: 'failed' }))
+    expect(await waiting).toMatchObject({ id: endedJob().id, status: 'failed', closed: true })
+    expect(state.reads).toBe(2)
   })
 
   it('is not disturbed by notifications of other jobs', async () => {

@@ -62,7 +62,18 @@ describe('a wait for an outcome', () => {
     expect(state.reads).toBe(3)
   })
 
-  it('does without nudges', async () => {
+  it('ends with the final outcome in a notification, without a read', async () => {
+    const { state, outcomes, notify } = await setUp()
+    const waiting = outcomes.wait({ ...claim, isNew: true })
+    const next = () => new Promise<void>(resolve => setImmediate(resolve))
+    notify('job_1 {"acceptBy":"50000"}')
+    await next()
+    notify('job_1 {"refusal":"frozen"}')
+    expect(await waiting).toEqual({ kind: 'refused', refusal: { code: 'frozen' } })
+    expect(state.reads).toBe(1)
+  })
+
+  it('does without notifications', async () => {
     const { state, outcomes } = await setUp({ pollMs: 1 })
     state.onRead = () => {
       if (state.reads === 3) state.outcome = accepted(true)

@@ -14,6 +14,7 @@ import { acceptRequest } from '../../support/jobs.ts'
 
 const turn = () => new Promise<void>(resolve => setImmediate(resolve))
 const key = randomBytes(32)
+const dataKey = { key, wrapped: Buffer.of(9) }
 const job = { id: 'job_1', announced: true } as Job
 const accepted = { kind: 'accepted', job } as const
 const expired = { kind: 'refused', refusal: { code: 'expired' } } as const
@@ -39,7 +40,6 @@ function setUp (parts: {
   const claims: unknown[] = []
   const emitted: Emission[] = []
   const refused: string[] = []
-  const erased: string[] = []
   const signals: (AbortSignal | undefined)[] = []
   const submitter = createSubmitter({
     store: {
@@ -52,9 +52,8 @@ function setUp (parts: {
         refused.push(code)
         return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
       },
-      eraseKey: async (_tenant, job) => { erased.push(job) },
     },
-    keys: { create: async () => ({ key, wrapped: Buffer.of(9) }) },
+    keys: { create: () => dataKey },
     emitter: {
       emit: async (emissions, signal) => {
         emitted.push(...emissions)
@@ -67,7 +66,7 @@ function setUp (parts: {
     tokenVersion: 'v1',
     ...parts.liveness !== undefined && { liveness: parts.liveness },
   })
-  return { submitter, emitted, refused, erased, signals, claims }
+  return { submitter, emitted, refused, signals, claims }
 }
 
 describe('a submission', () => {
@@ -242,12 +241,11 @@ describe('sending', () => {
   it('ends only with the last acknowledgement', async () => {
     const waiting: (() => void)[] = []
     const emit = () => new Promise<void>(resolve => waiting.push(resolve))
-    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
-    const claimed = { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000 }
+    const claimed = { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000 }
     const { signal } = new AbortController()
     let sent = false
     const sending = send(
-      { keys, emitter: { emit }, tokenVersion: 'v1', chunkRows: 1 },
+      { emitter: { emit }, tokenVersion: 'v1', chunkRows: 1 },
       { submission: { ...submission, inputs: ['1', '2', '3', '4', '5'] }, claimed, signal }
     )
       .then(() => { sent = true })
@@ -260,13 +258,12 @@ describe('sending', () => {
   })
 
   it('keeps the line of a file with its row, and its columns in the sealed header', async () => {
-    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
     const emitted: Emission[] = []
     const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
     const file = { columns: ['name', 'phone'], references: ['a,+1', 'b,+2', 'c,+3'] }
-    await send({ keys, emitter: { emit }, tokenVersion: 'v1', chunkRows: 2 }, {
+    await send({ emitter: { emit }, tokenVersion: 'v1', chunkRows: 2 }, {
       submission: { ...submission, inputs: ['+1', '+2', '+3'], ...file },
-      claimed: { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
+      claimed: { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
       signal: new AbortController().signal,
     })
     expect(emitted.map(({ rows }) => rows)).toEqual([
@@ -279,13 +276,12 @@ describe('sending', () => {
   })
 
   it('of long lines makes chunks that fit into a message', async () => {
-    const keys = { create: async () => ({ key, wrapped: Buffer.of(9) }) }
     const emitted: Emission[] = []
     const emit = async (emissions: readonly Emission[]) => { emitted.push(...emissions) }
     const references = Array<string>(20).fill('x'.repeat(65_536))
-    await send({ keys, emitter: { emit }, tokenVersion: 'v1' }, {
+    await send({ emitter: { emit }, tokenVersion: 'v1' }, {
       submission: { ...submission, inputs: references.map(() => '+1'), references },
-      claimed: { job: 'job_1', nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
+      claimed: { job: 'job_1', dataKey, nowMs: 1_000, acceptByMs: 26_000, quoteOnly: true },
       signal: new AbortController().signal,
     })
     expect(emitted.map(({ rows }) => (rows as SubmittedRows).inputs.length))
@@ -298,19 +294,17 @@ describe('a quote', () => {
   const quoted = async () =>
     ({ kind: 'refused', refusal: { code: 'quoted', preflight } }) as const
 
-  it('sends the rows and no key, and leaves nothing that opens them', async () => {
-    const { submitter, emitted, erased, refused } = setUp({ outcome: quoted as never })
+  it('sends the rows and no key', async () => {
+    const { submitter, emitted, refused } = setUp({ outcome: quoted as never })
     expect(await submitter.quote(submission))
       .toEqual({ kind: 'quoted', preflight, expiresAtMs: 86_000 })
     expect(emitted.map(({ topic }) => topic)).toEqual(['rows.submitted'])
     expect(emitted[0]?.value).toMatchObject({ idempotencyKey: '' })
-    expect(erased).toEqual([(emitted[0]?.value as { job: string }).job])
     expect(refused).toEqual([])
   })
 
-  it('that is refused leaves nothing either', async () => {
-    const { submitter, erased } = setUp({ outcome: async () => expired })
+  it('that is refused is answered with the refusal', async () => {
+    const { submitter } = setUp({ outcome: async () => expired })
     expect(await submitter.quote(submission)).toEqual(expired)
-    expect(erased.length).toBe(1)
   })
 })

@@ -13,7 +13,9 @@ import {
 
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
-function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[] } = {}) {
+function setUp (
+  { job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [] as number[] } = {}
+) {
   const clock = createManualClock()
   const blocks = createBlocksDouble()
   const emitted: Emission[] = []
@@ -21,7 +23,9 @@ function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[
   const done: string[] = []
   const fails: FailBlock[] = []
   const counts: string[] = []
-  const jobs = new Map<string, Job>([[JOB, job]])
+  const jobs = new Map<string, Job>([
+    [JOB, { ...job, updatedAtMs: clock.now() - rowsIdleMs }],
+  ])
   const entries = ages.map((age, index) =>
     ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age }))
   const deps: ReapDeps = {
@@ -44,7 +48,7 @@ function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[
     backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {
-      openJobs: async () => [{ job: JOB, progressAtMs: clock.now() - idleMs }],
+      openJobs: async () => [{ job: JOB, sinceMs: clock.now() - idleMs }],
       read: async (_tenant, id) => jobs.get(id),
       readWithManifest: async (_tenant, id) => {
         const found = jobs.get(id)
@@ -119,7 +123,12 @@ describe('a run of the reaper', () => {
   })
 
   it('skips a job with progress, or with rows in a topic', async () => {
-    for (const some of [setUp({ idleMs: 59_999 }), setUp({ idleMs: 90_000, waits: true })]) {
+    const skipped = [
+      setUp({ idleMs: 59_999 }),
+      setUp({ idleMs: 90_000, rowsIdleMs: 59_999 }),
+      setUp({ idleMs: 90_000, waits: true }),
+    ]
+    for (const some of skipped) {
       await reap(some.parts)
       expect([some.fails, some.done, some.blocks.stored]).toEqual([[], [], []])
     }

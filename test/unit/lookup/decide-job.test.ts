@@ -11,7 +11,6 @@ const phone = (last: number) => `+1212736${5_000 + last}`
 
 const partsWith = (change: Partial<JobDeps> = {}): JobDeps => ({
   store: createStoreDouble(),
-  outbox: { remove: async () => {} },
   load: createLoader(createCacheDouble()),
   clock: createManualClock(),
   unitPriceMicros: () => 10,

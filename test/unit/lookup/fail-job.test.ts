@@ -15,7 +15,6 @@ const unit = { messages, members: messages }
 
 const partsWith = (unitPriceMicros: () => number) => ({
   store: createStoreDouble(),
-  outbox: { remove: async () => {} },
   load: createLoader(createCacheDouble()),
   clock: createManualClock(),
   unitPriceMicros,
@@ -49,15 +48,14 @@ describe('a job that fails while it is decided', () => {
       store: {
         ...createStoreDouble(),
         refuse: async () => ({ kind: 'accepted', job, entry }),
-        announce: async () => { events.push('announced') },
+        announce: async (_tenant, _job, seq) => { events.push(`announced with entry ${seq}`) },
       },
-      outbox: { remove: async (_tenant, seqs) => { events.push(`removed ${seqs.join()}`) } },
     })
     expect(emitted([decision], 'rows.completed')).toHaveLength(1)
     expect(emitted([decision], 'wallet.journal').map(({ value }) => value)).toEqual([entry])
     expect(events).toEqual([])
     await decision.afterProduced?.()
-    expect(events).toEqual(['announced', 'removed 7'])
+    expect(events).toEqual(['announced with entry 7'])
   })
 
   it('leaves the rows of a rebuilt job to batches that may be in progress', async () => {

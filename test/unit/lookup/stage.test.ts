@@ -19,11 +19,9 @@ function setUp ({ availableMicros = 1e12 } = {}) {
   const clock = createManualClock()
   const store = createStoreDouble({ clock, availableMicros })
   const cache = createCacheDouble()
-  const removed: number[] = []
   const undecidable: unknown[] = []
   const stage = createLookupStage({
     store,
-    outbox: { remove: async (_tenant, seqs) => { removed.push(...seqs) } },
     cache,
     clock,
     unitPriceMicros: () => PRICE_MICROS,
@@ -34,7 +32,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
   })
   const remember = (...contacts: readonly string[]) => contacts.forEach((contact) =>
     cache.entries.set(tokenFor(contact).toString('hex'), cachedRecord()))
-  return { clock, store, cache, removed, undecidable, stage, remember }
+  return { clock, store, cache, undecidable, stage, remember }
 }
 
 const decisionsOf = async (
@@ -104,15 +102,15 @@ describe('the lookup stage', () => {
   })
 
   it('emits the journal entry, and announces after everything is produced', async () => {
-    const { stage, store, removed } = setUp()
+    const { stage, store } = setUp()
     const [decision] = await decisionsOf(stage, chunksOf([phone(0)]))
     const job = store.jobs.get(JOB)!
     expect(decision?.emits.map(({ topic }) => topic))
       .toEqual(['rows.completed', 'rows.to-verify', 'wallet.journal'])
     expect(emitted([decision!], 'wallet.journal')[0]?.value).toEqual(entryOf(TENANT, job))
-    expect([job.announced, removed]).toEqual([false, []])
+    expect([job.announced, store.shipped]).toEqual([false, []])
     await decision?.afterProduced?.()
-    expect([store.jobs.get(JOB)?.announced, removed]).toEqual([true, [7]])
+    expect([store.jobs.get(JOB)?.announced, store.shipped]).toEqual([true, [7]])
   })
 
   it('emits nothing for a refused job, and completes its chunks', async () => {

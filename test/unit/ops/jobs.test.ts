@@ -5,11 +5,12 @@ import {
 import { endedJob } from '../../support/deliveries.ts'
 
 const NOW_MS = 1_000_000
-const open: Record<string, readonly { job: string, progressAtMs: number }[]> = {
-  'org_1.live': [{ job: 'job_a', progressAtMs: NOW_MS - 5_000 }],
-  'org_1.test': [{ job: 'job_b', progressAtMs: NOW_MS - 400_000 }],
-  'org_12.live': [{ job: 'job_gone', progressAtMs: NOW_MS - 60_000 }],
+const open: Record<string, readonly { job: string, sinceMs: number }[]> = {
+  'org_1.live': [{ job: 'job_a', sinceMs: NOW_MS - 440_000 }],
+  'org_1.test': [{ job: 'job_b', sinceMs: NOW_MS - 400_000 }],
+  'org_12.live': [{ job: 'job_gone', sinceMs: NOW_MS - 60_000 }],
 }
+const updatedAtMs: Record<string, number> = { job_a: NOW_MS - 5_000, job_b: NOW_MS - 430_000 }
 const deps: OpenJobsDeps = {
   tenants: async () => Object.keys(open),
   nowMs: async () => NOW_MS,
@@ -17,7 +18,10 @@ const deps: OpenJobsDeps = {
     openJobs: async tenant => [...open[tenant] ?? []],
     read: async (tenant, id) => id === 'job_gone'
       ? undefined
-      : endedJob({ id, tenant, status: 'verifying', createdAtMs: NOW_MS - 450_000 }),
+      : endedJob({
+        id, tenant, status: 'verifying', createdAtMs: NOW_MS - 450_000,
+        updatedAtMs: updatedAtMs[id] ?? 0,
+      }),
   },
 }
 const all = { idleForSeconds: 0, limit: 50 }

@@ -34,11 +34,11 @@ function stageWith (
       save: async jobs => { done.push(...jobs.map(({ job }) => `save ${job.id}`)) },
     },
     store: {
-      tally: async (_tenant, block) => {
+      tallyAll: async (_tenant, tallied) => tallied.map(block => {
         expect(blocks.stored.map(blockDigest)).toContain(block.digest)
         tallies.push(block)
         return answers.shift() ?? { kind: 'skip' }
-      },
+      }),
       read: async () => stored,
       readWithManifest: async () => stored && { job: stored, manifest: [] },
       close: async (_tenant, job, seq) => { done.push(`close ${job} ${seq}`); return true },

@@ -1,0 +1,67 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
+import { expectLifetime } from '../support/lifetime.ts'
+import { startRedis } from '../support/redis.ts'
+
+const { redis } = await startRedis()
+const store = createJobStore(redis)
+let tenants = 0
+
+async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
+  const tenant = `org_${tenants += 1}.live`
+  await createWallet(redis).topUp(tenant, { id: 'a', amountMicros, reason: '' })
+  return tenant
+}
+
+describe('data keys', () => {
+  const ring = createKeyRing(
+    { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' }
+  )
+
+  it('are wrapped, and last 25 hours from the claim on', async () => {
+    const tenant = await fundedTenant()
+    const { dataKey } = jobKeys(tenant, 'job_1')
+    const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, 'job_1')
+    await expectLifetime(redis, { key: dataKey, ms: 25 * 3_600_000 }, async () =>
+      await acceptClaimed(store, tenant, acceptRequest('job_1'), wrapped))
+    expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
+    expect(wrapped.includes(key)).toBe(false)
+    const other = createJobKeys({ redis, ring })
+    expect(await other.get(tenant, 'job_1')).toEqual(key)
+    await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
+    await expect(other.get(tenant, 'job_2')).rejects.toThrow('decryption failed')
+  })
+
+  it('are deleted by a refusal', async () => {
+    const tenant = await fundedTenant(1)
+    for (const job of ['job_1', 'job_2']) {
+      const { dataKey } = jobKeys(tenant, job)
+      await store.claim(tenant, {
+        job, idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000, wrappedKey: Buffer.of(1),
+      })
+      expect(await redis.exists(dataKey)).toBe(1)
+      if (job === 'job_1') await store.refuse(tenant, job, 'internal')
+      else await store.accept(tenant, acceptRequest(job))
+      expect(await store.outcome(tenant, job)).toMatchObject({ kind: 'refused' })
+      expect(await redis.exists(dataKey)).toBe(0)
+    }
+  })
+
+  it('that are lost are restored only for a running job', async () => {
+    const tenant = await fundedTenant()
+    const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, 'job_1')
+    expect(await createJobKeys({ redis, ring }).get(tenant, 'job_1')).toBeUndefined()
+    const isRunning = async () => true
+    const lost = createJobKeys({ redis, ring, isRunning })
+    await expect(lost.get(tenant, 'job_1')).rejects.toThrow(JobKeyLostError)
+    const restoring = createJobKeys({ redis, ring, isRunning, restore: async () => wrapped })
+    expect(await restoring.get(tenant, 'job_1')).toEqual(key)
+    expect(await redis.getBuffer(jobKeys(tenant, 'job_1').dataKey)).toEqual(wrapped)
+  })
+})
