@@ -4,7 +4,7 @@ import type { Emission, MessageCodec } from './stage.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 
-/** Encoded messages by lane. Each lane has a producer, so that large jobs do not block small ones. */
+/** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
 export type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>
 
 export type Emitter = {

@@ -1,6 +1,8 @@
 import type { Completed } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { digestOfStored, storedBlockOf, type ResultBlocks, type StoredBlock } from './result-blocks.ts'
+import {
+  digestOfStored, storedBlockOf, type ResultBlocks, type StoredBlock,
+} from './result-blocks.ts'
 
 /** Larger jobs are read from ClickHouse, which takes no longer than sending their blocks. */
 const MAX_ATTACHED_ROWS = 100
@@ -16,7 +18,8 @@ export function attachBlocks (
   const stored = blocks.map(storedBlockOf)
   const digests = new Set(stored.map(({ digest }) => digest))
   if (!manifest.every(({ digest }) => digests.has(digest))) return ''
-  return JSON.stringify(stored.map(block => ({ ...block, sealed: block.sealed.toString('base64') })))
+  return JSON.stringify(stored.map(({ sealed, ...block }) =>
+    ({ ...block, sealed: sealed.toString('base64') })))
 }
 
 /** The blocks in an attached text; one whose content does not match its digest is left out. */

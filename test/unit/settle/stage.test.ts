@@ -41,7 +41,10 @@ function stageWith (
       }),
       read: async () => stored,
       readWithManifest: async () => stored && { job: stored, manifest: [] },
-      close: async (_tenant, job, seq) => { done.push(`close ${job} ${seq}`); return true },
+      close: async (_tenant, job, { seq } = {}) => {
+        done.push(`close ${job} ${seq}`)
+        return true
+      },
     },
   })
   return { stage, blocks, tallies, done, updates }
