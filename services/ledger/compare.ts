@@ -7,7 +7,7 @@ import type { JournalCopy } from '../money/journal-copy.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import {
   readJournal, type TrackedJournal, type JournalDeps, createJournalState, type JournalState,
-  type Recent,
+  takeEnded, type Recent,
 } from './journal-state.ts'
 import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
@@ -20,7 +20,7 @@ export type CompareDeps = JournalDeps & RebuildDeps & SnapshotWriteDeps & {
   /** Redis time. */
   readonly clock: Clock
   readonly sleep: Sleep
-  /** Delay before the journal is read a second time after a restart of Redis. */
+  /** The journal is read a second time, this long after the start of the comparison. */
   readonly graceMs: number
 }
 
@@ -67,6 +67,9 @@ export async function compare (
 ): Promise<Comparison> {
   const { base, signal, only } = options
   const tracker = createTracker(deps, options)
+  const grace = deps.sleep(deps.graceMs, signal)
+  // It may reject before it is awaited.
+  grace.catch(() => {})
   const all = new Set(await deps.tenants.all())
   await tracker.track(only ?? new Set([...all, ...base.byTenant.keys()]))
   const reading = {
@@ -82,7 +85,7 @@ export async function compare (
   if (tracked.size > 0) {
     // An entry that Redis has lost may still be on its way to the journal, sent by the process that
     // got the reply, and may be the only one lost.
-    await deps.sleep(deps.graceMs, signal)
+    await grace
     await readJournal(deps, { ...reading, from })
   }
   await deps.tenants.add([...tracked.keys()].filter(tenant => !all.has(tenant)))
@@ -173,8 +176,7 @@ function createEndedFlush (
     const jobs = [...full].reduce((sum, { journal }) => sum + journal.ended.size, 0)
     if (jobs < MAX_ENDED_JOBS) return
     const ended = [...full].flatMap(({ journal, retention, wallet: { run } }) =>
-      endedOf(journal.ended, { term: { run, fence }, openJobs: retention.openJobs }))
-    for (const { journal } of full) journal.ended.clear()
+      endedOf(takeEnded(journal), { term: { run, fence }, openJobs: retention.openJobs }))
     full.clear()
     const { uncounted } = await rebuildEnded(deps, ended)
     for (const entry of uncounted) tracked.get(entry.tenant)?.uncounted.push(entry)

@@ -36,7 +36,8 @@ export const ledgerConfig = defineConfig({
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
     minimum: 0,
-    description: 'Delay before the journal is read a second time after a restart of Redis.',
+    description: 'After a restart of Redis the journal is read a second time, this long after the ' +
+      'comparison began.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

@@ -20,7 +20,10 @@ export type Reservation = Snapshot['open'][number] & { readonly entry?: Journal 
 /** The entries of a settled job; `reserve` is undefined if only a snapshot has it. */
 export type EndedEntries = { readonly reserve: Journal | undefined, readonly end: Journal }
 
-/** The state of a tenant's journal, up to its first gap. */
+/**
+ * The state of a tenant's journal, up to its first gap. A recovery has one for each tenant, so an
+ * empty collection takes no memory.
+ */
 export type JournalState = {
   /** Seq of the snapshot that it started from. */
   readonly base: number
@@ -30,19 +33,19 @@ export type JournalState = {
   amounts: Amounts
   /** The amounts after the last movement in Redis. */
   amountsAtWalletSeq: Amounts | undefined
-  /** Top-ups and adjustments, by id. */
-  readonly posted: Map<string, Snapshot['posted'][number]>
-  readonly open: Map<string, Reservation>
+  /** Top-ups and adjustments. */
+  readonly posted: Snapshot['posted'][number][]
+  open: ReadonlyMap<string, Reservation>
   /** Retained jobs whose end Redis may lack. */
-  readonly ended: Map<string, EndedEntries>
+  ended: ReadonlyMap<string, EndedEntries>
   /** Ended jobs that are open in Redis. */
-  readonly endedOpen: Set<string>
+  endedOpen: readonly string[]
   /** Entries of jobs that ended before the snapshot, until both entries of a job are read. */
-  readonly beforeSnapshot: Map<string, Partial<EndedEntries>>
+  beforeSnapshot: ReadonlyMap<string, Partial<EndedEntries>>
   /** Entries after a gap, by seq. */
-  readonly afterGap: Map<number, Journal>
+  afterGap: ReadonlyMap<number, Journal>
   /** Contradictions: two entries with one seq, balances that do not add up. */
-  readonly faults: string[]
+  faults: readonly string[]
   readonly recent: Recent
 }
 
@@ -63,15 +66,40 @@ export function createJournalState (
     amounts,
     amountsAtWalletSeq:
       retention.seq === seq ? amounts : retention.seq === 0 ? ZERO_AMOUNTS : undefined,
-    posted: new Map(posted.map(one => [one.id, one])),
-    open: new Map(open.map(one => [one.job, one])),
-    ended: new Map(),
-    endedOpen: new Set(),
-    beforeSnapshot: new Map(),
-    afterGap: new Map(),
-    faults: [],
+    posted: [...posted],
+    open: open.length === 0 ? EMPTY_MAP : new Map(open.map(one => [one.job, one])),
+    ended: EMPTY_MAP,
+    endedOpen: EMPTY_LIST,
+    beforeSnapshot: EMPTY_MAP,
+    afterGap: EMPTY_MAP,
+    faults: EMPTY_LIST,
     recent,
   }
+}
+
+const EMPTY_MAP: ReadonlyMap<never, never> = new Map<never, never>()
+const EMPTY_LIST: readonly never[] = []
+
+/** Adds an element to a map of a state; creates the map for the first one. */
+function put<K, V> (map: ReadonlyMap<K, V>, key: K, value: V): ReadonlyMap<K, V> {
+  return (map.size === 0 ? new Map<K, V>() : map as Map<K, V>).set(key, value)
+}
+
+/** Removes an element from a map of a state, and the map with the last one. */
+function without<K, V> (map: ReadonlyMap<K, V>, key: K): ReadonlyMap<K, V> {
+  if (map.size > 0) (map as Map<K, V>).delete(key)
+  return map.size === 0 ? EMPTY_MAP : map
+}
+
+/** Returns the retained ended jobs, and removes them from the state. */
+export function takeEnded (journal: JournalState): JournalState['ended'] {
+  const { ended } = journal
+  journal.ended = EMPTY_MAP
+  return ended
+}
+
+const addFault = (journal: JournalState, fault: string) => {
+  journal.faults = [...journal.faults, fault]
 }
 
 /** The snapshot of a state. */
@@ -84,7 +112,7 @@ export function snapshotOf (
     at,
     ...amounts,
     open: [...open.values()].map(({ entry: _, ...reservation }) => reservation),
-    posted: [...posted.values()],
+    posted: [...posted],
   }
 }
 
@@ -98,11 +126,11 @@ export function applyEntry (
   if (entry.seq <= journal.base) return applyCovered(journal, entry, retention)
   if (entry.seq <= journal.seq) return compare(journal, entry)
   const other = journal.afterGap.get(entry.seq)
-  if (other === undefined) journal.afterGap.set(entry.seq, entry)
-  else if (contentOf(other) !== contentOf(entry)) journal.faults.push(differing(entry))
+  if (other === undefined) journal.afterGap = put(journal.afterGap, entry.seq, entry)
+  else if (contentOf(other) !== contentOf(entry)) addFault(journal, differing(entry))
   for (let next = journal.afterGap.get(journal.seq + 1); next !== undefined;
     next = journal.afterGap.get(journal.seq + 1)) {
-    journal.afterGap.delete(next.seq)
+    journal.afterGap = without(journal.afterGap, next.seq)
     advance(journal, next, retention)
   }
 }
@@ -113,22 +141,23 @@ function applyCovered (journal: JournalState, entry: Journal, retention: Journal
   if (entry.seq <= retention.seq || job === '') return
   const open = journal.open.get(job)
   if (open !== undefined) {
-    if (type === 'reserve') journal.open.set(job, { ...open, entry })
+    if (type === 'reserve') journal.open = put(journal.open, job, { ...open, entry })
     return
   }
   const { reserve, end } = {
     ...journal.beforeSnapshot.get(job), ...type === 'reserve' ? { reserve: entry } : { end: entry },
   }
-  if (reserve === undefined || end === undefined) journal.beforeSnapshot.set(job, { reserve, end })
-  else {
-    journal.beforeSnapshot.delete(job)
+  if (reserve === undefined || end === undefined) {
+    journal.beforeSnapshot = put(journal.beforeSnapshot, job, { reserve, end })
+  } else {
+    journal.beforeSnapshot = without(journal.beforeSnapshot, job)
     retainEnded(journal, { reserve, end }, retention)
   }
 }
 
 function compare (journal: JournalState, entry: Journal): void {
   const known = journal.recent.get(nameOf(entry))
-  if (known !== undefined && known !== contentOf(entry)) journal.faults.push(differing(entry))
+  if (known !== undefined && known !== contentOf(entry)) addFault(journal, differing(entry))
 }
 
 const differing = ({ seq }: Journal) => `there are two entries with the number ${seq}`
@@ -136,7 +165,7 @@ const differing = ({ seq }: Journal) => `there are two entries with the number $
 function advance (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const expected = post(journal.amounts, entry)
   if (!areEqual(expected, entry)) {
-    journal.faults.push(`entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
+    addFault(journal, `entry ${entry.seq} has balances ${formatAmounts(entry)}, ` +
       `expected ${formatAmounts(expected)}`)
   }
   const { seq, job, amountMicros } = entry
@@ -145,9 +174,9 @@ function advance (journal: JournalState, entry: Journal, retention: JournalReten
   journal.amounts = amountsOf(entry)
   if (journal.seq === retention.seq) journal.amountsAtWalletSeq = journal.amounts
   rememberContent(journal.recent, entry)
-  if (entry.type === 'reserve') journal.open.set(job, reservationOf(entry))
+  if (entry.type === 'reserve') journal.open = put(journal.open, job, reservationOf(entry))
   else if (job !== '') endJob(journal, entry, retention)
-  else journal.posted.set(entry.entryId, { id: entry.entryId, seq, amountMicros })
+  else journal.posted.push({ id: entry.entryId, seq, amountMicros })
 }
 
 function reservationOf (entry: Journal): Reservation {
@@ -157,9 +186,9 @@ function reservationOf (entry: Journal): Reservation {
 
 function endJob (journal: JournalState, entry: Journal, retention: JournalRetention): void {
   const reservation = journal.open.get(entry.job)
-  journal.open.delete(entry.job)
+  journal.open = without(journal.open, entry.job)
   if (reservation === undefined || reservation.amountMicros !== entry.amountMicros) {
-    journal.faults.push(`entry ${entry.seq} ends a job that did not reserve the same amount`)
+    addFault(journal, `entry ${entry.seq} ends a job that did not reserve the same amount`)
     return
   }
   retainEnded(journal, { reserve: reservation.entry, end: entry }, retention)
@@ -170,15 +199,16 @@ function retainEnded (
 ): void {
   const { job } = ended.end
   const isOpen = openJobs.has(job)
-  if (isOpen) journal.endedOpen.add(job)
+  if (isOpen && !journal.endedOpen.includes(job)) journal.endedOpen = [...journal.endedOpen, job]
   const isRetained = ended.end.seq > seq && (isOpen || ended.end.at >= sinceMs)
-  if (isRetained) journal.ended.set(job, ended)
+  if (isRetained) journal.ended = put(journal.ended, job, ended)
 }
 
 /** The jobs of a journal, including entries after a gap, whose money moves once it is filled. */
 export function withEntriesAfterGap (
   { open, ended, afterGap }: JournalState
 ): Pick<JournalState, 'open' | 'ended'> {
+  if (afterGap.size === 0) return { open, ended }
   const all = { open: new Map(open), ended: new Map(ended) }
   for (const entry of [...afterGap.values()].toSorted((a, b) => a.seq - b.seq)) {
     const { job } = entry

@@ -50,7 +50,13 @@ export function startLeader (deps: LeaderDeps): Leader {
   const { signal } = stopping
   const requests = listen(deps, signal)
   const state: State = {
-    current: undefined, healthy: false, frozen: 0, waiting: 0, checkedAt: -Infinity, step: 'unlock',
+    current: undefined,
+    healthy: false,
+    recovering: false,
+    frozen: 0,
+    waiting: 0,
+    checkedAt: -Infinity,
+    step: 'unlock',
   }
   deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
   deps.metrics.watch('tenants_waiting', {}, () => state.waiting)
@@ -90,6 +96,8 @@ type State = {
   current: LeaderState | undefined
   term?: { readonly run: string, readonly fence: string } | undefined
   healthy: boolean
+  /** True while wallets are compared with the journal. */
+  recovering: boolean
   frozen: number
   waiting: number
   checkedAt: number
@@ -139,8 +147,13 @@ async function runOnce (
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     const onWaiting = (tenants: number) => { state.waiting = tenants }
     state.base = undefined
-    const compared = await recover(deps, term.fence, { signal, onWaiting })
-    state.current = { ...term, known: new Set(compared) }
+    state.recovering = true
+    try {
+      const compared = await recover(deps, term.fence, { signal, onWaiting })
+      state.current = { ...term, known: new Set(compared) }
+    } finally {
+      state.recovering = false
+    }
   }
   state.step = 'recount'
   await recountLostJobs(deps, signal)
@@ -155,8 +168,8 @@ async function runOnce (
 
 async function snapshot (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<void> {
   if (state.term === undefined) state.base = undefined
-  // A recovery must neither wait for snapshots nor read those of this loop.
-  if (state.term === undefined || !state.healthy) return
+  // A recovery reads the same topics, and clients wait for it.
+  if (state.term === undefined || !state.healthy || state.recovering) return
   state.base = await takeSnapshots(deps, state.base ?? await readSnapshots(deps, signal), signal)
 }
 

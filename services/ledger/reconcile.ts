@@ -38,11 +38,14 @@ export type Reconciliation = {
   readonly missing: readonly Journal[]
 }
 
+/** Shared, as most tenants have no open jobs. */
+const NO_JOBS: ReadonlySet<string> = new Set()
+
 /** What the journal state must retain to be compared with this wallet. */
 export function retentionOf (
   { seq, openJobs, trustsJournal }: WalletSnapshot, sinceMs: number
 ): JournalRetention {
-  const jobs = new Set(openJobs.map(({ job }) => job))
+  const jobs = openJobs.length === 0 ? NO_JOBS : new Set(openJobs.map(({ job }) => job))
   return { seq: trustsJournal ? 0 : seq, openJobs: jobs, sinceMs }
 }
 
@@ -113,7 +116,7 @@ function unknownJobFaults (
 ): readonly string[] {
   return openJobs
     .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
-      !open.has(job) && !endedOpen.has(job))
+      !open.has(job) && !endedOpen.includes(job))
     .map(({ job }) => `job ${job} runs without a reservation`)
 }
 

@@ -154,7 +154,7 @@ async function restore (
   const { wallet: { tenant, seq }, journal, verdict } = one
   const { posted, recounts } = moneyKeys(tenant)
   if (verdict.behind) {
-    await Promise.all([...journal.posted.values()].map(one =>
+    await Promise.all(journal.posted.map(one =>
       redis.hsetnx(posted, one.id, `${one.seq}:${one.amountMicros}`)))
   }
   // The tally of a running job may be lost as well, so its blocks are recounted.
@@ -172,7 +172,7 @@ function sinceOf (
   { wallet: { openJobs }, journal, uncounted }: Compared
 ): ReadonlyMap<string, number> {
   const running = openJobs.filter(({ job, state }) =>
-    (state === 'running' || state === 'settled') && !journal.endedOpen.has(job))
+    (state === 'running' || state === 'settled') && !journal.endedOpen.includes(job))
   return new Map([
     ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
     ...uncounted.map(({ job, at }) => [job, at] as const),

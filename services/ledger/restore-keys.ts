@@ -70,20 +70,43 @@ export async function restoreKeys (
       if (tenant === missing.get(job)?.tenant) newest.set(job, wrapped)
     }
   }, { sinceMs, signal })
-  let restored = 0
-  for (const [job, { tenant, atMs }] of missing) {
+  const found = [...missing].flatMap(([job, key]) => {
     const wrapped = erasedJobs.has(job) ? undefined : newest.get(job)
-    const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
-    if (wrapped === undefined || leftMs <= 0) continue
-    const { dataKey, erased } = jobKeys(tenant, job)
-    await redis.set(dataKey, wrapped, 'PX', leftMs, 'NX')
-    // An old file may have it with the short expiry from before the job was accepted.
-    await redis.pexpire(dataKey, leftMs, 'GT')
-    // An erasure during the read marks the job before it deletes the key.
-    if (await redis.exists(erased) === 1) await redis.del(dataKey)
-    else restored += 1
+    return wrapped === undefined ? [] : [{ job, wrapped, ...key }]
+  })
+  let restored = 0
+  for (let from = 0; from < found.length; from += KEYS_PER_BATCH) {
+    const batch = found.slice(from, from + KEYS_PER_BATCH)
+    const isRestored = await Promise.all(batch.map(key => restoreKey({ redis, clock }, key)))
+    restored += isRestored.filter(Boolean).length
   }
   metrics.count('recovery_actions_total', { kind: 'key' }, restored)
+}
+
+/** Keys whose commands are sent together, in one round trip. */
+const KEYS_PER_BATCH = 500
+
+type FoundKey = MissingKey & { readonly job: string, readonly wrapped: Buffer }
+
+/** Restores a key unless it expired or its job was erased; returns whether Redis has it. */
+async function restoreKey (
+  { redis, clock }: Pick<RestoreKeysDeps, 'redis' | 'clock'>,
+  { tenant, job, atMs, wrapped }: FoundKey
+): Promise<boolean> {
+  const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
+  if (leftMs <= 0) return false
+  const { dataKey, erased } = jobKeys(tenant, job)
+  // Redis executes them in this order. An old file may have the key with the short expiry from
+  // before the job was accepted. An erasure during the read marks the job before it deletes the
+  // key.
+  const [, , isErased] = await Promise.all([
+    redis.set(dataKey, wrapped, 'PX', leftMs, 'NX'),
+    redis.pexpire(dataKey, leftMs, 'GT'),
+    redis.exists(erased),
+  ])
+  if (isErased === 0) return true
+  await redis.del(dataKey)
+  return false
 }
 
 type ReEraseDeps = {

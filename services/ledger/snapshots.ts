@@ -128,7 +128,7 @@ function isSnapshotDue (
       'see the runbook on TenantsFrozen')
     return false
   }
-  return seq > base && open.size + posted.size <= MAX_ITEMS
+  return seq > base && open.size + posted.length <= MAX_ITEMS
 }
 
 /** Offsets as an array by partition. */

@@ -137,6 +137,47 @@ describe('the ledger that leads', () => {
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(2))
   })
 
+  it('takes no snapshots while it compares wallets', async () => {
+    const store = createRecoveryStore(redis)
+    const unlocked = Promise.withResolvers<void>()
+    let [hangs, isUnlocking, renewals, reads] = [false, false, 0, 0]
+    const recoveryStore = {
+      ...store,
+      lead: async (...given: Parameters<typeof store.lead>) => {
+        renewals += 1
+        return await store.lead(...given)
+      },
+      unlock: async (...given: Parameters<typeof store.unlock>) => {
+        isUnlocking = hangs
+        if (hangs) await unlocked.promise
+        return await store.unlock(...given)
+      },
+    }
+    const reader: typeof environment.deps.reader = {
+      read: async (topic, ...given) => {
+        if (isUnlocking && topic === 'wallet.snapshots') reads += 1
+        return await environment.deps.reader.read(topic, ...given)
+      },
+    }
+    const leading = lead('one', { recoveryStore, reader })
+    await topUp('a')
+    await eventually(() => expect(leading.ready()).toBe(true))
+    hangs = true
+    await redis.hdel(moneyKeys(TENANT).wallet, 'run')
+    const moving = eventually(async () => expect((await topUp('b')).kind).toBe('posted'))
+    await eventually(() => expect(isUnlocking).toBe(true))
+    const before = renewals
+    try {
+      // Snapshots are due every second renewal.
+      await eventually(() => expect(renewals).toBeGreaterThan(before + 20))
+      expect(reads).toBe(0)
+    } finally {
+      unlocked.resolve()
+    }
+    await moving
+    await eventually(() => expect(reads).toBe(1))
+  })
+
   it('freezes tenants with wrong sums, counts them, and unlocks them once thawed', async () => {
     lead('one')
     await topUp('a')
