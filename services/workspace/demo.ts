@@ -11,8 +11,8 @@ export type Demo = {
   readonly webhookSecret: string
 }
 
-/** 1,000 USD. */
-const CREDIT_MICROS = 1_000_000_000
+/** The live credit of a demonstration organization: 1,000 USD. */
+export const DEMO_CREDIT_MICROS = 1_000_000_000
 
 /**
  * Creates a demonstration organization with a live key, a test key, a webhook secret and 1,000 USD
@@ -33,7 +33,7 @@ async function createDemoOrganization (
   const { id } = await organizations.create('Demonstration')
   await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
   await wallet.topUp(tenantOf(id, 'live'), {
-    id: `demo:${id}`, amountMicros: CREDIT_MICROS, reason: 'demonstration credit',
+    id: `demo:${id}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',
   })
   return id
 }

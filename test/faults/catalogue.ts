@@ -11,9 +11,10 @@ import { messages } from './scenarios/messages.ts'
 import { outside } from './scenarios/outside.ts'
 import { processes } from './scenarios/processes.ts'
 import { stores } from './scenarios/stores.ts'
+import { synchronousRequests } from './scenarios/synchronous.ts'
 
 /** Every fault there is, in the order they are run: those that need services of their own last. */
 export const CATALOGUE: readonly Fault[] = [
-  ...failpoints, ...kills, ...processes, ...stores, ...disks, ...messages, ...outside,
-  ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
+  ...failpoints, ...synchronousRequests, ...kills, ...processes, ...stores, ...disks,
+  ...messages, ...outside, ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
 ]

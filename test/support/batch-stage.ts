@@ -87,7 +87,9 @@ const MAX_RETRIES = 500
  * after each crash, and gets the message that it had not completed. Resolves to the final rows as
  * `[row, status of the verdict, reason]`, and to the number of retries.
  */
-export async function follow (environment: BatchEnvironment, first: Message) {
+export async function follow (
+  environment: BatchEnvironment, first: Message, maxRetries = MAX_RETRIES
+) {
   const signal = new AbortController().signal
   const rows: (readonly [number, string, string])[] = []
   const decisions: Decided[number][] = []
@@ -114,7 +116,7 @@ export async function follow (environment: BatchEnvironment, first: Message) {
     }
     const [retry] = emitted(decided, 'rows.retry')
     if (retry === undefined) break
-    if (++retries > MAX_RETRIES) throw new Error(`the batch is retried for the ${retries}th time`)
+    if (++retries > maxRetries) throw new Error(`the batch is retried for the ${retries}th time`)
     environment.clock.advance(retry.value.notBefore - environment.clock.now())
     message = delivered(retry) as Message
   }

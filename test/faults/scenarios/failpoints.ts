@@ -97,7 +97,7 @@ async function provokeReaper ({ environment, orgId }: Scene): Promise<void> {
 }
 
 /** Takes points in turn, never two of one process at a time. */
-async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<readonly Hit[]> {
+export async function hitAll (scene: Scene, points: readonly Failpoint[]): Promise<readonly Hit[]> {
   const left = [...points]
   const busy = new Set<string>()
   const hits: Hit[] = []
@@ -128,15 +128,17 @@ async function inject (scene: Scene): Promise<Injected> {
   const points = scene.full ? FAILPOINTS.filter(point => !OF_BATCHES.includes(point)) : QUICK
   const feed = await startFeedLoad({ ...scene.environment.stack.env }, scene.seed % 1_000 * 500)
   const hits = await hitAll(scene, points)
-  const feedBreaches = await feed.stop()
+  return injectedBy(hits, await feed.stop())
+}
+
+/** What the hits were, with what else was seen to break. */
+export function injectedBy (hits: readonly Hit[], breaches: readonly string[]): Injected {
   const injected = hits.filter(({ kind }) => kind === 'hit').length
   return {
     injected,
     recoveryMs: hits.flatMap(one => one.kind === 'hit' ? one.recoveryMs ?? [] : []),
-    note: `${injected} of ${points.length} points`,
-    breaches: [
-      ...feedBreaches, ...hits.flatMap(one => one.kind === 'missed' ? [one.breach] : []),
-    ],
+    note: `${injected} of ${hits.length} points`,
+    breaches: [...breaches, ...hits.flatMap(one => one.kind === 'missed' ? [one.breach] : [])],
   }
 }
 

@@ -227,6 +227,18 @@ describe('a file of a session', () => {
     expect((await call('getBalance')).output.spending).toMatchObject({ reservedMicros: 0 })
   })
 
+  it('has its job cancelled if the price rose above the limit after the quote', async () => {
+    const { call, service } = await connect(12, {
+      at: moment => {
+        if (moment === 'quote') service.change({ priceMicros: 9 })
+        return undefined
+      },
+    })
+    expect(await call('verifyFile', { file: 'in.csv' }))
+      .toMatchObject({ isError: true, text: expect.stringContaining('spending_limit') })
+    expect(service.requests).toContain('POST /jobs/job_1/cancel')
+  })
+
   it('is replaced only on demand', async () => {
     writeFileSync(output, 'precious')
     const { call } = await connect(100)

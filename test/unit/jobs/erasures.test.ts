@@ -55,6 +55,7 @@ describe('the request to erase a job', () => {
     const { values, erase, erasures, fail } = setUp()
     fail(true)
     await expect(erase()).rejects.toThrow('brokers')
+    expect(values.has(dataKey)).toBe(true)
     // Queued before: ledger completes it, even if nobody repeats it.
     expect(await erasures.requested(10)).toEqual([request])
     fail(false)

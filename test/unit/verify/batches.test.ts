@@ -157,7 +157,7 @@ describe('a vendor that takes batches', () => {
   it('keeps its rows from the next provider as long as it may have them', async () => {
     const { environment, batch } = setUp(PRESETS[0], {}, { next: 'zerobounce-batch' })
     vendors.behave('lost')
-    expect(new Set(verdictsOf((await follow(environment, batch)).rows)))
+    expect(new Set(verdictsOf((await follow(environment, batch, 3)).rows)))
       .toEqual(new Set(['unknown no_answer']))
     expect(vendors.calls).toEqual(['POST /v1.1/email/verify/batch'])
   })
