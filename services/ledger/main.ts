@@ -1,6 +1,6 @@
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run, setHeapGrowth } from '../platform/run.ts'
+import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
@@ -16,9 +16,6 @@ import { startReaper } from './reaper.ts'
 
 /** No client waits for the copy, and each insert has a fixed cost. */
 const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
-
-// No client waits for the throughput of `ledger`, so it needs less memory instead.
-setHeapGrowth(20)
 
 await run('ledger', ledgerConfig, async (config, context) => {
   const connected = await connectDeps(config, context, [

@@ -1,6 +1,5 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { setFlagsFromString } from 'node:v8'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
 import { createLog, type Log } from './log.ts'
@@ -21,14 +20,6 @@ export type ServiceContext = {
 export type Running = { readonly ready: () => boolean, readonly stop?: () => Promise<void> }
 
 type ServiceConfig<F extends TProperties> = TObject<typeof processConfig & F>
-
-/**
- * By how many percent the heap of this process may grow before a major collection, in place of the
- * start flag for all services. Less of it saves memory and takes more CPU time.
- */
-export function setHeapGrowth (percent: number): void {
-  setFlagsFromString(`--heap-growing-percent=${percent}`)
-}
 
 const STOP_WITHIN_MS = 25_000
 
