@@ -39,7 +39,7 @@ export type JournalState = {
   /** Retained jobs whose end Redis may lack. */
   ended: ReadonlyMap<string, EndedEntries>
   /** Ended jobs that are open in Redis. */
-  endedOpen: readonly string[]
+  endedOpen: ReadonlySet<string>
   /** Entries of jobs that ended before the snapshot, until both entries of a job are read. */
   beforeSnapshot: ReadonlyMap<string, Partial<EndedEntries>>
   /** Entries after a gap, by seq. */
@@ -69,7 +69,7 @@ export function createJournalState (
     posted: [...posted],
     open: open.length === 0 ? EMPTY_MAP : new Map(open.map(one => [one.job, one])),
     ended: EMPTY_MAP,
-    endedOpen: EMPTY_LIST,
+    endedOpen: EMPTY_SET,
     beforeSnapshot: EMPTY_MAP,
     afterGap: EMPTY_MAP,
     faults: EMPTY_LIST,
@@ -78,6 +78,7 @@ export function createJournalState (
 }
 
 const EMPTY_MAP: ReadonlyMap<never, never> = new Map<never, never>()
+const EMPTY_SET: ReadonlySet<never> = new Set<never>()
 const EMPTY_LIST: readonly never[] = []
 
 /** Adds an element to a map of a state; creates the map for the first one. */
@@ -199,7 +200,8 @@ function retainEnded (
 ): void {
   const { job } = ended.end
   const isOpen = openJobs.has(job)
-  if (isOpen && !journal.endedOpen.includes(job)) journal.endedOpen = [...journal.endedOpen, job]
+  if (isOpen && journal.endedOpen.size === 0) journal.endedOpen = new Set([job])
+  else if (isOpen) (journal.endedOpen as Set<string>).add(job)
   const isRetained = ended.end.seq > seq && (isOpen || ended.end.at >= sinceMs)
   if (isRetained) journal.ended = put(journal.ended, job, ended)
 }

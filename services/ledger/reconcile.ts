@@ -116,7 +116,7 @@ function unknownJobFaults (
 ): readonly string[] {
   return openJobs
     .filter(({ job, state }) => state !== 'settled' && state !== 'ended' &&
-      !open.has(job) && !endedOpen.includes(job))
+      !open.has(job) && !endedOpen.has(job))
     .map(({ job }) => `job ${job} runs without a reservation`)
 }
 

@@ -172,7 +172,7 @@ function sinceOf (
   { wallet: { openJobs }, journal, uncounted }: Compared
 ): ReadonlyMap<string, number> {
   const running = openJobs.filter(({ job, state }) =>
-    (state === 'running' || state === 'settled') && !journal.endedOpen.includes(job))
+    (state === 'running' || state === 'settled') && !journal.endedOpen.has(job))
   return new Map([
     ...running.map(({ job, sinceMs }) => [job, sinceMs] as const),
     ...uncounted.map(({ job, at }) => [job, at] as const),
