@@ -25,7 +25,7 @@ const settle = createSettleStage({
   ...createRepositories(connected), clock: connected.clock, batch: 10,
 })
 const ledger = createLedgerStage({
-  journal, keys: keyCopy, clock: connected.clock, batch: 100,
+  journal, keys: keyCopy, clock: connected.clock, batch: 1, copyAfterMs: 0,
 })
 
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
@@ -79,8 +79,8 @@ const copy = async (entries: readonly Journal[]) => {
     value: await connected.codec.encode('wallet.journal-value', entry),
     headers: {},
   }))))
-  await ledger.decide(entries.map(entry =>
-    incoming('wallet.journal', entry, { rows: () => undefined })), signal)
+  await ledger.decide(entries.map((entry, offset) =>
+    incoming('wallet.journal', entry, { rows: () => undefined, offset })), signal)
 }
 
 const csvOf = async (tenant: string, job: string) => {
