@@ -19,25 +19,25 @@ export type AwaitedJob = ResultRetention & {
 
 /**
  * The rows of a job once it is closed, or the error why they cannot be read; undefined if it is not
- * closed in time. Reads the rows as soon as the job has ended, while its final record is being
- * stored. A job that was rebuilt in between ends again: then its rows are read later.
+ * closed in time. Its rows are stored together with its final record, so they are not read before.
+ * A job that was rebuilt in between ends again: then its rows are read later.
  */
 export async function awaitResults (
   deps: AwaitingDeps, { retentionMs, job: accepted, timeoutMs, signal }: AwaitedJob
 ): Promise<VerificationBody | ApiError | undefined> {
-  const endsAt = performance.now() + timeoutMs
   const { tenant, id } = accepted
-  const wait = async (isDone: (job: Job) => boolean) => await deps.waitForJob({
-    tenant, job: id, isDone, timeoutMs: endsAt - performance.now(), signal,
-  })
-  const ended = accepted.closed ? accepted : await wait(({ ended }) => ended)
-  if (ended?.ended !== true) return undefined
-  const [answer, closed] = await Promise.all([
-    readRows(deps, { retentionMs }, ended), ended.closed ? ended : wait(({ closed }) => closed),
+  const closed = accepted.closed
+    ? accepted
+    : await deps.waitForJob({ tenant, job: id, isDone: isClosed, timeoutMs, signal })
+  if (closed?.closed !== true) return undefined
+  const found = await readableResults(deps, { retentionMs }, closed)
+  if ('code' in found) return found
+  const { job, manifest } = found
+  if (job.endedAtMs !== closed.endedAtMs) return undefined
+  const [{ rows }, header] = await Promise.all([
+    deps.page(job, manifest, { afterRow: 0, limit: job.preflight.totalRows }),
+    deps.openHeader(job),
   ])
-  if (closed?.closed !== true || closed.endedAtMs !== ended.endedAtMs) return undefined
-  if ('code' in answer) return answer
-  const { rows, header } = answer
   return {
     ...jobBody(closed, header),
     preflight: closed.preflight,
@@ -45,13 +45,4 @@ export async function awaitResults (
   }
 }
 
-async function readRows (deps: AwaitingDeps, retention: ResultRetention, ended: Job) {
-  const found = await readableResults(deps, retention, ended)
-  if ('code' in found) return found
-  const { job, manifest } = found
-  const [{ rows }, header] = await Promise.all([
-    deps.page(job, manifest, { afterRow: 0, limit: job.preflight.totalRows }),
-    deps.openHeader(job),
-  ])
-  return { rows, header }
-}
+const isClosed = ({ closed }: Job) => closed

@@ -60,10 +60,10 @@ function digestOfStored (block: Completed, bound: string): string {
 export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks {
   const insert = async (blocks: readonly Completed[]) => {
     if (blocks.length === 0) return
-    const values = blocks.map(rowOf)
+    const values = blocks.map(blockRow)
     const token = createHmac('sha256', TOKEN_KEY)
       .update(values.map(({ digest }) => digest).join()).digest('hex')
-    await insertRows(clickhouse, { table: 'result_blocks', columns: COLUMNS, values, token })
+    await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({
@@ -94,7 +94,8 @@ function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
 /** With a predictable token an attacker could make ClickHouse drop the insert. */
 const TOKEN_KEY = randomBytes(32)
 
-const COLUMNS = [
+/** The columns that an insert of a block names. */
+export const BLOCK_COLUMNS = [
   'tenant', 'job', 'chunk', 'digest', 'batch', 'chunks', 'rows_schema', 'bound', 'originals',
   'rows', 'sealed_base64',
 ]
@@ -120,7 +121,8 @@ const SELECT_BLOCKS = `
 
 type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
-function rowOf (value: Completed) {
+/** The row of a block, without its defaults. */
+export function blockRow (value: Completed) {
   const bound = boundOf(value).toString('hex')
   return {
     tenant: value.tenant,

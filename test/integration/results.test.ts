@@ -151,6 +151,24 @@ describe('a job from its blocks to its end', () => {
     expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
   })
 
+  it('is stored once when the insert of its blocks and record is repeated', async () => {
+    const { saveSettled } = createRepositories(connected)
+    const value = { ...messages[0]!.value, job: `job_${randomUUID()}` }
+    const archived = (await archive.find(tenant, job))!
+    const again = { ...archived, job: { ...archived.job, id: value.job } }
+    for (let time = 0; time < 2; time++) {
+      await saveSettled([{ block: value }, { archived: again }])
+    }
+    const rows = async (table: string) => await (await clickhouse.query({
+      query: `SELECT count() AS rows FROM ${table} WHERE job = {job:String}`,
+      query_params: { job: value.job },
+      format: 'JSONEachRow',
+    })).json()
+    expect([await rows('result_blocks'), await rows('jobs')])
+      .toEqual([[{ rows: '1' }], [{ rows: '1' }]])
+    expect((await archive.find(tenant, value.job))?.job.id).toBe(value.job)
+  })
+
   it('changes nothing when its blocks come again', async () => {
     const before = await csvOf(tenant, job)
     const balance = await wallet.balance(tenant)

@@ -41,6 +41,7 @@ function setUp ({ job = running, waits = false, idleMs = 0, ages = [] as number[
       remove: async (_tenant, seqs) => { removed.push(...seqs) },
     },
     archive: { save: async () => { done.push('save') } },
+    blocks,
     backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {

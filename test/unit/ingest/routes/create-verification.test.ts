@@ -51,7 +51,7 @@ const ended = jobOf({ ...closed, closed: false })
 
 describe('a verification', () => {
   it('is answered with the job, its preflight and its rows once it is closed', async () => {
-    const { post, pages, waits } = verifying([ended, closed])
+    const { post, pages, waits } = verifying([closed])
     const answer = await post(good)
     expect(answer.statusCode).toBe(200)
     expect(answer.json()).toMatchObject({
@@ -68,8 +68,13 @@ describe('a verification', () => {
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
     expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2 }]])
-    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual(
-      Array(2).fill([JOB_ID, 'org_01.live']))
+    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
+  })
+
+  it('does not read the rows of a job that has ended and is not closed', async () => {
+    const { post, pages } = verifying([ended])
+    expect((await post(good)).statusCode).toBe(202)
+    expect(pages).toEqual([])
   })
 
   it('is a job like that of POST /api/v1/jobs, with one fingerprint', async () => {
@@ -88,7 +93,7 @@ describe('a verification', () => {
   })
 
   it('that does not end in time goes on, and is answered like a job', async () => {
-    for (const states of [[running], [ended, running]]) {
+    for (const states of [[running], [ended]]) {
       const { post } = verifying(states)
       const answer = await post({ ...good, wait: 0 })
       expect([answer.statusCode, answer.json().status]).toEqual([202, 'queued'])
@@ -108,7 +113,9 @@ describe('a verification', () => {
 
   it('that a rebuild of the job ended again is read later', async () => {
     const again = closedJob({ preflight: two, endedAtMs: NOW_MS - 1_000 })
-    expect((await verifying([ended, again]).post(good)).statusCode).toBe(202)
+    const { post, pages } = verifying([again])
+    expect((await post(good)).statusCode).toBe(202)
+    expect(pages).toEqual([])
   })
 
   it('is an accepted job even if infrastructure fails afterwards', async () => {
@@ -117,7 +124,7 @@ describe('a verification', () => {
       { page: () => Promise.reject(outage) },
       { findResults: async () => undefined },
     ]) {
-      expect((await verifying([ended, closed], more).post(good)).statusCode).toBe(202)
+      expect((await verifying([closed], more).post(good)).statusCode).toBe(202)
     }
   })
 
