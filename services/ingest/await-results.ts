@@ -20,7 +20,9 @@ export type AwaitedJob = ResultRetention & {
 
 /**
  * The rows of a job once it is closed, or the error why they cannot be read; undefined if it is not
- * closed in time. The blocks of a small job come with the notification of its close.
+ * closed in time. Its rows are stored together with its final record, so they are not read before;
+ * those of a small job come with the notification of the close. A job that was rebuilt in between
+ * ends again: then its rows are read later.
  */
 export async function awaitResults (
   deps: AwaitingDeps, { retentionMs, job: accepted, timeoutMs, signal }: AwaitedJob
@@ -32,7 +34,7 @@ export async function awaitResults (
     : await deps.waitForJob({
       tenant,
       job: id,
-      isDone: ({ closed }) => closed,
+      isDone: isClosed,
       timeoutMs,
       signal,
       onAttached: text => { attached = text },
@@ -41,6 +43,7 @@ export async function awaitResults (
   const found = await readableResults(deps, { retentionMs }, closed)
   if ('code' in found) return found
   const { job, manifest } = found
+  if (job.endedAtMs !== closed.endedAtMs) return undefined
   const [{ rows }, header] = await Promise.all([
     deps.page(job, manifest, {
       afterRow: 0, limit: job.preflight.totalRows, attached: attachedBlocksOf(attached),
@@ -48,8 +51,10 @@ export async function awaitResults (
     deps.openHeader(job),
   ])
   return {
-    ...jobBody(job, header),
-    preflight: job.preflight,
-    results: rows.map(createRowShape(job.service)),
+    ...jobBody(closed, header),
+    preflight: closed.preflight,
+    results: rows.map(createRowShape(closed.service)),
   }
 }
+
+const isClosed = ({ closed }: Job) => closed

@@ -11,7 +11,13 @@ export const ledgerConfig = defineConfig({
     default: 500,
     minimum: 1,
     maximum: 10_000,
-    description: 'Entries copied by one insert, at most.',
+    description: 'Entries of a partition that are copied to ClickHouse without waiting for more.',
+  }),
+  COPY_AFTER_MS: Type.Integer({
+    default: 2_000,
+    minimum: 0,
+    description: 'Age from which fewer entries and keys of jobs are copied to ClickHouse. Each ' +
+      'insert has a fixed cost.',
   }),
   REAP_EVERY_MS: Type.Integer({
     default: 2_000,

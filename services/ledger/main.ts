@@ -2,9 +2,9 @@ import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { run } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { ledgerConfig } from './config.ts'
+import { copyDeps } from './copy-deps.ts'
 import { connectErasing } from './erase-deps.ts'
 import { startHeadExport } from './head-export.ts'
 import { startLeader } from './leader-election.ts'
@@ -40,10 +40,7 @@ await run('ledger', ledgerConfig, async (config, context) => {
     const exporting = startHeadExport(exportDeps({ ...config, target }, exported))
     context.onStop(exporting.stop)
   }
-  const keys = createJobKeyCopy(deps.clickhouse, deps.recordMac)
-  const stage = () => createLedgerStage({
-    journal, keys, clock: deps.clock, batch: config.LEDGER_BATCH_MESSAGES,
-  })
+  const stage = () => createLedgerStage(copyDeps(config, { ...deps, journal }))
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {
     ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,

@@ -110,10 +110,10 @@ const EVENTS = {
 type Kind = keyof typeof EVENTS
 
 async function finish (deps: ReapDeps, ended: EndedJob, kind: Kind): Promise<void> {
-  const { emits, close } = await finishJob(deps, ended)
-  if (emits.length === 0) return
-  await deps.emitter.emit(emits)
-  await close()
+  const finishing = await finishJob(deps, ended)
+  if (finishing === undefined) return
+  await deps.emitter.emit(finishing.emits)
+  await finishing.close()
   deps.metrics.count('recovery_actions_total', { kind })
   deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, EVENTS[kind])
 }

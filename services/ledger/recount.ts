@@ -79,7 +79,7 @@ const isMarked = (marked: Marked, { headers }: RawMessage) =>
   marked.get(headers['tenant'] ?? '')?.has(headers['job'] ?? '') === true
 
 /**
- * Stores and tallies the blocks of these messages, as `settle` does; a block that was tallied
+ * Stores and tallies the blocks of these messages; a block that was tallied
  * before counts once. Logs a block that cannot be decoded or tallied, and continues with the
  * others.
  * @throws InfrastructureError when Redis, ClickHouse or the registry cannot be reached.
@@ -95,7 +95,7 @@ export async function recountBlocks (
     log.error({ ...messageFields(raw), reason: opened.reason },
       'recount skipped a block that cannot be decoded; settle dead-lettered it before')
   }
-  // Stored before it is tallied, as in `settle`: a tallied block must be readable.
+  // Stored before it is tallied: nothing delivers it again.
   await blocks.insert(found)
   for (const block of found) {
     try {

@@ -1,42 +1,63 @@
+import type { Journal } from '../../schemas/types.ts'
 import { FatalError, InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import type { Incoming, Stage } from '../engine/stage.ts'
+import type { Decision, Incoming, Stage } from '../engine/stage.ts'
+import type { RawMessage } from '../kafka/bus.ts'
 import { topicName } from '../platform/topics.ts'
-import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
+import type { CopiedKey } from '../jobs/job-key-copy.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { JournalCopy } from '../money/journal-copy.ts'
 import type { ReadsOf } from '../topology.ts'
 import { eventsOfEntry } from './job-events.ts'
 
+type Append<T> = { readonly append: (items: readonly T[]) => Promise<unknown> }
+
 export type LedgerDeps = {
-  readonly journal: Pick<JournalCopy, 'append'>
-  readonly keys: Pick<JobKeyCopy, 'append'>
+  readonly journal: Append<Journal>
+  readonly keys: Append<CopiedKey>
   /** Redis time. */
   readonly clock: Clock
-  /** Messages per call of `decide`. */
+  /** Messages per call of `decide`, and those of a partition that are copied without delay. */
   readonly batch: number
+  /** How long messages are collected for one insert. */
+  readonly copyAfterMs: number
 }
 
 /**
  * Copies the journal and the wrapped data keys of jobs to ClickHouse. Entries arrive more than once
  * and out of order. Each is signed with its seq, so that readers can order them and detect missing
- * ones, and no entry waits for another. The same holds for keys. Emits the events of accepted jobs
- * to `jobs.events`.
+ * ones, and no entry waits for another. The same holds for keys. No client waits for the copy, and
+ * each insert has a fixed cost: so messages are held, and their offsets are committed once they are
+ * stored. Emits the events of accepted jobs to `jobs.events` at once.
  */
-export function createLedgerStage ({ journal, keys, clock, batch }: LedgerDeps): Stage<'ledger'> {
+export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
+  const { clock, batch, copyAfterMs } = deps
+  const held = createHeld()
+  const copy = async (partition: Partition): Promise<Decision<'ledger'>> => {
+    const messages = held.of(partition)
+    await append(deps, messages)
+    failpoint('ledger.appended')
+    held.remove(partition, messages)
+    return { completes: messages, emits: [] }
+  }
   return {
     name: 'ledger',
     batch,
     decide: async messages => {
-      const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
-      const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
-        ({ ...value, createdMs: raw.timestampMs }))
-      await inserting(`${entries.length} journal entries`, () => journal.append(entries))
-      await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
-      failpoint('ledger.appended')
       const nowMs = clock.now()
-      return [{ completes: messages, emits: entries.flatMap(it => eventsOfEntry(it, nowMs)) }]
+      for (const message of messages) held.add(message, nowMs)
+      const emits = messages.filter(isOf('wallet.journal'))
+        .flatMap(({ value }) => eventsOfEntry(value, nowMs))
+      const [first] = messages
+      if (first === undefined || held.of(first.raw).length < batch) {
+        return [{ completes: [], emits }]
+      }
+      return [{ ...await copy(first.raw), emits }]
     },
+    // All partitions are due together, so that they can share an insert.
+    flushHeld: async partition =>
+      held.of(partition).length > 0 && clock.now() - held.sinceMs() >= copyAfterMs
+        ? [await copy(partition)]
+        : [],
     resolveDead: async ({ tenant = 'unknown' }, { topic, partition, offset, reason }) => {
       // Readers find a key that is not copied in its topic.
       if (topic === topicName('job.keys')) return []
@@ -44,7 +65,21 @@ export function createLedgerStage ({ journal, keys, clock, batch }: LedgerDeps):
         `${tenant}, ${reason}): ledger stops, because a skipped entry would be missing in ` +
         'ClickHouse; see RestartLoop in the runbook')
     },
-    forget: () => {},
+    forget: held.clear,
+  }
+}
+
+async function append (
+  { journal, keys }: LedgerDeps, messages: readonly Incoming<Read>[]
+): Promise<void> {
+  const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
+  const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
+    ({ ...value, createdMs: raw.timestampMs }))
+  if (entries.length > 0) {
+    await inserting(`${entries.length} journal entries`, () => journal.append(entries))
+  }
+  if (jobKeys.length > 0) {
+    await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
   }
 }
 
@@ -54,6 +89,31 @@ async function inserting (what: string, insert: () => Promise<unknown>): Promise
     await insert()
   } catch (cause) {
     throw new InfrastructureError(`insert of ${what} into ClickHouse failed`, { cause })
+  }
+}
+
+type Partition = Pick<RawMessage, 'topic' | 'partition'>
+
+/** Messages by partition and offset: a message that is decided again is held once. */
+function createHeld () {
+  const partitions = new Map<string, Map<bigint, { message: Incoming<Read>, atMs: number }>>()
+  const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
+  const inPartition = (partition: Partition) => partitions.get(nameOf(partition)) ?? new Map()
+  return {
+    add: (message: Incoming<Read>, atMs: number): void => {
+      const messages = inPartition(message.raw)
+      messages.set(message.raw.offset, { message, atMs })
+      partitions.set(nameOf(message.raw), messages)
+    },
+    of: (partition: Partition): readonly Incoming<Read>[] =>
+      [...inPartition(partition).values()].map(({ message }) => message),
+    /** When the oldest of all messages was added. */
+    sinceMs: (): number => Math.min(...[...partitions.values()]
+      .flatMap(messages => [...messages.values()].map(({ atMs }) => atMs))),
+    remove: (partition: Partition, messages: readonly Incoming<Read>[]): void => {
+      for (const { raw } of messages) inPartition(partition).delete(raw.offset)
+    },
+    clear: (): void => partitions.clear(),
   }
 }
 

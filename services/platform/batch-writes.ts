@@ -16,7 +16,7 @@ const MAX_ITEMS = 500
  * do not fail the others.
  */
 export function batchWrites<T> (
-  write: (items: readonly T[]) => Promise<void>, maxItems = MAX_ITEMS
+  write: (items: readonly T[]) => Promise<unknown>, maxItems = MAX_ITEMS
 ): (items: readonly T[]) => Promise<void> {
   const waiting: Caller<T>[] = []
   let isWriting = false
@@ -48,7 +48,7 @@ function nextOf<T> (waiting: Caller<T>[], maxItems: number): readonly Caller<T>[
 }
 
 async function writeFor<T> (
-  write: (items: readonly T[]) => Promise<void>, callers: readonly Caller<T>[]
+  write: (items: readonly T[]) => Promise<unknown>, callers: readonly Caller<T>[]
 ): Promise<void> {
   try {
     await write(callers.flatMap(({ items }) => items))

@@ -37,7 +37,11 @@ export type Insert = {
 
 /** For a few rows, starting several threads takes longer than the insert. */
 const ONE_THREAD = {
-  max_threads: 1, max_insert_threads: '1', input_format_parallel_parsing: 0,
+  max_threads: 1,
+  max_insert_threads: '1',
+  input_format_parallel_parsing: 0,
+  // A token also counts for the tables behind the views of a table.
+  deduplicate_blocks_in_dependent_materialized_views: 1,
 } as const
 
 /** Inserts rows in one statement; they are stored when this resolves. */

@@ -56,10 +56,10 @@ const PAGE_GROWTH = 16
  */
 export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
   const save = async (jobs: readonly ArchivedJob[]) => {
-    const values = jobs.map(job => rowOf(mac, job))
+    const values = jobs.map(job => archiveRow(mac, job))
     // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
     const token = contentDigest(values.map(row => row.mac).join())
-    await insertRows(clickhouse, { table: 'jobs', columns: COLUMNS, values, token })
+    await insertRows(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
   }
   const isAuthentic = (row: StoredJob) =>
     mac.isAuthentic(row.mac, signedOf(row)) && hasSignedManifest(row)
@@ -200,7 +200,8 @@ type StoredJob = {
   readonly manifest?: string
 }
 
-const COLUMNS = [
+/** The columns that an insert of a final record names. */
+export const ARCHIVE_COLUMNS = [
   'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
   'created', 'ended', 'record', 'header_base64', 'manifest_base64', 'mac',
 ]
@@ -230,7 +231,8 @@ const SELECT_RANGE = `
   SELECT ${RECORD} FROM jobs
   WHERE tenant = {tenant:String} AND job >= {first:String} AND job < {last:String} ORDER BY job`
 
-function rowOf (mac: RecordMac, { job, manifest }: ArchivedJob) {
+/** The signed row of a final record. */
+export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {
   const { header: sealed, ...fields } = job
   const packed = packManifest(manifest)
   const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })

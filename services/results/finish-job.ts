@@ -1,13 +1,14 @@
-import type { Completed, Journal, Settled } from '../../schemas/types.ts'
+import type { Journal, Settled } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
-import type { Archive } from './archive.ts'
-import { attachBlocks } from './attached-blocks.ts'
+import type { Archive, ArchivedJob } from './archive.ts'
+import type { ResultBlocks } from './result-blocks.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
+  readonly blocks: Pick<ResultBlocks, 'digests'>
   readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
 }
 
@@ -24,27 +25,53 @@ export type Finishing = {
 /**
  * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
  * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
- * what was acknowledged is removed. Does nothing for a job that is closed already.
- * @param blocks stored blocks of the job, for requests that wait for its rows.
+ * what was acknowledged is removed. Returns undefined for a job that is closed already, and for one
+ * whose blocks are not stored yet: `settle` stores them when they are delivered again.
  */
 export async function finishJob (
-  { archive, store }: FinishDeps, { job, entry }: EndedJob, blocks: readonly Completed[] = []
-): Promise<Finishing> {
+  deps: FinishDeps, ended: EndedJob
+): Promise<Finishing | undefined> {
+  const archived = await recordOfEnd(deps, ended)
+  if (archived === undefined || !await areBlocksStored(deps, archived)) return undefined
+  await deps.archive.save([archived])
+  return finishingOf(deps, ended)
+}
+
+/** The final record of an ended job; undefined if it is closed already, or runs again. */
+export async function recordOfEnd (
+  { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job }: EndedJob
+): Promise<ArchivedJob | undefined> {
   const found = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
-  if (found === undefined || found.job.closed || !isThisEnd) {
-    return { emits: [], close: async () => {} }
-  }
-  await archive.save([{ job, manifest: found.manifest }])
+  if (found === undefined || found.job.closed || !isThisEnd) return undefined
+  return { job, manifest: found.manifest }
+}
+
+/** A closed job is readable, and its rows may have been counted by a process that died then. */
+async function areBlocksStored (
+  { blocks }: FinishDeps, { job, manifest }: ArchivedJob
+): Promise<boolean> {
+  // A job that was failed without its data key has a block without a digest, which is not stored.
+  const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')
+  if (wanted.length === 0) return true
+  const stored = await blocks.digests(job.tenant, job.id, wanted)
+  return wanted.every(digest => stored.has(digest))
+}
+
+/**
+ * What is left to do for an ended job whose final record is stored. Requests that wait for it get
+ * the attached text.
+ */
+export function finishingOf (
+  { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entry }: EndedJob, attached = ''
+): Finishing {
   failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    await store.close(job.tenant, job.id, {
-      seq: entry?.seq, attached: attachBlocks(job, found.manifest, blocks),
-    })
+    await store.close(job.tenant, job.id, { seq: entry?.seq, attached })
   }
   if (entry === undefined) return { emits: [settled], close }
   const journaled = {

@@ -8,6 +8,7 @@ import { createOutbox } from '../money/outbox.ts'
 import type { Lane } from '../topology.ts'
 import { createArchive, type ArchivedJob } from './archive.ts'
 import { createResultBlocks, type ResultBlocks } from './result-blocks.ts'
+import { createSettledRows, type SettledRow } from './settled-rows.ts'
 import type { Codec } from '../kafka/registry.ts'
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
@@ -26,11 +27,15 @@ export function createRepositories (connected: Connected) {
     blocks,
     store: createJobStore(state),
     outbox: createOutbox(state),
+    saveSettled: inLanes(createSettledRows(clickhouse, recordMac), laneOfRow),
     archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
     storeBlock: (emission: Emission<'rows.completed'>) =>
       storeBlock({ messageCodec, codec, blocks }, emission),
   }
 }
+
+const laneOfRow = (row: SettledRow) =>
+  'block' in row ? laneOf(row.block.totalRows) : row.archived.job.lane
 
 /**
  * Batches the inserts of small jobs, which are many and tiny, as every insert has a fixed cost.

@@ -68,10 +68,10 @@ export function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
 export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks {
   const insert = async (blocks: readonly Completed[]) => {
     if (blocks.length === 0) return
-    const values = blocks.map(rowOf)
+    const values = blocks.map(blockRow)
     const token = createHmac('sha256', TOKEN_KEY)
       .update(values.map(({ digest }) => digest).join()).digest('hex')
-    await insertRows(clickhouse, { table: 'result_blocks', columns: COLUMNS, values, token })
+    await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({
@@ -102,7 +102,8 @@ function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
 /** With a predictable token an attacker could make ClickHouse drop the insert. */
 const TOKEN_KEY = randomBytes(32)
 
-const COLUMNS = [
+/** The columns that an insert of a block names. */
+export const BLOCK_COLUMNS = [
   'tenant', 'job', 'chunk', 'digest', 'batch', 'chunks', 'rows_schema', 'bound', 'originals',
   'rows', 'sealed_base64',
 ]
@@ -128,7 +129,8 @@ const SELECT_BLOCKS = `
 
 type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
-function rowOf (value: Completed) {
+/** The row of a block, without its defaults. */
+export function blockRow (value: Completed) {
   const { rowsSchema, sealed, ...stored } = storedBlockOf(value)
   return {
     ...stored,

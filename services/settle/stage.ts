@@ -7,15 +7,17 @@ import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { rowCountOf, type Stage } from '../engine/stage.ts'
+import { attachBlocks } from '../results/attached-blocks.ts'
 import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
-import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
+import { finishingOf, recordOfEnd, type EndedJob } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
-import type { ResultBlocks } from '../results/result-blocks.ts'
 import type { storeBlock } from '../results/repositories.ts'
+import type { SettledRow } from '../results/settled-rows.ts'
 import { createProgress } from './progress.ts'
 
-type SettleDeps = Omit<FinishDeps, 'store'> & {
-  readonly blocks: Pick<ResultBlocks, 'insert'>
+type SettleDeps = {
+  /** Stores blocks and final records in one insert. */
+  readonly saveSettled: (rows: readonly SettledRow[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
   readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Completed>
@@ -28,10 +30,12 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
 }
 
 /**
- * Stores blocks, many per insert, then counts their rows. A block is stored before it is counted,
- * because counted rows must be readable. The stage closes each job that ends with a block. A
- * redelivered block also closes a job that ended earlier and was left open. The progress of a job
- * that an endpoint follows is emitted with each tenth of its rows.
+ * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
+ * them, many per insert. Rows may be counted before they are stored, because their message is in
+ * the topic until its offset is committed, and nobody reads the rows of a job before it is closed.
+ * The stage closes each job that ends with a block. A redelivered block is stored again, and also
+ * closes a job that ended earlier and was left open. The progress of a job that an endpoint follows
+ * is emitted with each tenth of its rows.
  */
 export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   const progress = createProgress()
@@ -40,14 +44,19 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
     batch: deps.batch,
     decide: async (messages) => {
       const blocks = messages.map(({ value }) => value)
-      await deps.blocks.insert(blocks)
-      failpoint('settle.stored')
       const byJob = Map.groupBy(blocks, ({ tenant, job }) => `${tenant} ${job}`)
       const tallies = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
       const tallied = tallies.flat()
       failpoint('settle.tallied')
-      const finishings = await Promise.all(endedJobs(tallied).map(ended =>
-        finishJob(deps, ended, blocks.filter(({ job }) => job === ended.job.id))))
+      const ended = await recordsOf(deps, endedJobs(tallied))
+      await deps.saveSettled([
+        ...blocks.map(block => ({ block })), ...ended.map(({ archived }) => ({ archived })),
+      ])
+      failpoint('settle.stored')
+      const finishings = ended.map(({ archived: { job, manifest }, entry }) => {
+        const own = blocks.filter(block => block.job === job.id)
+        return finishingOf(deps, { job, entry }, attachBlocks(job, manifest, own))
+      })
       const advanced = progress.of(tallied)
       return [{
         completes: messages,
@@ -84,6 +93,14 @@ function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
     jobs.set(job.id, { job, entry })
   }
   return [...jobs.values()]
+}
+
+/** The jobs that are not closed, with their final records. */
+async function recordsOf (deps: SettleDeps, jobs: readonly EndedJob[]) {
+  const found = await Promise.all(jobs.map(async one =>
+    ({ ...one, archived: await recordOfEnd(deps, one) })))
+  return found.flatMap(({ archived, ...one }) =>
+    archived === undefined ? [] : [{ ...one, archived }])
 }
 
 /**

@@ -25,7 +25,7 @@ const settle = createSettleStage({
   ...createRepositories(connected), clock: connected.clock, batch: 10,
 })
 const ledger = createLedgerStage({
-  journal, keys: keyCopy, clock: connected.clock, batch: 100,
+  journal, keys: keyCopy, clock: connected.clock, batch: 1, copyAfterMs: 0,
 })
 
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
@@ -78,8 +78,8 @@ const copy = async (entries: readonly Journal[]) => {
     value: await connected.codec.encode('wallet.journal-value', entry),
     headers: {},
   }))))
-  await ledger.decide(entries.map(entry =>
-    incoming('wallet.journal', entry, { rows: () => undefined })), signal)
+  await ledger.decide(entries.map((entry, offset) =>
+    incoming('wallet.journal', entry, { rows: () => undefined, offset })), signal)
 }
 
 const csvOf = async (tenant: string, job: string) => {
@@ -148,6 +148,24 @@ describe('a job from its blocks to its end', () => {
       ['7', 'e', 'live', ''], ['8', 'f', 'none', ''],
     ])
     expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
+  })
+
+  it('is stored once when the insert of its blocks and record is repeated', async () => {
+    const { saveSettled } = createRepositories(connected)
+    const value = { ...messages[0]!.value, job: `job_${randomUUID()}` }
+    const archived = (await archive.find(tenant, job))!
+    const again = { ...archived, job: { ...archived.job, id: value.job } }
+    for (let time = 0; time < 2; time++) {
+      await saveSettled([{ block: value }, { archived: again }])
+    }
+    const rows = async (table: string) => await (await clickhouse.query({
+      query: `SELECT count() AS rows FROM ${table} WHERE job = {job:String}`,
+      query_params: { job: value.job },
+      format: 'JSONEachRow',
+    })).json()
+    expect([await rows('result_blocks'), await rows('jobs')])
+      .toEqual([[{ rows: '1' }], [{ rows: '1' }]])
+    expect((await archive.find(tenant, value.job))?.job.id).toBe(value.job)
   })
 
   it('changes nothing when its blocks come again', async () => {

@@ -14,6 +14,7 @@ export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis:
   const { blocks, archive } = stores
   return {
     archive,
+    blocks,
     store: jobsOf(redis),
     outbox: createOutbox(redis),
     emitter: createEmitter({

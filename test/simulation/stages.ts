@@ -37,7 +37,9 @@ export function stageMakers (
     lookup: () => lookupStage(of('lookup')),
     verify: () => verifyStage(of('verify')),
     settle: () => settleStage(of('settle')),
-    ledger: () => createLedgerStage({ ...shared.stores, clock: redisLike, batch: 20 }),
+    ledger: () => createLedgerStage({
+      ...shared.stores, clock: redisLike, batch: 20, copyAfterMs: 0,
+    }),
   }
   // Each is typed by what it reads and writes; the supervisor starts all alike.
   return makers as unknown as Readonly<Record<SimulatedStage, () => Stage>>

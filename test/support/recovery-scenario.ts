@@ -5,7 +5,7 @@ import { indexes } from '../../services/platform/bitmap.ts'
 import type { Feed } from '../../services/jobs/store-types.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { finishJob } from '../../services/results/finish-job.ts'
+import { finishingOf, recordOfEnd } from '../../services/results/finish-job.ts'
 import { tallyBlockOf } from '../../services/results/block.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from './jobs.ts'
 import { blocksOf, snapshotAll, type RecoveryEnvironment } from './recovery-environment.ts'
@@ -77,8 +77,11 @@ export function createScenario (redis: Redis, environment: RecoveryEnvironment, 
     const found = await store.read(tenant, id)
     if (found === undefined || !found.ended || found.closed) return
     await ship(false)
-    const finishing = await finishJob(
-      { archive: { save: environment.save }, store }, { job: found, entry: undefined })
+    const ended = { job: found, entry: undefined }
+    const archived = await recordOfEnd({ store }, ended)
+    if (archived === undefined) return
+    await environment.save([archived])
+    const finishing = finishingOf({ store }, ended)
     await environment.emitter.emit(finishing.emits)
     if (close) await finishing.close()
   }

@@ -45,6 +45,7 @@ function setUp (
       remove: async (_tenant, seqs) => { removed.push(...seqs) },
     },
     archive: { save: async () => { done.push('save') } },
+    blocks,
     backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {

@@ -11,50 +11,99 @@ const signal = new AbortController().signal
 const entry = (seq: number, tenant = TENANT) => incoming('wallet.journal',
   { ...entryOf(tenant, acceptedJob()), seq }, { rows: () => undefined, offset: seq })
 
-/** The stage on a copy in memory that can fail. */
-function createWorld () {
-  const stored: Journal[] = []
+const PARTITION = { topic: 'wallet.journal', partition: 0 }
+
+/** The stage on a copy in memory that can fail; the clock starts at 0. */
+function createWorld (batch = 10) {
+  const inserts: (readonly Journal[])[] = []
   let failing = false
+  let now = 0
   const append = async (entries: readonly Journal[]) => {
     if (failing) throw new Error('down')
-    stored.push(...entries)
-    return entries
+    inserts.push(entries)
   }
   const copied: CopiedKey[] = []
   const keys = { append: async (some: readonly CopiedKey[]) => { copied.push(...some) } }
   const stage = createLedgerStage({
-    journal: { append }, keys, clock: { now: () => 0 }, batch: 10,
+    journal: { append }, keys, clock: { now: () => now }, batch, copyAfterMs: 2_000,
   })
-  const finish = async (...entries: readonly ReturnType<typeof entry>[]) =>
-    (await stage.decide(entries, signal) as readonly Decision<'ledger'>[])
-      .flatMap(({ completes }) => completes.map(({ value }) => (value as Journal).seq))
-  return { stage, stored, copied, finish, fail: (next: boolean) => { failing = next } }
+  const seqsOf = (decisions: readonly Decision<'ledger'>[]) => decisions
+    .flatMap(({ completes }) => completes.map(({ value }) => (value as Journal).seq))
+  const decide = async (...entries: readonly ReturnType<typeof entry>[]) =>
+    seqsOf(await stage.decide(entries, signal) as readonly Decision<'ledger'>[])
+  const flush = async (atMs: number, partition = PARTITION) => {
+    now = atMs
+    return seqsOf(await stage.flushHeld?.(partition) ?? [])
+  }
+  return { stage, inserts, copied, decide, flush, fail: (next: boolean) => { failing = next } }
 }
 
+const idsOf = (inserts: readonly (readonly Journal[])[]) =>
+  inserts.map(entries => entries.map(({ tenant, seq }) => `${tenant} ${seq}`))
+
 describe('ledger', () => {
-  it('copies entries of all tenants in one insert', async () => {
-    const { stored, finish } = createWorld()
-    expect(await finish(entry(2), entry(1), entry(1, 'b.live'))).toEqual([2, 1, 1])
-    expect(stored.map(({ tenant, seq }) => [tenant, seq]))
-      .toEqual([[TENANT, 2], [TENANT, 1], ['b.live', 1]])
+  it('copies entries of all tenants that arrive within COPY_AFTER_MS in one insert', async () => {
+    const { inserts, decide, flush } = createWorld()
+    expect(await decide(entry(2), entry(1))).toEqual([])
+    expect(await flush(1_999)).toEqual([])
+    expect(await decide(entry(3, 'b.live'))).toEqual([])
+    expect(inserts).toEqual([])
+    expect(await flush(2_000)).toEqual([2, 1, 3])
+    expect(idsOf(inserts)).toEqual([[`${TENANT} 2`, `${TENANT} 1`, 'b.live 3']])
+    expect(await flush(9_000)).toEqual([])
   })
 
-  it('copies entries after a gap at once, and missing ones when they arrive', async () => {
-    const { stored, finish } = createWorld()
-    expect(await finish(entry(1), entry(5))).toEqual([1, 5])
-    expect(await finish(entry(6))).toEqual([6])
-    expect(await finish(entry(2))).toEqual([2])
-    expect(stored.map(({ seq }) => seq)).toEqual([1, 5, 6, 2])
+  it('copies a full batch without waiting', async () => {
+    const { inserts, decide } = createWorld(2)
+    expect(await decide(entry(1))).toEqual([])
+    expect(await decide(entry(2))).toEqual([1, 2])
+    expect(inserts).toHaveLength(1)
   })
 
-  it('fails the batch when the copy cannot be written', async () => {
-    const { stored, finish, fail } = createWorld()
+  it('copies entries after a gap, and missing ones when they arrive', async () => {
+    const { inserts, decide, flush } = createWorld()
+    await decide(entry(1), entry(5))
+    expect(await flush(2_000)).toEqual([1, 5])
+    await decide(entry(2))
+    expect(await flush(4_000)).toEqual([2])
+    expect(idsOf(inserts)).toEqual([[`${TENANT} 1`, `${TENANT} 5`], [`${TENANT} 2`]])
+  })
+
+  it('holds an entry that is decided again once', async () => {
+    const { inserts, decide, flush } = createWorld()
+    await decide(entry(1))
+    await decide(entry(1))
+    expect(await flush(2_000)).toEqual([1])
+    expect(idsOf(inserts)).toEqual([[`${TENANT} 1`]])
+  })
+
+  it('holds entries until they are stored, and drops them with their generation', async () => {
+    const { stage, inserts, decide, flush, fail } = createWorld()
+    await decide(entry(1))
     fail(true)
-    await expect(finish(entry(1))).rejects.toThrow(
+    await expect(flush(2_000)).rejects.toThrow(
       new InfrastructureError('insert of 1 journal entries into ClickHouse failed'))
     fail(false)
-    expect(await finish(entry(1))).toEqual([1])
-    expect(stored).toHaveLength(1)
+    expect(await flush(2_000)).toEqual([1])
+    await decide(entry(2))
+    stage.forget()
+    expect(await flush(9_000)).toEqual([])
+    expect(inserts).toHaveLength(1)
+  })
+
+  it('emits the events of an entry before it is copied', async () => {
+    const { stage, inserts } = createWorld()
+    const followed = incoming('wallet.journal', {
+      ...entryOf(TENANT, acceptedJob()),
+      type: 'reserve',
+      at: 0,
+      reason: JSON.stringify({ lane: 'small', events: 'job.accepted' }),
+    }, { rows: () => undefined, offset: 1 })
+    const [decision] = await stage.decide([followed], signal)
+    expect(decision).toMatchObject({
+      completes: [], emits: [{ topic: 'jobs.events', value: { type: 'job.accepted' } }],
+    })
+    expect(inserts).toEqual([])
   })
 
   it('fails fatally on an unreadable entry, and names its position', async () => {
@@ -66,11 +115,11 @@ describe('ledger', () => {
   })
 
   it('copies wrapped keys with their send time, and skips an unreadable one', async () => {
-    const { stage, stored, copied } = createWorld()
+    const { stage, inserts, copied } = createWorld(1)
     const value = { tenant: TENANT, job: 'job_1', wrapped: Buffer.of(1) }
     const message = incoming('job.keys', value, { rows: () => undefined, timestampMs: 7 })
     expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
-    expect([stored, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
+    expect([inserts, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
     expect(await stage.resolveDead({}, { ...DEAD, topic: 'job.keys' })).toEqual([])
   })
 })

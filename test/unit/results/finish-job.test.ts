@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { finishJob, settledOf } from '../../../services/results/finish-job.ts'
+import { finishJob, settledOf, type Finishing } from '../../../services/results/finish-job.ts'
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, QUOTED_AT_MS, TENANT } from '../../support/stage-doubles.ts'
 
-function doubles (stored = endedJob()) {
+function doubles (stored = endedJob(), storedDigests = ['d']) {
   const done: string[] = []
   const manifest = [{ chunk: 0, digest: 'd', won: Buffer.from([1]), firstRow: 0, inputs: true }]
   const parts = {
@@ -13,6 +13,7 @@ function doubles (stored = endedJob()) {
         done.push('save')
       }
     },
+    blocks: { digests: async () => new Set(storedDigests) },
     store: {
       readWithManifest: async () => { done.push('read'); return { job: stored, manifest } },
       close: async (
@@ -27,12 +28,18 @@ function doubles (stored = endedJob()) {
   return { parts, done }
 }
 
+async function finished (...given: Parameters<typeof finishJob>): Promise<Finishing> {
+  const finishing = await finishJob(...given)
+  if (finishing === undefined) throw new Error('the job is closed, or its blocks are not stored')
+  return finishing
+}
+
 describe('finishJob', () => {
   it('archives, returns what must be emitted, and closes only on request', async () => {
     const { parts, done } = doubles()
     const job = endedJob()
     const entry = entryOf(TENANT, job)
-    const { emits, close } = await finishJob(parts, { job, entry })
+    const { emits, close } = await finished(parts, { job, entry })
     expect(done).toEqual(['read', 'save'])
     expect(emits).toEqual([
       { topic: 'jobs.settled', lane: 'small', value: settledOf(job), rows: undefined },
@@ -44,7 +51,7 @@ describe('finishJob', () => {
 
   it('leaves the outbox alone when another process has shipped the entry', async () => {
     const { parts, done } = doubles()
-    const { emits, close } = await finishJob(parts, { job: endedJob(), entry: undefined })
+    const { emits, close } = await finished(parts, { job: endedJob(), entry: undefined })
     await close()
     expect(emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
     expect(done).toEqual(['read', 'save', 'close undefined'])
@@ -52,9 +59,13 @@ describe('finishJob', () => {
 
   it('does nothing to a job that was closed meanwhile', async () => {
     const { parts, done } = doubles(endedJob({ closed: true }))
-    const { emits, close } = await finishJob(parts, { job: endedJob(), entry: undefined })
-    await close()
-    expect(emits).toEqual([])
+    expect(await finishJob(parts, { job: endedJob(), entry: undefined })).toBeUndefined()
+    expect(done).toEqual(['read'])
+  })
+
+  it('leaves a job open whose blocks are counted and not stored', async () => {
+    const { parts, done } = doubles(endedJob(), [])
+    expect(await finishJob(parts, { job: endedJob(), entry: undefined })).toBeUndefined()
     expect(done).toEqual(['read'])
   })
 })

@@ -70,8 +70,13 @@ describe('a verification', () => {
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
     expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2, attached: [] }]])
-    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual(
-      [[JOB_ID, 'org_01.live']])
+    expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
+  })
+
+  it('does not read the rows of a job that has ended and is not closed', async () => {
+    const { post, pages } = verifying([ended])
+    expect((await post(good)).statusCode).toBe(202)
+    expect(pages).toEqual([])
   })
 
   it('is a job like that of POST /api/v1/jobs, with one fingerprint', async () => {
@@ -106,6 +111,13 @@ describe('a verification', () => {
     const [standard = 0, long = 0] = waits.map(({ timeoutMs }) => timeoutMs)
     expect([standard > 9_000, standard <= 10_000]).toEqual([true, true])
     expect([long > 24_000, long <= 25_000]).toEqual([true, true])
+  })
+
+  it('that a rebuild of the job ended again is read later', async () => {
+    const again = closedJob({ preflight: two, endedAtMs: NOW_MS - 1_000 })
+    const { post, pages } = verifying([again])
+    expect((await post(good)).statusCode).toBe(202)
+    expect(pages).toEqual([])
   })
 
   it('reads the blocks that are attached to the notification', async () => {

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest'
+import type { Journal } from '../../../schemas/types.ts'
+import { copyDeps } from '../../../services/ledger/copy-deps.ts'
+import { recordMacOf } from '../../support/signed.ts'
+import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
+import { createClickhouseDouble } from '../../support/stored.ts'
+
+describe('the copy to ClickHouse', () => {
+  it('has one insert for the partitions of a topic that are due together', async () => {
+    const { clickhouse, inserted, tokens } = createClickhouseDouble()
+    const appended: number[] = []
+    const { journal, keys } = copyDeps({ LEDGER_BATCH_MESSAGES: 500, COPY_AFTER_MS: 2_000 }, {
+      journal: { append: async (entries: readonly Journal[]) => { appended.push(entries.length) } },
+      clickhouse,
+      recordMac: recordMacOf(),
+      clock: { now: () => 0 },
+    })
+    const entry = entryOf(TENANT, acceptedJob())
+    await Promise.all([journal.append([entry]), journal.append([entry, entry])])
+    const key = (job: string) => ({ tenant: TENANT, job, wrapped: Buffer.of(1), createdMs: 0 })
+    await Promise.all([keys.append([key('job_1')]), keys.append([key('job_2')])])
+    expect(appended).toEqual([3])
+    expect([tokens.length, inserted.map(({ job }) => job)]).toEqual([1, ['job_1', 'job_2']])
+  })
+})
