@@ -8,8 +8,7 @@ import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 type NextNotification = {
   /**
    * Resolves with the notification, at the timeout, or when the wait is aborted. The record that
-   * comes with a notification may be older than one that was read meanwhile; large ones are left
-   * out.
+   * may come with a notification may be older than one that was read meanwhile.
    */
   readonly within: (timeoutMs: number) => Promise<JobFields | undefined>
   readonly unsubscribe: () => void

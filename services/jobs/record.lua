@@ -50,12 +50,11 @@ local function change(key, fields, changes)
   write(key)
 end
 
--- Notifies those who wait for a job, with its record unless a sealed header makes it large: every
--- process that waits for any job receives it.
+-- Notifies those who wait for a job, with a record that may answer them. Every process that waits
+-- for any job receives it, so a record that a sealed header makes large is left out.
 local function notify(job, fields)
-  local record = cjson.encode(fields)
-  local fits = #record <= MAX_PUBLISHED_BYTES
-  redis.call('PUBLISH', OUTCOMES, fits and job .. ' ' .. record or job)
+  local record = fields and ' ' .. cjson.encode(fields) or ''
+  redis.call('PUBLISH', OUTCOMES, #record > MAX_PUBLISHED_BYTES and job or job .. record)
 end
 
 -- A reply with a record: kind, additional values, then pairs of field and value.
