@@ -93,7 +93,11 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
   const job = newJobId(clock.now())
   const dataKey = keys.create(tenant, job)
   const claim = await store.claim(tenant, {
-    job, idempotencyKey: '', fingerprint, acceptWithinMs, quoteOnly: true,
+    job,
+    idempotencyKey: '',
+    fingerprint,
+    acceptWithinMs,
+    quoteOnly: true,
     wrappedKey: dataKey.wrapped,
   })
   if (claim.kind !== 'new') throw new Error(`the claim of a quote is ${claim.kind}, expected new`)

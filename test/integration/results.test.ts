@@ -51,8 +51,10 @@ async function startJob () {
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
   const accepted = await acceptClaimed(store, tenant, {
-    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
-  }, keys.create(tenant, job).wrapped)
+    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }),
+    chunks: 2,
+    wrappedKey: keys.create(tenant, job).wrapped,
+  })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
   const at = (chunk: number) => ({ ...coordinates, chunk, firstRow: chunk * 4 })
   const emissions = [
