@@ -9,7 +9,7 @@ if not fields.status then
 end
 if fields.ended ~= '1' and fields.status ~= 'cancelling' then
   change(KEYS[2], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
-  notify(fields.id, fields)
+  notify(fields.id)
 end
 -- A repeated request succeeds until the cancelled job is closed.
 local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'

@@ -50,12 +50,12 @@ local function change(key, fields, changes)
   write(key)
 end
 
--- Notifies those who wait for a job, with its record unless a sealed header makes it large: every
--- process that waits for any job receives it. `attached` is a text for them, on a line of its own.
+-- Notifies those who wait for a job, with a record that may answer them. Every process that waits
+-- for any job receives it, so a record that a sealed header makes large is left out. `attached` is
+-- a text for them, on a line of its own.
 local function notify(job, fields, attached)
-  local record = cjson.encode(fields)
-  local fits = #record <= MAX_PUBLISHED_BYTES
-  local message = fits and job .. ' ' .. record or job
+  local record = fields and ' ' .. cjson.encode(fields) or ''
+  local message = #record > MAX_PUBLISHED_BYTES and job or job .. record
   redis.call('PUBLISH', OUTCOMES, attached and message .. '\n' .. attached or message)
 end
 

@@ -203,7 +203,7 @@ buffer(fields, { 'updatedAtMs', text(now) })
 if not ends then
   if is_unstarted(fields) and fields.quotedFresh ~= '0' then
     buffer(fields, { 'status', 'verifying' })
-    notify(job, fields)
+    notify(job)
   end
   write(keys.job)
   return tallied('counted', keys, fields)

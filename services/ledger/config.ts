@@ -42,8 +42,8 @@ export const ledgerConfig = defineConfig({
   LEADER_GRACE_MS: Type.Integer({
     default: 1_000,
     minimum: 0,
-    description: 'After a restart of Redis the journal is read a second time, this long after the ' +
-      'comparison began.',
+    description: 'After a restart of Redis the journal is read a second time, this long after ' +
+      'the comparison began.',
   }),
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,

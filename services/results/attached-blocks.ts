@@ -17,7 +17,7 @@ export function attachBlocks (
   if (preflight.totalRows > MAX_ATTACHED_ROWS) return ''
   const stored = blocks.map(storedBlockOf)
   const digests = new Set(stored.map(({ digest }) => digest))
-  if (!manifest.every(({ digest }) => digests.has(digest))) return ''
+  if (stored.length === 0 || !manifest.every(({ digest }) => digests.has(digest))) return ''
   return JSON.stringify(stored.map(({ sealed, ...block }) =>
     ({ ...block, sealed: sealed.toString('base64') })))
 }

@@ -7,7 +7,6 @@ import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { rowCountOf, type Stage } from '../engine/stage.ts'
-import { attachBlocks } from '../results/attached-blocks.ts'
 import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
 import { finishingOf, recordOfEnd, type EndedJob } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
@@ -55,7 +54,7 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       failpoint('settle.stored')
       const finishings = ended.map(({ archived: { job, manifest }, entry }) => {
         const own = blocks.filter(block => block.job === job.id)
-        return finishingOf(deps, { job, entry }, attachBlocks(job, manifest, own))
+        return finishingOf(deps, { job, entry, manifest }, own)
       })
       const advanced = progress.of(tallied)
       return [{

@@ -72,7 +72,10 @@ describe('cancel', () => {
 
 describe('a claim that wants a quote alone', () => {
   const claim = {
-    job: 'job_1', idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000,
+    job: 'job_1',
+    idempotencyKey: '',
+    fingerprint: '',
+    acceptWithinMs: 60_000,
     wrappedKey: Buffer.from('wrapped'),
   }
 

@@ -29,7 +29,7 @@ describe('data keys', () => {
     const { dataKey } = jobKeys(tenant, 'job_1')
     const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, 'job_1')
     await expectLifetime(redis, { key: dataKey, ms: 25 * 3_600_000 }, async () =>
-      await acceptClaimed(store, tenant, acceptRequest('job_1'), wrapped))
+      await acceptClaimed(store, tenant, { ...acceptRequest('job_1'), wrappedKey: wrapped }))
     expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
     expect(wrapped.includes(key)).toBe(false)
     const other = createJobKeys({ redis, ring })

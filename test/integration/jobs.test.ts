@@ -350,7 +350,10 @@ describe('a wait for an outcome on a real channel', () => {
     await acceptClaimed(store, tenant, acceptRequest('job_2'))
     expect(await other).toMatchObject({ refusal: { code: 'insufficient_balance' } })
     const request = {
-      job: 'job_3', idempotencyKey: '', fingerprint: '', acceptWithinMs: 30,
+      job: 'job_3',
+      idempotencyKey: '',
+      fingerprint: '',
+      acceptWithinMs: 30,
       wrappedKey: Buffer.of(1),
     }
     const claim = await store.claim(tenant, request)

@@ -11,8 +11,12 @@ const tenant = 'org_1.live'
 it('a job keeps the API key of its request in its record and its entry', async () => {
   await createWallet(redis).topUp(tenant, { id: 'a', amountMicros: 1_000_000, reason: '' })
   await store.claim(tenant, {
-    job: 'job_1', idempotencyKey: '', fingerprint: '', acceptWithinMs: 60_000,
-    wrappedKey: Buffer.of(1), apiKey: 'key_1',
+    job: 'job_1',
+    idempotencyKey: '',
+    fingerprint: '',
+    acceptWithinMs: 60_000,
+    wrappedKey: Buffer.of(1),
+    apiKey: 'key_1',
   })
   const answer = await store.accept(tenant, acceptRequest('job_1'))
   if (answer.kind !== 'accepted') throw new Error(answer.kind)

@@ -34,7 +34,6 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const tenant = `org_${randomUUID()}.live`
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
-  const { wrapped } = keys.create(tenant, job)
   const config = {
     KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
   }
@@ -42,8 +41,12 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   const messageCodec = createJobMessageCodec(connected, ringConfig)
   const life = { log, metrics: createMetrics(), fatal: () => {} }
   const deps = reapDeps(config, { ...connected, ...life, messageCodec })
-  const accepted = await acceptClaimed(store, tenant,
-    { ...acceptRequest(job, { freshChecks: 3 }), service: 'telegram', lane: 'bulk' }, wrapped)
+  const accepted = await acceptClaimed(store, tenant, {
+    ...acceptRequest(job, { freshChecks: 3 }),
+    service: 'telegram',
+    lane: 'bulk',
+    wrappedKey: keys.create(tenant, job).wrapped,
+  })
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)
   const { entries } = await reap({

@@ -48,11 +48,14 @@ async function arrived (
 /** A tenant with 1 USD and one accepted job: 8 rows, one of them invalid, one a duplicate. */
 async function startJob () {
   const tenant = `org_${randomUUID()}.live`
-  const job = `job_${randomUUID()}`
+  // An id beyond the largest ULID would be in no list.
+  const job = `job_0${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
   const accepted = await acceptClaimed(store, tenant, {
-    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }), chunks: 2,
-  }, keys.create(tenant, job).wrapped)
+    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }),
+    chunks: 2,
+    wrappedKey: keys.create(tenant, job).wrapped,
+  })
   if (accepted.kind !== 'accepted') throw new Error('the job was refused')
   const at = (chunk: number) => ({ ...coordinates, chunk, firstRow: chunk * 4 })
   const emissions = [

@@ -18,7 +18,11 @@ async function runJob (job: string): Promise<void> {
   const row = { job, chunkRows: 1 }
   const readKey = () => createJobKeys({ redis, ring }).get(TENANT, job)
   await store.claim(TENANT, {
-    job, idempotencyKey: job, fingerprint: 'f'.repeat(32), acceptWithinMs: 60_000, owner: 'a',
+    job,
+    idempotencyKey: job,
+    fingerprint: 'f'.repeat(32),
+    acceptWithinMs: 60_000,
+    owner: 'a',
     wrappedKey: createJobKeys({ redis, ring }).create(TENANT, job).wrapped,
   })
   await readKey()

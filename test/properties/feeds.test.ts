@@ -58,7 +58,10 @@ function pipeline (replies: Iterator<Reply>, taken: number[]) {
     const { tenant, inputs, feed } = submission
     const id = newJobId(Date.now())
     const claim = {
-      job: id, idempotencyKey: '', fingerprint: '', acceptWithinMs: 600_000,
+      job: id,
+      idempotencyKey: '',
+      fingerprint: '',
+      acceptWithinMs: 600_000,
       wrappedKey: Buffer.of(1),
     }
     await store.claim(tenant, claim)
@@ -146,7 +149,10 @@ describe('the cursor of a feed', () => {
     const ask = async (from: number, to: number) => {
       const id = newJobId(Date.now())
       await store.claim(tenant, {
-        job: id, idempotencyKey: '', fingerprint: '', acceptWithinMs: 600_000,
+        job: id,
+        idempotencyKey: '',
+        fingerprint: '',
+        acceptWithinMs: 600_000,
         wrappedKey: Buffer.of(1),
       })
       const request = acceptRequest(id, { feed: feedOf(from, to) })

@@ -25,7 +25,10 @@ beforeEach(async () => {
 function callsOf (store: ReturnType<typeof createJobStore>) {
   const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: [0] })
   const claim = {
-    job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
+    job: 'job_2',
+    idempotencyKey: 'k',
+    fingerprint: 'f',
+    acceptWithinMs: 1_000,
     wrappedKey: Buffer.of(1),
   }
   return {
@@ -82,7 +85,10 @@ describe('after a restart of the server', () => {
     await runLedger(environment.deps)
     expect(await redis.hget(moneyKeys(TENANT).wallet, 'run')).toBe(await runOf())
     expect((await scenario.store.claim(TENANT, {
-      job: 'job_2', idempotencyKey: 'k', fingerprint: 'f', acceptWithinMs: 1_000,
+      job: 'job_2',
+      idempotencyKey: 'k',
+      fingerprint: 'f',
+      acceptWithinMs: 1_000,
       wrappedKey: Buffer.of(1),
     })).kind).toBe('new')
   })
@@ -113,7 +119,10 @@ describe('after a restart of the server', () => {
     await act({ do: 'topUp', id: 1, micros: 5_000 })
     await accept('job_1', 100)
     await store.claim(TENANT, {
-      job: 'job_2', idempotencyKey: '', fingerprint: 'f', acceptWithinMs: 60_000,
+      job: 'job_2',
+      idempotencyKey: '',
+      fingerprint: 'f',
+      acceptWithinMs: 60_000,
       wrappedKey: Buffer.of(1),
     })
     // The ledger of another master has let the tenant in; what it accepted or ended may be lost.

@@ -162,7 +162,10 @@ describe('a request', () => {
       expect(Math.abs(now - left)).toBeLessThan(600_000)
       expect(await slots()).toBe(isArchived ? '0' : '1')
       expect(await scenario.store.claim(TENANT, {
-        job: 'job_2', idempotencyKey: KEY, fingerprint: 'g', acceptWithinMs: 600_000,
+        job: 'job_2',
+        idempotencyKey: KEY,
+        fingerprint: 'g',
+        acceptWithinMs: 600_000,
         wrappedKey: Buffer.of(1),
       })).toEqual({ kind: 'reused' })
     })

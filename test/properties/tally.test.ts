@@ -242,7 +242,10 @@ describe('blocks of a job', () => {
 describe('requests that race', () => {
   const request = (job: string) =>
     ({
-      job, idempotencyKey: 'key', fingerprint: 'f', acceptWithinMs: 600_000,
+      job,
+      idempotencyKey: 'key',
+      fingerprint: 'f',
+      acceptWithinMs: 600_000,
       wrappedKey: Buffer.of(1),
     })
 

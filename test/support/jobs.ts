@@ -89,10 +89,9 @@ export const upTo = (length: number): number[] => Array.from({ length }, (_, ind
 
 /** Accepts like the reader of requests: only a claimed request can become a job. */
 export async function acceptClaimed (
-  store: JobStore, tenant: string, request: AcceptRequest,
-  wrappedKey: Buffer = Buffer.of(1)
+  store: JobStore, tenant: string, request: AcceptRequest & { readonly wrappedKey?: Buffer }
 ): ReturnType<JobStore['accept']> {
-  const { id: job, idempotencyKey } = request
+  const { id: job, idempotencyKey, wrappedKey = Buffer.of(1) } = request
   if ((await store.outcome(tenant, job)).kind === 'open') {
     await store.claim(tenant, {
       job, idempotencyKey, fingerprint: '', acceptWithinMs: 60_000, wrappedKey,

@@ -19,7 +19,10 @@ const deps: OpenJobsDeps = {
     read: async (tenant, id) => id === 'job_gone'
       ? undefined
       : endedJob({
-        id, tenant, status: 'verifying', createdAtMs: NOW_MS - 450_000,
+        id,
+        tenant,
+        status: 'verifying',
+        createdAtMs: NOW_MS - 450_000,
         updatedAtMs: updatedAtMs[id] ?? 0,
       }),
   },
