@@ -1,22 +1,15 @@
 import neostandard from 'neostandard'
 import tseslint from 'typescript-eslint'
 
-// Style comes from neostandard; the type-aware rules catch promises that nobody awaits,
-// which in a pipeline means an effect that may not have happened when the offset moves.
+// Style comes from neostandard. Rules that need types are in oxlint.json, which takes a fifth of
+// their time, and apply to what a changed type means for other files, so they have no cache.
 export default [
   { ignores: ['**/node_modules/**', '.local/**', 'schemas/types.ts'] },
-  ...neostandard({ ts: true }),
+  ...neostandard({ ts: true, noJsx: true }),
   {
     files: ['**/*.ts'],
-    languageOptions: {
-      parser: tseslint.parser,
-      parserOptions: { projectService: true, tsconfigRootDir: `${import.meta.dirname}/..` },
-    },
     plugins: { '@typescript-eslint': tseslint.plugin },
     rules: {
-      '@typescript-eslint/no-floating-promises': 'error',
-      '@typescript-eslint/no-misused-promises': ['error', { checksVoidReturn: false }],
-      '@typescript-eslint/await-thenable': 'error',
       '@typescript-eslint/no-explicit-any': 'error',
       'max-params': ['error', 3],
       'no-console': 'off',

@@ -18,7 +18,10 @@ export type Suite = {
 } & (
   /** A program whose exit code is one passed or failed check. */
   | { readonly kind: 'program', readonly command: readonly string[] }
-  /** Test files for Vitest. Suites of a later stage run after all of the earlier ones. */
+  /**
+   * Test files for Vitest. Suites of a later stage run after all of the earlier ones; those of one
+   * stage follow each other in the order of this list, and no worker waits between them.
+   */
   | {
     readonly kind: 'vitest'
     readonly stage: number
@@ -37,11 +40,16 @@ const LONG = [
   'test/attacks/hostile-broker.test.ts', 'test/e2e/crash.test.ts',
   'test/e2e/vendor-crash.test.ts',
 ]
-/** Files that take longest: started last, one would keep a single worker busy at the end. */
+/**
+ * Files that take longest: started last, one would keep a single worker busy at the end. Some that
+ * share no services with others are among them, so that they come before a worker starts any.
+ */
 export const LONGEST = [
-  'test/e2e/contract/contract.test.ts', 'test/e2e/ops.test.ts', 'test/e2e/guides.test.ts',
-  'test/e2e/secure/secure.test.ts', 'test/e2e/bad-input/bad-input.test.ts',
+  'test/e2e/contract/contract.test.ts', 'test/e2e/secure/secure.test.ts',
+  'test/e2e/secrecy.test.ts', 'test/e2e/rotation.test.ts', 'test/e2e/ops.test.ts',
   'test/integration/recovery.test.ts', 'test/attacks/deletions.test.ts',
+  'test/attacks/forged-messages.test.ts', 'test/attacks/forged-records.test.ts',
+  'test/unit/verify/batches.test.ts',
 ]
 const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
@@ -62,9 +70,18 @@ export const SUITES: readonly Suite[] = [
     name: 'lint',
     kind: 'program',
     tier: 'fast',
-    expectedSeconds: 90,
+    expectedSeconds: 60,
     command: ['eslint', '-c', 'test/eslint.config.js', '.', '--max-warnings', '0', '--cache',
       '--cache-location', 'node_modules/.cache/eslint', '--cache-strategy', 'content'],
+  },
+  {
+    // Promises that nobody awaits: in a pipeline an effect that may not have happened when the
+    // offset moves.
+    name: 'promises',
+    kind: 'program',
+    tier: 'fast',
+    expectedSeconds: 20,
+    command: ['oxlint', '-c', 'test/oxlint.json', '--type-aware', '.'],
   },
   {
     name: 'audit',
@@ -82,65 +99,53 @@ export const SUITES: readonly Suite[] = [
     files: ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
   },
   {
-    name: 'properties',
+    name: 'deploy',
     kind: 'vitest',
     tier: 'fast',
-    stage: 2,
+    stage: 1,
     expectedSeconds: 60,
-    files: ['test/properties/**/*.test.ts'],
+    files: [...DEPLOY],
   },
   {
     name: 'simulation',
     kind: 'vitest',
     tier: 'fast',
-    stage: 2,
+    stage: 1,
     expectedSeconds: 60,
     files: ['test/simulation/**/*.test.ts'],
     fullEnv: { SIMULATION_SEEDS: '10000' },
   },
   {
-    name: 'deploy',
+    name: 'properties',
     kind: 'vitest',
     tier: 'fast',
-    stage: 2,
+    stage: 1,
     expectedSeconds: 60,
-    files: [...DEPLOY],
-  },
-  {
-    // Vitest takes projects of a stage by name: this one, of few long tests, before integration.
-    name: 'faults',
-    kind: 'vitest',
-    tier: 'fast',
-    stage: 3,
-    expectedSeconds: 120,
-    files: ['test/faults/**/*.test.ts'],
+    files: ['test/properties/**/*.test.ts'],
   },
   {
     name: 'integration',
     kind: 'vitest',
     tier: 'fast',
-    stage: 3,
+    stage: 2,
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
     without: [...LONG],
   },
   {
-    name: 'e2e',
+    name: 'faults',
     kind: 'vitest',
     tier: 'fast',
-    stage: 4,
-    expectedSeconds: 300,
-    stack: true,
-    files: ['test/e2e/**/*.test.ts'],
-    without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG],
-    fullEnv: { FEED_CONTACTS: '250000', DOWNLOADED_ROWS: '100000' },
+    stage: 2,
+    expectedSeconds: 120,
+    files: ['test/faults/**/*.test.ts'],
   },
   {
     name: 'attacks',
     kind: 'vitest',
     tier: 'fast',
-    stage: 4,
+    stage: 2,
     expectedSeconds: 120,
     stack: true,
     files: ['test/attacks/**/*.test.ts'],
@@ -148,10 +153,21 @@ export const SUITES: readonly Suite[] = [
     fullEnv: { FUZZ_CASES: '100000' },
   },
   {
+    name: 'e2e',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 2,
+    expectedSeconds: 270,
+    stack: true,
+    files: ['test/e2e/**/*.test.ts'],
+    without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG],
+    fullEnv: { FEED_CONTACTS: '250000', DOWNLOADED_ROWS: '100000' },
+  },
+  {
     name: 'long',
     kind: 'vitest',
     tier: 'full',
-    stage: 5,
+    stage: 3,
     expectedSeconds: 180,
     stack: true,
     files: [...LONG],
@@ -161,7 +177,7 @@ export const SUITES: readonly Suite[] = [
     name: 'chart',
     kind: 'vitest',
     tier: 'full',
-    stage: 6,
+    stage: 4,
     expectedSeconds: 120,
     files: ['test/deploy/**/*.test.ts'],
     without: [...DEPLOY],
@@ -171,7 +187,7 @@ export const SUITES: readonly Suite[] = [
     name: 'page',
     kind: 'vitest',
     tier: 'full',
-    stage: 7,
+    stage: 5,
     expectedSeconds: 120,
     stack: true,
     files: BROWSER,
@@ -181,7 +197,7 @@ export const SUITES: readonly Suite[] = [
     name: 'schemathesis',
     kind: 'vitest',
     tier: 'full',
-    stage: 7,
+    stage: 5,
     expectedSeconds: 900,
     stack: true,
     files: SCHEMATHESIS,
@@ -192,7 +208,7 @@ export const SUITES: readonly Suite[] = [
     name: 'clients',
     kind: 'vitest',
     tier: 'full',
-    stage: 7,
+    stage: 5,
     expectedSeconds: 120,
     stack: true,
     files: CLIENTS,
@@ -202,7 +218,7 @@ export const SUITES: readonly Suite[] = [
     name: 'traces',
     kind: 'vitest',
     tier: 'full',
-    stage: 7,
+    stage: 5,
     expectedSeconds: 60,
     stack: true,
     files: ['test/monitoring/traces.test.ts'],
@@ -212,7 +228,7 @@ export const SUITES: readonly Suite[] = [
     name: 'monitoring',
     kind: 'vitest',
     tier: 'full',
-    stage: 8,
+    stage: 6,
     expectedSeconds: 900,
     stack: true,
     files: ['test/monitoring/**/*.test.ts'],

@@ -10,11 +10,14 @@ const support = (name: string) => `${import.meta.dirname}/support/${name}`
 
 /** Far beyond what a single event takes on a busy machine. */
 const MAX_POLL_MS = 240_000
-/** A worker has a stack and services of its own; with more of them memory runs short. */
-const MAX_STACKS = 4
 /** From this stage on files start brokers and services, which takes memory for each worker. */
-const FIRST_STACK_STAGE = 3
-const stacks = Math.max(2, Math.min(availableParallelism(), MAX_STACKS))
+const FIRST_STACK_STAGE = 2
+/**
+ * A worker has a stack and services of its own, and waits for their restarts and rebalances: a
+ * third one works meanwhile on two cores. With more than four memory runs short.
+ */
+const STACKS = { min: 3, max: 4 }
+const stacks = Math.max(STACKS.min, Math.min(availableParallelism(), STACKS.max))
 
 function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
   if (suite.kind !== 'vitest') return []
@@ -28,7 +31,7 @@ function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
       env: isFull ? { ...suite.fullEnv } : {},
       // Files of a worker share modules, which saves a third of the time, and its services.
       isolate: false,
-      // Suites of one stage have to agree; those with stacks begin with the third.
+      // Suites of one stage have to agree; those with stacks begin with the second.
       maxWorkers: suite.stage >= FIRST_STACK_STAGE ? stacks : '100%',
       sequence: { groupOrder: suite.stage },
       // No limits: a run in which no test ends for minutes is stopped, with what it waits for.
@@ -42,17 +45,17 @@ function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
   }]
 }
 
-/** Begins the files of a suite that take longest first, on a fresh clone too. */
+/** Takes suites in their order, and of each the files that take longest first, as known here. */
 class LongestFirst extends BaseSequencer {
   override async sort (files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files)
     const rankOf = ({ project, moduleId }: TestSpecification) => {
       const place = LONGEST.indexOf(relative(project.config.root, moduleId))
       return place === -1 ? LONGEST.length : place
     }
-    const projects = [...new Set(sorted.map(({ project }) => project))]
-    return projects.flatMap(project => sorted.filter(file => file.project === project)
-      .toSorted((a, b) => rankOf(a) - rankOf(b)))
+    const suiteOf = ({ project }: TestSpecification) =>
+      SUITES.findIndex(({ name }) => name === project.name)
+    return (await super.sort(files))
+      .toSorted((a, b) => suiteOf(a) - suiteOf(b) || rankOf(a) - rankOf(b))
   }
 }
 
