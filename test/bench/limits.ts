@@ -1,7 +1,7 @@
 import type { Scenario } from './options.ts'
 import type { Report } from './report.ts'
 
-export type Unit = 'ratio' | 'ms' | 'MB' | '% of a core' | 'rows/s'
+export type Unit = 'ratio' | 'ms' | 'MB' | '% of a core' | 'rows/s' | 'bytes'
 
 /** The limit of a figure, and optionally a stricter target. */
 export type Limit = {
@@ -173,10 +173,11 @@ export const LIMITS: readonly Limit[] = [
     bound: 'upper',
     limit: 5_000,
     scenario: 'recovery',
-    valueOf: report => report.recovery?.afterKill.at(-1)?.firstAcceptedMs,
+    valueOf: ({ recovery }) => recovery &&
+      Math.max(...recovery.afterKill.map(step => step.firstAcceptedMs)),
   },
   {
-    figure: 'the same, all its files deleted',
+    figure: 'the same, all its files deleted, jobs open',
     unit: 'ms',
     bound: 'upper',
     limit: 30_000,
@@ -206,5 +207,13 @@ export const LIMITS: readonly Limit[] = [
     limit: 1,
     scenario: 'recovery',
     valueOf: report => report.recovery?.idlePercent,
+  },
+  {
+    figure: 'state Redis, a job an hour after its end',
+    unit: 'bytes',
+    bound: 'upper',
+    limit: 200,
+    scenario: 'recovery',
+    valueOf: report => report.recovery?.bytesPerJob,
   },
 ]

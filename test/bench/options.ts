@@ -15,6 +15,8 @@ export type BenchOptions = {
   readonly soakMinutes: number
   /** Length of the longest journal to recover from. */
   readonly recoveryEntries: number
+  /** Jobs through the whole service in these journals, at most. */
+  readonly recoveryJobs: number
   readonly save: boolean
   readonly json?: string
   readonly profile?: string
@@ -25,6 +27,7 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery'>, true>> 
   readonly scale: number
   readonly soak?: number
   readonly recovery?: number | true
+  readonly recoveryJobs: number
   readonly all?: true
   readonly save?: true
   readonly json?: string
@@ -33,17 +36,19 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery'>, true>> 
 
 const SOAK_MINUTES = 10
 const RECOVERY_ENTRIES = 1_000_000
+const RECOVERY_JOBS = 5_000
 
 /** Parses the command line. `--help` and invalid options print a message and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
   const raw = createProgram().parse([...argv], { from: 'user' }).opts<RawOptions>()
-  const { rows, scale, json, profile } = raw
+  const { rows, scale, recoveryJobs, json, profile } = raw
   return {
     rows,
     scale,
     scenarios: new Set(SCENARIOS.filter(name => raw.all === true || raw[name] !== undefined)),
     soakMinutes: raw.soak ?? SOAK_MINUTES,
     recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
+    recoveryJobs,
     save: raw.save === true,
     ...json !== undefined && { json },
     ...profile !== undefined && { profile },
@@ -74,6 +79,8 @@ function createProgram (): Command {
     .option('--recovery [entries]', 'time to recover after a kill of the state Redis, with ' +
       'journals of 10,000 up to this many entries (1,000,000), and after the loss of all its ' +
       'files (5 min)', positiveInteger)
+    .option('--recovery-jobs <number>', 'a tenth of each of these journals is made by one-row ' +
+      'jobs through the whole service, up to this many jobs', positiveInteger, RECOVERY_JOBS)
     .option('--soak <minutes>', 'memory of each service under a steady load', positiveNumber)
     .option('--peers', 'one plain Kafka hop with kafkajs and with @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')

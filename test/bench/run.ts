@@ -15,7 +15,8 @@ import { measureWebhooks } from './scenarios/webhooks.ts'
 import { DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =
-  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries'> &
+  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries' |
+    'recoveryJobs'> &
   Pick<BenchContext, 'bareLoopMs' | 'log'> & {
     /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -46,7 +47,9 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     },
     {
       scenario: 'recovery',
-      measure: () => measureRecovery(stack, { overrides, log, entries: options.recoveryEntries }),
+      measure: () => measureRecovery(stack, {
+        overrides, log, entries: options.recoveryEntries, maxJobs: options.recoveryJobs,
+      }),
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },

@@ -10,6 +10,7 @@ describe('readOptions', () => {
       soakMinutes: 10,
       save: false,
       recoveryEntries: 1_000_000,
+      recoveryJobs: 5_000,
     })
   })
 
@@ -29,6 +30,7 @@ describe('readOptions', () => {
     const { scenarios, recoveryEntries } = readOptions(['--recovery', '20000'])
     expect([[...scenarios], recoveryEntries]).toEqual([['recovery'], 20_000])
     expect(readOptions(['--recovery']).recoveryEntries).toBe(1_000_000)
+    expect(readOptions(['--recovery-jobs', '100']).recoveryJobs).toBe(100)
   })
 
   it('reads the destinations of the output', () => {
