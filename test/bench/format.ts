@@ -10,7 +10,7 @@ export const formatPercentiles = ({ p50Ms, p95Ms }: Percentiles) =>
   `p50 ${fixed(p50Ms)} ms, p95 ${fixed(p95Ms)} ms`
 
 const DIGITS: Readonly<Record<Unit, number>> = {
-  ratio: 2, ms: 0, 'CPU ms': 2, MB: 0, '% of a core': 2, 'rows/s': 0, 'jobs/s': 0,
+  ratio: 2, ms: 0, 'CPU ms': 2, MB: 0, bytes: 0, '% of a core': 2, 'rows/s': 0, 'jobs/s': 0,
 }
 
 /** Formats a value with the precision of its unit. */

@@ -1,7 +1,8 @@
 import type { Scenario } from './options.ts'
 import type { Report } from './report.ts'
 
-export type Unit = 'ratio' | 'ms' | 'CPU ms' | 'MB' | '% of a core' | 'rows/s' | 'jobs/s'
+export type Unit =
+  'ratio' | 'ms' | 'CPU ms' | 'MB' | 'bytes' | '% of a core' | 'rows/s' | 'jobs/s'
 
 /** The limit of a figure, and optionally a stricter target. */
 export type Limit = {
@@ -174,10 +175,11 @@ export const LIMITS: readonly Limit[] = [
     bound: 'upper',
     limit: 5_000,
     scenario: 'recovery',
-    valueOf: report => report.recovery?.afterKill.at(-1)?.firstAcceptedMs,
+    valueOf: ({ recovery }) => recovery &&
+      Math.max(...recovery.afterKill.map(step => step.firstAcceptedMs)),
   },
   {
-    figure: 'the same, all its files deleted',
+    figure: 'the same, all its files deleted, jobs open',
     unit: 'ms',
     bound: 'upper',
     limit: 30_000,
@@ -252,5 +254,13 @@ export const LIMITS: readonly Limit[] = [
     target: 400,
     scenario: 'small',
     valueOf: report => report.small?.residentMb,
+  },
+  {
+    figure: 'state Redis, a job an hour after its end',
+    unit: 'bytes',
+    bound: 'upper',
+    limit: 200,
+    scenario: 'recovery',
+    valueOf: report => report.recovery?.bytesPerJob,
   },
 ]

@@ -17,6 +17,8 @@ export type BenchOptions = {
   readonly recoveryEntries: number
   /** How long the highest rate of one-row jobs is sustained. */
   readonly smallSeconds: number
+  /** Jobs through the whole service in these journals, at most. */
+  readonly recoveryJobs: number
   readonly save: boolean
   readonly json?: string
   readonly profile?: string
@@ -28,6 +30,7 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'
   readonly soak?: number
   readonly recovery?: number | true
   readonly small?: number | true
+  readonly recoveryJobs: number
   readonly all?: true
   readonly save?: true
   readonly json?: string
@@ -37,11 +40,12 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'
 const SOAK_MINUTES = 10
 const RECOVERY_ENTRIES = 1_000_000
 const SMALL_SECONDS = 60
+const RECOVERY_JOBS = 5_000
 
 /** Parses the command line. `--help` and invalid options print a message and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
   const raw = createProgram().parse([...argv], { from: 'user' }).opts<RawOptions>()
-  const { rows, scale, json, profile } = raw
+  const { rows, scale, recoveryJobs, json, profile } = raw
   return {
     rows,
     scale,
@@ -49,6 +53,7 @@ export function readOptions (argv: readonly string[]): BenchOptions {
     soakMinutes: raw.soak ?? SOAK_MINUTES,
     recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
     smallSeconds: typeof raw.small === 'number' ? raw.small : SMALL_SECONDS,
+    recoveryJobs,
     save: raw.save === true,
     ...json !== undefined && { json },
     ...profile !== undefined && { profile },
@@ -79,6 +84,8 @@ function createProgram (): Command {
     .option('--recovery [entries]', 'time to recover after a kill of the state Redis, with ' +
       'journals of 10,000 up to this many entries (1,000,000), and after the loss of all its ' +
       'files (5 min)', positiveInteger)
+    .option('--recovery-jobs <number>', 'a tenth of each of these journals is made by one-row ' +
+      'jobs through the whole service, up to this many jobs', positiveInteger, RECOVERY_JOBS)
     .option('--small [seconds]', 'one-row jobs: the highest rate that is sustained for this long ' +
       '(60 s), CPU of each process per job, idle latency and memory after the start (5 min)',
     positiveInteger)

@@ -16,8 +16,8 @@ import { measureWebhooks } from './scenarios/webhooks.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =
-  Pick<BenchOptions,
-    'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries' | 'smallSeconds'> &
+  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries' |
+    'recoveryJobs' | 'smallSeconds'> &
   Pick<BenchContext, 'bareLoopMs' | 'log'> & {
     /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -48,7 +48,9 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     },
     {
       scenario: 'recovery',
-      measure: () => measureRecovery(stack, { overrides, log, entries: options.recoveryEntries }),
+      measure: () => measureRecovery(stack, {
+        overrides, log, entries: options.recoveryEntries, maxJobs: options.recoveryJobs,
+      }),
     },
     {
       scenario: 'small',

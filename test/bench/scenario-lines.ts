@@ -100,15 +100,17 @@ function fairnessLines (fairness: FairnessFigures): readonly Line[] {
 }
 
 function recoveryLines (
-  { afterKill, afterDataLoss, idlePercent, idleTenants }: RecoveryFigures
+  { afterKill, afterDataLoss, openJobs, idlePercent, idleTenants, bytesPerJob }: RecoveryFigures
 ): readonly Line[] {
   const text = ({ firstAcceptedMs, allUnlockedMs, peakMb }: RecoveryStep) =>
     `first 202 ${fixed(firstAcceptedMs)} ms, all ${fixed(allUnlockedMs)} ms, ` +
     `ledger ${fixed(peakMb)} MB`
   return [
     ...afterKill.map((step): Line => [`recovery: ${step.entries} entries, killed`, text(step)]),
-    [`recovery: ${afterDataLoss.entries} entries, data lost`, text(afterDataLoss)],
+    [`recovery: ${afterDataLoss.entries} entries, data lost, ${openJobs} jobs open`,
+      text(afterDataLoss)],
     [`recovery: ${idleTenants} idle tenants`, `ledger ${fixed(idlePercent, 2)} % of a core`],
+    ['recovery: a job after an hour', `${fixed(bytesPerJob)} bytes in the state Redis`],
   ]
 }
 

@@ -25,7 +25,7 @@ it('keeps every acknowledged message and delivers it while the broker is killed'
     onAssigned: () => {},
     onDelivery: async ({ messages, commit }) => {
       for (const { value } of messages) seen.add(String(value))
-      await commit((messages.at(-1)?.offset ?? -1n) + 1n)
+      commit((messages.at(-1)?.offset ?? -1n) + 1n)
       return { kind: 'done' }
     },
   })

@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
+import type { Emitter } from '../../services/engine/emit.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { InfrastructureError } from '../../services/platform/errors.ts'
 import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
@@ -24,8 +26,10 @@ const NEVER_MS = 3_600_000
 export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
   const { pipeline, chaos, subscriber, onUnlock } = options
   const { bus, messageCodec, codec, stores: { blocks, journal } } = pipeline
+  const reaper = reapDeps(pipeline, redis)
   return {
-    ...reapDeps(pipeline, redis),
+    ...reaper,
+    emitter: { emit: halfWritten(reaper.emitter.emit, chaos) },
     redis,
     messageCodec,
     codec,
@@ -46,11 +50,23 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
     leaseMs: NEVER_MS,
     pollMs: 1_000,
     checkEveryMs: 5_000,
-    snapshotEveryMs: 700,
-    snapshotBehindMs: 300,
+    snapshotEveryMs: 20,
+    snapshotBehindMs: 10,
     orphanAgeMs: 100,
     stalledAfterMs: NEVER_MS,
     fatal: (error: unknown) => { throw error },
+  }
+}
+
+const SNAPSHOTS_HALF_WRITTEN = 0.3
+
+/** Writes only some of the snapshots at times, as a ledger that crashes meanwhile. */
+function halfWritten (emit: Emitter['emit'], chaos: Chaos): Emitter['emit'] {
+  return async emissions => {
+    const areSnapshots = emissions.every(({ topic }) => topic === 'wallet.snapshots')
+    if (!areSnapshots || !chaos.happens(SNAPSHOTS_HALF_WRITTEN)) return await emit(emissions)
+    await emit(emissions.slice(0, chaos.below(emissions.length)))
+    throw new InfrastructureError('the other snapshots were not written')
   }
 }
 

@@ -1,9 +1,11 @@
 import type { Redis } from 'ioredis'
-import type { Journal } from '../../../schemas/types.ts'
-import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
+import kafkajs, { Kafka, logLevel, Partitioners, type Message } from 'kafkajs'
+import type { Journal, Snapshot } from '../../../schemas/types.ts'
+import { registerCodecs } from '../../../services/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
 import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { topicName } from '../../../services/platform/topics.ts'
 import { messageMacOf } from '../../support/signed.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -11,6 +13,12 @@ type Env = Readonly<Record<string, string>>
 export type JournalGenerator = {
   /** Appends entries until the journals of all tenants have this many in total. */
   readonly growTo: (entries: number) => Promise<void>
+  /**
+   * Does what `ledger` does with new entries: writes a snapshot of each wallet, and commits the
+   * entries as copied to ClickHouse, which they are not. For histories that would take `ledger`
+   * too long; no `ledger` may be running.
+   */
+  readonly replaceLedger: () => Promise<void>
   readonly tenants: readonly string[]
   readonly close: () => Promise<void>
 }
@@ -19,7 +27,13 @@ export type JournalGenerator = {
 const AGE_MS = 48 * 3_600_000
 const FUNDS = 1_000_000_000_000
 const PRICE = 1_000
+/** About as much as the services put into a request. */
 const BATCH_ENTRIES = 1_000
+/** Requests in flight: encoding, compression and the broker work at the same time. */
+const CONCURRENT_BATCHES = 4
+const REQUEST_TIMEOUT_MS = 30_000
+/** The group of `ledger` that copies the journal. */
+const COPY_GROUP = 'ledger'
 
 /** The terms in the reserve entry of a one-row job. */
 const TERMS = JSON.stringify({
@@ -49,46 +63,95 @@ type Wallet = { readonly tenant: string, seq: number, amounts: Amounts }
  * Generates the journals of one-row jobs, and wallets in Redis that match them. Each journal starts
  * with a top-up; then reservations and settlements alternate.
  */
-export function createJournalGenerator (
+export async function createJournalGenerator (
   { env, redis, tenants: count, prefix = 'journal' }:
   { env: Env, redis: Redis, tenants: number, prefix?: string }
-): JournalGenerator {
-  const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
-  const bus = createKafkaBus({
-    brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
-    clientId: 'bench',
-    mac: messageMacOf(env),
-    onFatal: error => { throw error },
-  })
-  const producer = bus.producer('journal')
+): Promise<JournalGenerator> {
+  const topics = await connectTopics(env)
   const at = Date.now() - AGE_MS
   const wallets = Array.from({ length: count }, (_, index): Wallet =>
     ({ tenant: `org_${prefix}${index}.live`, seq: 0, amounts: ZERO_AMOUNTS }))
-  const messageOf = async (value: Journal) => ({
-    topic: 'wallet.journal',
-    key: value.tenant,
-    value: await codec.encode('wallet.journal-value', value),
-    headers: { tenant: value.tenant, job: value.job },
-  })
   return {
     tenants: wallets.map(({ tenant }) => tenant),
     growTo: async entries => {
       // Odd, so that after the top-up each job has both of its entries.
       const perTenant = Math.floor(entries / count / 2) * 2 + 1
-      let batch: Journal[] = []
-      const send = async () => {
-        await producer.send(await Promise.all(batch.map(messageOf)))
-        batch = []
-      }
-      for (const wallet of wallets) {
-        while (wallet.seq < perTenant) batch.push(appendEntry(wallet, at))
-        if (batch.length >= BATCH_ENTRIES) await send()
-      }
-      await send()
+      await topics.send('wallet.journal', newEntries(wallets, { perTenant, at }))
       await writeWallets(redis, wallets)
     },
-    close: () => bus.close(),
+    replaceLedger: async () => {
+      const ends = await topics.ends('wallet.journal')
+      const from = ends.map(({ high }) => Number(high))
+      await topics.send('wallet.snapshots', [wallets.map(wallet => snapshotOf(wallet, at, from))])
+      await topics.commit('wallet.journal', ends)
+    },
+    close: topics.close,
   }
+}
+
+/** Sends signed messages in compressed batches, some of them at the same time. */
+async function connectTopics (env: Env) {
+  registerCodecs()
+  const codec = createCodec(registrySource(env['SCHEMA_REGISTRY_URL'] ?? ''))
+  const mac = messageMacOf(env)
+  const kafka = new Kafka({
+    brokers: (env['KAFKA_BROKERS'] ?? '').split(','),
+    clientId: 'bench',
+    logLevel: logLevel.NOTHING,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+  })
+  const producer = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
+  const admin = kafka.admin()
+  await Promise.all([producer.connect(), admin.connect()])
+  type Topic = 'wallet.journal' | 'wallet.snapshots'
+  const messageOf = async (name: Topic, value: Journal | Snapshot): Promise<Message> => {
+    const [topic, key] = [topicName(name), value.tenant]
+    const headers = { tenant: value.tenant, ...'job' in value && { job: value.job } }
+    const bytes = await codec.encode(`${name}-value`, value)
+    const signed = mac.sign({ topic, key, value: bytes, headers })
+    return { key, value: bytes, headers: { ...signed.headers } }
+  }
+  return {
+    send: async (name: Topic, batches: Iterable<readonly (Journal | Snapshot)[]>) => {
+      const iterator = batches[Symbol.iterator]()
+      const work = async () => {
+        for (let next = iterator.next(); next.done !== true; next = iterator.next()) {
+          const messages = await Promise.all(next.value.map(value => messageOf(name, value)))
+          const compression = kafkajs.CompressionTypes.ZSTD
+          await producer.send({ topic: topicName(name), messages, compression, acks: -1 })
+        }
+      }
+      await Promise.all(Array.from({ length: CONCURRENT_BATCHES }, work))
+    },
+    ends: async (name: Topic) => (await admin.fetchTopicOffsets(topicName(name)))
+      .toSorted((one, other) => one.partition - other.partition),
+    commit: async (name: Topic, ends: readonly { partition: number, high: string }[]) => {
+      const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }))
+      await admin.setOffsets({ groupId: COPY_GROUP, topic: topicName(name), partitions })
+    },
+    close: async () => { await Promise.all([producer.disconnect(), admin.disconnect()]) },
+  }
+}
+
+/** Entries in batches; those of one tenant are in one batch, so batches have no order. */
+function * newEntries (
+  wallets: readonly Wallet[], { perTenant, at }: { readonly perTenant: number, readonly at: number }
+): Generator<readonly Journal[]> {
+  let batch: Journal[] = []
+  for (const wallet of wallets) {
+    while (wallet.seq < perTenant) batch.push(appendEntry(wallet, at))
+    if (batch.length < BATCH_ENTRIES) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+function snapshotOf (
+  { tenant, seq, amounts }: Wallet, at: number, from: readonly number[]
+): Snapshot {
+  const posted = [{ id: 'topup:1', seq: 1, amountMicros: FUNDS }]
+  return { tenant, seq, at, ...amounts, open: [], posted, from: [...from] }
 }
 
 /** Applies the next entry of its journal to the wallet; returns the entry. */

@@ -11,13 +11,17 @@ import { sumOf } from '../../support/metrics.ts'
 import { startAll, type RunningServices } from '../../support/services.ts'
 import { measureIdleCpu } from '../idle.ts'
 import { freshPhones } from '../jobs.ts'
-import { createFundedKey, RAISED_LIMITS, type BenchStack } from '../services.ts'
+import { RAISED_LIMITS, type BenchStack } from '../services.ts'
 import { resetPeaks, usagesOf } from '../usage.ts'
+import { withDeadline } from '../with-deadline.ts'
 import { createJournalGenerator, type JournalGenerator } from './journal-generator.ts'
+import { createRealJobs, measureBytesPerJob, type RealJobs } from './recovery-jobs.ts'
 
 export type RecoveryStep = {
   /** Total length of the journals, and their tenants. */
   readonly entries: number
+  /** How many of these entries are of jobs that went through the whole service. */
+  readonly realEntries: number
   readonly tenants: number
   /** From the start of the state Redis to the first 202, and until all tenants are unlocked. */
   readonly firstAcceptedMs: number
@@ -29,24 +33,36 @@ export type RecoveryStep = {
 export type RecoveryFigures = {
   /** After kills without data loss, with increasing lengths of the journals. */
   readonly afterKill: readonly RecoveryStep[]
-  /** After the deletion of all files of the state Redis, with the longest journals. */
+  /**
+   * After the deletion of all files of the state Redis, with journals of up to a million entries
+   * and `openJobs` running jobs.
+   */
   readonly afterDataLoss: RecoveryStep
+  readonly openJobs: number
   /** The highest peak memory of `ledger` of all steps. */
   readonly peakMb: number
   /** CPU of `ledger` with this many tenants without any load, in percent of one core. */
   readonly idlePercent: number
   readonly idleTenants: number
+  /** Bytes that the state Redis needs for a job an hour after its end. */
+  readonly bytesPerJob: number
 }
 
 export type RecoveryOptions = {
   readonly overrides: Readonly<Record<string, string>>
   /** Total length of the longest journals. */
   readonly entries: number
+  /** A tenth of the entries is of real jobs, as long as these are not more than this number. */
+  readonly maxJobs: number
   readonly log: (line: string) => void
 }
 
 const MIN_ENTRIES = 10_000
 const MAX_TENANTS = 10_000
+const OPEN_JOBS = 100
+/** Longer journals would take `ledger` too long to copy and to take snapshots of. */
+const MAX_COPIED_ENTRIES = 1_000_000
+const ENTRIES_PER_JOB = 2
 /** More frequent than the defaults: waiting for snapshots takes most of the time. */
 const FREQUENT_SNAPSHOTS = { SNAPSHOT_EVERY_MS: '2000', SNAPSHOT_BEHIND_MS: '0' }
 const RETRY_EVERY_MS = 50
@@ -60,53 +76,107 @@ type Environment = {
   readonly redisProcess: Part
   readonly redisFolder: string
   readonly redis: ReturnType<typeof connectRedis>
-  readonly services: RunningServices
-  readonly apiKey: string
+  readonly jobs: RealJobs
   readonly journals: JournalGenerator
 }
+type Running = Environment & { readonly services: RunningServices }
+type Timing = Pick<RecoveryStep, 'firstAcceptedMs' | 'allUnlockedMs' | 'peakMb'>
 
 /**
  * Measures the time from a restart of the state Redis until jobs are accepted. Kills it and
- * restarts it on its files, each time with ten times as many journal entries; finally restarts it
- * without its files.
+ * restarts it on its files, each time with ten times as many journal entries; restarts it without
+ * its files when the journals have a million entries, or all of them.
  */
 export async function measureRecovery (
   stack: BenchStack, options: RecoveryOptions
 ): Promise<RecoveryFigures> {
-  const { entries, log } = options
   return await withEnvironment(stack, options, async environment => {
     const tenants = environment.journals.tenants.length
-    const afterKill: RecoveryStep[] = []
-    for (const size of stepsTo(entries)) {
-      log(`recovery: journals of ${tenants} tenants with ${size} entries`)
-      await growJournals(environment, size)
-      afterKill.push({ entries: size, tenants, ...await restartRedis(environment) })
+    const sizes = stepsTo(options.entries)
+    const copied = sizes.filter(size => size === sizes[0] || size <= MAX_COPIED_ENTRIES)
+    const { bytesPerJob, ...killed } = await withServices(
+      environment, { ...options.overrides, ...FREQUENT_SNAPSHOTS },
+      running => measureKills(running, copied, options))
+    const last = killed.steps.at(-1) as RecoveryStep
+    const { dataLoss, idlePercent } = await withServices(environment, options.overrides,
+      running => measureDataLoss(running, options))
+    const afterKill = [...killed.steps]
+    for (const entries of sizes.slice(copied.length)) {
+      const timing = await measureLongJournals(environment, entries - last.realEntries, options)
+      afterKill.push({ ...last, entries, ...timing })
     }
-    const services = await restartServices(environment, options)
-    const defaults = { ...environment, services }
-    try {
-      await waitUntilStored(services)
-      log('recovery: the longest journals, without the files of the state Redis')
-      const dataLoss = await restartRedis(defaults, deleteFiles)
-      const peakMb = Math.max(...[...afterKill, dataLoss].map(step => step.peakMb))
-      log(`recovery: ${2 * tenants} idle tenants`)
-      const idlePercent = await measureIdleLedger(defaults)
-      const afterDataLoss = { entries, tenants, ...dataLoss }
-      return { afterKill, afterDataLoss, peakMb, idlePercent, idleTenants: 2 * tenants }
-    } finally {
-      await services.stop()
+    return {
+      afterKill,
+      afterDataLoss: { ...last, ...dataLoss },
+      openJobs: OPEN_JOBS,
+      peakMb: Math.max(...[...afterKill, dataLoss].map(step => step.peakMb)),
+      idlePercent,
+      idleTenants: 2 * tenants,
+      bytesPerJob,
     }
   })
 }
 
+/** Kills with journals of these sizes, of which a tenth is of real jobs. */
+async function measureKills (
+  running: Running, sizes: readonly number[], { maxJobs, log }: RecoveryOptions
+): Promise<{ readonly steps: readonly RecoveryStep[], readonly bytesPerJob: number }> {
+  const tenants = running.journals.tenants.length
+  const steps: RecoveryStep[] = []
+  let [realJobs, bytesPerJob] = [0, NaN]
+  for (const entries of sizes) {
+    const wanted = Math.min(maxJobs, Math.floor(entries / 10 / ENTRIES_PER_JOB))
+    const count = Math.max(wanted - realJobs, 0)
+    realJobs += count
+    const realEntries = realJobs * ENTRIES_PER_JOB
+    log(`recovery: journals of ${tenants} tenants with ${entries} entries, ` +
+      `${realEntries} of them by real jobs`)
+    await growJournals(running, entries - realEntries)
+    if (count > 0) bytesPerJob = await measureBytesPerJob({ ...running, count })
+    steps.push({ entries, realEntries, tenants, ...await restartRedis(running) })
+  }
+  return { steps, bytesPerJob }
+}
+
+/** Loses all files of Redis while jobs are open, which have to end afterwards; then rests. */
+async function measureDataLoss (
+  running: Running, { log }: RecoveryOptions
+): Promise<{ readonly dataLoss: Timing, readonly idlePercent: number }> {
+  const { services, jobs, journals: { tenants } } = running
+  await waitUntilStored(services)
+  log(`recovery: ${OPEN_JOBS} open jobs, without the files of the state Redis`)
+  await services.setScale({ verify: 0 })
+  await jobs.create(services.baseUrl, OPEN_JOBS)
+  const dataLoss = await restartRedis(running, deleteFiles)
+  await services.setScale({})
+  await withDeadline('the end of the open jobs', jobs.untilClosed())
+  log(`recovery: ${2 * tenants.length} idle tenants`)
+  return { dataLoss, idlePercent: await measureIdleLedger(running) }
+}
+
+/** A kill with journals that would take `ledger` too long to copy and to take snapshots of. */
+async function measureLongJournals (
+  environment: Environment, entries: number, { overrides, log }: RecoveryOptions
+): Promise<Timing> {
+  const { journals } = environment
+  log(`recovery: journals of ${journals.tenants.length} tenants with ${entries} generated entries`)
+  await journals.growTo(entries)
+  await journals.replaceLedger()
+  return await withServices(environment, overrides, async running => {
+    await delay(LEADER_START_MS)
+    return await restartRedis(running)
+  })
+}
+
 /** CPU of an idle `ledger` with twice as many tenants; the additional ones have only a top-up. */
-async function measureIdleLedger (environment: Environment): Promise<number> {
-  const { env, redis, services, journals: { tenants } } = environment
-  const added = createJournalGenerator({ env, redis, tenants: tenants.length, prefix: 'idle' })
+async function measureIdleLedger (running: Running): Promise<number> {
+  const { env, redis, services, journals: { tenants } } = running
+  const added = await createJournalGenerator(
+    { env, redis, tenants: tenants.length, prefix: 'idle' })
   try {
     await added.growTo(tenants.length)
     const journals = { ...added, tenants: [...tenants, ...added.tenants] }
-    await restartRedis({ ...environment, journals })
+    await restartRedis({ ...running, journals })
     await delay(LEADER_START_MS)
     await waitUntilStored(services)
     return await measureIdleCpu(ledgersOf(services))
@@ -115,12 +185,18 @@ async function measureIdleLedger (environment: Environment): Promise<number> {
   }
 }
 
-/** Replaces the services that take frequent snapshots by services with the default interval. */
-async function restartServices (
-  { env, services }: Environment, { overrides }: RecoveryOptions
-): Promise<RunningServices> {
-  await services.stop()
-  return await startAll({ env, overrides: { ...overrides, ...RAISED_LIMITS } })
+async function withServices<T> (
+  environment: Environment, overrides: RecoveryOptions['overrides'],
+  work: (running: Running) => Promise<T>
+): Promise<T> {
+  const services = await startAll({
+    env: environment.env, overrides: { ...overrides, ...RAISED_LIMITS },
+  })
+  try {
+    return await work({ ...environment, services })
+  } finally {
+    await services.stop()
+  }
 }
 
 /** Waits until `ledger` has stored the whole journal in ClickHouse. */
@@ -141,9 +217,9 @@ function stepsTo (entries: number): readonly number[] {
   return [...steps, entries]
 }
 
-/** Runs work on services that share the stack, except for a separate state Redis. */
+/** Runs work for services that share the stack, except for a separate state Redis. */
 async function withEnvironment<T> (
-  { env: stackEnv }: BenchStack, { overrides, entries }: RecoveryOptions,
+  { env: stackEnv }: BenchStack, { entries }: RecoveryOptions,
   work: (environment: Environment) => Promise<T>
 ): Promise<T> {
   const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-bench-'))
@@ -158,16 +234,12 @@ async function withEnvironment<T> (
   try {
     await redisProcess.up()
     cleanups.push(() => redis.disconnect())
-    const services = await startAll({
-      env, overrides: { ...overrides, ...RAISED_LIMITS, ...FREQUENT_SNAPSHOTS },
-    })
-    cleanups.push(services.stop)
     const tenants = Math.min(MAX_TENANTS, Math.ceil(entries / 100))
-    const journals = createJournalGenerator({ env, redis, tenants })
+    const journals = await createJournalGenerator({ env, redis, tenants })
     cleanups.push(journals.close)
     const redisFolder = join(dataDir, 'redis-state')
-    const apiKey = await createFundedKey(env)
-    return await work({ env, redisProcess, redisFolder, redis, services, apiKey, journals })
+    const jobs = await createRealJobs({ env, redis })
+    return await work({ env, redisProcess, redisFolder, redis, jobs, journals })
   } finally {
     for (const cleanup of cleanups.reverse()) await cleanup()
   }
@@ -175,7 +247,7 @@ async function withEnvironment<T> (
 
 /** Resolves when `ledger` has a snapshot of each tenant that includes the new entries. */
 async function growJournals (
-  { services, journals }: Environment, entries: number
+  { services, journals }: Running, entries: number
 ): Promise<void> {
   const countSnapshots = () => sumOf(services.list(), 'snapshots_total')
   const before = await countSnapshots()
@@ -194,9 +266,9 @@ function deleteFiles (folder: string): void {
 
 /** Kills the state Redis, changes its files while it is down, starts it and times the recovery. */
 async function restartRedis (
-  { redisProcess, redisFolder, redis, services, apiKey, journals }: Environment,
+  { redisProcess, redisFolder, redis, services, jobs: { apiKey }, journals }: Running,
   changeFiles: (folder: string) => void = () => {}
-): Promise<Omit<RecoveryStep, 'entries' | 'tenants'>> {
+): Promise<Timing> {
   resetPeaks(ledgersOf(services))
   await redisProcess.down()
   changeFiles(redisFolder)

@@ -55,7 +55,7 @@ describe('a report', () => {
   it('is compared with every limit', () => {
     const fairness = Array(2).fill('fairness: not measured')
     const verifications = Array(2).fill('verifications: not measured')
-    const recovery = Array(5).fill('recovery: not measured')
+    const recovery = Array(6).fill('recovery: not measured')
     const small = Array(5).fill('small: not measured')
     expect(statusesOf(checkLimits(CORE_REPORT))).toEqual([
       'limit met', 'limit met', 'limit missed', 'target met', 'peers: not measured',

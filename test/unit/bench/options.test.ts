@@ -11,6 +11,7 @@ describe('readOptions', () => {
       save: false,
       recoveryEntries: 1_000_000,
       smallSeconds: 60,
+      recoveryJobs: 5_000,
     })
   })
 
@@ -30,6 +31,7 @@ describe('readOptions', () => {
     const { scenarios, recoveryEntries } = readOptions(['--recovery', '20000'])
     expect([[...scenarios], recoveryEntries]).toEqual([['recovery'], 20_000])
     expect(readOptions(['--recovery']).recoveryEntries).toBe(1_000_000)
+    expect(readOptions(['--recovery-jobs', '100']).recoveryJobs).toBe(100)
   })
 
   it('reads the duration of the highest rate of small jobs from --small', () => {
