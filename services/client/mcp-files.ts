@@ -26,11 +26,16 @@ export type SessionDeps = {
 type FileArgs = ToolInput<'verifyFile'>
 type FileResult = Omit<ToolOutput<'verifyFile'>, 'spending'>
 
+/** Receives how many of the rows of a file are verified. */
+export type ReportProgress = (progress: { readonly done: number, readonly rows: number }) => void
+
 type FileRun = {
   /** The arguments as JSON, without those that may differ between calls. */
   readonly args: string
   readonly summary: Promise<SubmitSummary>
   readonly progress: { done: number, rows: number, ended: boolean }
+  /** Of the calls that wait. */
+  readonly reports: Set<ReportProgress>
 }
 
 const ROWS_PER_JOB = 100_000
@@ -50,6 +55,7 @@ export function createFileRuns (deps: SessionDeps) {
     const reservation = reservations.get(output) ?? deps.spending.reserve()
     reservations.set(output, reservation)
     const progress = { done: 0, rows: 0, ended: false }
+    const reports = new Set<ReportProgress>()
     const release = (chargedMicros: number) => {
       reservation.settle(chargedMicros)
       reservations.delete(output)
@@ -61,7 +67,10 @@ export function createFileRuns (deps: SessionDeps) {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-          progress: ({ done, rows }) => { Object.assign(progress, { done, rows }) },
+          progress: ({ done, rows }) => {
+            Object.assign(progress, { done, rows })
+            for (const report of reports) report({ done, rows })
+          },
           pollEveryMs: deps.pollEveryMs,
         })
         release(summary.chargedMicros)
@@ -78,10 +87,12 @@ export function createFileRuns (deps: SessionDeps) {
     const summary = verify()
     // The call that waits reports the error; without one the next call resumes the run.
     summary.catch(() => {})
-    return { args: comparable(args), summary, progress }
+    return { args: comparable(args), summary, progress, reports }
   }
 
-  const run = async (args: FileArgs, waitMs: number): Promise<FileResult> => {
+  const run = async (
+    args: FileArgs, waitMs: number, report: ReportProgress = () => {}
+  ): Promise<FileResult> => {
     const input = fileBelow(deps.folder, args.file)
     const output = input.replace(/(\.csv)?$/i, '.verified.csv')
     const known = runs.get(output)
@@ -95,7 +106,11 @@ export function createFileRuns (deps: SessionDeps) {
     runs.set(output, current)
     const timer = new AbortController()
     const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
-    const summary = await Promise.race([current.summary, timeout]).finally(() => timer.abort())
+    current.reports.add(report)
+    const summary = await Promise.race([current.summary, timeout]).finally(() => {
+      timer.abort()
+      current.reports.delete(report)
+    })
     return resultOf(output, current, summary)
   }
   return { run }
