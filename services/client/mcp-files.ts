@@ -33,7 +33,13 @@ type FileRun = {
   /** The arguments as JSON, without those that may differ between calls. */
   readonly args: string
   readonly summary: Promise<SubmitSummary>
-  readonly progress: { done: number, rows: number, ended: boolean }
+  readonly progress: Progress
+}
+
+type Progress = {
+  done: number
+  rows: number
+  ended: boolean
   /** Of the calls that wait. */
   readonly reports: Set<ReportProgress>
 }
@@ -54,8 +60,7 @@ export function createFileRuns (deps: SessionDeps) {
   const start = (args: FileArgs, input: string, output: string): FileRun => {
     const reservation = reservations.get(output) ?? deps.spending.reserve()
     reservations.set(output, reservation)
-    const progress = { done: 0, rows: 0, ended: false }
-    const reports = new Set<ReportProgress>()
+    const progress: Progress = { done: 0, rows: 0, ended: false, reports: new Set() }
     const release = (chargedMicros: number) => {
       reservation.settle(chargedMicros)
       reservations.delete(output)
@@ -67,10 +72,7 @@ export function createFileRuns (deps: SessionDeps) {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-          progress: ({ done, rows }) => {
-            Object.assign(progress, { done, rows })
-            for (const report of reports) report({ done, rows })
-          },
+          progress: ({ done, rows }) => { update(progress, { done, rows }) },
           pollEveryMs: deps.pollEveryMs,
         })
         release(summary.chargedMicros)
@@ -87,7 +89,7 @@ export function createFileRuns (deps: SessionDeps) {
     const summary = verify()
     // The call that waits reports the error; without one the next call resumes the run.
     summary.catch(() => {})
-    return { args: comparable(args), summary, progress, reports }
+    return { args: comparable(args), summary, progress }
   }
 
   const run = async (
@@ -104,16 +106,27 @@ export function createFileRuns (deps: SessionDeps) {
         'the result, or set replace to true once it has ended, which may pay again.')
     }
     runs.set(output, current)
-    const timer = new AbortController()
-    const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
-    current.reports.add(report)
-    const summary = await Promise.race([current.summary, timeout]).finally(() => {
-      timer.abort()
-      current.reports.delete(report)
-    })
-    return resultOf(output, current, summary)
+    return resultOf(output, current, await summaryWithin(current, waitMs, report))
   }
   return { run }
+}
+
+function update (progress: Progress, now: Pick<Progress, 'done' | 'rows'>): void {
+  Object.assign(progress, now)
+  for (const report of progress.reports) report(now)
+}
+
+/** Undefined if the run takes longer. Reports its progress meanwhile. */
+async function summaryWithin (
+  { summary, progress: { reports } }: FileRun, waitMs: number, report: ReportProgress
+): Promise<SubmitSummary | undefined> {
+  const timer = new AbortController()
+  const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
+  reports.add(report)
+  return await Promise.race([summary, timeout]).finally(() => {
+    timer.abort()
+    reports.delete(report)
+  })
 }
 
 const comparable = ({ replace: _, wait_seconds: __, ...args }: FileArgs) => JSON.stringify(args)
