@@ -42,10 +42,10 @@ describe('a guide', () => {
   })
 
   it('cleans a file: the valid lines of the reader remain', async () => {
-    const text = readFileSync(join(here.folder, 'clean.csv'), 'utf8')
-    expect(text).toMatch(/^Firma,phone,Bemerkung,verified_phone,e164,/)
-    expect(text).toContain('Müller & Söhne; Berlin,+49 30 901820,')
-    expect(text).toContain(',+12127365000,US,')
+    const text = readFileSync(join(here.folder, 'valid.csv'), 'utf8')
+    expect(text).toMatch(/^\ufeffFirma;phone;Bemerkung;verified_phone;e164;/)
+    expect(text).toContain('"Müller & Söhne; Berlin";+49 30 901820;')
+    expect(text).toContain(';+12127365000;US;')
     expect(text).not.toContain('unbekannt')
   })
 
