@@ -77,7 +77,7 @@ export function importedPackages (folder: string): readonly string[] {
   const files = globSync('**/*.{js,d.ts}', { cwd: folder })
   const names = files.flatMap(file => {
     const specifiers = readFileSync(join(folder, file), 'utf8')
-      .matchAll(/\b(?:from|import)\s*\(?\s*["']([^"'.][^"']*)["']/g)
+      .matchAll(/\b(?:from|import)\s*\(?\s*["']([^"'.\s][^"'\s]*)["']/g)
     return [...specifiers].map(([, specifier = '']) => packageOf(specifier))
   })
   return [...new Set(names)].filter(name => !name.startsWith('node:')).toSorted()

@@ -3,9 +3,7 @@
 // Give its address as "webhook_url" of a job, or create a webhook endpoint with it. The secret is
 // that of the local stack, or the whole whsec_... text in WEBHOOK_SECRET, which a webhook endpoint
 // shows when it is created; PORT is 8787 when it is not set. A local stack delivers to this
-// machine when it was started so:
-//   WEBHOOK_ALLOW_HTTP=true WEBHOOK_ALLOW_LOOPBACK=true npm run up
-// In production, receivers need HTTPS.
+// machine; in production, receivers need HTTPS and a public address.
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -10,6 +10,8 @@ export const intake: Board = {
       panels: [
         { title: 'Answers', metric: 'http_requests_total', by: ['status'] },
         { title: 'Requests', metric: 'http_requests_total', by: ['method', 'route'] },
+        { title: 'Requests that wait for a job', metric: 'requests_waiting' },
+        { title: 'Most that may wait', metric: 'requests_waiting_limit' },
         { title: 'Limits without the cache Redis', metric: 'limits_local_total' },
         { title: 'Duration', metric: 'http_request_seconds' },
         {
@@ -75,6 +77,8 @@ export const money: Board = {
       panels: [
         { title: 'Entries not shipped', metric: 'outbox_entries' },
         { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
+        { title: 'Erasures not complete', metric: 'erasures_pending', by: ['phase'] },
+        { title: 'Oldest erasure not complete', metric: 'erasure_oldest_seconds' },
         { title: 'Accounts not shipped', metric: 'accounts_outbox_entries' },
         { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
         { title: 'Frozen tenants', metric: 'tenants_frozen' },
@@ -124,6 +128,14 @@ export const outside: Board = {
           title: 'Retried batches',
           metric: 'verification_batches_retried_total',
           by: ['service'],
+        },
+        {
+          title: 'Tasks of batches', metric: 'vendor_tasks', by: ['service', 'provider'], sum: true,
+        },
+        {
+          title: 'Oldest task of a batch',
+          metric: 'vendor_task_oldest_seconds',
+          by: ['service', 'provider'],
         },
       ],
     },

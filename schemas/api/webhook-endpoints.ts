@@ -34,7 +34,7 @@ export const CreateEndpointSchema = Type.Object({
   events: Type.Optional({ ...Events, default: ['*'] }),
   description: Type.Optional({ ...Description, default: '' }),
   enabled: Type.Optional({ ...Enabled, default: true }),
-}, { title: 'NewWebhookEndpoint', additionalProperties: false })
+}, { title: 'WebhookEndpointRequest', additionalProperties: false })
 
 /** The type of that body. */
 export type CreateEndpointBody = Static<typeof CreateEndpointSchema>

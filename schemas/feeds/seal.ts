@@ -29,8 +29,11 @@ export type ResultPlace = {
   readonly resultId: string
 }
 
-/** Columns of the result file by name; blank ones are left out. */
-export type FeedCells = Readonly<Record<string, string>>
+/**
+ * Columns of the result file by name, and `checks`, the outcomes of the checks behind the verdict
+ * by name; blank ones are left out.
+ */
+export type FeedCells = Readonly<Record<string, string | Readonly<Record<string, string>>>>
 
 /** Sealed bytes that no given key opens at this place, or a text that is no key. */
 export class FeedSealError extends Error {

@@ -176,7 +176,7 @@ export function openResultFile (file: string | undefined): ResultFile {
   const columns = new Set(FIRST_COLUMNS)
   return {
     write: ({ reference, resultId, cells }) => {
-      for (const name in cells) columns.add(name)
+      for (const name in cells) if (typeof cells[name] === 'string') columns.add(name)
       stream.write(`${JSON.stringify({ reference, resultId, ...cells })}\n`)
     },
     finish: async () => {
@@ -189,12 +189,18 @@ export function openResultFile (file: string | undefined): ResultFile {
   }
 }
 
+/** The cell of a column; `checks` are for JSON only, as in result files. */
+export function textIn (cells: FeedCells, column: string): string {
+  const cell = cells[column]
+  return typeof cell === 'string' ? cell : ''
+}
+
 async function convertToCsv (from: string, to: string, columns: readonly string[]): Promise<void> {
   const target = createWriteStream(to)
   target.write(`${columns.join(',')}\r\n`)
   for await (const line of createInterface({ input: createReadStream(from) })) {
     const cells = JSON.parse(line) as FeedCells
-    const text = columns.map(name => csvCell(cells[name] ?? '')).join(',')
+    const text = columns.map(name => csvCell(textIn(cells, name))).join(',')
     if (!target.write(`${text}\r\n`)) await once(target, 'drain')
   }
   await new Promise<void>((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './command-error.ts'
 import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
-import type { ContactFile, FileContact, ResultFile } from './feed-files.ts'
+import { textIn, type ContactFile, type FileContact, type ResultFile } from './feed-files.ts'
 
 export type SendOptions = {
   readonly service: string
@@ -52,7 +52,7 @@ export async function sendContacts (
   const byStatus: Record<string, number> = {}
   await feed.listen(result => {
     if (!tally.answer(result)) return
-    const status = result.cells['status'] ?? ''
+    const status = textIn(result.cells, 'status')
     byStatus[status] = (byStatus[status] ?? 0) + 1
     output.write({ ...result, reference: originalReference(result, run) })
     report()

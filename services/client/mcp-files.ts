@@ -26,11 +26,22 @@ export type SessionDeps = {
 type FileArgs = ToolInput<'verifyFile'>
 type FileResult = Omit<ToolOutput<'verifyFile'>, 'spending'>
 
+/** Receives how many of the rows of a file are verified. */
+export type ReportProgress = (progress: { readonly done: number, readonly rows: number }) => void
+
 type FileRun = {
   /** The arguments as JSON, without those that may differ between calls. */
   readonly args: string
   readonly summary: Promise<SubmitSummary>
-  readonly progress: { done: number, rows: number, ended: boolean }
+  readonly progress: Progress
+}
+
+type Progress = {
+  done: number
+  rows: number
+  ended: boolean
+  /** Of the calls that wait. */
+  readonly reports: Set<ReportProgress>
 }
 
 const ROWS_PER_JOB = 100_000
@@ -49,7 +60,7 @@ export function createFileRuns (deps: SessionDeps) {
   const start = (args: FileArgs, input: string, output: string): FileRun => {
     const reservation = reservations.get(output) ?? deps.spending.reserve()
     reservations.set(output, reservation)
-    const progress = { done: 0, rows: 0, ended: false }
+    const progress: Progress = { done: 0, rows: 0, ended: false, reports: new Set() }
     const release = (chargedMicros: number) => {
       reservation.settle(chargedMicros)
       reservations.delete(output)
@@ -61,7 +72,7 @@ export function createFileRuns (deps: SessionDeps) {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-          progress: ({ done, rows }) => { Object.assign(progress, { done, rows }) },
+          progress: ({ done, rows }) => { update(progress, { done, rows }) },
           pollEveryMs: deps.pollEveryMs,
         })
         release(summary.chargedMicros)
@@ -81,7 +92,9 @@ export function createFileRuns (deps: SessionDeps) {
     return { args: comparable(args), summary, progress }
   }
 
-  const run = async (args: FileArgs, waitMs: number): Promise<FileResult> => {
+  const run = async (
+    args: FileArgs, waitMs: number, report: ReportProgress = () => {}
+  ): Promise<FileResult> => {
     const input = fileBelow(deps.folder, args.file)
     const output = input.replace(/(\.csv)?$/i, '.verified.csv')
     const known = runs.get(output)
@@ -93,12 +106,27 @@ export function createFileRuns (deps: SessionDeps) {
         'the result, or set replace to true once it has ended, which may pay again.')
     }
     runs.set(output, current)
-    const timer = new AbortController()
-    const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
-    const summary = await Promise.race([current.summary, timeout]).finally(() => timer.abort())
-    return resultOf(output, current, summary)
+    return resultOf(output, current, await summaryWithin(current, waitMs, report))
   }
   return { run }
+}
+
+function update (progress: Progress, now: Pick<Progress, 'done' | 'rows'>): void {
+  Object.assign(progress, now)
+  for (const report of progress.reports) report(now)
+}
+
+/** Undefined if the run takes longer. Reports its progress meanwhile. */
+async function summaryWithin (
+  { summary, progress: { reports } }: FileRun, waitMs: number, report: ReportProgress
+): Promise<SubmitSummary | undefined> {
+  const timer = new AbortController()
+  const timeout = delay(waitMs, undefined, { signal: timer.signal }).catch(() => undefined)
+  reports.add(report)
+  return await Promise.race([summary, timeout]).finally(() => {
+    timer.abort()
+    reports.delete(report)
+  })
 }
 
 const comparable = ({ replace: _, wait_seconds: __, ...args }: FileArgs) => JSON.stringify(args)

@@ -1,11 +1,12 @@
 import type { Readable, Writable } from 'node:stream'
 import {
-  fromJsonSchema, McpServer, type CallToolResult, type JsonSchemaType, type ToolAnnotations,
+  fromJsonSchema, McpServer, type CallToolResult, type JsonSchemaType, type ServerContext,
+  type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 import { failureMessage } from './command-error.ts'
 import { INPUTS, OUTPUTS, type ToolInput, type ToolKey } from './mcp-schemas.ts'
-import type { SessionDeps } from './mcp-files.ts'
+import type { ReportProgress, SessionDeps } from './mcp-files.ts'
 import { createSession } from './mcp-session.ts'
 import { money } from './terminal.ts'
 
@@ -77,11 +78,28 @@ export function createMcpServer (deps: ServerDeps): McpServer {
     const { name, ...description } = TOOLS[key]
     const inputSchema = fromJsonSchema<ToolInput<K>>(jsonOf(INPUTS[key]))
     const outputSchema = fromJsonSchema(jsonOf(OUTPUTS[key]))
-    server.registerTool(name, { ...description, inputSchema, outputSchema }, async args =>
-      await resultOf(async () => await session[key](args)))
+    server.registerTool(name, { ...description, inputSchema, outputSchema },
+      async (args, { mcpReq }) =>
+        await resultOf(async () => await session[key](args, reporterOf(mcpReq))))
   }
   for (const key of Object.keys(TOOLS) as ToolKey[]) register(key)
   return server
+}
+
+/** Sends progress to a host that asked for it. The protocol allows none that does not increase. */
+function reporterOf (
+  { _meta, notify }: Pick<ServerContext['mcpReq'], '_meta' | 'notify'>
+): ReportProgress | undefined {
+  const progressToken = _meta?.progressToken
+  if (progressToken === undefined) return undefined
+  let last = 0
+  return ({ done, rows }) => {
+    if (done <= last) return
+    last = done
+    const params = { progressToken, progress: done, total: rows }
+    // A host that is gone gets no result either.
+    notify({ method: 'notifications/progress', params }).catch(() => {})
+  }
 }
 
 /** A schema without the properties that are not JSON. */

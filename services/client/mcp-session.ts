@@ -2,13 +2,17 @@ import { randomUUID } from 'node:crypto'
 import {
   hasEnded, type JobRequest, type JobStatusResource, type ResultRow,
 } from './client.ts'
-import { coverOrCancel, createFileRuns, type SessionDeps } from './mcp-files.ts'
+import {
+  coverOrCancel, createFileRuns, type ReportProgress, type SessionDeps,
+} from './mcp-files.ts'
 import { waitMsOf, type ToolInput, type ToolKey, type ToolOutput } from './mcp-schemas.ts'
 import type { Reservation } from './mcp-spending.ts'
 import { createdNoJob } from './send-jobs.ts'
 import { ApiError } from './transport.ts'
 
-type Session = { readonly [K in ToolKey]: (args: ToolInput<K>) => Promise<ToolOutput<K>> }
+type Session = {
+  readonly [K in ToolKey]: (args: ToolInput<K>, report?: ReportProgress) => Promise<ToolOutput<K>>
+}
 
 /**
  * The tools of one MCP session without the protocol. Every job is quoted, and its maximum price is
@@ -32,9 +36,9 @@ export function createSession (deps: SessionDeps): Session {
       return withSpending({ ended, job: jobOf(job), rows: rows.map(withoutBlanks) })
     },
 
-    verifyFile: async args => {
+    verifyFile: async (args, report) => {
       await jobs.refresh()
-      return withSpending(await files.run(args, waitMsOf(args)))
+      return withSpending(await files.run(args, waitMsOf(args), report))
     },
 
     getJob: async ({ job_id: id }) => {

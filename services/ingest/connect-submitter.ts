@@ -28,7 +28,7 @@ type Options = {
     readonly MAX_WAITS: number
     readonly MAX_WAITS_PER_TENANT: number
   }
-  readonly context: Pick<ServiceContext, 'onStop'>
+  readonly context: Pick<ServiceContext, 'onStop' | 'metrics'>
 }
 
 /**
@@ -56,6 +56,8 @@ export async function connectSubmitter (
   })
   const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
   const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
+  context.metrics.watch('requests_waiting', {}, waiter.waits)
+  context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
   return { submission, waiter }
 }
 

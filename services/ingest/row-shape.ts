@@ -1,7 +1,5 @@
-import type { RowChecks } from '../../schemas/api/checks.ts'
 import type { ResultRow } from '../../schemas/api/results.ts'
-import { unpackChecks } from '../cache/evidence.ts'
-import { rowFieldsOf } from '../results/columns.ts'
+import { rowChecksOf, rowFieldsOf } from '../results/columns.ts'
 import { createOriginalRow } from '../results/original.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { ResultSelection } from './result-selection.ts'
@@ -25,12 +23,6 @@ export function createRowShape (
       : valueOf(name, cells[at])]),
     ...originalOf === undefined ? [] : [['original', originalOf(cells[fields.length] ?? '')]],
   ])
-}
-
-/** An invalid input failed the check of its syntax; null for a row without stored evidence. */
-function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
-  if (source === 'preflight') return { syntax: 'failed' }
-  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
 }
 
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])

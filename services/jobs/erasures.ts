@@ -116,6 +116,21 @@ export function createErasures (redis: Redis) {
       isDue: await redis.zcount(ERASURES_KEYS.compacting, '-inf', nowMs) > 0,
     }),
 
+    /** How many are queued by phase, and when the oldest was requested; undefined without one. */
+    backlog: async (limit: number) => {
+      const { requested, compacting } = ERASURES_KEYS
+      const counts = await Promise.all([redis.zcard(requested), redis.zcard(compacting)])
+      const queued = [...await membersOf(requested, limit), ...await membersOf(compacting, limit)]
+      const found = await Promise.all(queued.map(({ tenant, job }) =>
+        readErasure(redis, tenant, job)))
+      const times = found.flatMap(erasure => erasure?.erasedAtMs ?? [])
+      return {
+        requested: counts[0],
+        compacting: counts[1],
+        oldestAtMs: times.length === 0 ? undefined : Math.min(...times),
+      }
+    },
+
     /** Moves requests to the second phase, or postpones its next check. */
     await: async (requests: readonly ErasureRequest[], nextCheckMs: number): Promise<void> => {
       for (const request of requests) {

@@ -32,6 +32,8 @@ export type JobWaiter = {
   readonly wait: (wait: JobWait) => Promise<Job | undefined>
   /** Ends all waits with the latest state of their jobs. */
   readonly stop: () => void
+  /** The number of waits under way, at most `maxWaits`. */
+  readonly waits: () => number
 }
 
 /** A lost notification delays an answer by this time at most. */
@@ -41,14 +43,14 @@ const POLL_MS = 1_000
 export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
   const { store, notifications, pollMs = POLL_MS } = options
   const stopped = new AbortController()
-  const takeSlot = createSlots(options)
+  const slots = createSlots(options)
 
   const wait: JobWaiter['wait'] = async (
     { tenant, job, isDone, timeoutMs, signal, onAttached }
   ) => {
     const endsAt = performance.now() + timeoutMs
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
-    const leave = takeSlot(tenant)
+    const leave = slots.take(tenant)
     try {
       for (;;) {
         const notified = notifications.next(job, ends)
@@ -72,7 +74,7 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
     }
   }
 
-  return { wait, stop: () => stopped.abort() }
+  return { wait, stop: () => stopped.abort(), waits: slots.taken }
 }
 
 /** Counts the waits by tenant. Taking a slot returns how to leave it; undefined if none is free. */
@@ -87,9 +89,10 @@ function createSlots (
     if (own === 0) waits.delete(tenant)
     else waits.set(tenant, own)
   }
-  return (tenant: string): (() => void) | undefined => {
+  const take = (tenant: string): (() => void) | undefined => {
     if (total >= maxWaits || (waits.get(tenant) ?? 0) >= maxWaitsPerTenant) return undefined
     add(tenant, 1)
     return () => add(tenant, -1)
   }
+  return { take, taken: () => total }
 }

@@ -11,14 +11,15 @@ import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import { createMessageMac } from '../kafka/message-mac.ts'
 import { createTopicReader } from '../kafka/topic-reader.ts'
 import { createCachedErasure, type EraseCachedDeps } from './erase-cached.ts'
-import { startErasing, type EraseJobsDeps } from './erase-jobs.ts'
+import { startErasing } from './erase-jobs.ts'
 import type { ledgerConfig } from './config.ts'
 
 type Config = KafkaSettings & MessageKeySettings & Pick<Static<typeof ledgerConfig>,
   'INSTANCE' | 'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'ERASE_EVERY_MS'>
 type Connected =
   Pick<Connections, 'bus' | 'state' | 'cache' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
-  Pick<EraseJobsDeps, 'log' | 'isLeader'> & Pick<EraseCachedDeps, 'archive' | 'blocks'>
+  Pick<Parameters<typeof startErasing>[0], 'log' | 'isLeader' | 'metrics'> &
+  Pick<EraseCachedDeps, 'archive' | 'blocks'>
 
 /** Starts to erase requested jobs, on the connections of the process. */
 export function connectErasing (

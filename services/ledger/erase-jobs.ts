@@ -5,7 +5,9 @@ import type { Clock } from '../platform/clock.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 import { sleep } from '../platform/retry.ts'
+import { watchErasures } from './erasure-meters.ts'
 
 export type EraseJobsDeps = {
   readonly erasures: Pick<Erasures, 'requested' | 'compacting' | 'await' | 'complete'>
@@ -93,8 +95,14 @@ function byTenant (requests: readonly ErasureRequest[]) {
     ({ tenant, jobs: [...new Set(some.map(({ job }) => job))] }))
 }
 
+type ErasingDeps = EraseJobsDeps & {
+  readonly erasures: Pick<Erasures, 'backlog'>
+  readonly metrics: Pick<Metrics, 'watchAll'>
+}
+
 /** Runs rounds until stopped, while this ledger leads. */
-export function startErasing (deps: EraseJobsDeps): { readonly stop: () => Promise<void> } {
+export function startErasing (deps: ErasingDeps): { readonly stop: () => Promise<void> } {
+  watchErasures(deps)
   const stopping = new AbortController()
   const loop = async () => {
     while (!stopping.signal.aborted) {

@@ -1,10 +1,6 @@
-/** The declaration of a metric. */
-export type MetricDefinition = {
-  readonly name: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
-  readonly labels: readonly string[]
-  readonly help: string
-}
+import { STORE_METRICS, type MetricDefinition } from './store-metrics.ts'
+
+export type { MetricDefinition } from './store-metrics.ts'
 
 /** All metrics: the one source of dashboards, alerts and documents. */
 export const METRICS = [
@@ -139,6 +135,19 @@ export const METRICS = [
     help: 'Verification batches retried later because no provider was available.',
   },
   {
+    name: 'vendor_tasks',
+    type: 'gauge',
+    labels: ['service', 'provider'],
+    help: 'Tasks of vendors that take batches, by the number of the provider, which this process ' +
+      'has submitted or asked for and which have not ended.',
+  },
+  {
+    name: 'vendor_task_oldest_seconds',
+    type: 'gauge',
+    labels: ['service', 'provider'],
+    help: 'Age of the oldest of these tasks, since it was submitted.',
+  },
+  {
     name: 'http_requests_total',
     type: 'counter',
     labels: ['method', 'route', 'status'],
@@ -170,6 +179,18 @@ export const METRICS = [
       'any when both lanes are overloaded.',
   },
   {
+    name: 'requests_waiting',
+    type: 'gauge',
+    labels: [],
+    help: 'Requests of this process that wait for a job to change or end.',
+  },
+  {
+    name: 'requests_waiting_limit',
+    type: 'gauge',
+    labels: [],
+    help: 'MAX_WAITS: the most requests of this process that may wait; more are answered at once.',
+  },
+  {
     name: 'limits_local_total',
     type: 'counter',
     labels: [],
@@ -193,6 +214,19 @@ export const METRICS = [
     type: 'gauge',
     labels: [],
     help: 'Accounts whose last change the topic accounts has not acknowledged.',
+  },
+  {
+    name: 'erasures_pending',
+    type: 'gauge',
+    labels: ['phase'],
+    help: 'Erasures of jobs that are not complete, by phase: requested (the key is still in ' +
+      'Redis) or compacting (in the topic job.keys).',
+  },
+  {
+    name: 'erasure_oldest_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest erasure that is not complete; 0 without one.',
   },
   {
     name: 'jobs_stalled',
@@ -271,70 +305,7 @@ export const METRICS = [
     labels: [],
     help: 'Redis TIME minus the clock of this machine.',
   },
-  {
-    name: 'redis_memory_bytes',
-    type: 'gauge',
-    labels: ['store'],
-    help: 'Used memory of a Redis: state, or the sum of the masters of the cache.',
-  },
-  {
-    name: 'redis_memory_limit_bytes',
-    type: 'gauge',
-    labels: ['store'],
-    help: 'Memory limit of a Redis: maxmemory, or the memory of its machine when it evicts or ' +
-      'has no maxmemory.',
-  },
-  {
-    name: 'redis_aof_bytes',
-    type: 'gauge',
-    labels: ['store'],
-    help: 'Size of the append-only file (AOF) of a Redis; 0 without one.',
-  },
-  {
-    name: 'redis_persistence_failed',
-    type: 'gauge',
-    labels: ['store'],
-    help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
-      'Redis has no AOF.',
-  },
-  {
-    name: 'kafka_partitions_under_replicated',
-    type: 'gauge',
-    labels: [],
-    help: 'Under-replicated partitions of the topics that ledger may describe.',
-  },
-  {
-    name: 'clickhouse_disk_bytes',
-    type: 'gauge',
-    labels: ['disk'],
-    help: 'Size of a disk of ClickHouse.',
-  },
-  {
-    name: 'clickhouse_disk_free_bytes',
-    type: 'gauge',
-    labels: ['disk'],
-    help: 'Free space of a disk of ClickHouse.',
-  },
-  {
-    name: 'clickhouse_parts',
-    type: 'gauge',
-    labels: ['table'],
-    help: 'Maximum number of active parts in a partition of a table; ClickHouse delays inserts ' +
-      'from 1,000 on and rejects them from 3,000 on.',
-  },
-  {
-    name: 'clickhouse_merge_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'Age of the oldest running merge of ClickHouse; 0 when none runs.',
-  },
-  {
-    name: 'clickhouse_mutation_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'Age of the oldest unfinished mutation of ClickHouse, such as the delete of an erased ' +
-      'key; 0 without one.',
-  },
+  ...STORE_METRICS,
   {
     name: 'webhook_attempts_total',
     type: 'counter',

@@ -1,4 +1,6 @@
+import type { RowChecks } from '../../schemas/api/checks.ts'
 import { COMMON_COLUMNS, SERVICE_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
+import { unpackChecks } from '../cache/evidence.ts'
 import type { ServiceSlug } from '../topology.ts'
 
 /** The kind of input of a service. */
@@ -22,6 +24,15 @@ export function columnsOf (service: ServiceSlug): readonly string[] {
 /** The fields of a row of a service: the columns of its file, then `checks`, for JSON only. */
 export function rowFieldsOf (service: ServiceSlug): readonly string[] {
   return [...columnsOf(service), 'checks']
+}
+
+/**
+ * The checks of a row by its cells `source` and `checks`. An invalid input failed the check of its
+ * syntax; null for a row without stored evidence.
+ */
+export function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
+  if (source === 'preflight') return { syntax: 'failed' }
+  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
 }
 
 /**

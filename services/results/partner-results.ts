@@ -3,6 +3,7 @@ import type { Bus, OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { topicName } from '../platform/topics.ts'
+import { rowChecksOf } from './columns.ts'
 
 /** The result of one contact, identified by its offset in the partner's topic. */
 export type ContactResult = {
@@ -98,16 +99,19 @@ const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
 
 /**
  * The cells of a row for a partner: the columns that are not blank, except those that have a
- * meaning only within a job, and the id of the job.
+ * meaning only within a job, the checks behind the verdict, and the id of the job. `row` has the
+ * fields of `rowFieldsOf`, of which the last is the packed checks.
  */
 export function feedCells (
   columns: readonly string[], row: readonly string[], job: string
 ): FeedCells {
-  const cells: Record<string, string> = {}
+  const cells: Record<string, FeedCells[string]> = {}
   for (const [index, name] of columns.entries()) {
     const cell = row[index]
     if (cell !== undefined && cell !== '' && !OMITTED_COLUMNS.has(name)) cells[name] = cell
   }
+  const checks = rowChecksOf(row[columns.indexOf('source')], row[columns.length])
+  if (checks !== null) cells['checks'] = checks
   cells['job'] = job
   return cells
 }

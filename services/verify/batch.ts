@@ -25,6 +25,10 @@ export type VerificationBatch = {
 /** One entry per row of the batch; undefined for a row that no provider was available for. */
 export type BatchOutcomes = readonly (RowOutcome | undefined)[]
 
+/** The positions without an outcome. */
+export const openIn = (outcomes: BatchOutcomes): readonly number[] =>
+  [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
+
 /** The contact at a position. */
 export function subjectAt ({ value, rows }: VerificationBatch, position: number): CheckedContact {
   return {
@@ -74,7 +78,7 @@ export function batchEmissions (
 ): readonly Emission<'rows.completed' | 'rows.retry'>[] {
   const nowMs = deps.clock.now()
   const { value } = batch
-  const open = [...outcomes.keys()].filter((position) => outcomes[position] === undefined)
+  const open = openIn(outcomes)
   if (open.length === 0) return [blockOf(batch, outcomes)]
   const submitted = submittedOf(batch, open)
   const first = value.retryDeadline === 0 ? nowMs + deps.retryForMs : value.retryDeadline
@@ -93,7 +97,8 @@ export function batchEmissions (
   return open.length === outcomes.length ? [retry] : [blockOf(batch, outcomes), retry]
 }
 
-function submittedOf (
+/** What vendors have of the rows at these positions. */
+export function submittedOf (
   { submissions }: VerificationBatch, open: readonly number[]
 ): readonly VendorSubmission[] {
   return [...new Set(open.flatMap((position) => submissions?.of(position) ?? []))]

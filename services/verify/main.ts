@@ -10,9 +10,9 @@ import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
-import type { ProviderLimits } from './resilience.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { redisSubmissions } from './submissions.ts'
+import { createTasksInFlight, watchTasks } from './tasks-in-flight.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>
@@ -25,9 +25,12 @@ export function verifyDeps (
   config: VerifyConfig, connected: Connected, domains?: ReturnType<typeof mailDomainsOf>
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
+  const tasks = createTasksInFlight()
+  watchTasks(metrics, tasks, clock.now)
   return {
     store: createJobStore(state),
     submissionsOf: redisSubmissions(state, { ...config, clock }),
+    tasks,
     cache: redisRecordCache(cache, { onFault: logCacheFault(log) }),
     check: createChecker({
       lists: config.PROVIDERS,
@@ -55,7 +58,7 @@ function logCacheFault (log: Connected['log']): (error: unknown) => void {
   }
 }
 
-function limitsOf (config: VerifyConfig): ProviderLimits {
+function limitsOf (config: VerifyConfig) {
   const calls = config.PROVIDER_CALLS_PER_SECOND
   return {
     timeoutMs: config.PROVIDER_TIMEOUT_MS,

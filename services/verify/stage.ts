@@ -10,15 +10,19 @@ import { unresolvableBlock } from '../results/block.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  allWithout, batchEmissions, kindOf, type EmitDeps, type VerificationBatch,
+  allWithout, batchEmissions, kindOf, openIn, submittedOf, type EmitDeps,
+  type VerificationBatch,
 } from './batch.ts'
 import { checkBatch, type CheckDeps } from './check-batch.ts'
 import type { Submissions } from './provider.ts'
+import type { TasksInFlight } from './tasks-in-flight.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
   readonly store: Pick<JobStore, 'batchAction' | 'outcome'>
   /** What vendors have of a batch; needed for providers that take batches. */
   readonly submissionsOf?: (batch: VerificationBatch) => Promise<Submissions>
+  /** Records the tasks that vendors have, for metrics. */
+  readonly tasks?: Pick<TasksInFlight, 'record' | 'forget'>
   /** Maximum concurrent verification batches of a service in this process. */
   readonly concurrencyOf: (service: ServiceSlug) => number
   /** Maximum number of messages in one call of `decide`. */
@@ -72,7 +76,10 @@ export function createVerifyStage (deps: VerifyDeps): Stage<'verify'> {
       return [...remembered, { postpone: waiting, untilMs }]
     },
     resolveDead: (headers) => unresolvableRows(headers, deps),
-    forget: () => ended.clear(),
+    forget: () => {
+      ended.clear()
+      deps.tasks?.forget()
+    },
   }
 }
 
@@ -117,7 +124,10 @@ async function decideBatch (message: BatchMessage, deps: VerifyDeps, signal: Abo
 Promise<BatchDecision> {
   const { value } = message
   const status = await deps.store.batchAction(value.tenant, value.job)
-  if (status === 'skip') return { completes: [message], emits: [] }
+  if (status === 'skip') {
+    deps.tasks?.record(message, [])
+    return { completes: [message], emits: [] }
+  }
   failpoint('verify.begun')
   const lane = laneOf(value.totalRows)
   await yieldToEventLoop(lane, value.tenant)
@@ -127,7 +137,10 @@ Promise<BatchDecision> {
     : await inMessageSpan('verify', message.raw, () => checkBatch(batch, deps, signal))
   await yieldToEventLoop(lane, value.tenant)
   signal.throwIfAborted()
-  return { completes: [message], emits: batchEmissions(batch, outcomes, deps) }
+  const emits = batchEmissions(batch, outcomes, deps)
+  const isOver = emits.every(({ topic }) => topic !== 'rows.retry')
+  deps.tasks?.record(message, isOver ? [] : submittedOf(batch, openIn(outcomes)))
+  return { completes: [message], emits }
 }
 
 async function withSubmissions (batch: VerificationBatch, deps: VerifyDeps):

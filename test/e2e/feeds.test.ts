@@ -46,6 +46,7 @@ describe('a bulk feed', () => {
     expect(contacts.map(({ reference = '' }) => byReference.get(reference)?.['input']))
       .toEqual(contacts.map(({ input }) => input))
     expect(summary.byStatus['valid']).toBeGreaterThan(CONTACTS / 2)
+    expect(results.filter(({ cells }) => cells['checks'] === undefined)).toEqual([])
     expect(await breachesOf(environment.env, partner.org)).toEqual([])
   })
 

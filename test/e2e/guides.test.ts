@@ -41,6 +41,14 @@ describe('a guide', () => {
     expect(lines[0]).toContain(';+4930901820;DE;')
   })
 
+  it('cleans a file: the valid lines of the reader remain', async () => {
+    const text = readFileSync(join(here.folder, 'valid.csv'), 'utf8')
+    expect(text).toMatch(/^\ufeffFirma;phone;Bemerkung;verified_phone;e164;/)
+    expect(text).toContain('"Müller & Söhne; Berlin";+49 30 901820;')
+    expect(text).toContain(';+12127365000;US;')
+    expect(text).not.toContain('unbekannt')
+  })
+
   it('has TypeScript samples that work', async () => {
     const samples = blocks.filter(({ language }) => language === 'ts')
     expect(samples).not.toEqual([])

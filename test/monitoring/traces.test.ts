@@ -151,7 +151,7 @@ describe('traces', () => {
     const other = await post('alone')
     await environment.live.waitForEnd(other)
     await receiver.until(2, '/alone')
-    const lost = () => linesOf('ingest').filter(({ msg }) => String(msg).startsWith('spans could'))
+    const lost = () => linesOf('ingest').filter(({ msg }) => String(msg).startsWith('spans lost'))
     await expect.poll(() => lost().length, { timeout: 30_000 }).toBe(1)
   })
 })

@@ -5,6 +5,7 @@ import { createVendorProvider } from '../../services/verify/providers/http-batch
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { redisSubmissions } from '../../services/verify/submissions.ts'
+import { createTasksInFlight } from '../../services/verify/tasks-in-flight.ts'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { createCacheDouble } from './cache-double.ts'
 import { cellsIn } from './cells.ts'
@@ -50,6 +51,7 @@ export function createBatchEnvironment ({ described, lists, second }: World) {
   const { providers, faults } = readHttpProviders(described, true)
   if (faults.length > 0) throw new Error(faults.join('; '))
   const counted: string[] = []
+  const tasks = createTasksInFlight()
   const start = () => createVerifyStage({
     store,
     cache,
@@ -66,12 +68,13 @@ export function createBatchEnvironment ({ described, lists, second }: World) {
         [`http:${vendor.id}`, () => createVendorProvider(vendor)])),
     }),
     submissionsOf: redisSubmissions(redis, { ...MESSAGE_KEYS, clock }),
+    tasks,
     clock,
     sleep: clock.sleep,
     metrics: { count: (name: string) => { counted.push(name) } },
     ...VERIFY_SETTINGS,
   })
-  return { clock, store, cache, hashes, counted, start }
+  return { clock, store, cache, hashes, counted, tasks, start }
 }
 
 export type BatchEnvironment = ReturnType<typeof createBatchEnvironment>

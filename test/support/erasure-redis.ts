@@ -33,6 +33,7 @@ export function createErasureRedis () {
     zrange: async (key: string, from: string, to: string) => [...setOf(key)]
       .toSorted(([, one], [, other]) => one - other).map(([member]) => member)
       .slice(Number(from), Number(to) + 1),
+    zcard: async (key: string) => setOf(key).size,
     zcount: async (key: string, _from: string, to: number) =>
       [...setOf(key).values()].filter(score => score <= to).length,
   }

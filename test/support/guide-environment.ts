@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
 import { root } from './sources.ts'
 import { startEnvironment, type Environment } from './environment.ts'
 
@@ -42,7 +43,9 @@ export async function startGuideEnvironment (): Promise<GuideEnvironment> {
   for (const part of PARTS) symlinkSync(join(root, part), join(folder, part))
   const environment = await startEnvironment()
   const feed = await createDemoPartner(environment.env, environment.orgId)
-  writeStack(folder, environment, feed)
+  const webhookSecret = await withWorkspace(environment.env, ({ webhookSecrets }) =>
+    webhookSecrets.show(environment.orgId))
+  writeStack(folder, environment, { feed, webhookSecret })
   const { id: job } = await environment.live.createJob({
     service: 'phone-validation', inputs: ['+12127365000'], webhook_url: 'https://hooks.example/',
   })
@@ -55,14 +58,14 @@ export async function startGuideEnvironment (): Promise<GuideEnvironment> {
 }
 
 function writeStack (
-  folder: string, { env, baseUrl, keys, orgId }: Environment, feed: object
+  folder: string, { env, baseUrl, keys, orgId }: Environment, more: object
 ): void {
   mkdirSync(join(folder, '.local'))
   const state = {
     baseUrl,
     keys,
     orgId,
-    feed,
+    ...more,
     pageUrl: 'http://127.0.0.1:8090',
     kafkaBrokers: env['KAFKA_BROKERS'],
     schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],

@@ -104,13 +104,21 @@ async function startAll (options: StartOptions): Promise<Running> {
     const demo = await options.prepare(env, dataDir)
     say(`starting the services ${options.stages.join(', ')}`)
     const services = await startServices({
-      ...options, env: { ...env, ...await dns }, envOf: stack.envOf,
+      ...options,
+      env: { ...env, ...await dns, ...receiverEnvironment(process.env) },
+      envOf: stack.envOf,
     })
     return { stack, services, demo }
   } catch (error) {
     await stack.stop()
     throw error
   }
+}
+
+/** More environment for services on this machine: receivers of webhooks may run here, too. */
+export function receiverEnvironment (env: NodeJS.ProcessEnv) {
+  const { WEBHOOK_ALLOW_HTTP = 'true', WEBHOOK_ALLOW_LOOPBACK = 'true' } = env
+  return { WEBHOOK_ALLOW_HTTP, WEBHOOK_ALLOW_LOOPBACK }
 }
 
 /**

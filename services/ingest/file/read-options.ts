@@ -15,7 +15,7 @@ export type FileRequest = {
 }
 
 const NAMES: ReadonlySet<string> = new Set(Object.keys(FileOptionsSchema.properties))
-const LABEL = /^metadata\[(.+)\]$/s
+const LABEL = /^metadata\[(.*)\]$/s
 const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false }
 
 /**

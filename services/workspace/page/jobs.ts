@@ -1,20 +1,15 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, RouteOptions } from 'fastify'
-import { JOB_STATES } from '../../../schemas/api/job.ts'
-import type { JobListBody } from '../../../schemas/api/list-jobs.ts'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import type { ResultRow, ResultsPage } from '../../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../../client/client.ts'
-import { SERVICE_SLUGS } from '../../topology.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, type Html, count, money, time } from './html.ts'
-import {
-  isEnded, jobTable, stateText, breakdown, jobName, jobState, outcomeBadge,
-} from './job-components.ts'
+import { isEnded, breakdown, jobName, jobState, outcomeBadge } from './job-components.ts'
+import { sendJobList } from './job-list.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
 
-const JOBS_PER_PAGE = 20
 const PREVIEW_ROWS = 20
 const CSV = { format: 'text/csv; charset=utf-8', options: { safe: 'spreadsheet' } } as const
 const CLEAN = { name: 'valid', selection: { status: 'valid', duplicates: 'drop' } } as const
@@ -28,7 +23,7 @@ const DELIVERY_ID = /^[a-z]+_[0-9a-z]{1,64}(\.we_[0-9a-z]{1,64})?$/
 export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/jobs', sendList),
+    route('GET', '/:mode/jobs', sendJobList),
     route('GET', '/:mode/jobs/:id', sendJob),
     route('GET', '/:mode/jobs/:id/results.csv', sendFile('all')),
     route('GET', '/:mode/jobs/:id/valid.csv', sendFile('valid')),
@@ -45,18 +40,6 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
         return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
       }),
   ]
-}
-
-async function sendList ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
-  const query = request.query as Readonly<Record<string, unknown>>
-  const text = (name: string) => typeof query[name] === 'string' ? query[name] : ''
-  const filter = { status: text('status'), service: text('service') }
-  const parameters = Object.entries({ ...filter, after: text('after') })
-    .filter(([, value]) => value !== '')
-  const page = await visit.client.jobsPage({
-    limit: JOBS_PER_PAGE, ...Object.fromEntries(parameters),
-  })
-  return sendHtml(reply, jobsView(visit, { page, filter }))
 }
 
 async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
@@ -101,55 +84,6 @@ export function pathIds (parameters: unknown): { readonly id: string, readonly d
   const { id = '', delivery = 'evt_0' } = parameters as Readonly<Record<string, string>>
   if (!ID.test(id) || !DELIVERY_ID.test(delivery)) throw new PageError('not_found')
   return { id, delivery }
-}
-
-/** The query of the list; '' means no filter. */
-type JobFilter = { readonly status: string, readonly service: string }
-
-/** The jobs of a tenant, newest first, with their progress. */
-export function jobsView (
-  visit: Visit, { page, filter }: { readonly page: JobListBody, readonly filter: JobFilter }
-): Html {
-  const { mode } = visit.tenant
-  const upload = html`<a class="button" href="/${mode}/upload">Verify a file</a>`
-  const isFiltered = filter.status !== '' || filter.service !== ''
-  return customerPage(visit, 'jobs', {
-    title: 'Jobs',
-    scripts: ['live.js'],
-    body: html`
-      <div class="heading"><h1>Jobs</h1>${upload}</div>
-      ${filterForm(filter)}
-      ${page.data.length > 0
-        ? jobTable(page.data, { mode, zone: visit.zone })
-        : isFiltered
-          ? emptyState('No job matches the filter.', html`
-            <a class="button quiet" href="/${mode}/jobs">Show all jobs</a>`)
-          : emptyState('No job yet. Verify a file, or send jobs through the REST interface.')}
-      ${page.next_cursor !== null && html`<p><a class="button quiet"
-        href="/${mode}/jobs?${olderQuery(filter, page.next_cursor)}">Older jobs</a></p>`}`,
-  })
-}
-
-function olderQuery ({ status, service }: JobFilter, after: string): string {
-  return String(new URLSearchParams({ status, service, after }))
-}
-
-function filterForm ({ status, service }: JobFilter): Html {
-  return html`<form class="filter" method="get" role="search" aria-label="Jobs">
-    <label>State ${select(
-      'status', status, JOB_STATES.map(name => [name, stateText(name)]))}</label>
-    <label>Service ${select('service', service, SERVICE_SLUGS.map(name => [name, name]))}</label>
-    <button class="button quiet" type="submit">Show</button>
-  </form>`
-}
-
-function select (
-  name: string, chosen: string, options: readonly (readonly [value: string, text: string])[]
-): Html {
-  return html`<select name="${name}"><option value="">Any</option>${options.map(
-    ([value, text]) => html`
-      <option value="${value}"${value === chosen && html` selected`}>${text}</option>`)}
-  </select>`
 }
 
 type JobDetails = {

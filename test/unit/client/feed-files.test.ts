@@ -69,7 +69,11 @@ describe('a file of contacts', () => {
 
 describe('a file of results', () => {
   const results: readonly WrittenResult[] = [
-    { reference: 'A', resultId: 'r1', cells: { status: 'valid', e164: '+1' } },
+    {
+      reference: 'A',
+      resultId: 'r1',
+      cells: { status: 'valid', e164: '+1', checks: { syntax: 'passed' } },
+    },
     { reference: 'B', resultId: 'r2', cells: { status: 'invalid', reason: 'say "no", please' } },
   ]
 
@@ -94,7 +98,9 @@ describe('a file of results', () => {
     for (const result of results) output.write(result)
     await output.finish()
     const lines = readFileSync(file, 'utf8').trim().split('\n').map(line => JSON.parse(line))
-    expect(lines[0]).toEqual({ reference: 'A', resultId: 'r1', status: 'valid', e164: '+1' })
+    expect(lines[0]).toEqual({
+      reference: 'A', resultId: 'r1', status: 'valid', e164: '+1', checks: { syntax: 'passed' },
+    })
     expect(lines).toHaveLength(2)
   })
 

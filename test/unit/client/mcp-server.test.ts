@@ -207,6 +207,15 @@ describe('a file of a session', () => {
     expect(service.jobs).toHaveLength(1)
   })
 
+  it('is reported to a host that asks for progress, ever higher', async () => {
+    const { host } = await connect(100)
+    const progress: object[] = []
+    await host.callTool({ name: TOOLS.verifyFile.name, arguments: { file: 'in.csv' } }, {
+      onprogress: one => { progress.push(one) },
+    })
+    expect(progress).toEqual([{ progress: 1, total: 2 }, { progress: 2, total: 2 }])
+  })
+
   it('goes on after the call has waited long enough', async () => {
     const { call, service } = await connect(100, { endAs: 'verifying' })
     const args = { file: 'in.csv', service: 'phone-validation' }

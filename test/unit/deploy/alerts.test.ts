@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { METRICS } from '../../../services/platform/metric-list.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { runbookSteps, triedAlerts, writtenAlerts } from '../../support/alerts.ts'
 
@@ -24,6 +25,17 @@ describe('alerts', () => {
       expect(text).toMatch(/summary: '.+'\n/)
       expect(text).toContain(`runbook_url: deploy/docs/runbook.md#${name.toLowerCase()}\n`)
     }
+  })
+
+  it('select by labels that the metrics have', () => {
+    const labels = new Map(METRICS.map(({ name, labels }) =>
+      [name as string, ['instance', 'job', ...labels]]))
+    const wrong = alerts.flatMap(({ name, text }) =>
+      [...text.matchAll(/(\w+)\{([^{}]+)\}/g)].flatMap(([, metric = '', selector = '']) =>
+        [...selector.matchAll(/(\w+)\s*[=!]~?"/g)].map(([, label = '']) => label)
+          .filter(label => labels.get(metric)?.includes(label) === false)
+          .map(label => `${name}: ${metric}{${label}}`)))
+    expect(wrong).toEqual([])
   })
 
   it('are tested twice each: to fire, and not to fire', () => {

@@ -8,6 +8,7 @@ import type { Submission } from '../../../services/jobs/send.ts'
 import type { Bus } from '../../../services/kafka/bus.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { jobOf, NOW_MS } from './doubles.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 
 const KEY = Buffer.alloc(32, 3)
 const submission: Submission = {
@@ -53,6 +54,7 @@ async function setUp () {
     refuse: async () => ({ kind: 'open' }),
   }
   const closers: (() => unknown)[] = []
+  const metrics = createMetrics()
   const { submission: submitter, waiter } = await connectSubmitter({
     bus: { producer } as unknown as Bus,
     codec: createCodec(localSource()),
@@ -64,12 +66,18 @@ async function setUp () {
     settings: {
       CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700, MAX_WAITS: 1, MAX_WAITS_PER_TENANT: 1,
     },
-    context: { onStop: close => { closers.push(close) } },
+    context: { onStop: close => { closers.push(close) }, metrics },
   })
-  return { submitter, waiter, events, claims, closers, job, stored, subscriber }
+  return { submitter, waiter, events, claims, closers, job, stored, subscriber, metrics }
 }
 
 describe('the submission to the pipeline', () => {
+  it('reports the requests that wait, and how many may', async () => {
+    const { metrics } = await setUp()
+    const series = (await metrics.text()).split('\n').filter(line => line.startsWith('requests_'))
+    expect(series).toEqual(['requests_waiting 0', 'requests_waiting_limit 1'])
+  })
+
   it('has one producer per lane, created on first use', async () => {
     const { submitter, events, claims, job } = await setUp()
     expect(events).toEqual(['subscribed to outcomes'])

@@ -124,8 +124,10 @@ describe('a wait for a job', () => {
     await tick()
     expect(await wait()).toBe(running)
     expect(await wait({ tenant: 'org_3.live' })).toBe(running)
+    expect(waiter.waits()).toBe(3)
     waiter.stop()
     await Promise.all(waiting)
+    expect(waiter.waits()).toBe(0)
   })
 
   it('frees its slot at its end, even if it fails', async () => {

@@ -6,6 +6,7 @@ it('connectErasing does nothing while another ledger leads, and stops', async ()
   const secret = Buffer.alloc(32).toString('base64')
   const asked = Promise.withResolvers<void>()
   let isStopped = false
+  const watched: string[] = []
   const erasing = connectErasing({
     KAFKA_BROKERS: ['broker:9092'],
     ...messageKeysOf(),
@@ -20,9 +21,11 @@ it('connectErasing does nothing while another ledger leads, and stops', async ()
     cache: { on: () => {} },
     clickhouse: {},
     clock: {},
+    metrics: { watchAll: (name: string) => { watched.push(name) } },
     isLeader: () => { asked.resolve(); return false },
   } as never)
   await asked.promise
   await erasing.stop().then(() => { isStopped = true })
   expect(isStopped).toBe(true)
+  expect(watched).toEqual(['erasures_pending', 'erasure_oldest_seconds'])
 })

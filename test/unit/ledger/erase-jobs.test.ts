@@ -121,10 +121,12 @@ describe('the loop of erasures', () => {
     const states = [false, true, true, true]
     const loop = startErasing({
       ...deps,
+      metrics: { watchAll: () => {} },
       everyMs: 1,
       isLeader: () => states.shift() ?? false,
       erasures: {
         ...deps.erasures,
+        backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
         requested: async () => {
           rounds.push('round')
           if (rounds.length === 1) throw new Error('down')

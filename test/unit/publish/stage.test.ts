@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../services/results/columns.ts'
+import { packChecks } from '../../../services/cache/evidence.ts'
 import { feedCells, type ContactResult } from '../../../services/results/partner-results.ts'
 import type { FeedRows } from '../../../services/results/results.ts'
 import { LostResultsError } from '../../../services/results/read-chunks.ts'
@@ -111,8 +112,13 @@ describe('publish', () => {
   })
 })
 
-it('a published result has the columns that are not blank, and its job', () => {
-  const names = ['row', 'input', 'status', 'duplicate_of']
-  expect(feedCells(names, ['4', '', 'valid', '1'], 'job_1'))
-    .toEqual({ status: 'valid', job: 'job_1' })
+it('a published result has the columns that are not blank, the checks made, and its job', () => {
+  const names = ['row', 'input', 'status', 'source', 'duplicate_of']
+  expect(feedCells(names, ['4', '', 'valid', 'live', '1', ''], 'job_1'))
+    .toEqual({ status: 'valid', source: 'live', job: 'job_1' })
+  const evidence = String(packChecks({ lists: 'passed', domain: 'failed' }))
+  expect(feedCells(names, ['4', 'a', 'invalid', 'cache', '', evidence], 'job_1').checks)
+    .toEqual({ syntax: 'passed', lists: 'passed', domain: 'failed' })
+  expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], 'job_1').checks)
+    .toEqual({ syntax: 'failed' })
 })

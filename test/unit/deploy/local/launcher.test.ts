@@ -6,7 +6,8 @@ import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
-import { dnsEnvironment } from '../../../../deploy/local/launcher/supervisor.ts'
+import { dnsEnvironment, receiverEnvironment }
+  from '../../../../deploy/local/launcher/supervisor.ts'
 
 const shape = 'is not <stage>=<number from 0 to 64>; an example: normalize=2,verify=3'
 const stages = ['ingest', 'normalize', 'verify']
@@ -117,4 +118,11 @@ describe('the resolvers of a local stack', () => {
   it.each(['9.9.9.9', ''])('are those of DNS_SERVERS, "%s"', async (DNS_SERVERS) => {
     expect(await environment({ DNS_SERVERS }, false)).toEqual({ more: {}, output: [] })
   })
+})
+
+it('a local stack delivers to receivers on this machine, unless configured otherwise', () => {
+  expect(receiverEnvironment({}))
+    .toEqual({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' })
+  expect(receiverEnvironment({ WEBHOOK_ALLOW_LOOPBACK: 'false' }))
+    .toEqual({ WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'false' })
 })

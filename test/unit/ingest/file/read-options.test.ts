@@ -6,10 +6,11 @@ describe('the options of a file', () => {
   it('are those of the file, and the fields of the equivalent body', () => {
     expect(readFileOptions([
       ['service', 's'], ['column', '2'], ['header', 'false'], ['delimiter', 'tab'],
-      ['forceFresh', 'true'], ['metadata[a]b]', 'c'], ['metadata[]]', ''], ['countryCode', ''],
+      ['forceFresh', 'true'], ['metadata[a]b]', 'c'], ['metadata[]]', ''], ['metadata[]', 'd'],
+      ['countryCode', ''],
     ])).toEqual({
       csv: { column: '2', header: false, delimiter: '\t' },
-      fields: { service: 's', forceFresh: true, metadata: { 'a]b': 'c', ']': '' } },
+      fields: { service: 's', forceFresh: true, metadata: { 'a]b': 'c', ']': '', '': 'd' } },
     })
     expect(readFileOptions([['delimiter', ';']]))
       .toEqual({ csv: { column: undefined, header: undefined, delimiter: ';' }, fields: {} })

@@ -32,6 +32,12 @@ describe('the description of the interface', () => {
     expect(operations.filter(({ operation }) => !operation.summary)).toEqual([])
   })
 
+  it('has no schema whose title is the constructor of another one in Go', () => {
+    const titles = Object.keys(document.components['schemas'] as object)
+    expect(titles.filter(title => titles.includes(title.replace(/^New/, '')) &&
+      title.startsWith('New'))).toEqual([])
+  })
+
   it('has every code of the one table, under its status', () => {
     const described = new Map<string, string[]>()
     for (const { operation } of operations) {

@@ -6,7 +6,8 @@ import { html } from '../../../../services/workspace/page/html.ts'
 import {
   jobName, isEnded, jobState, jobTable, stateText,
 } from '../../../../services/workspace/page/job-components.ts'
-import { deliverySection, jobView, jobsView } from '../../../../services/workspace/page/jobs.ts'
+import { jobsView, listQueryOf } from '../../../../services/workspace/page/job-list.ts'
+import { deliverySection, jobView } from '../../../../services/workspace/page/jobs.ts'
 import {
   customerPage, emptyState, operatorPage, plainPage, table, tokenField,
 } from '../../../../services/workspace/page/layout.ts'
@@ -17,6 +18,9 @@ const visit = visitLike()
 const balance = {
   balanceMicros: 3_000, reservedMicros: 1_000, availableMicros: 2_000, currency: 'USD',
 } as const
+const ANY = {
+  status: '', service: '', created_from: '', created_to: '', label: '', value: '',
+}
 const text = ({ html: source }: { readonly html: string }) =>
   source.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ')
 
@@ -83,7 +87,13 @@ describe('the list of jobs', () => {
     const job = jobLike({ metadata: { file: '<b>.csv' } })
     expect([jobName(job), jobName(jobLike())]).toEqual(['<b>.csv', 'job_1'])
     const page = { data: [job], has_more: true, next_cursor: 'job_0' }
-    const list = jobsView(visit, { page, filter: { status: 'verifying', service: '' } }).html
+    const filter = {
+      ...ANY, status: 'verifying', created_from: '2026-08-01', label: 'team "a"', value: 'x',
+    }
+    const list = jobsView(visit, { page, filter }).html
+    expect(list).toContain('<input type="date" name="created_from" value="2026-08-01">')
+    expect(list).toContain('<input type="text" name="label" value="team &quot;a&quot;">')
+    expect(list).toContain('created_from=2026-08-01&amp;')
     expect(list).toContain('&lt;b&gt;.csv')
     expect(list).toContain('<option value="verifying" selected>')
     expect(list).toContain('after=job_0')
@@ -92,11 +102,27 @@ describe('the list of jobs', () => {
     expect(jobState(jobLike(ended)).html).not.toContain('<progress')
   })
 
+  it('asks the REST interface for what is filled in', () => {
+    expect(listQueryOf(ANY, '')).toEqual({ limit: 20 })
+    const filter = {
+      ...ANY, service: 'whatsapp', created_to: '2026-08-02', label: 'team', value: 'a',
+    }
+    expect(listQueryOf(filter, 'job_9')).toEqual({
+      limit: 20,
+      service: 'whatsapp',
+      created_to: '2026-08-02',
+      after: 'job_9',
+      metadata: { team: 'a' },
+    })
+    expect(listQueryOf({ ...ANY, label: 'empty' }, '')).toMatchObject({ metadata: { empty: '' } })
+    expect(listQueryOf({ ...ANY, value: 'without a label' }, '')).toEqual({ limit: 20 })
+  })
+
   it('explains what to do when it is empty', () => {
     const page = { data: [], has_more: false, next_cursor: null }
-    expect(text(jobsView(visit, { page, filter: { status: '', service: '' } })))
+    expect(text(jobsView(visit, { page, filter: ANY })))
       .toContain('No job yet.')
-    expect(text(jobsView(visit, { page, filter: { status: 'failed', service: '' } })))
+    expect(text(jobsView(visit, { page, filter: { ...ANY, label: 'team' } })))
       .toContain('Show all jobs')
     expect(text(emptyState('x', html`<a>y</a>`))).toBe(' x y ')
     expect(table('T', [{ text: 'A', isNumber: true }], []).html).toContain('aria-label="T"')
