@@ -120,8 +120,8 @@ describe('the package of the client, installed into an empty folder with Node 20
   it('contains the client, what it imports, and nothing of the service', async () => {
     const { stdout } = await run('tar', ['-tzf', tarball])
     const files = stdout.trim().split('\n').map(file => file.replace('package/', ''))
-    const foreign = files.filter(file => !/^(services\/client|schemas\/api)\/[\w-]+(\.js|\.d\.ts)$/
-      .test(file))
+    const own = /^(services\/client|schemas\/(api|files))\/[\w-]+(\.js|\.d\.ts)$/
+    const foreign = files.filter(file => !own.test(file))
     expect(foreign.toSorted()).toEqual(['LICENSE', 'README.md', 'package.json'])
     expect(files.filter(file => file.includes('feed'))).toEqual([])
     const manifest = JSON.parse(readFileSync(
