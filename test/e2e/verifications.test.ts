@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Verified } from '../../services/client/client.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
+import { eventually } from '../support/eventually.ts'
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment() })
@@ -124,8 +125,13 @@ describe('a long poll', () => {
       const waiting = get(id)
       const [admitted] = await Promise.all([environment.live.job(id), environment.live.balance()])
       expect(admitted.status).toBe('verifying')
+      const pidOf = () =>
+        environment.services.list().find(({ name }) => name === 'ingest-1')?.pid
+      const stopped = pidOf()
       environment.services.kill('ingest-1', 'SIGTERM')
       expect(await waiting).toBe('verifying')
+      // The next file uses the same services.
+      await eventually(() => expect([stopped, undefined]).not.toContain(pidOf()))
     })
     await environment.services.untilReady()
   })

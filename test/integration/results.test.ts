@@ -167,7 +167,7 @@ describe('a job from its blocks to its end', () => {
       format: 'JSONEachRow',
     })).json()
     expect([await rows('result_blocks'), await rows('jobs')])
-      .toEqual([[{ rows: '1' }], [{ rows: '1' }]])
+      .toEqual([[{ rows: 1 }], [{ rows: 1 }]])
     expect((await archive.find(tenant, value.job))?.job.id).toBe(value.job)
   })
 

@@ -122,9 +122,10 @@ async function run ({ seed, log, replies, crashes, limit }: Plan) {
   return { taken, positions }
 }
 
+/** The process dies before the broker hears of its commits. */
 function withoutCommits (options: ConsumeOptions): ConsumeOptions {
   const { onDelivery } = options
-  const commit = async () => { throw new Error('the process dies before the broker hears of it') }
+  const commit = () => {}
   return { ...options, onDelivery: delivery => onDelivery({ ...delivery, commit }) }
 }
 
