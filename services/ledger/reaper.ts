@@ -80,12 +80,13 @@ async function completeJob (
   if (found === undefined || found.closed) return undefined
   // Its entry is shipped with the other orphans.
   const ended = found.ended ? { job: found, entry: undefined } : await endComplete(deps, found)
-  if (ended !== undefined) {
-    await finish(deps, ended, 'ended_job')
-    return undefined
-  }
   const idleMs = deps.clock.now() - Math.max(sinceMs, found.updatedAtMs)
-  if (idleMs < deps.stalledAfterMs) return undefined
+  const isIdle = idleMs >= deps.stalledAfterMs
+  if (ended !== undefined) {
+    const isFinished = await finish(deps, ended, 'ended_job')
+    return isFinished || !isIdle ? undefined : 'stalled'
+  }
+  if (!isIdle) return undefined
   const failed = await failStalled(deps, found)
   if (failed !== undefined) await finish(deps, failed, 'stalled_job')
   return 'stalled'
@@ -109,13 +110,15 @@ const EVENTS = {
 
 type Kind = keyof typeof EVENTS
 
-async function finish (deps: ReapDeps, ended: EndedJob, kind: Kind): Promise<void> {
+/** False if blocks of the job are not stored. */
+async function finish (deps: ReapDeps, ended: EndedJob, kind: Kind): Promise<boolean> {
   const finishing = await finishJob(deps, ended)
-  if (finishing === undefined) return
+  if (finishing === undefined) return false
   await deps.emitter.emit(finishing.emits)
   await finishing.close()
   deps.metrics.count('recovery_actions_total', { kind })
   deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, EVENTS[kind])
+  return true
 }
 
 async function guarded<T> (

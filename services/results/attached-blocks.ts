@@ -1,20 +1,20 @@
 import type { Completed } from '../../schemas/types.ts'
-import type { Job, ManifestEntry } from '../jobs/job.ts'
+import type { ManifestEntry } from '../jobs/job.ts'
 import {
   digestOfStored, storedBlockOf, type ResultBlocks, type StoredBlock,
 } from './result-blocks.ts'
 
-/** Larger jobs are read from ClickHouse, which takes no longer than sending their blocks. */
-const MAX_ATTACHED_ROWS = 100
+/** Every process that waits for any job receives them. */
+const MAX_ATTACHED_BYTES = 32_768
 
 /**
  * The sealed blocks of a small job as text, for the notification of its close: a request that waits
- * for the rows needs no query then. '' if the job is larger, or if the blocks are not all it has.
+ * for the rows needs no query then. '' if they are large, or not all blocks of the job.
  */
 export function attachBlocks (
-  { preflight }: Job, manifest: readonly ManifestEntry[], blocks: readonly Completed[]
+  manifest: readonly ManifestEntry[], blocks: readonly Completed[]
 ): string {
-  if (preflight.totalRows > MAX_ATTACHED_ROWS) return ''
+  if (blocks.reduce((sum, { sealed }) => sum + sealed.length, 0) > MAX_ATTACHED_BYTES) return ''
   const stored = blocks.map(storedBlockOf)
   const digests = new Set(stored.map(({ digest }) => digest))
   if (stored.length === 0 || !manifest.every(({ digest }) => digests.has(digest))) return ''

@@ -74,7 +74,7 @@ export function finishingOf (
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    const attached = attachBlocks(job, manifest, stored)
+    const attached = attachBlocks(manifest, stored)
     await store.close(job.tenant, job.id, { seq: entry?.seq, attached })
   }
   if (entry === undefined) return { emits: [settled], close }

@@ -8,13 +8,15 @@ import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { rowCountOf, type Stage } from '../engine/stage.ts'
 import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
-import { finishingOf, recordOfEnd, type EndedJob } from '../results/finish-job.ts'
+import {
+  finishingOf, finishJob, recordOfEnd, type EndedJob, type FinishDeps,
+} from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { storeBlock } from '../results/repositories.ts'
 import type { SettledRow } from '../results/settled-rows.ts'
 import { createProgress } from './progress.ts'
 
-type SettleDeps = {
+type SettleDeps = Omit<FinishDeps, 'store'> & {
   /** Stores blocks and final records in one insert. */
   readonly saveSettled: (rows: readonly SettledRow[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
@@ -33,8 +35,8 @@ type SettleDeps = {
  * them, many per insert. Rows may be counted before they are stored, because their message is in
  * the topic until its offset is committed, and nobody reads the rows of a job before it is closed.
  * The stage closes each job that ends with a block. A redelivered block is stored again, and also
- * closes a job that ended earlier and was left open. The progress of a job that an endpoint follows
- * is emitted with each tenth of its rows.
+ * closes a job that ended earlier and was left open, once all of its blocks are stored. The
+ * progress of a job that an endpoint follows is emitted with each tenth of its rows.
  */
 export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   const progress = createProgress()
@@ -47,15 +49,22 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
       const tallies = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
       const tallied = tallies.flat()
       failpoint('settle.tallied')
-      const ended = await recordsOf(deps, endedJobs(tallied))
+      const jobs = endedJobs(tallied)
+      const ended = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
       await deps.saveSettled([
         ...blocks.map(block => ({ block })), ...ended.map(({ archived }) => ({ archived })),
       ])
       failpoint('settle.stored')
-      const finishings = ended.map(({ archived: { job, manifest }, entry }) => {
-        const own = blocks.filter(block => block.job === job.id)
-        return finishingOf(deps, { job, entry, manifest }, own)
-      })
+      // A job that ended earlier may have counted blocks that a crash kept from being stored.
+      const earlier = await Promise.all(jobs.filter(({ isNew }) => !isNew)
+        .map(async job => await finishJob(deps, job)))
+      const finishings = [
+        ...earlier.filter(finishing => finishing !== undefined),
+        ...ended.map(({ archived: { job, manifest }, entry }) => {
+          const own = blocks.filter(block => block.job === job.id)
+          return finishingOf(deps, { job, entry, manifest }, own)
+        }),
+      ]
       const advanced = progress.of(tallied)
       return [{
         completes: messages,
@@ -83,13 +92,19 @@ async function tally (
   return tallied
 }
 
-/** Each ended job once, with its journal entry if the answer to any of its blocks had it. */
-function endedJobs (tallied: readonly Tallied[]): readonly EndedJob[] {
-  const jobs = new Map<string, EndedJob>()
+/**
+ * Each ended job once, with its journal entry if the answer to any of its blocks had it. `isNew`:
+ * one of these blocks ended it, so all blocks before them are stored.
+ */
+function endedJobs (
+  tallied: readonly Tallied[]
+): readonly (EndedJob & { readonly isNew: boolean })[] {
+  const jobs = new Map<string, EndedJob & { readonly isNew: boolean }>()
   for (const one of tallied) {
     if (one.kind === 'skip' || !one.ended || one.job.closed) continue
-    const { job, entry = jobs.get(job.id)?.entry } = one
-    jobs.set(job.id, { job, entry })
+    const known = jobs.get(one.job.id)
+    const { job, entry = known?.entry } = one
+    jobs.set(job.id, { job, entry, isNew: one.kind === 'counted' || known?.isNew === true })
   }
   return [...jobs.values()]
 }

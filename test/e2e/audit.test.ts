@@ -67,9 +67,8 @@ describe('an incremental audit', () => {
     await run('+12127365001', '+12127365002')
     const first = await auditFrom()
     expect([first.breaches, first.read]).toEqual([[], [3, 1, 2]])
-    expect(first.said).toEqual([
-      expect.stringMatching(/^reading 3 journal entries and about \d+ result rows of 1 /),
-    ])
+    // While the copy of the journal is behind, lines about the progress follow.
+    expect(first.said[0]).toMatch(/^reading 3 journal entries and about \d+ result rows of 1 /)
     const second = await auditFrom(first.next)
     expect([second.breaches, second.read]).toEqual([[], [3, 0, 0]])
     expect(second.next.get(tenant)).toMatchObject({ seq: 3 })

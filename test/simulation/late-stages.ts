@@ -72,6 +72,8 @@ function verdictOf (canonical: string) {
 export function settleStage ({ redis, stores, codec, messageCodec, chaos, observer }: Shared) {
   const { blocks, archive } = stores
   return createSettleStage({
+    blocks,
+    archive,
     saveSettled: async rows => {
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       await archive.save(rows.flatMap(row => 'archived' in row ? [row.archived] : []))

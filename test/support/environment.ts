@@ -28,9 +28,15 @@ export type Environment = {
   readonly stop: () => Promise<void>
 }
 
-/** Default environment of the services of tests: receivers on this machine, frequent erasures. */
+/**
+ * Default environment of the services of tests: receivers on this machine, frequent erasures and
+ * copies of the journal.
+ */
 const DEFAULTS = {
-  WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true', ERASE_EVERY_MS: '500',
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  ERASE_EVERY_MS: '500',
+  COPY_AFTER_MS: '100',
 }
 
 type EnvironmentOptions = {

@@ -25,7 +25,7 @@ describe('attached blocks', () => {
     const options = { afterRow: 0, limit: 2 }
     const expected = await createResults({ blocks: stored, codec, keys })
       .page(job, manifest, options)
-    const attached = attachedBlocksOf(attachBlocks(job, manifest, blocks))
+    const attached = attachedBlocksOf(attachBlocks(manifest, blocks))
     const page = await createResults({ blocks: createBlocksDouble(), codec, keys })
       .page(job, manifest, { ...options, attached })
     expect(page).toEqual(expected)
@@ -33,16 +33,16 @@ describe('attached blocks', () => {
   })
 
   it('are all blocks of a small job, or none', async () => {
-    const { job, blocks, manifest } = await smallJob()
-    expect(attachBlocks(job, manifest, blocks.slice(1))).toBe('')
-    const large = { ...job, preflight: { ...job.preflight, totalRows: 101 } }
-    expect(attachBlocks(large, manifest, blocks)).toBe('')
+    const { blocks, manifest } = await smallJob()
+    expect(attachBlocks(manifest, blocks.slice(1))).toBe('')
+    const large = blocks.map(block => ({ ...block, sealed: Buffer.alloc(20_000) }))
+    expect(attachBlocks(large.map(block => manifestEntry(block, [0])), large)).toBe('')
     expect(attachedBlocksOf('')).toEqual([])
   })
 
   it('that were changed are left out, and the store is read', async () => {
     const { job, blocks, manifest } = await smallJob()
-    const changed = JSON.parse(attachBlocks(job, manifest, blocks))
+    const changed = JSON.parse(attachBlocks(manifest, blocks))
     changed[0].batch = 7
     const attached = attachedBlocksOf(JSON.stringify(changed))
     expect(attached.length).toBe(1)

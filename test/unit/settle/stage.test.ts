@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest'
+import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
-  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, messageCodec,
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
+  messageCodec,
   type BlockRows,
 } from '../../support/results.ts'
 import {
@@ -25,7 +27,12 @@ function stageWith (
   const done: string[] = []
   const updates: unknown[] = []
   const inserts: number[] = []
+  let manifest: readonly ManifestEntry[] = []
   const stage = createSettleStage({
+    blocks,
+    archive: {
+      save: async saved => { done.push(...saved.map(({ job }) => `save ${job.id}`)) },
+    },
     batch: 10,
     onCounted: job => { updates.push(job) },
     clock: createManualClock(),
@@ -41,7 +48,7 @@ function stageWith (
         return answers.shift() ?? { kind: 'skip' }
       }),
       read: async () => stored,
-      readWithManifest: async () => stored && { job: stored, manifest: [] },
+      readWithManifest: async () => stored && { job: stored, manifest },
       close: async (_tenant, job, { seq } = {}) => {
         // A closed job is readable.
         expect(blocks.stored.map(blockDigest)).toEqual(tallies.map(({ digest }) => digest))
@@ -50,7 +57,8 @@ function stageWith (
       },
     },
   })
-  return { stage, blocks, inserts, tallies, done, updates }
+  const setManifest = (entries: readonly ManifestEntry[]) => { manifest = entries }
+  return { stage, blocks, inserts, tallies, done, updates, setManifest }
 }
 
 const twoBlocks = async () => [
@@ -101,6 +109,21 @@ describe('settle', () => {
     const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
     await decision.afterProduced?.()
     expect(decision.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
+    expect(done).toEqual([`save ${ended.id}`, `close ${ended.id} undefined`])
+  })
+
+  it('leaves a job open that ended earlier, until all of its blocks are stored', async () => {
+    const ended = endedJob()
+    const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
+    const { stage, done, setManifest } = stageWith([known, known])
+    const [first, second] = await twoBlocks()
+    setManifest([manifestEntry(first.value, [0]), manifestEntry(second.value, [1, 2])])
+    const [early] = await stage.decide([first], signal) as [Decision<'settle'>]
+    await early.afterProduced?.()
+    expect([early.emits, done]).toEqual([[], []])
+    const [last] = await stage.decide([second], signal) as [Decision<'settle'>]
+    await last.afterProduced?.()
+    expect(last.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
     expect(done).toEqual([`save ${ended.id}`, `close ${ended.id} undefined`])
   })
 

@@ -125,7 +125,7 @@ describe('a verification', () => {
     const { value } = await arrived(blockEmission(place, [], { batch: 0 }))
     const { post, pages } = verifying([], {
       waitForJob: async ({ onAttached }) => {
-        onAttached?.(attachBlocks(closed, [], [value]))
+        onAttached?.(attachBlocks([], [value]))
         return closed
       },
     })
