@@ -1,3 +1,4 @@
+import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 import { InfrastructureError, isUntrusted } from './errors.ts'
 
@@ -33,6 +34,16 @@ export type Insert = {
   readonly values: readonly object[]
   /** Deduplication token: a second insert with the same token has no effect. */
   readonly token?: string
+}
+
+const TOKEN_KEY = randomBytes(32)
+
+/**
+ * The deduplication token, in this process, of an insert of rows with these names, which others may
+ * know: with a predictable token an attacker could make ClickHouse drop the insert.
+ */
+export function insertToken (names: readonly string[]): string {
+  return createHmac('sha256', TOKEN_KEY).update(names.join()).digest('hex')
 }
 
 /** For a few rows, starting several threads takes longer than the insert. */

@@ -1,9 +1,9 @@
-import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
 import { countBits } from '../platform/bitmap.ts'
-import { insertRows } from '../platform/clickhouse.ts'
+import { insertRows, insertToken } from '../platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {
@@ -69,8 +69,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   const insert = async (blocks: readonly Completed[]) => {
     if (blocks.length === 0) return
     const values = blocks.map(blockRow)
-    const token = createHmac('sha256', TOKEN_KEY)
-      .update(values.map(({ digest }) => digest).join()).digest('hex')
+    const token = insertToken(values.map(({ digest }) => digest))
     await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
@@ -98,9 +97,6 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
 function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
   return firstChunk === lastChunk ? { max_threads: 1 } : {}
 }
-
-/** With a predictable token an attacker could make ClickHouse drop the insert. */
-const TOKEN_KEY = randomBytes(32)
 
 /** The columns that an insert of a block names. */
 export const BLOCK_COLUMNS = [

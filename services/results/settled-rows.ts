@@ -1,8 +1,7 @@
-import { createHmac, randomBytes } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import type { RecordMac } from '../crypto/record-mac.ts'
-import { insertRows } from '../platform/clickhouse.ts'
+import { insertRows, insertToken } from '../platform/clickhouse.ts'
 import { ARCHIVE_COLUMNS, archiveRow, type ArchivedJob } from './archive.ts'
 import { BLOCK_COLUMNS, blockRow } from './result-blocks.ts'
 
@@ -21,12 +20,10 @@ export function createSettledRows (
     const values = rows.map(row =>
       'block' in row ? blockRow(row.block) : archiveRow(mac, row.archived))
     const names = values.map(value => 'digest' in value ? value.digest : value.mac)
-    const token = createHmac('sha256', TOKEN_KEY).update(names.join()).digest('hex')
-    await insertRows(clickhouse, { table: 'settled', columns: COLUMNS, values, token })
+    await insertRows(clickhouse, {
+      table: 'settled', columns: COLUMNS, values, token: insertToken(names),
+    })
   }
 }
-
-/** With a predictable token an attacker could make ClickHouse drop the insert. */
-const TOKEN_KEY = randomBytes(32)
 
 const COLUMNS = [...new Set([...BLOCK_COLUMNS, ...ARCHIVE_COLUMNS])]

@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
-import { boundOf, createMessageCodec } from '../../services/jobs/message-codec.ts'
+import { createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import type { Emission, Incoming } from '../../services/engine/stage.ts'
 import {
   type BlockOptions, type DuplicateOutcome, createBlock,
 } from '../../services/results/block.ts'
 import type { RowOutcome } from '../../services/results/outcome.ts'
-import { blockDigest, type ResultBlocks } from '../../services/results/result-blocks.ts'
+import {
+  blockDigest, storedBlockOf, type ResultBlocks,
+} from '../../services/results/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
 
 const dataKey = randomBytes(32)
@@ -32,12 +34,7 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
     digests: async (tenant, job, wanted) =>
       new Set(of(tenant, job).map(blockDigest).filter(digest => wanted.includes(digest))),
     read: async ({ tenant, job, firstChunk, lastChunk, digests }) => of(tenant, job)
-      .map(block => ({
-        ...block,
-        digest: blockDigest(block),
-        bound: boundOf(block).toString('hex'),
-        originals: block.duplicates.map(({ row }) => row),
-      }))
+      .map(storedBlockOf)
       .filter(({ chunk, digest }) =>
         chunk >= firstChunk && chunk <= lastChunk && digests.includes(digest)),
   }
