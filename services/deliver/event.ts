@@ -42,7 +42,8 @@ function asAccepted (job: Job): Job {
     status: 'queued',
     updatedAtMs: job.createdAtMs,
     ended: false,
-    closed: false,
+    chargedMicros: 0,
+    releasedMicros: 0,
     counts: counts as Job['counts'],
   }
 }

@@ -1,6 +1,6 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { jobBody } from '../jobs/job-view.ts'
-import type { Job } from '../jobs/job.ts'
+import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { attachedBlocksOf } from '../results/attached-blocks.ts'
 import type { ApiError } from './errors.ts'
 import { readableResults, type ResultRetention } from './find-job.ts'
@@ -8,7 +8,7 @@ import type { IngestDeps } from './ports.ts'
 import { createRowShape } from './row-shape.ts'
 
 export type AwaitingDeps = Pick<IngestDeps,
-  'waitForJob' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>
+  'waitForJob' | 'attachedTo' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>
 
 export type AwaitedJob = ResultRetention & {
   /** An accepted job. */
@@ -19,42 +19,49 @@ export type AwaitedJob = ResultRetention & {
 }
 
 /**
- * The rows of a job once it is closed, or the error why they cannot be read; undefined if it is not
- * closed in time. Its rows are stored together with its final record, so they are not read before;
- * those of a small job come with the notification of the close. A job that was rebuilt in between
- * ends again: then its rows are read later.
+ * The rows of a job once it has ended, or the error why they cannot be read; undefined if it has
+ * not ended in time. The blocks of a small job come with the notification of its end; without them
+ * the rows are read once they are stored. A job that was rebuilt in between ends again: then its
+ * rows are read later.
  */
 export async function awaitResults (
   deps: AwaitingDeps, { retentionMs, job: accepted, timeoutMs, signal }: AwaitedJob
 ): Promise<VerificationBody | ApiError | undefined> {
+  const endsAt = performance.now() + timeoutMs
   const { tenant, id } = accepted
-  let attached = ''
-  const closed = accepted.closed
-    ? accepted
-    : await deps.waitForJob({
-      tenant,
-      job: id,
-      isDone: isClosed,
-      timeoutMs,
-      signal,
-      onAttached: text => { attached = text },
-    })
-  if (closed?.closed !== true) return undefined
-  const found = await readableResults(deps, { retentionMs }, closed)
+  const wait = (isDone: (job: Job) => boolean) => deps.waitForJob({
+    tenant, job: id, isDone, timeoutMs: endsAt - performance.now(), signal,
+  })
+  const hasRows = ({ ended, closed }: Job) => closed || (ended && deps.attachedTo(id) !== '')
+  const ended = hasRows(accepted) ? accepted : await wait(hasRows)
+  if (ended === undefined || !hasRows(ended)) return undefined
+  const found = await readableResults(deps, { retentionMs }, ended)
   if ('code' in found) return found
+  const attached = attachedBlocksOf(deps.attachedTo(id))
+  if (!ended.closed && !areAll(found.manifest, attached)) {
+    const closed = await wait(isClosed)
+    return closed?.closed === true
+      ? await awaitResults(deps, { retentionMs, job: closed, timeoutMs: 0, signal })
+      : undefined
+  }
+  if (found.job.endedAtMs !== ended.endedAtMs) return undefined
   const { job, manifest } = found
-  if (job.endedAtMs !== closed.endedAtMs) return undefined
   const [{ rows }, header] = await Promise.all([
-    deps.page(job, manifest, {
-      afterRow: 0, limit: job.preflight.totalRows, attached: attachedBlocksOf(attached),
-    }),
+    deps.page(job, manifest, { afterRow: 0, limit: job.preflight.totalRows, attached }),
     deps.openHeader(job),
   ])
   return {
-    ...jobBody(closed, header),
-    preflight: closed.preflight,
-    results: rows.map(createRowShape(closed.service)),
+    ...jobBody(ended, header),
+    preflight: ended.preflight,
+    results: rows.map(createRowShape(ended.service)),
   }
 }
 
 const isClosed = ({ closed }: Job) => closed
+
+function areAll (
+  manifest: readonly ManifestEntry[], blocks: readonly { readonly digest: string }[]
+): boolean {
+  const digests = new Set(blocks.map(({ digest }) => digest))
+  return manifest.every(({ digest }) => digests.has(digest))
+}

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { createJobWaiter, type JobWaiter } from '../jobs/job-waiter.ts'
-import { subscribeToJobs } from '../jobs/notifications.ts'
+import { subscribeToJobs, type Notifications } from '../jobs/notifications.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
@@ -37,7 +37,11 @@ type Options = {
  */
 export async function connectSubmitter (
   options: Options
-): Promise<{ readonly submission: Submitter, readonly waiter: JobWaiter }> {
+): Promise<{
+  readonly submission: Submitter
+  readonly waiter: JobWaiter
+  readonly attachedTo: Notifications['attachedTo']
+}> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
   // A subscribed connection allows no other commands, so it is a separate one.
   const subscriber = options.state.duplicate()
@@ -58,7 +62,7 @@ export async function connectSubmitter (
   const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
   context.metrics.watch('requests_waiting', {}, waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
-  return { submission, waiter }
+  return { submission, waiter, attachedTo: notifications.attachedTo }
 }
 
 function producersByName (bus: Bus): (name: string) => Producer {

@@ -2,7 +2,6 @@ import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import type { IngestDeps } from './ports.ts'
-import { visibleStatus } from '../jobs/job-view.ts'
 import type { Settings } from './config.ts'
 
 /** The format of job ids. */
@@ -33,7 +32,27 @@ export async function findReadable (
 ): Promise<FoundResults | ApiError> {
   const job = await findJob(deps, tenant, id)
   if (job === undefined) return { code: 'job_not_found' }
-  return job.closed ? await readableResults(deps, settings, job) : notCompleted(job)
+  if (!job.ended) return notCompleted(job)
+  const closed = await untilClosed(deps, job)
+  return closed === undefined ? NOT_STORED : await readableResults(deps, settings, closed)
+}
+
+/** The rows and the record of an ended job are stored in milliseconds, or ClickHouse is down. */
+const STORED_WITHIN_MS = 10_000
+
+/** What needs the stored rows or record of an ended job is answered with it if they are not. */
+export const NOT_STORED = { code: 'temporarily_unavailable' } as const satisfies ApiError
+
+/** An ended job once its rows and its record are stored; undefined if they are not in time. */
+export async function untilClosed (
+  { waitForJob }: Pick<IngestDeps, 'waitForJob'>, job: Job
+): Promise<Job | undefined> {
+  const isDone = ({ closed }: Job) => closed
+  if (isDone(job)) return job
+  const found = await waitForJob({
+    tenant: job.tenant, job: job.id, isDone, timeoutMs: STORED_WITHIN_MS,
+  })
+  return found !== undefined && isDone(found) ? found : undefined
 }
 
 /** The results of an ended job, or the error why they cannot be read. */
@@ -46,7 +65,7 @@ export async function readableResults (
     deps.findErasures(tenant, [id]), deps.findResults(tenant, id),
   ])
   if (erasures.has(id)) return { code: 'results_erased' }
-  return found ?? { code: 'temporarily_unavailable' }
+  return found ?? NOT_STORED
 }
 
 function notCompleted (job: Job): ApiError {
@@ -54,6 +73,6 @@ function notCompleted (job: Job): ApiError {
   return {
     code: 'job_not_completed',
     retryAfterSeconds: isSmall ? 1 : 5,
-    more: { status: visibleStatus(job) },
+    more: { status: job.status },
   }
 }

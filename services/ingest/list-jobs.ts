@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
-import { visibleStatus } from '../jobs/job-view.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
 import { jobBodies } from './job-bodies.ts'
 import type { IngestDeps } from './ports.ts'
@@ -39,7 +38,7 @@ export async function listJobs (
   const byId = new Map([...archived, ...open].map(job => [job.id, job]))
   const wanted = [...byId.values()]
     .filter(job => after === '' || job.id < after)
-    .filter(job => status === '' || visibleStatus(job) === status)
+    .filter(job => status === '' || job.status === status)
     .filter(job => service === '' || job.service === service)
     .filter(({ createdAtMs }) => createdAtMs >= fromMs && createdAtMs < toMs)
     .sort((a, b) => (a.id < b.id ? 1 : -1))

@@ -2,6 +2,7 @@ import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { JobErasure, ErasureRequest, Erasures } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { JobWaiter } from '../jobs/job-waiter.ts'
+import type { Notifications } from '../jobs/notifications.ts'
 import type { Cancelled } from '../jobs/store-types.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
 import type { Submission } from '../jobs/send.ts'
@@ -24,6 +25,8 @@ export type IngestDeps = Webhooks & {
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
   /** The same once it has changed, or at the end of the wait. */
   readonly waitForJob: JobWaiter['wait']
+  /** The blocks of a small job that has just ended, as text; '' if they are not known. */
+  readonly attachedTo: Notifications['attachedTo']
   /** All open jobs of the tenant, unordered. */
   readonly openJobs: (tenant: string) => Promise<readonly Job[]>
   /** Requests that a running job ends early. */

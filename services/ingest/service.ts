@@ -28,7 +28,7 @@ export async function startIngest (
   const limiter = limiterOf(shared, settings)
   const queries = createQueries({ ...shared, store, keys, ring: settings })
   const { findArchived } = queries
-  const { submission, waiter } = await connectSubmitter({
+  const { submission, waiter, attachedTo } = await connectSubmitter({
     ...shared, store, findArchived, keys, settings, context,
   })
   const submitter = queuePreflights(admission.watch(submission), {
@@ -46,6 +46,7 @@ export async function startIngest (
     quote: submitter.quote,
     readJob: store.read,
     waitForJob: waiter.wait,
+    attachedTo,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
     ...queries,

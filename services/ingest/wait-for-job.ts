@@ -1,22 +1,21 @@
 import type { FastifyRequest } from 'fastify'
 import type { JobWait } from '../jobs/job-waiter.ts'
 import type { Job } from '../jobs/job.ts'
-import { visibleStatus } from '../jobs/job-view.ts'
 import type { IngestDeps } from './ports.ts'
 
 type Wanted = Pick<JobWait, 'tenant' | 'job' | 'timeoutMs'>
 
 /**
- * The state of a job once its visible status has changed, or at the end of the wait. A closed job
- * changes no more.
+ * The state of a job once its status has changed, or at the end of the wait. An ended job changes
+ * no more.
  */
 export async function waitForChange (
   deps: Pick<IngestDeps, 'waitForJob'>, request: FastifyRequest, wanted: Wanted
 ): Promise<Job | undefined> {
   let first: string | undefined
   const isDone = (job: Job) => {
-    first ??= visibleStatus(job)
-    return job.closed || visibleStatus(job) !== first
+    first ??= job.status
+    return job.ended || job.status !== first
   }
   return await whileConnected(request, signal => deps.waitForJob({ ...wanted, isDone, signal }))
 }

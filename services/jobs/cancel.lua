@@ -11,6 +11,5 @@ if fields.ended ~= '1' and fields.status ~= 'cancelling' then
   change(KEYS[2], fields, { 'status', 'cancelling', 'updatedAtMs', text(now_ms()) })
   notify(fields.id)
 end
--- A repeated request succeeds until the cancelled job is closed.
-local late = fields.closed == '1' or fields.ended == '1' and fields.status ~= 'cancelled'
-return reply(late and 'ended' or 'cancelling', {}, fields)
+-- A repeated request succeeds until the job has ended.
+return reply(fields.ended == '1' and 'ended' or 'cancelling', {}, fields)

@@ -1,5 +1,4 @@
--- KEYS: wallet, job, data key. ARGV: job, seq of its last journal entry or '',
--- text for the requests that wait for the job or ''.
+-- KEYS: wallet, job, data key. ARGV: job, seq of its last journal entry or ''.
 -- Closes an ended job whose entry is in the journal topic, and notifies the requests that wait for
 -- it. Its record and data key expire soon after.
 local fields = record_of(KEYS[2])
@@ -17,5 +16,5 @@ end
 change(KEYS[2], fields, { 'closed', '1', 'announced', '1' })
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
 redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))
-notify(ARGV[1], fields, ARGV[3])
+notify(ARGV[1], fields)
 return { 'closed' }

@@ -1,6 +1,6 @@
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobErasure } from './erasures.ts'
-import type { Job, JobStatus } from './job.ts'
+import type { Job } from './job.ts'
 import type { JobHeader } from './rows-seal.ts'
 
 /** The path of a job in the REST API. */
@@ -9,14 +9,14 @@ export function jobPath (jobId: string): string {
 }
 
 /**
- * The JSON body of a job. Status, progress, money and the time of the end change together, when the
- * job is closed; until then only the counts of rows change.
+ * The JSON body of a job. Status, progress, money and the time of the end change together, when its
+ * last row is counted and its money is settled; until then only the counts of rows change.
  */
 export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): JobBody {
   const { preflight, counts } = job
   return {
     id: job.id,
-    status: visibleStatus(job),
+    status: job.status,
     totalRows: preflight.totalRows,
     cacheHits: counts.cacheHits,
     freshRecords: counts.freshRecords,
@@ -35,9 +35,10 @@ export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): Job
     pendingRecords: preflight.totalRows - counts.finishedRows,
     progressPercent: progressPercent(job),
     maxQuoteMicros: preflight.maxQuoteMicros,
-    ...settledMoney(job),
+    chargedMicros: job.chargedMicros,
+    releasedMicros: job.releasedMicros,
     metadata: { ...header.metadata },
-    completedAt: job.closed ? new Date(job.endedAtMs).toISOString() : null,
+    completedAt: job.ended ? new Date(job.endedAtMs).toISOString() : null,
     hasOriginalColumns: header.columns !== undefined,
     erasedAt: timeOf(erasure?.erasedAtMs),
     erasureCompletedAt: timeOf(erasure?.completedAtMs),
@@ -46,25 +47,9 @@ export function jobBody (job: Job, header: JobHeader, erasure?: JobErasure): Job
 
 const timeOf = (ms: number | undefined) => ms === undefined ? null : new Date(ms).toISOString()
 
-/** The status in answers: a job appears as ended once it is closed and its results are readable. */
-export function visibleStatus (job: Job): JobStatus {
-  if (job.closed) return job.status
-  switch (job.status) {
-    case 'completed':
-    case 'failed': return job.preflight.freshChecks > 0 ? 'verifying' : 'preparing'
-    case 'cancelled': return 'cancelling'
-    default: return job.status
-  }
-}
-
-/** Charged and released amounts appear together with the final status. */
-function settledMoney ({ closed, chargedMicros, releasedMicros }: Job) {
-  return closed ? { chargedMicros, releasedMicros } : { chargedMicros: 0, releasedMicros: 0 }
-}
-
 function progressPercent (job: Job): number {
-  if (job.closed) return 100
+  if (job.ended) return 100
   const { totalRows } = job.preflight
-  // 100 percent means that the results are readable.
+  // 100 percent means that the job has ended; the wallet may be frozen when all rows are counted.
   return Math.min(99, Math.floor(100 * job.counts.finishedRows / totalRows))
 }

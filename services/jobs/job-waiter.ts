@@ -17,8 +17,6 @@ export type JobWait = {
   readonly job: string
   readonly isDone: (job: Job) => boolean
   readonly timeoutMs: number
-  /** Gets the text that is attached to a notification. */
-  readonly onAttached?: (text: string) => void
   /** Ends the wait early. */
   readonly signal?: AbortSignal
 }
@@ -46,7 +44,7 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
   const slots = createSlots(options)
 
   const wait: JobWaiter['wait'] = async (
-    { tenant, job, isDone, timeoutMs, signal, onAttached }
+    { tenant, job, isDone, timeoutMs, signal }
   ) => {
     const endsAt = performance.now() + timeoutMs
     const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
@@ -59,8 +57,7 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
           const leftMs = endsAt - performance.now()
           const isOver = leave === undefined || ends.aborted || leftMs <= 0
           if (found === undefined || isDone(found) || isOver) return found
-          const { record, attached = '' } = await notified.within(Math.min(pollMs, leftMs))
-          if (attached !== '') onAttached?.(attached)
+          const record = await notified.within(Math.min(pollMs, leftMs))
           // Only the record of an ended job cannot be older than what was read.
           if (record?.['ended'] !== '1') continue
           const ended = jobOf(tenant, record)

@@ -1,20 +1,16 @@
 import type { Redis } from 'ioredis'
+import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { JobFields } from './job-record.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 
-/** What a notification carries; empty if there was none. */
-export type Notification = {
-  /** May be older than one that was read meanwhile. Large ones are left out. */
-  readonly record?: JobFields
-  /** Text for the requests that wait for the job. */
-  readonly attached?: string
-}
-
 /** The next notification of one job. */
 type NextNotification = {
-  /** Resolves with the notification, at the timeout, or when the wait is aborted. */
-  readonly within: (timeoutMs: number) => Promise<Notification>
+  /**
+   * Resolves at the notification, at the timeout, or when the wait is aborted; with the record that
+   * came with it, which may be older than one that was read meanwhile. Large ones are left out.
+   */
+  readonly within: (timeoutMs: number) => Promise<JobFields | undefined>
   readonly unsubscribe: () => void
 }
 
@@ -24,23 +20,38 @@ export type Notifications = {
    * reads the job, so that no change is missed.
    */
   readonly next: (job: string, ends: AbortSignal) => NextNotification
+  /**
+   * The text that came with the end of a job; '' if there was none. Those of the latest jobs are
+   * kept, because a job may end before anybody waits for it.
+   */
+  readonly attachedTo: (job: string) => string
 }
 
+/** Characters of attached texts that are kept, some thousand of one-row jobs. */
+const MAX_ATTACHED = 4_000_000
+
 /**
- * Subscribes to the changes of jobs: outcome, visible status and close. Notifications may be lost,
- * so those who wait poll too.
+ * Subscribes to the changes of jobs: outcome, status and close. A message is the id of a job, then
+ * its record as JSON after a space and a text after a line break, both optional. Notifications may
+ * be lost, so those who wait poll too.
  * @param subscriber a dedicated connection: a subscribed one accepts no other commands.
  */
 export async function subscribeToJobs (
   subscriber: Pick<Redis, 'on' | 'subscribe'>
 ): Promise<Notifications> {
   const notifications = new EventTarget()
+  const attachedTo = new LRUCache<string, string>({
+    maxSize: MAX_ATTACHED, sizeCalculation: text => text.length,
+  })
   subscriber.on('message', (_channel, message: string) => {
     const [job = ''] = message.split(/[ \n]/, 1)
-    notifications.dispatchEvent(new CustomEvent(job, { detail: message.slice(job.length) }))
+    const [detail = '', attached = ''] = message.slice(job.length).split(/\n(.*)/s)
+    if (attached !== '') attachedTo.set(job, attached)
+    notifications.dispatchEvent(new CustomEvent(job, { detail }))
   })
   await subscriber.subscribe(OUTCOMES_CHANNEL)
   return {
+    attachedTo: job => attachedTo.get(job) ?? '',
     next: (job, ends) => {
       const over = new AbortController()
       const either = AbortSignal.any([ends, over.signal])
@@ -57,11 +68,6 @@ export async function subscribeToJobs (
   }
 }
 
-/** The record as JSON after a space, then the attached text after a line break; both optional. */
-function parse (content: string): Notification {
-  const [record = '', attached] = content.split(/\n(.*)/s)
-  return {
-    ...record !== '' && { record: JSON.parse(record) as JobFields },
-    ...attached !== undefined && { attached },
-  }
+function parse (record: string): JobFields | undefined {
+  return record === '' ? undefined : JSON.parse(record) as JobFields
 }

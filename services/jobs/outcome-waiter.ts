@@ -59,7 +59,7 @@ export function createOutcomeWaiter (options: OutcomesOptions): OutcomeWaiter {
         if (outcome !== undefined) return outcome
         const lateMs = clock.now() - acceptByMs
         const waitMs = lateMs > EXPIRY_RETRY_MS ? pollMs : Math.max(-lateMs, EXPIRY_RETRY_MS)
-        const { record } = await notified.within(Math.min(pollMs, waitMs))
+        const record = await notified.within(Math.min(pollMs, waitMs))
         const notice = record && outcomeIn({ tenant, job }, record)
         if (notice !== undefined && isFinal(notice)) return notice
       } finally {

@@ -56,7 +56,7 @@ end
 local function notify(job, fields, attached)
   local record = fields and ' ' .. cjson.encode(fields) or ''
   local message = #record > MAX_PUBLISHED_BYTES and job or job .. record
-  redis.call('PUBLISH', OUTCOMES, attached and message .. '\n' .. attached or message)
+  redis.call('PUBLISH', OUTCOMES, (attached or '') == '' and message or message .. '\n' .. attached)
 end
 
 -- A reply with a record: kind, additional values, then pairs of field and value.
@@ -150,7 +150,7 @@ local function end_job(keys, ending)
     changes[#changes + 1] = value
   end
   change(keys.job, fields, changes)
-  notify(ending.job, fields)
+  notify(ending.job, fields, ending.attached)
   return reply('counted', { '1', entry or entry_at(keys.wallet, seq) }, fields)
 end
 

@@ -74,10 +74,13 @@ export function createJobScripts (redis: Redis) {
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
     read: (tenant: string, job: string) => read(tenant, [jobKeys(tenant, job).job], []),
     /** The blocks are of one job. */
-    tally: (tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]], recount: boolean) => {
+    tally: (
+      tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]],
+      { recount, attached }: { readonly recount: boolean, readonly attached: string }
+    ) => {
       const [{ job }] = blocks
       const fields = blocks.flatMap(block => tallyArguments(block, recount))
-      return tally(tenant, tallyKeys(tenant, job), [tenant, job, ...fields])
+      return tally(tenant, tallyKeys(tenant, job), [tenant, job, attached, ...fields])
     },
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, countBits(finished)]
@@ -86,11 +89,11 @@ export function createJobScripts (redis: Redis) {
     end: (tenant: string, job: string) =>
       endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
     close: (
-      tenant: string, { job, seq = '', attached }:
-      { readonly job: string, readonly seq?: number | '' | undefined, readonly attached: string }
+      tenant: string,
+      { job, seq = '' }: { readonly job: string, readonly seq?: number | '' | undefined }
     ) => {
       const { job: record, dataKey } = jobKeys(tenant, job)
-      return close(tenant, [record, dataKey], [job, seq, attached])
+      return close(tenant, [record, dataKey], [job, seq])
     },
   }
 }

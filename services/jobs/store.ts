@@ -135,13 +135,19 @@ function runningOf (run: Scripts) {
      */
     tally: async (
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
-    ): Promise<Tallied> => talliedOf(tenant, await run.tally(tenant, [block], recount)),
+    ): Promise<Tallied> =>
+      talliedOf(tenant, await run.tally(tenant, [block], { recount, attached: '' })),
 
-    /** Tallies blocks of one job in their order, several in one step. Returns each step. */
-    tallyAll: async (tenant: string, blocks: readonly TallyBlock[]): Promise<readonly Tallied[]> =>
+    /**
+     * Tallies blocks of one job in their order, several in one step. Returns each step. Requests
+     * that wait for the job get `attached` with the notification of its end.
+     */
+    tallyAll: async (
+      tenant: string, blocks: readonly TallyBlock[], attached = ''
+    ): Promise<readonly Tallied[]> =>
       // Redis answers in the order of the requests, so the steps are counted in order.
       await Promise.all(stepsOf(blocks).map(async step =>
-        talliedOf(tenant, await run.tally(tenant, step, false)))),
+        talliedOf(tenant, await run.tally(tenant, step, { recount: false, attached })))),
   }
 }
 
@@ -166,13 +172,10 @@ function endsOf (run: Scripts, { readWithManifest }: Reads) {
     /**
      * Closes an ended job; its record and data key expire after 10 minutes. Removes the journal
      * entry `seq`, which the journal topic has acknowledged, from the outbox. Returns false if the
-     * job has not ended. Requests that wait for the job get `attached` with the notification.
+     * job has not ended.
      */
-    close: async (
-      tenant: string, job: string,
-      { seq, attached = '' }: { readonly seq?: number | undefined, readonly attached?: string } = {}
-    ): Promise<boolean> => {
-      const [answer] = await run.close(tenant, { job, seq, attached })
+    close: async (tenant: string, job: string, seq?: number): Promise<boolean> => {
+      const [answer] = await run.close(tenant, { job, seq })
       return answer === 'closed'
     },
 

@@ -1,15 +1,15 @@
 -- KEYS: wallet, job, recounts.
--- ARGV: tenant, job, then the fields of each block, in the order of BLOCK_FIELDS: chunk, digest,
--- inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, the bitmaps finished,
--- cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit row and
--- count, and 1 for a block that replaces lost blocks (BATCHLESS.replacingLost). Such a block ends
--- all open rows of its chunk, so it is rejected while the blocks of its job are recounted: rows
--- that have a verdict may only seem open.
+-- ARGV: tenant, job, text for the requests that wait for the end of the job or '', then the fields
+-- of each block, in the order of BLOCK_FIELDS: chunk, digest, inputs (0 none, 1 all, 2 blank ones
+-- in place of lost ones), first row, bitmaps: finished, cached, live, invalid, unknown, cancelled,
+-- the duplicates: pairs of big-endian 32-bit row and count, and 1 for a block that replaces lost
+-- blocks (BATCHLESS.replacingLost). Such a block ends all open rows of its chunk, so it is rejected
+-- while the blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local recounts = KEYS[3]
-local tenant, job = ARGV[1], ARGV[2]
+local tenant, job, attached = ARGV[1], ARGV[2], ARGV[3]
 local BLOCK_FIELDS = {
   'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
   'cancelled', 'duplicates', 'replaces_lost',
@@ -19,7 +19,7 @@ local BLANK = '2'
 local OUTCOMES_OF_ROWS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
 
 local blocks, chunk_fields, replaces_lost = {}, {}, false
-for first = 3, #ARGV, #BLOCK_FIELDS do
+for first = 4, #ARGV, #BLOCK_FIELDS do
   local block = {}
   for at, name in ipairs(BLOCK_FIELDS) do
     block[name] = ARGV[first + at - 1]
@@ -210,5 +210,5 @@ if not ends then
 end
 return end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
-  status = ended_status(fields), fields = fields,
+  status = ended_status(fields), fields = fields, attached = attached,
 })

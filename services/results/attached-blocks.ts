@@ -1,5 +1,5 @@
 import type { Completed } from '../../schemas/types.ts'
-import type { ManifestEntry } from '../jobs/job.ts'
+import { countBits } from '../platform/bitmap.ts'
 import {
   digestOfStored, storedBlockOf, type ResultBlocks, type StoredBlock,
 } from './result-blocks.ts'
@@ -8,17 +8,14 @@ import {
 const MAX_ATTACHED_BYTES = 32_768
 
 /**
- * The sealed blocks of a small job as text, for the notification of its close: a request that waits
- * for the rows needs no query then. '' if they are large, or not all blocks of the job.
+ * The sealed blocks of a small job as text, for the notification of its end: a request that waits
+ * for the rows gets them before they are stored. '' if they are large, or too few to end the job.
  */
-export function attachBlocks (
-  manifest: readonly ManifestEntry[], blocks: readonly Completed[]
-): string {
-  if (blocks.reduce((sum, { sealed }) => sum + sealed.length, 0) > MAX_ATTACHED_BYTES) return ''
-  const stored = blocks.map(storedBlockOf)
-  const digests = new Set(stored.map(({ digest }) => digest))
-  if (stored.length === 0 || !manifest.every(({ digest }) => digests.has(digest))) return ''
-  return JSON.stringify(stored.map(({ sealed, ...block }) =>
+export function attachBlocks (blocks: readonly Completed[]): string {
+  const rows = blocks.reduce((sum, { finished }) => sum + countBits(finished), 0)
+  const bytes = blocks.reduce((sum, { sealed }) => sum + sealed.length, 0)
+  if (bytes > MAX_ATTACHED_BYTES || rows < (blocks[0]?.totalRows ?? Infinity)) return ''
+  return JSON.stringify(blocks.map(storedBlockOf).map(({ sealed, ...block }) =>
     ({ ...block, sealed: sealed.toString('base64') })))
 }
 
@@ -37,8 +34,10 @@ export function withAttachedBlocks (
   return {
     digests: blocks.digests,
     read: async wanted => {
-      const found = attached.filter(({ digest }) => wanted.digests.includes(digest))
-      return found.length === wanted.digests.length ? found : await blocks.read(wanted)
+      // A block that was delivered twice is attached twice.
+      const byDigest = new Map(attached.map(block => [block.digest, block]))
+      const found = wanted.digests.map(digest => byDigest.get(digest))
+      return found.every(block => block !== undefined) ? found : await blocks.read(wanted)
     },
   }
 }

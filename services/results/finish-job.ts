@@ -1,10 +1,9 @@
-import type { Completed, Journal, Settled } from '../../schemas/types.ts'
+import type { Journal, Settled } from '../../schemas/types.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
 import type { Archive, ArchivedJob } from './archive.ts'
-import { attachBlocks } from './attached-blocks.ts'
 import type { ResultBlocks } from './result-blocks.ts'
 
 export type FinishDeps = {
@@ -60,22 +59,16 @@ async function areBlocksStored (
   return wanted.every(digest => stored.has(digest))
 }
 
-/**
- * What is left to do for an ended job whose final record is stored.
- * @param stored blocks of the job that were stored now; requests that wait for it may get them.
- */
+/** What is left to do for an ended job whose final record is stored. */
 export function finishingOf (
-  { store }: { readonly store: Pick<JobStore, 'close'> },
-  { job, entry, manifest = [] }: EndedJob & Partial<Pick<ArchivedJob, 'manifest'>>,
-  stored: readonly Completed[] = []
+  { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entry }: EndedJob
 ): Finishing {
   failpoint('finish.archived')
   const settled = {
     topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
   } as const
   const close = async () => {
-    const attached = attachBlocks(manifest, stored)
-    await store.close(job.tenant, job.id, { seq: entry?.seq, attached })
+    await store.close(job.tenant, job.id, entry?.seq)
   }
   if (entry === undefined) return { emits: [settled], close }
   const journaled = {

@@ -6,13 +6,13 @@ import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { rowCountOf, type Stage } from '../engine/stage.ts'
+import { rowCountOf, type Emission, type Stage } from '../engine/stage.ts'
+import { attachBlocks } from '../results/attached-blocks.ts'
 import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
 import {
   finishingOf, finishJob, recordOfEnd, type EndedJob, type FinishDeps,
 } from '../results/finish-job.ts'
 import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
-import type { storeBlock } from '../results/repositories.ts'
 import type { SettledRow } from '../results/settled-rows.ts'
 import { createProgress } from './progress.ts'
 
@@ -21,7 +21,7 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly saveSettled: (rows: readonly SettledRow[]) => Promise<void>
   readonly store: Pick<JobStore, 'tallyAll' | 'readWithManifest' | 'read' | 'close'>
   /** Seals a block and stores it, for rows whose own block cannot be read. */
-  readonly storeBlock: (emission: Parameters<typeof storeBlock>[1]) => Promise<Completed>
+  readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
   /** Redis time. */
   readonly clock: Clock
   /** Called with each job after some of its rows were counted. */
@@ -33,7 +33,7 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
  * them, many per insert. Rows may be counted before they are stored, because their message is in
- * the topic until its offset is committed, and nobody reads the rows of a job before it is closed.
+ * the topic until its offset is committed, and readers wait until the job is closed.
  * The stage closes each job that ends with a block. A redelivered block is stored again, and also
  * closes a job that ended earlier and was left open, once all of its blocks are stored. The
  * progress of a job that an endpoint follows is emitted with each tenth of its rows.
@@ -60,10 +60,7 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
         .map(async job => await finishJob(deps, job)))
       const finishings = [
         ...earlier.filter(finishing => finishing !== undefined),
-        ...ended.map(({ archived: { job, manifest }, entry }) => {
-          const own = blocks.filter(block => block.job === job.id)
-          return finishingOf(deps, { job, entry, manifest }, own)
-        }),
+        ...ended.map(one => finishingOf(deps, one)),
       ]
       const advanced = progress.of(tallied)
       return [{
@@ -83,11 +80,15 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   }
 }
 
-/** Counts blocks of one job in their order. */
+/**
+ * Counts blocks of one job in their order. If they end the job, its end is visible from here on,
+ * and requests that wait for a small job get its blocks.
+ */
 async function tally (
   { store, onCounted }: SettleDeps, blocks: readonly Completed[]
 ): Promise<readonly Tallied[]> {
-  const tallied = await store.tallyAll(blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf))
+  const tallied = await store.tallyAll(
+    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), attachBlocks(blocks))
   for (const one of tallied) if (one.kind !== 'skip') onCounted?.(one.job)
   return tallied
 }

@@ -38,7 +38,7 @@ async function runJob (job: string): Promise<void> {
   const [ended] = await store.tallyAll(TENANT, blocks)
   if (ended?.kind !== 'counted' || !ended.ended) throw new Error('the job has not ended')
   await store.readWithManifest(TENANT, job)
-  await store.close(TENANT, job, { seq: ended.entry!.seq })
+  await store.close(TENANT, job, ended.entry!.seq)
 }
 
 /** Commands that Redis carries out, those inside of scripts as well. */

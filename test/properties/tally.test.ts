@@ -313,7 +313,7 @@ describe('requests that race', () => {
 describe('scripts', () => {
   it('do nothing to a missing job', async () => {
     const run = createJobScripts(redis)
-    expect(await run.close('org_x.live', { job: 'job_1', attached: '' })).toEqual(['open'])
+    expect(await run.close('org_x.live', { job: 'job_1' })).toEqual(['open'])
     expect(await run.announce('org_x.live', 'job_1')).toEqual(['unknown'])
     expect(await redis.keys('*org_x*')).toEqual(['w:{org_x}.live'])
   })

@@ -69,7 +69,7 @@ describe('an active tenant', () => {
     const [ended] = await outbox.pending(tenant)
     await store.close(tenant, 'job_1')
     expect([await kind(), await outbox.pending(tenant)]).toEqual(['ok', [ended]])
-    await store.close(tenant, 'job_1', { seq: ended?.seq })
+    await store.close(tenant, 'job_1', ended?.seq)
     expect(await kind()).toBe('idle')
   })
 })

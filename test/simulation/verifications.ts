@@ -26,6 +26,7 @@ export function verifierOn (
   })
   const deps: AwaitingDeps = {
     waitForJob: waiter.wait,
+    attachedTo: notifications.attachedTo,
     findResults: createFindResults(store, archive),
     findErasures: async () => new Map(),
     page: createResults({ ...pipeline, blocks }).page,

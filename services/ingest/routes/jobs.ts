@@ -7,7 +7,7 @@ import {
 import {
   DEFAULT_JOBS, JobListSchema, ListJobsQuerySchema, type ListJobsQuery,
 } from '../../../schemas/api/list-jobs.ts'
-import { findJob } from '../find-job.ts'
+import { findJob, NOT_STORED, untilClosed } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
 import { erasedBody, jobBodies } from '../job-bodies.ts'
@@ -127,7 +127,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
 }
 
 /**
- * DELETE /api/v1/jobs/{id}: erases a closed job. Its contents are unreadable from now on; the last
+ * DELETE /api/v1/jobs/{id}: erases an ended job. Its contents are unreadable from now on; the last
  * copies of its key are deleted later. Repeated requests get the same answer.
  */
 export function eraseJobRoute (deps: IngestDeps): RouteOptions {
@@ -156,7 +156,8 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       const { cache } = request.query as EraseJobQuery
       const job = await findJob(deps, callerOf(request).tenant, id)
       if (job === undefined) return sendError(reply, { code: 'job_not_found' })
-      if (!job.closed) return sendError(reply, { code: 'job_not_ended' })
+      if (!job.ended) return sendError(reply, { code: 'job_not_ended' })
+      if (await untilClosed(deps, job) === undefined) return sendError(reply, NOT_STORED)
       const { tenant } = job
       const erasure = await deps.erase({ tenant, job: job.id, cache: cache === 'true' })
       return reply.code(202).send(erasedBody(job, erasure))

@@ -121,6 +121,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
   return {
     calls,
     limiter: amplyLimited,
+    attachedTo: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {
       calls.submissions.push(submission)

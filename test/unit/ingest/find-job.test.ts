@@ -45,15 +45,28 @@ const find = (job: Job | undefined, manifest?: typeof MANIFEST) => findReadable(
   findArchived: async () => job && manifest && { job, manifest },
 }), { retentionMs: 10_000 }, wanted)
 
-it('results can be read from the close of a job to the end of their retention', async () => {
+it('results can be read from the end of a job to the end of their retention', async () => {
   const closed = closedJob()
   expect(await find(closed, MANIFEST)).toEqual({ job: closed, manifest: MANIFEST })
   expect(await find(undefined)).toEqual({ code: 'job_not_found' })
-  expect(await find(jobOf({ status: 'cancelled', ended: true }))).toEqual({
+  expect(await find(jobOf({ status: 'cancelling' }))).toEqual({
     code: 'job_not_completed', retryAfterSeconds: 1, more: { status: 'cancelling' },
   })
   expect(await find(closedJob({ endedAtMs: NOW_MS - 10_000 }))).toEqual({ code: 'results_expired' })
   expect(await find(closed)).toEqual({ code: 'temporarily_unavailable' })
+})
+
+it('results of an ended job are read once they are stored, or later', async () => {
+  const stored = closedJob()
+  const found = { job: stored, manifest: MANIFEST }
+  const deps = doubles({
+    readJob: async () => ({ ...stored, closed: false }), findResults: async () => found,
+  })
+  const read = (after: Job | undefined) => findReadable(
+    { ...deps, waitForJob: async ({ isDone }) => after && isDone(after) ? after : undefined },
+    { retentionMs: 10_000 }, wanted)
+  expect(await read(stored)).toEqual(found)
+  expect(await read({ ...stored, closed: false })).toEqual({ code: 'temporarily_unavailable' })
 })
 
 it('results of a job that was erased are gone, whatever is still stored', async () => {

@@ -8,7 +8,7 @@ import {
   codingFor, compressed, createCompressor, accepts, weightOfCoding,
 } from '../../../services/ingest/negotiation.ts'
 import type { JobRequest } from '../../../services/ingest/request.ts'
-import { jobBody, visibleStatus } from '../../../services/jobs/job-view.ts'
+import { jobBody } from '../../../services/jobs/job-view.ts'
 import { closedJob, jobOf } from './doubles.ts'
 
 const request: JobRequest = {
@@ -100,20 +100,7 @@ describe('the table of errors', () => {
   })
 })
 
-describe('the status a job shows', () => {
-  const fresh = jobOf().preflight
-  it.each([
-    [{ status: 'completed' }, 'verifying'],
-    [{ status: 'completed', preflight: { ...fresh, freshChecks: 0 } }, 'preparing'],
-    [{ status: 'failed' }, 'verifying'],
-    [{ status: 'cancelled' }, 'cancelling'],
-    [{ status: 'verifying' }, 'verifying'],
-    [{ status: 'completed', closed: true }, 'completed'],
-    [{ status: 'failed', closed: true }, 'failed'],
-  ] as const)('of %j is %s', (job, shown) => {
-    expect(visibleStatus(jobOf(job))).toBe(shown)
-  })
-
+describe('the progress a job shows', () => {
   it('keeps the last percent for the end', () => {
     const counts = { ...jobOf().counts, finishedRows: 10 }
     const header = { metadata: {}, webhookUrl: '' }

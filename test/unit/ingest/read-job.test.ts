@@ -146,10 +146,11 @@ describe('the results of a job', () => {
     expect(answer.headers['retry-after']).toBe(seconds)
   })
 
-  it('are not there when the job has ended but is not closed', async () => {
+  it('of an ended job that are not stored in time can be read later', async () => {
     const { get } = application({ readJob: async () => ({ ...closed, closed: false }) })
     const answer = await get(results)
-    expect([answer.statusCode, answer.json().error.status]).toEqual([409, 'verifying'])
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'temporarily_unavailable'])
+    expect(answer.headers['retry-after']).toBeDefined()
   })
 
   it('are gone after 90 days', async () => {

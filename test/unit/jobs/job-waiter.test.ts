@@ -26,7 +26,7 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
   const wait = (more: Partial<JobWait> = {}) => waiter.wait({
     tenant: 'org_1.live', job: 'job_1', isDone: job => job.closed, timeoutMs: 60_000, ...more,
   })
-  return { state, channel, waiter, notify, wait }
+  return { state, channel, waiter, notify, wait, attachedTo: notifications.attachedTo }
 }
 
 const tick = () => new Promise<void>(resolve => setImmediate(resolve))
@@ -51,15 +51,13 @@ describe('a wait for a job', () => {
     expect(state.reads).toBe(3)
   })
 
-  it('hands over what is attached to a notification', async () => {
-    const { state, channel, wait } = await setUp()
-    const attached: string[] = []
-    const waiting = wait({ onAttached: text => attached.push(text) })
-    await tick()
-    state.job = closed
+  it('keeps what is attached to the end of a job, also before anybody waits', async () => {
+    const { channel, attachedTo, wait } = await setUp()
     channel.emit('message', 'outcomes', 'job_1 {}\n[some blocks]')
-    await waiting
-    expect(attached).toEqual(['[some blocks]'])
+    channel.emit('message', 'outcomes', 'job_1')
+    const isDone = ({ id }: Job) => attachedTo(id) !== ''
+    expect(await wait({ isDone })).toBe(running)
+    expect([attachedTo('job_1'), attachedTo('job_2')]).toEqual(['[some blocks]', ''])
   })
 
   it('ends with the record in a notification of the end, without a read', async () => {

@@ -25,24 +25,25 @@ describe('attached blocks', () => {
     const options = { afterRow: 0, limit: 2 }
     const expected = await createResults({ blocks: stored, codec, keys })
       .page(job, manifest, options)
-    const attached = attachedBlocksOf(attachBlocks(manifest, blocks))
+    const attached = attachedBlocksOf(attachBlocks(blocks))
     const page = await createResults({ blocks: createBlocksDouble(), codec, keys })
       .page(job, manifest, { ...options, attached })
     expect(page).toEqual(expected)
     expect(page.rows.length).toBe(2)
   })
 
-  it('are all blocks of a small job, or none', async () => {
-    const { blocks, manifest } = await smallJob()
-    expect(attachBlocks(manifest, blocks.slice(1))).toBe('')
+  it('are blocks that may end a small job, or none', async () => {
+    const { blocks } = await smallJob()
+    expect(attachBlocks([])).toBe('')
+    expect(attachBlocks(blocks.slice(1))).toBe('')
     const large = blocks.map(block => ({ ...block, sealed: Buffer.alloc(20_000) }))
-    expect(attachBlocks(large.map(block => manifestEntry(block, [0])), large)).toBe('')
+    expect(attachBlocks(large)).toBe('')
     expect(attachedBlocksOf('')).toEqual([])
   })
 
   it('that were changed are left out, and the store is read', async () => {
     const { job, blocks, manifest } = await smallJob()
-    const changed = JSON.parse(attachBlocks(manifest, blocks))
+    const changed = JSON.parse(attachBlocks(blocks))
     changed[0].batch = 7
     const attached = attachedBlocksOf(JSON.stringify(changed))
     expect(attached.length).toBe(1)
@@ -56,5 +57,17 @@ describe('attached blocks', () => {
       digests: manifest.map(({ digest }) => digest),
     })
     expect(found.length).toBe(2)
+  })
+
+  it('that were delivered twice are not taken for others', async () => {
+    const { job, blocks, manifest } = await smallJob()
+    const [, second] = attachedBlocksOf(attachBlocks(blocks))
+    if (second === undefined) throw new Error('the second block is not attached')
+    const stored = createBlocksDouble()
+    await stored.insert(blocks)
+    const digests = manifest.map(({ digest }) => digest)
+    const found = await withAttachedBlocks(stored, [second, second])
+      .read({ tenant: job.tenant, job: job.id, firstChunk: 0, lastChunk: 0, digests })
+    expect(new Set(found.map(({ digest }) => digest))).toEqual(new Set(digests))
   })
 })

@@ -16,11 +16,8 @@ function doubles (stored = endedJob(), storedDigests = ['d']) {
     blocks: { digests: async () => new Set(storedDigests) },
     store: {
       readWithManifest: async () => { done.push('read'); return { job: stored, manifest } },
-      close: async (
-        _tenant: string, _job: string,
-        { seq, attached }: { readonly seq?: number | undefined, readonly attached?: string } = {}
-      ) => {
-        done.push(`close ${seq}${attached}`)
+      close: async (_tenant: string, _job: string, seq?: number) => {
+        done.push(`close ${seq}`)
         return true
       },
     },

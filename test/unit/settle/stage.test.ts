@@ -49,7 +49,7 @@ function stageWith (
       }),
       read: async () => stored,
       readWithManifest: async () => stored && { job: stored, manifest },
-      close: async (_tenant, job, { seq } = {}) => {
+      close: async (_tenant, job, seq) => {
         // A closed job is readable.
         expect(blocks.stored.map(blockDigest)).toEqual(tallies.map(({ digest }) => digest))
         done.push(`close ${job} ${seq}`)

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { createVerificationRoute }
   from '../../../../services/ingest/routes/create-verification.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
-import type { Refusal } from '../../../../services/jobs/job.ts'
-import { attachBlocks } from '../../../../services/results/attached-blocks.ts'
-import { arrived, blockEmission } from '../../../support/results.ts'
+import type { Job, ManifestEntry, Refusal } from '../../../../services/jobs/job.ts'
+import { attachBlocks, attachedBlocksOf } from '../../../../services/results/attached-blocks.ts'
+import { arrived, blockEmission, live } from '../../../support/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { columnsOf } from '../../../../services/results/columns.ts'
 import {
@@ -52,7 +52,7 @@ function verifying (states: readonly ReturnType<typeof jobOf>[], more: Partial<I
 const ended = jobOf({ ...closed, closed: false })
 
 describe('a verification', () => {
-  it('is answered with the job, its preflight and its rows once it is closed', async () => {
+  it('is answered with the job, its preflight and its rows once it has ended', async () => {
     const { post, pages, waits } = verifying([closed])
     const answer = await post(good)
     expect(answer.statusCode).toBe(200)
@@ -73,7 +73,7 @@ describe('a verification', () => {
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
   })
 
-  it('does not read the rows of a job that has ended and is not closed', async () => {
+  it('does not read the rows of an ended job before they are stored', async () => {
     const { post, pages } = verifying([ended])
     expect((await post(good)).statusCode).toBe(202)
     expect(pages).toEqual([])
@@ -120,17 +120,36 @@ describe('a verification', () => {
     expect(pages).toEqual([])
   })
 
-  it('reads the blocks that are attached to the notification', async () => {
+  describe('with blocks that are attached to the notification of the end', () => {
     const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 2, totalRows: 2 }
-    const { value } = await arrived(blockEmission(place, [], { batch: 0 }))
-    const { post, pages } = verifying([], {
-      waitForJob: async ({ onAttached }) => {
-        onAttached?.(attachBlocks([], [value]))
-        return closed
-      },
+    const attaching = async (
+      manifestOf: (digest: string) => readonly ManifestEntry[], states: readonly Job[]
+    ) => {
+      const { value } = await arrived(blockEmission(place, [[0, live('a')], [1, live('b')]], {}))
+      const text = attachBlocks([value])
+      const [{ digest } = { digest: '' }] = attachedBlocksOf(text)
+      return verifying(states, {
+        attachedTo: () => text,
+        findResults: async () => ({ job: ended, manifest: manifestOf(digest) }),
+      })
+    }
+    const entry = (digest: string) => ({ ...MANIFEST[0]!, digest })
+
+    it('reads them as soon as the job has ended', async () => {
+      const { post, pages, waits } = await attaching(digest => [entry(digest)], [ended])
+      expect((await post(good)).statusCode).toBe(200)
+      expect(pages).toMatchObject([[ended, [{ chunk: 0 }], { attached: [{ chunk: 0 }] }]])
+      expect(waits.length).toBe(1)
     })
-    await post(good)
-    expect(pages).toMatchObject([[closed, MANIFEST, { attached: [{ chunk: 0 }] }]])
+
+    it('waits until all are stored if some are missing', async () => {
+      const manifestOf = (digest: string) => [entry(digest), entry('other')]
+      const stored = await attaching(manifestOf, [ended, closed])
+      expect((await stored.post(good)).statusCode).toBe(200)
+      const late = await attaching(manifestOf, [ended])
+      expect((await late.post(good)).statusCode).toBe(202)
+      expect([stored.pages.length, late.pages.length]).toEqual([1, 0])
+    })
   })
 
   it('is an accepted job even if infrastructure fails afterwards', async () => {

@@ -49,6 +49,9 @@ describe('the route that erases a job', () => {
     const { readJob } = doubles()
     const running = await erase({ readJob })
     expect([running.outcome, running.requests]).toEqual([[409, 'job_not_ended'], []])
+    // Its rows would be stored after the erasure.
+    const unstored = await erase({ readJob: async () => ({ ...closedJob(), closed: false }) })
+    expect([unstored.outcome, unstored.requests]).toEqual([[503, 'temporarily_unavailable'], []])
     expect((await erase({ readJob: async () => undefined })).outcome)
       .toEqual([404, 'job_not_found'])
     expect((await erase({ readJob, key: 'test' })).outcome).toEqual([404, 'job_not_found'])

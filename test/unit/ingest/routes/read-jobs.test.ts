@@ -77,8 +77,8 @@ describe('a page of jobs', () => {
     const ended = open(3, { status: 'completed', ended: true })
     const { jobs } = await listed({ running: [ended], archived: [closed(3)] })
     expect(jobs).toEqual([ended])
-    const filtered = await listed(
-      { running: [ended], archived: [closed(3)] }, { status: 'completed' })
+    const running = open(3, { status: 'verifying' })
+    const filtered = await listed({ running: [running], archived: [] }, { status: 'completed' })
     expect(filtered.jobs).toEqual([])
   })
 
