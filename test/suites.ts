@@ -47,6 +47,8 @@ const LONG = [
 export const LONGEST = [
   'test/e2e/contract/contract.test.ts', 'test/e2e/secure/secure.test.ts',
   'test/e2e/secrecy.test.ts', 'test/e2e/rotation.test.ts', 'test/e2e/ops.test.ts',
+  'test/e2e/guides.test.ts', 'test/e2e/upgrade.test.ts', 'test/e2e/submit.test.ts',
+  'test/e2e/bad-input/bad-input.test.ts',
   'test/integration/recovery.test.ts', 'test/attacks/deletions.test.ts',
   'test/attacks/forged-messages.test.ts', 'test/attacks/forged-records.test.ts',
   'test/unit/verify/batches.test.ts',
