@@ -4,11 +4,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
 import { kafkaOptionsOf, type KafkaConnection } from '../../services/kafka/connection.ts'
-import { javaArgs } from './java.ts'
+import { javaArgs, requireJava } from './java.ts'
 import {
   argumentsFile, clientConnection, openListeners, scramArguments, secureListeners,
 } from './kafka-access.ts'
-import { installKafka, requireJava } from './parts.ts'
+import { installKafka } from './parts.ts'
 import type { Access } from './access.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
@@ -120,14 +120,15 @@ async function nodePart (
   })
   const classPath = ['-cp', `${jars}/*`]
   if (!isFormatted(folder)) {
-    await format(folder, [...classPath, 'kafka.tools.StorageTool', 'format',
+    const java = [...await javaArgs(128, jars), ...classPath]
+    await format(folder, [...java, 'kafka.tools.StorageTool', 'format',
       '-t', clusterId, '-c', properties, ...scramArguments(access)])
   }
   const logging = `-Dlog4j2.configurationFile=${import.meta.dirname}/log4j2.xml`
   return {
     name,
     command: 'java',
-    args: [...javaArgs(512), logging, ...classPath, 'kafka.Kafka', properties],
+    args: [...await javaArgs(512, jars), logging, ...classPath, 'kafka.Kafka', properties],
     dataDir,
     ...readinessOf(ports.broker, clientConnection(ports.broker, access)),
     graceMs: 15_000,
@@ -159,7 +160,7 @@ function clusterIdOf (dataDir: string): string {
 async function format (folder: string, tool: readonly string[]): Promise<void> {
   const file = `${folder}/format.arguments`
   try {
-    await promisify(execFile)('java', [argumentsFile(file, [...javaArgs(128), ...tool])])
+    await promisify(execFile)('java', [argumentsFile(file, tool)])
   } finally {
     rmSync(file, { force: true })
   }

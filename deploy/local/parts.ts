@@ -60,16 +60,6 @@ export async function installRedis (say: Say): Promise<void> {
   })
 }
 
-/** Fails with advice unless Java 17 or newer can be started. */
-export async function requireJava (): Promise<void> {
-  const { stderr } = await run('java', ['-version']).catch(() => ({ stderr: '' }))
-  const major = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0)
-  if (major < 17) {
-    throw new Error('Java 17 or newer is needed for Kafka and the schema registry ' +
-      '(for example: sudo apt-get install openjdk-17-jre-headless).')
-  }
-}
-
 /**
  * Fills `<cache>/<name>` by `fill` unless it is there. The work is done in a folder aside and
  * moved into place at the end, so an interrupted or doubled download leaves nothing half done.

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync } from 'node:fs'
-import { javaArgs } from './java.ts'
-import { installRegistry, requireJava } from './parts.ts'
+import { javaArgs, requireJava } from './java.ts'
+import { installRegistry } from './parts.ts'
 import { answersOk } from './process.ts'
 import { basicOf, type Access } from './access.ts'
 import type { PartOptions } from './part.ts'
@@ -67,7 +67,7 @@ async function registrySpec (
   return {
     name: 'registry',
     command: 'java',
-    args: [...javaArgs(256), ...defines, '-jar', `${home}/${jar}`],
+    args: [...await javaArgs(256, home), ...defines, '-jar', `${home}/${jar}`],
     // Without this variable the registry keeps its data in memory; the write delay is what a
     // killed registry may forget.
     env: { REGISTRY_DATASOURCE_URL: `jdbc:h2:file:${folder}/registry;WRITE_DELAY=0` },

@@ -1,5 +1,5 @@
 import Type, { type Static, type TObject, type TProperties, type TSchema } from 'typebox'
-import { Errors } from 'typebox/value'
+import { Errors } from 'typebox/schema'
 
 /** One row of the configuration table in the documentation. */
 type ConfigRow = {
@@ -146,7 +146,7 @@ function valueOf (field: Field, text: string | undefined): Found {
   }
   const converted = convert(field, text)
   if ('fault' in converted) return converted
-  const errors = Errors(field, converted.value)
+  const [, errors] = Errors(field, converted.value)
   if (errors.length === 0) return converted
   const reasons = new Set(errors.map(error => locationOf(error.instancePath) + reasonOf(error)))
   return { fault: `${[...reasons].join(', ')}.` }

@@ -2,8 +2,9 @@ import { requireBrowser } from '../support/browser.ts'
 import {
   installCompose, installDefinitions, installHelm, installValidator,
 } from '../support/deploy-tools.ts'
-import { installKafka, installRedis, installRegistry, requireJava, type Say }
-  from '../../deploy/local/parts.ts'
+import { installArchives } from '../../deploy/local/archives.ts'
+import { requireJava } from '../../deploy/local/java.ts'
+import { installRedis, type Say } from '../../deploy/local/parts.ts'
 import { installPrometheus } from '../support/prometheus-install.ts'
 import { installCollector } from '../support/trace-install.ts'
 import { installToxiproxy } from '../support/toxiproxy-install.ts'
@@ -34,8 +35,7 @@ export type ToolName = keyof typeof TOOLS
 export async function prepareStack (say: Say): Promise<void> {
   await requireJava()
   await installRedis(say)
-  await installKafka(say)
-  await installRegistry(say)
+  await installArchives(say)
 }
 
 /** Prepares tools one after the other; the result names each that can't be had, and why. */

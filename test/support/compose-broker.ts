@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { javaArgs } from '../../deploy/local/java.ts'
-import { installKafka, requireJava } from '../../deploy/local/parts.ts'
+import { javaArgs, requireJava } from '../../deploy/local/java.ts'
+import { installKafka } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
 import { makeSecrets } from '../../deploy/secrets.ts'
@@ -29,7 +29,7 @@ export async function startComposeBroker (): Promise<ComposeBroker> {
   const ports = { 9092: await freePort(), 9093: await freePort(), 9094: await freePort() }
   const properties = `${folder}/server.properties`
   writeFileSync(properties, propertiesOf(secrets, ports, folder), { mode: 0o600 })
-  const java = [...javaArgs(256), '-cp', `${jars}/*`]
+  const java = [...await javaArgs(256, jars), '-cp', `${jars}/*`]
   await promisify(execFile)('java', [...java, 'kafka.tools.StorageTool', 'format',
     '-t', 'MkU3OEVBNTcwNTJENDM2Qg', '-c', properties])
   const child = startChild({

@@ -1,6 +1,8 @@
 import type { Admin } from 'kafkajs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { withAdmin } from '../../services/kafka/admin.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
+import type { StageName } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -43,14 +45,27 @@ async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
   return false
 }
 
-/** Resolves once every group has committed the end of everything it reads; polls every 200 ms. */
-export async function untilConsumed (env: Env, timeoutMs = 240_000): Promise<void> {
+async function areConsumed (admin: Admin, stage: StageName | undefined): Promise<boolean> {
+  if (stage !== undefined) {
+    const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
+    return lags.every(({ lag }) => lag === 0)
+  }
+  const { groups } = await admin.listGroups()
+  const behind = await Promise.all(groups.map(({ groupId }) => isBehind(admin, groupId)))
+  return groups.length > 0 && !behind.includes(true)
+}
+
+/**
+ * Resolves once every group, or those of one stage, have committed the end of everything they
+ * read; polls every 200 ms.
+ */
+export async function untilConsumed (
+  env: Env,
+  { stage, timeoutMs = 240_000 }: { readonly stage?: StageName, readonly timeoutMs?: number } = {}
+): Promise<void> {
   const giveUpAt = Date.now() + timeoutMs
   await withAdmin(brokersOf(env), async admin => {
-    for (;;) {
-      const { groups } = await admin.listGroups()
-      const behind = await Promise.all(groups.map(({ groupId }) => isBehind(admin, groupId)))
-      if (groups.length > 0 && !behind.includes(true)) return
+    while (!await areConsumed(admin, stage)) {
       if (Date.now() > giveUpAt) throw new Error('the groups did not reach the end of their topics')
       await sleep(200)
     }

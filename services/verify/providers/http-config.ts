@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import { Errors } from 'typebox/value'
+import { Errors } from 'typebox/schema'
 import { columnsOf, SERVICES } from '../../results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
@@ -52,11 +52,12 @@ function schemaFaults (value: unknown): readonly string[] {
   return [...new Set(faults)]
 }
 
-type Fault = ReturnType<typeof Errors>[number]
+type Fault = ReturnType<typeof Errors>[1][number]
 
 /** A forbidden property is also reported by the object that contains it, so it is left out. */
 function faultsOf (schema: TSchema, value: unknown): string[] {
-  return Errors(schema, value).filter(({ keyword }) => keyword !== 'boolean').map(messageOf)
+  const [, faults] = Errors(schema, value)
+  return faults.filter(({ keyword }) => keyword !== 'boolean').map(messageOf)
 }
 
 function messageOf ({ instancePath, message, params }: Fault): string {
