@@ -1,5 +1,6 @@
 import type { RawMessage } from '../kafka/bus.ts'
 import { createFairQueue, createFairShares, type FairShares } from '../platform/fair-shares.ts'
+import { createRowsInFlight, type RowsInFlight } from './rows-in-flight.ts'
 import { rowCountOf } from './stage.ts'
 
 /** The size of all messages that a process has read ahead, and its maximum, in bytes. */
@@ -8,8 +9,8 @@ export type ReadAhead = { readonly maxBytes: number, bytes: number }
 /** The shares of tenants, common to all partitions of a consumer group in a process. */
 export type TenantShares = {
   readonly shares: FairShares
-  /** The weight of a tenant; 1 by default. */
-  readonly weightOf?: ((tenant: string) => number) | undefined
+  readonly rowsInFlight: RowsInFlight
+  readonly weightOf: (tenant: string) => number
   readonly readAhead: ReadAhead
 }
 
@@ -19,8 +20,13 @@ export type TenantQueue = {
   /**
    * Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. With
    * `isByTenant`, stops at MAX_BATCH_ROWS: messages of other tenants wait for the end of a batch.
+   * Returns none while every queued tenant has its maximum of rows in flight (RowsInFlight).
    */
   readonly take: (count: number) => readonly RawMessage[]
+  /** Ends the flight of messages that were taken, whether they are completed or not. */
+  readonly release: (messages: readonly RawMessage[]) => void
+  /** Resolves when messages of any partition are released, and `take` may return some again. */
+  readonly released: () => Promise<void>
   /** When the oldest queued message was written. */
   readonly oldestWrittenMs: () => number | undefined
   /** The lowest queued offset, or the given one if that is lower. */
@@ -39,22 +45,24 @@ const MAX_BATCH_ROWS = 4_000
 /** Rows by which a tenant that was idle goes before busy ones. */
 const MAX_CREDIT_ROWS = 25_000
 
-/** Shares without any use yet. */
+/** Shares without any use yet. The weight of a tenant is 1 by default. */
 export function createTenantShares (
-  readAhead: ReadAhead, weightOf?: TenantShares['weightOf']
+  readAhead: ReadAhead, weightOf: TenantShares['weightOf'] = () => 1
 ): TenantShares {
-  return { shares: createFairShares(MAX_CREDIT_ROWS), readAhead, weightOf }
+  const shares = createFairShares(MAX_CREDIT_ROWS)
+  return { shares, rowsInFlight: createRowsInFlight(shares, weightOf), readAhead, weightOf }
 }
 
 /** An empty queue. It keeps the order of each tenant with `isByTenant`, of all messages without. */
 export function createTenantQueue (
-  { shares, weightOf = () => 1, readAhead }: TenantShares, isByTenant: boolean
+  { shares, rowsInFlight, weightOf, readAhead }: TenantShares, isByTenant: boolean
 ): TenantQueue {
   const queue = createFairQueue<RawMessage>(shares)
   return {
     add: messages => {
       for (const message of messages) {
         queue.add(isByTenant ? tenantOf(message) : '', message)
+        if (isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
         readAhead.bytes += bytesOf(message)
       }
     },
@@ -62,16 +70,22 @@ export function createTenantQueue (
       const taken: RawMessage[] = []
       const maxRows = isByTenant ? MAX_BATCH_ROWS : Infinity
       for (let rows = 0; taken.length < count && rows < maxRows;) {
-        const next = queue.take()
+        const next = queue.take(isByTenant ? rowsInFlight.mayStart : undefined)
         if (next === undefined) break
         const cost = costOf(next.item)
         shares.addUsage(next.name, cost / weightOf(next.name))
+        if (isByTenant) rowsInFlight.start(next.name, cost)
         readAhead.bytes -= bytesOf(next.item)
         taken.push(next.item)
         rows += cost
       }
       return taken
     },
+    release: messages => {
+      if (!isByTenant) return
+      for (const message of messages) rowsInFlight.end(tenantOf(message), costOf(message))
+    },
+    released: rowsInFlight.nextEnd,
     oldestWrittenMs: () => queue.isEmpty()
       ? undefined
       : Math.min(...queue.heads().map(({ timestampMs }) => timestampMs)),
@@ -79,7 +93,10 @@ export function createTenantQueue (
       (known, one) => one.offset < known ? one.offset : known, offset),
     isEmpty: queue.isEmpty,
     clear: () => {
-      for (const message of queue.clear()) readAhead.bytes -= bytesOf(message)
+      for (const message of queue.clear()) {
+        if (isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
+        readAhead.bytes -= bytesOf(message)
+      }
     },
   }
 }

@@ -8,7 +8,9 @@ import { createProcess, type Process } from './process.ts'
 import { createFlushHeld, createSerialQueues } from './flush-held.ts'
 import type { ProcessDeps } from './batch.ts'
 import type { StepContext } from './steps.ts'
-import { createTenantQueue, createTenantShares, type ReadAhead } from './tenant-queue.ts'
+import {
+  createTenantQueue, createTenantShares, type ReadAhead, type TenantQueue,
+} from './tenant-queue.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
@@ -52,6 +54,7 @@ export function createWorker (deps: WorkerDeps): Worker {
   }, gate)
   const queueOf = createTenantQueues(deps)
   const onDelivery = async (delivery: FetchedBatch): Promise<DeliveryOutcome> => {
+    ages.begin(delivery, delivery.messages[0]?.timestampMs)
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
     const offsets = current
     const queue = queueOf(delivery, offsets)
@@ -62,8 +65,12 @@ export function createWorker (deps: WorkerDeps): Worker {
       while (queue.isOpen()) {
         ages.begin(delivery, queue.oldestWrittenMs())
         const batch = queue.take(stage.batch)
+        if (batch.length === 0) {
+          await queue.released()
+          continue
+        }
         const at = atOf(delivery, batch[0]?.offset ?? 0n)
-        const postponed = await work(batch, delivery, { offsets, at })
+        const postponed = await work(batch, delivery, { offsets, at, queue })
         if (postponed === undefined) continue
         const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
         offsets.rewind(delivery, fromOffset)
@@ -79,10 +86,7 @@ export function createWorker (deps: WorkerDeps): Worker {
     return { kind: 'done' }
   }
   return {
-    onDelivery: delivery => partitionQueues.take(delivery, () => {
-      ages.begin(delivery, delivery.messages[0]?.timestampMs)
-      return onDelivery(delivery)
-    }),
+    onDelivery: delivery => partitionQueues.take(delivery, () => onDelivery(delivery)),
     flushHeld: partitionQueues.flushHeld,
     onAssigned: () => {
       partitionQueues.forget()
@@ -131,7 +135,11 @@ function createTenantQueues ({ stage, readAhead, weightOf }: WorkerDeps) {
   }
 }
 
-type BatchContext = { readonly offsets: Offsets, readonly at: StepContext }
+type BatchContext = {
+  readonly offsets: Offsets
+  readonly at: StepContext
+  readonly queue: Pick<TenantQueue, 'release'>
+}
 
 /**
  * Processes a batch and commits its completed messages; postponed messages are delivered again.
@@ -139,11 +147,15 @@ type BatchContext = { readonly offsets: Offsets, readonly at: StepContext }
  * reported, and nothing has to be fetched again.
  */
 function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
-  return async (batch: Messages, delivery: FetchedBatch, { offsets, at }: BatchContext) => {
-    if (!gate.isOpen()) await gate.opened(delivery.signal)
-    const postponed = await process(batch, { ...at, complete: offsets.complete })
-    await commit(delivery, offsets, at)
-    return postponed
+  return async (batch: Messages, delivery: FetchedBatch, { offsets, at, queue }: BatchContext) => {
+    try {
+      if (!gate.isOpen()) await gate.opened(delivery.signal)
+      const postponed = await process(batch, { ...at, complete: offsets.complete })
+      await commit(delivery, offsets, at)
+      return postponed
+    } finally {
+      queue.release(batch)
+    }
   }
 }
 

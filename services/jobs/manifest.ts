@@ -8,8 +8,19 @@ export function manifestOf (fields: Readonly<Record<string, Buffer>>): ManifestE
   return Object.entries(fields)
     .filter(([name]) => name.startsWith(BLOCK))
     .map(([name, entry]) => unpackEntry(name.slice(BLOCK.length), entry))
-    .sort((a, b) => a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1))
+    .sort(byChunk)
 }
+
+/** The manifest in a reply of tally.lua: the digest and the packed entry of each block, in hex. */
+export function manifestIn (text: string): ManifestEntry[] {
+  return text.split(' ').map(entry => {
+    const [digest = '', packed = ''] = entry.split(':')
+    return unpackEntry(digest, Buffer.from(packed, 'hex'))
+  }).sort(byChunk)
+}
+
+const byChunk = (a: ManifestEntry, b: ManifestEntry) =>
+  a.chunk - b.chunk || (a.digest < b.digest ? -1 : 1)
 
 /** Chunk and first row as big-endian 32-bit numbers and one byte for inputs; the bitmap follows. */
 const HEADER_BYTES = 9

@@ -7,6 +7,7 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { countBits } from '../platform/bitmap.ts'
 import { RECORD_FIELDS, fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
+import { manifestIn } from './manifest.ts'
 import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
 import type {
   AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled, IdempotencyClaim,
@@ -202,7 +203,15 @@ export function talliedOf (tenant: string, reply: readonly string[]): Tallied {
   const [kind, ended, entry, ...pairs] = reply
   if (kind === 'skip') return { kind }
   if (kind !== 'counted' && kind !== 'known') throw new Error(`unexpected reply of tally: ${kind}`)
-  return { kind, ended: ended === '1', entry: entryIn(entry), job: jobOf(tenant, fieldsOf(pairs)) }
+  const fields = fieldsOf(pairs)
+  const { manifest } = fields
+  return {
+    kind,
+    ended: ended === '1',
+    entry: entryIn(entry),
+    job: jobOf(tenant, fields),
+    ...manifest !== undefined && { manifest: manifestIn(manifest) },
+  }
 }
 
 /** Decodes the reply of `cancel`. */

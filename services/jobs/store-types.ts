@@ -1,5 +1,5 @@
 import type { Journal, Submitted } from '../../schemas/types.ts'
-import type { Job, Refusal } from './job.ts'
+import type { Job, ManifestEntry, Refusal } from './job.ts'
 
 /** Arguments and results of the steps of a job: claim, accept, tally, fail, close. */
 
@@ -108,7 +108,8 @@ export type FailBlock = {
 /**
  * `counted`: the block is counted now, even if it won no row. `known`: it was counted before, or
  * the job has ended without it. `ended`: the job can be closed; `entry` is its settle or void entry
- * while the outbox holds it. `skip`: the job is closed or was never accepted.
+ * while the outbox holds it; `manifest` is there if the step that ended the job counted all of its
+ * blocks. `skip`: the job is closed or was never accepted.
  */
 export type Tallied =
   | {
@@ -116,6 +117,7 @@ export type Tallied =
     readonly ended: boolean
     readonly job: Job
     readonly entry: Journal | undefined
+    readonly manifest?: readonly ManifestEntry[]
   }
   | { readonly kind: 'skip' }
 

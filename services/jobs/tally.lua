@@ -7,6 +7,7 @@
 -- while the blocks of its job are recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
+-- If these are all blocks of a job, the reply has its manifest: the caller need not read it.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local recounts = KEYS[3]
 local tenant, job, attached = ARGV[1], ARGV[2], ARGV[3]
@@ -103,12 +104,22 @@ local function count_verdicts(block, won)
   end
 end
 
+-- The manifest entries of these blocks: digest:packed entry, in hex.
+local manifest = {}
+
+local function hex(bytes)
+  return (bytes:gsub('.', function (byte)
+    return string.format('%02x', byte:byte())
+  end))
+end
+
 -- Buffers the won rows and the new counts.
 local function buffer_won(block, fields, won, inputs)
-  local has_inputs = block.inputs ~= '0'
+  local has_inputs = block.inputs ~= '0' and 1 or 0
+  local entry = packed(tonumber(block.chunk), tonumber(block.first_row), has_inputs, won.bitmap)
+  manifest[#manifest + 1] = block.digest .. ':' .. hex(entry)
   buffer({}, {
-    BLOCK .. block.digest,
-    packed(tonumber(block.chunk), tonumber(block.first_row), has_inputs and 1 or 0, won.bitmap),
+    BLOCK .. block.digest, entry,
     block.seen_field, won.all, unpack(inputs.new and { block.inputs_field, block.inputs } or {}),
   })
   local changes = {}
@@ -171,6 +182,7 @@ if replaces_lost and redis.call('HEXISTS', recounts, job) == 1 then
   return redis.error_reply('REPLAYING the blocks of job ' .. job .. ' are recounted, retry later')
 end
 
+local is_first = fields.finishedRows == '0' and fields.inputBlocks == '0'
 local wins = false
 for _, block in ipairs(blocks) do
   -- A block after the one that ends the job wins nothing.
@@ -208,7 +220,12 @@ if not ends then
   write(keys.job)
   return tallied('counted', keys, fields)
 end
-return end_job(keys, {
+local answer = end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now,
   status = ended_status(fields), fields = fields, attached = attached,
 })
+if is_first then
+  answer[#answer + 1] = 'manifest'
+  answer[#answer + 1] = table.concat(manifest, ' ')
+end
+return answer

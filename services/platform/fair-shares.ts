@@ -5,6 +5,8 @@ export type FairShares = {
   readonly next: (names: Iterable<string>) => string | undefined
   /** Adds the cost of a slot, in any unit, once it is known. */
   readonly addUsage: (name: string, cost: number) => void
+  /** Whether a name was idle and goes before busy ones. */
+  readonly hasCredit: (name: string) => boolean
   readonly clear: () => void
 }
 
@@ -13,8 +15,9 @@ export type FairQueue<T> = {
   readonly add: (name: string, item: T) => void
   /** The item that `take` would return. */
   readonly peek: () => T | undefined
-  /** Removes the first item of the name with the least use. */
-  readonly take: () => { readonly name: string, readonly item: T } | undefined
+  /** Removes the first item of the allowed name with the least use; by default all are allowed. */
+  readonly take: (isAllowed?: (name: string) => boolean) =>
+  { readonly name: string, readonly item: T } | undefined
   /** The first item of each name. */
   readonly heads: () => readonly T[]
   /** Removes all items. */
@@ -45,6 +48,7 @@ export function createFairShares (maxCredit = 0): FairShares {
       level = Math.max(level, before)
       used.set(name, before + cost)
     },
+    hasCredit: name => usedBy(name) < level,
     clear: () => {
       used.clear()
       level = 0
@@ -63,8 +67,8 @@ export function createFairQueue<T> (shares: FairShares): FairQueue<T> {
       else queue.push(item)
     },
     peek: () => queues.get(shares.next(queues.keys()) ?? '')?.[0],
-    take: () => {
-      const name = shares.next(queues.keys())
+    take: (isAllowed = () => true) => {
+      const name = shares.next([...queues.keys()].filter(isAllowed))
       const queue = queues.get(name ?? '')
       const item = queue?.shift()
       if (name === undefined || queue === undefined || item === undefined) return undefined

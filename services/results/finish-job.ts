@@ -1,5 +1,5 @@
 import type { Journal, Settled } from '../../schemas/types.ts'
-import type { Job } from '../jobs/job.ts'
+import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
@@ -12,8 +12,15 @@ export type FinishDeps = {
   readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
 }
 
-/** A job that has ended and is not closed, and its last entry while the outbox holds it. */
-export type EndedJob = { readonly job: Job, readonly entry: Journal | undefined }
+/**
+ * A job that has ended and is not closed, its last entry while the outbox holds it, and its
+ * manifest if it is known.
+ */
+export type EndedJob = {
+  readonly job: Job
+  readonly entry: Journal | undefined
+  readonly manifest?: readonly ManifestEntry[] | undefined
+}
 
 /** The remaining steps once the record is archived: emit, then close. */
 export type Finishing = {
@@ -39,8 +46,9 @@ export async function finishJob (
 
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
 export async function recordOfEnd (
-  { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job }: EndedJob
+  { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
 ): Promise<ArchivedJob | undefined> {
+  if (manifest !== undefined) return { job, manifest }
   const found = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs

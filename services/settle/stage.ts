@@ -104,8 +104,9 @@ function endedJobs (
   for (const one of tallied) {
     if (one.kind === 'skip' || !one.ended || one.job.closed) continue
     const known = jobs.get(one.job.id)
-    const { job, entry = known?.entry } = one
-    jobs.set(job.id, { job, entry, isNew: one.kind === 'counted' || known?.isNew === true })
+    const { job, entry = known?.entry, manifest = known?.manifest } = one
+    const isNew = one.kind === 'counted' || known?.isNew === true
+    jobs.set(job.id, { job, entry, manifest, isNew })
   }
   return [...jobs.values()]
 }

@@ -1,21 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashOf } from '../../services/accounts/key-store.ts'
-import { createCodec, registrySource } from '../../services/kafka/registry.ts'
+import { createCodec, registrySource, type Codec } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
+import { untilConsumed } from '../support/offsets.ts'
 import { sumOf } from '../support/metrics.ts'
 import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
 import { createAdversary, signedByAdversary, type Adversary } from './adversary.ts'
 
 let environment: Recovering
 let adversary: Adversary
+let codec: Codec
 beforeAll(async () => {
   environment = await startRecovering()
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
-  const codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
+  codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)
 })
 afterAll(async () => {
@@ -74,6 +76,39 @@ describe('an entry of the money journal that no service wrote', () => {
       ({ ...garbage, topic: 'wallet.journal', partition })))
     await environment.restart()
     await environment.unlocked()
+    expect(await runJob()).toMatchObject({ status: 'completed' })
+    await expectSound()
+  })
+})
+
+describe('a snapshot of a wallet that no service wrote', () => {
+  it('gives no money to a Redis that has lost everything', async () => {
+    await runJob()
+    await environment.shipped()
+    await untilConsumed(environment.env)
+    const before = await balance()
+    const gift = 500_000_000_000
+    const value = await codec.encode('wallet.snapshots-value', {
+      ...before,
+      tenant: environment.tenant,
+      at: Date.now(),
+      availableMicros: before.availableMicros + gift,
+      fundedMicros: before.fundedMicros + gift,
+      open: [],
+      posted: [],
+      from: [0, 0],
+    })
+    const headers = { tenant: environment.tenant }
+    const snapshot =
+      { topic: 'wallet.snapshots', key: Buffer.from(environment.tenant), value, headers }
+    const known = await forged('wallet.snapshots')
+    await adversary.send([snapshot, signedByAdversary(snapshot)])
+    await environment.services.setScale({ lookup: 0, settle: 0 })
+    await environment.restart(emptied)
+    await environment.services.setScale({})
+    await environment.unlocked()
+    expect(await balance()).toEqual(before)
+    expect(await forged('wallet.snapshots')).toBeGreaterThanOrEqual(known + 2)
     expect(await runJob()).toMatchObject({ status: 'completed' })
     await expectSound()
   })

@@ -36,8 +36,8 @@ async function runJob (job: string): Promise<void> {
   await readKey()
   const blocks = [blockOf({ ...row, inputs: true }, {}), blockOf(row, { live: [0] })]
   const [ended] = await store.tallyAll(TENANT, blocks)
-  if (ended?.kind !== 'counted' || !ended.ended) throw new Error('the job has not ended')
-  await store.readWithManifest(TENANT, job)
+  // Without the manifest, settle would read it.
+  if (ended?.kind !== 'counted' || ended.manifest === undefined) throw new Error('no manifest')
   await store.close(TENANT, job, ended.entry!.seq)
 }
 
@@ -50,12 +50,12 @@ async function callsOf (work: () => Promise<void>): Promise<ReadonlyMap<string, 
     .map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-it('a job of one row asks the state Redis for 42 commands by 5 scripts', async () => {
+it('a job of one row asks the state Redis for 41 commands by 5 scripts', async () => {
   await createWallet(redis).topUp(TENANT, { id: 'a', amountMicros: 1_000_000, reason: '' })
   // What Redis does not know yet is sent twice, and tenants are marked once a minute.
   await runJob('job_first')
   const calls = await callsOf(() => runJob('job_second'))
   const all = [...calls.values()].reduce((sum, each) => sum + each, 0)
   expect({ all, scripts: calls.get('evalsha') }, JSON.stringify([...calls]))
-    .toEqual({ all: 42, scripts: 5 })
+    .toEqual({ all: 41, scripts: 5 })
 })

@@ -47,6 +47,26 @@ const stepwise = fc.record({
 })
 
 describe('the counts of a job', () => {
+  it('come with its manifest if one step counts all of its blocks', async () => {
+    const whole = fc.record({ given: randomJob, isSplit: fc.boolean() })
+    const seen = new Set<boolean>()
+    await fc.assert(fc.asyncProperty(whole, async ({ given, isSplit }) => {
+      const tenant = await fundedTenant()
+      const { rows, deliveries } = layOut(given)
+      await accepted(store, tenant, requestOf(rows))
+      const [first, ...others] = deliveries
+      const steps = isSplit ? [[first!], others] : [deliveries]
+      const tallied = []
+      for (const step of steps) tallied.push(...await store.tallyAll(tenant, step))
+      const ended = tallied.find(one => one.kind === 'counted' && one.ended)
+      const { manifest } = (await store.readWithManifest(tenant, 'job_1'))!
+      const found = ended?.kind === 'counted' ? ended.manifest : undefined
+      if (found !== undefined) expect(found).toEqual(manifest)
+      seen.add(found !== undefined)
+    }))
+    expect(seen.size).toBe(2)
+  })
+
   it('are the same whether its blocks are tallied one by one or several in a step', async () => {
     const stateOf = async (tenant: string) => {
       const { job, manifest } = (await store.readWithManifest(tenant, 'job_1'))!

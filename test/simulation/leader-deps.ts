@@ -39,7 +39,7 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
     sleep,
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
-    reader: topicReader(bus, chaos),
+    reader: topicReader({ bus, codec, chaos }),
     history: { listAll: async () => [] },
     subscriptions: async () => [],
     backlog: { mayContain: async () => true },

@@ -168,16 +168,20 @@ async function measureLongJournals (
   })
 }
 
-/** CPU of an idle `ledger` with twice as many tenants; the additional ones have only a top-up. */
+/**
+ * CPU of an idle `ledger` with twice as many tenants; the additional ones have only a top-up. It is
+ * idle once it has a snapshot of them, which it takes when their entries are a minute old.
+ */
 async function measureIdleLedger (running: Running): Promise<number> {
   const { env, redis, services, journals: { tenants } } = running
   const added = await createJournalGenerator(
     { env, redis, tenants: tenants.length, prefix: 'idle' })
   try {
+    const all = await countSnapshots(services) + added.tenants.length
     await added.growTo(tenants.length)
     const journals = { ...added, tenants: [...tenants, ...added.tenants] }
     await restartRedis({ ...running, journals })
-    await delay(LEADER_START_MS)
+    while (await countSnapshots(services) < all) await delay(POLL_EVERY_MS)
     await waitUntilStored(services)
     return await measureIdleCpu(ledgersOf(services))
   } finally {
@@ -245,16 +249,19 @@ async function withEnvironment<T> (
   }
 }
 
+const countSnapshots = (services: RunningServices) => sumOf(services.list(), 'snapshots_total')
+
 /** Resolves when `ledger` has a snapshot of each tenant that includes the new entries. */
 async function growJournals (
   { services, journals }: Running, entries: number
 ): Promise<void> {
-  const countSnapshots = () => sumOf(services.list(), 'snapshots_total')
-  const before = await countSnapshots()
+  const before = await countSnapshots(services)
   await journals.growTo(entries)
-  while (await countSnapshots() < before + journals.tenants.length) await delay(POLL_EVERY_MS)
-  for (let count = 0; count !== await countSnapshots();) {
-    count = await countSnapshots()
+  while (await countSnapshots(services) < before + journals.tenants.length) {
+    await delay(POLL_EVERY_MS)
+  }
+  for (let count = 0; count !== await countSnapshots(services);) {
+    count = await countSnapshots(services)
     await delay(2 * Number(FREQUENT_SNAPSHOTS.SNAPSHOT_EVERY_MS))
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { StepNumber } from '../../../services/engine/steps.ts'
@@ -67,6 +68,38 @@ describe('the order of effects', () => {
       expect(sent(bench.effects)).toEqual([
         'a0', 'b4', 'a1', 'commit 2', 'b5', 'a2', 'a3', 'commit 6',
       ])
+    })
+
+    it('lets a tenant with many rows in flight wait while another tenant is active', async () => {
+      const started: string[] = []
+      const running = new Map<string, () => void>()
+      const bench = await benchOf(echoStage({
+        byTenant: ['rows.submitted'],
+        decide: async ([message]) => {
+          const name = textOf(message as Read)
+          started.push(name)
+          await new Promise<void>(resolve => running.set(name, resolve))
+          return [{ completes: [message as Read], emits: [] }]
+        },
+      }))
+      const begin = async (partition: number, tenant: string, rows: number) => {
+        const headers = { tenant, chunkRows: `${rows}` }
+        const delivery = bench.deliver([{ ...of(tenant, partition), headers }], { partition })
+        await setImmediate()
+        const end = async () => {
+          running.get(`${tenant}${partition}`)?.()
+          await delivery
+          await setImmediate()
+        }
+        return { end }
+      }
+      const large = await begin(0, 'a', 30_000)
+      const other = await begin(1, 'b', 1)
+      const waiting = await begin(2, 'a', 1)
+      expect(started).toEqual(['a0', 'b1'])
+      await large.end()
+      expect(started).toEqual(['a0', 'b1', 'a2'])
+      await Promise.all([other.end(), waiting.end()])
     })
 
     it('redelivers from the first pending message after a postponement', async () => {

@@ -14,6 +14,12 @@ function setUp ({ isByTenant = true } = {}) {
   return { ahead, shares, queue: createTenantQueue(shares, isByTenant) }
 }
 
+/** Spends the credit of tenant a. */
+function spendCredit (queue: ReturnType<typeof setUp>['queue']): void {
+  queue.add([of('a', 0, 30_000)])
+  queue.release(queue.take(1))
+}
+
 describe('the messages of a partition', () => {
   it('are scheduled by rows, so that large messages have no advantage', () => {
     const { queue } = setUp()
@@ -23,7 +29,11 @@ describe('the messages of a partition', () => {
 
   it('of a tenant that was idle go first, for up to 25,000 rows', () => {
     const { queue } = setUp()
-    const takeAll = () => Array.from({ length: 40 }, () => offsets(queue.take(1))).flat()
+    const takeAll = () => Array.from({ length: 40 }, () => {
+      const taken = queue.take(1)
+      queue.release(taken)
+      return offsets(taken)
+    }).flat()
     queue.add(Array.from({ length: 20 }, (_, at) => of('a', at, 2_000)))
     takeAll()
     queue.add(Array.from({ length: 20 }, (_, at) => of('a', at, 2_000)))
@@ -57,6 +67,38 @@ describe('the messages of a partition', () => {
     queue.take(2)
     queue.add([{ ...of('b', 3, 9_999), forged: true }])
     expect(offsets(queue.take(2))).toEqual([3, 2])
+  })
+
+  it('wait while other tenants are active and their tenant has 4,000 rows in flight', () => {
+    const { queue, shares } = setUp()
+    spendCredit(queue)
+    const other = createTenantQueue(shares, true)
+    other.add([of('b', 0), of('b', 1)])
+    queue.add([0, 1, 2].map(at => of('a', at, 2_000)))
+    const inFlight = queue.take(3)
+    expect([offsets(inFlight), queue.take(3), queue.isEmpty()]).toEqual([[0, 1], [], false])
+    queue.release(inFlight)
+    expect(offsets(queue.take(3))).toEqual([2])
+  })
+
+  it('do not wait once the messages of the other tenants are gone', () => {
+    const { queue, shares } = setUp()
+    spendCredit(queue)
+    const other = createTenantQueue(shares, true)
+    other.add([of('b', 0)])
+    queue.add([0, 1, 2].map(at => of('a', at, 4_000)))
+    expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[0], []])
+    other.clear()
+    expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[1], [2]])
+  })
+
+  it('do not wait without fair scheduling', () => {
+    const { queue, shares } = setUp({ isByTenant: false })
+    createTenantQueue(shares, true).add([of('b', 0)])
+    queue.add([0, 1, 2].map(at => of('a', at, 9_000)))
+    const taken = queue.take(2)
+    queue.release(taken)
+    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1], [2]])
   })
 
   it('stay in order without fair scheduling', () => {

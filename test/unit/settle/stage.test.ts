@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
+import type { ArchivedJob } from '../../../services/results/archive.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
@@ -27,6 +28,8 @@ function stageWith (
   const done: string[] = []
   const updates: unknown[] = []
   const inserts: number[] = []
+  const saved: ArchivedJob[] = []
+  const reads: string[] = []
   let manifest: readonly ManifestEntry[] = []
   const stage = createSettleStage({
     blocks,
@@ -40,7 +43,9 @@ function stageWith (
     saveSettled: async rows => {
       inserts.push(rows.length)
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
-      done.push(...rows.flatMap(row => 'archived' in row ? [`save ${row.archived.job.id}`] : []))
+      const records = rows.flatMap(row => 'archived' in row ? [row.archived] : [])
+      saved.push(...records)
+      done.push(...records.map(({ job }) => `save ${job.id}`))
     },
     store: {
       tallyAll: async (_tenant, tallied) => tallied.map(block => {
@@ -48,7 +53,10 @@ function stageWith (
         return answers.shift() ?? { kind: 'skip' }
       }),
       read: async () => stored,
-      readWithManifest: async () => stored && { job: stored, manifest },
+      readWithManifest: async (_tenant, job) => {
+        reads.push(job)
+        return stored && { job: stored, manifest }
+      },
       close: async (_tenant, job, seq) => {
         // A closed job is readable.
         expect(blocks.stored.map(blockDigest)).toEqual(tallies.map(({ digest }) => digest))
@@ -58,7 +66,7 @@ function stageWith (
     },
   })
   const setManifest = (entries: readonly ManifestEntry[]) => { manifest = entries }
-  return { stage, blocks, inserts, tallies, done, updates, setManifest }
+  return { stage, blocks, inserts, saved, reads, tallies, done, updates, setManifest }
 }
 
 const twoBlocks = async () => [
@@ -99,6 +107,18 @@ describe('settle', () => {
     expect(emitted(decisions, 'wallet.journal').map(({ value }) => value)).toEqual([entry])
     await decisions[0].afterProduced?.()
     expect(done.slice(1)).toEqual([`close ${ended.id} 9`])
+  })
+
+  it('archives the manifest that came with the count, without reading it', async () => {
+    const ended = endedJob()
+    const messages = await twoBlocks()
+    const manifest = messages.map(({ value }, index) => manifestEntry(value, [index]))
+    const { stage, saved, reads } = stageWith([
+      { kind: 'counted', ended: true, job: ended, entry: undefined, manifest },
+      { kind: 'known', ended: true, job: ended, entry: undefined },
+    ])
+    await stage.decide(messages, signal)
+    expect([saved, reads]).toEqual([[{ job: ended, manifest }], []])
   })
 
   it('closes a job that was left open when one of its blocks is redelivered', async () => {
