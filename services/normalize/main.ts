@@ -1,15 +1,19 @@
+import type { Static } from 'typebox'
 import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { normalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 
-await run('normalize', normalizeConfig, async (config, context) => {
+/** Wires the stage and starts it. */
+export async function startNormalize (
+  config: Static<typeof normalizeConfig>, context: ServiceContext
+): Promise<Running> {
   const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
   const stage = createNormalizeStage({
     store: createJobStore(deps.state),
@@ -23,4 +27,6 @@ await run('normalize', normalizeConfig, async (config, context) => {
   const { cachedPolicy } = createOrganizations(deps.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
-})
+}
+
+if (import.meta.main) await run('normalize', normalizeConfig, startNormalize)

@@ -25,7 +25,9 @@ let environment: Environment
 let commands: ReturnType<typeof openOps>
 beforeAll(async () => {
   environment = await startEnvironment(
-    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, { stages: ['deliver'] })
+    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, {
+      stages: ['deliver'], apart: ['verify', 'settle'],
+    })
   commands = openOps(environment)
 })
 afterAll(async () => {

@@ -31,7 +31,7 @@ beforeAll(async () => {
   traces = await startTraceReceiver()
   environment = await startEnvironment({
     WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
-  })
+  }, { apart: ['verify'] })
 })
 afterAll(async () => {
   await environment.stop()
