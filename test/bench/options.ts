@@ -31,8 +31,6 @@ type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'
   readonly rows: number
   readonly scale: number
   readonly processes: string
-  /** Into how many processes the stages are divided. */
-  readonly processes: Processes
   readonly soak?: number
   readonly recovery?: number | true
   readonly small?: number | true

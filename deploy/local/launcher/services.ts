@@ -11,7 +11,7 @@ type Env = Readonly<Record<string, string>>
 const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
 /** Room for several jobs of the largest size, in each of the stages that hold rows. */
-const HEAP_LIMIT_MB = { one: 768, several: 1_536 }
+const HEAP_LIMIT = { one: '--max-old-space-size=768', several: '--max-old-space-size=1536' }
 /**
  * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
  * the cores on which several threads of one would collect at once. A heap may grow by 80 % before a
@@ -159,8 +159,8 @@ async function applyLayout (
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  const limitMb = services.length > 1 ? HEAP_LIMIT_MB.several : HEAP_LIMIT_MB.one
-  return isSet ? COLLECTION : [`--max-old-space-size=${limitMb}`, ...COLLECTION]
+  const limit = services.length > 1 ? HEAP_LIMIT.several : HEAP_LIMIT.one
+  return isSet ? COLLECTION : [limit, ...COLLECTION]
 }
 
 /** Where a process listens, what the page knows of the others, and what a host hosts. */
