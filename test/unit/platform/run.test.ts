@@ -29,8 +29,8 @@ const env = {
 }
 
 async function outcomeOf (
-  more: Record<string, string>, args: readonly string[] = [], signal?: NodeJS.Signals,
-  program = service
+  more: Record<string, string>, args: readonly string[] = [],
+  { signal, program = service }: { signal?: NodeJS.Signals, program?: string } = {}
 ) {
   const child = spawn(process.execPath, ['--input-type=module', '-e', program, '--', ...args], {
     env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'],
@@ -74,7 +74,7 @@ it('run takes a name, a schema and a start function', () => {
 
 describe('a service', () => {
   it('stops in reverse order at SIGTERM', async () => {
-    expect(await outcomeOf({}, [], 'SIGTERM')).toEqual({
+    expect(await outcomeOf({}, [], { signal: 'SIGTERM' })).toEqual({
       exitCode: 0,
       output: ['up with a:1', 'stopped', 'closed last part', 'closed first part'],
       errors: '',
@@ -106,7 +106,7 @@ describe('a service', () => {
 
 describe('a host of several services', () => {
   const hostOf = (more: Record<string, string>, signal?: NodeJS.Signals) =>
-    outcomeOf(more, [], signal, host)
+    outcomeOf(more, [], { ...signal && { signal }, program: host })
   const stopped = ['stopped writes', 'closed writes', 'stopped reads', 'closed reads']
 
   it('opens what they share once, and stops them in reverse order', async () => {
@@ -144,18 +144,21 @@ describe('a host of several services', () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', host], {
       env: { ...env, UNREADY: 'reads', LOG_LEVEL: 'info' }, stdio: ['ignore', 'pipe', 'inherit'],
     })
-    let port = 0
-    for await (const line of createInterface(child.stdout)) {
-      if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
-      if (line === 'up with both') break
-    }
-    const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
-    expect((await ask('/readyz')).status).toBe(503)
-    const text = await (await ask('/metrics')).text()
-    expect(text.split('\n').filter(line => line.startsWith('service_ready{')))
-      .toEqual(['service_ready{stage="reads"} 0', 'service_ready{stage="writes"} 1'])
     const exited = once(child, 'exit')
-    child.kill('SIGTERM')
+    try {
+      let port = 0
+      for await (const line of createInterface(child.stdout)) {
+        if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
+        if (line === 'up with both') break
+      }
+      const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
+      expect((await ask('/readyz')).status).toBe(503)
+      const text = await (await ask('/metrics')).text()
+      expect(text.split('\n').filter(line => line.startsWith('service_ready{')))
+        .toEqual(['service_ready{stage="reads"} 0', 'service_ready{stage="writes"} 1'])
+    } finally {
+      child.kill('SIGTERM')
+    }
     expect(await exited).toEqual([0, null])
   })
 })
