@@ -32,4 +32,6 @@ export async function startDeliver (
   return { ready: () => delivery.ready() && running.ready(), stop: running.stop }
 }
 
+export const deliverService = { config: deliverConfig, start: startDeliver }
+
 if (import.meta.main) await run('deliver', deliverConfig, startDeliver)

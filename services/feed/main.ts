@@ -109,4 +109,6 @@ export async function startFeed (
   return feeds
 }
 
+export const feedService = { config: feedConfig, start: startFeed }
+
 if (import.meta.main) await run('feed', feedConfig, startFeed)

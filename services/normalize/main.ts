@@ -1,4 +1,3 @@
-import type { Static } from 'typebox'
 import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
@@ -7,12 +6,12 @@ import { runStage } from '../engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
-import { normalizeConfig } from './config.ts'
+import { normalizeConfig, type NormalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
 export async function startNormalize (
-  config: Static<typeof normalizeConfig>, context: ServiceContext
+  config: NormalizeConfig, context: ServiceContext
 ): Promise<Running> {
   const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
   const stage = createNormalizeStage({
@@ -28,5 +27,7 @@ export async function startNormalize (
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
 }
+
+export const normalizeService = { config: normalizeConfig, start: startNormalize }
 
 if (import.meta.main) await run('normalize', normalizeConfig, startNormalize)

@@ -1,6 +1,6 @@
 import Type, { type TObject, type TProperties } from 'typebox'
 import { ConfigError, defineConfig, loadConfig } from '../platform/config.ts'
-import { HOSTED, HOSTED_NAMES, type HostedName } from './hosted.ts'
+import { HOSTED_NAMES, type Hosted, type HostedName } from './hosted.ts'
 
 const listOf = (text: string) => text.split(',').map(part => part.trim())
 
@@ -37,9 +37,9 @@ export function hostedBy (
  * meaning everywhere; PORT_HTTP is that of `ingest` if the process hosts `ingest` and the page.
  */
 export function hostConfig (
-  names: readonly HostedName[]
+  hosted: readonly Pick<Hosted, 'config'>[]
 ): TObject<typeof pipelineConfig.properties> {
-  const fields = names.reduce<TProperties>(
-    (merged, name) => ({ ...HOSTED[name].config.properties, ...merged }), {})
+  const fields = hosted.reduce<TProperties>(
+    (merged, { config }) => ({ ...config.properties, ...merged }), {})
   return Type.Object({ ...fields, ...pipelineConfig.properties })
 }

@@ -1,56 +1,25 @@
 import type { TObject } from 'typebox'
-import { deliverConfig } from '../deliver/config.ts'
-import { feedConfig } from '../feed/config.ts'
-import { ingestConfig } from '../ingest/config.ts'
-import { ledgerConfig } from '../ledger/config.ts'
-import { lookupConfig } from '../lookup/config.ts'
-import { normalizeConfig } from '../normalize/config.ts'
 import type { Running, ServiceContext } from '../platform/run.ts'
-import { publishConfig } from '../publish/config.ts'
-import { settleConfig } from '../settle/config.ts'
-import { verifyConfig } from '../verify/config.ts'
-import { pageConfig } from '../workspace/page/config.ts'
 
-/** The wiring of a service that its own `main.ts` uses too. Its code is loaded if it is hosted. */
-type Hosted = {
+/** The settings and the wiring of a service, which its own `main.ts` uses too. */
+export type Hosted = {
   readonly config: TObject
-  readonly load: () => Promise<(config: never, context: ServiceContext) => Promise<Running>>
+  readonly start: (config: never, context: ServiceContext) => Promise<Running>
 }
 
-/** The services that one process may host, in the order of the pipeline. */
+/** The services that a process may host, in the order of the pipeline. Each is loaded on demand. */
 export const HOSTED = {
-  ingest: {
-    config: ingestConfig,
-    load: async () => (await import('../ingest/service.ts')).startIngest,
-  },
-  feed: { config: feedConfig, load: async () => (await import('../feed/main.ts')).startFeed },
-  normalize: {
-    config: normalizeConfig,
-    load: async () => (await import('../normalize/main.ts')).startNormalize,
-  },
-  lookup: {
-    config: lookupConfig, load: async () => (await import('../lookup/main.ts')).startLookup,
-  },
-  verify: {
-    config: verifyConfig, load: async () => (await import('../verify/main.ts')).startVerify,
-  },
-  settle: {
-    config: settleConfig, load: async () => (await import('../settle/main.ts')).startSettle,
-  },
-  deliver: {
-    config: deliverConfig, load: async () => (await import('../deliver/main.ts')).startDeliver,
-  },
-  publish: {
-    config: publishConfig, load: async () => (await import('../publish/main.ts')).startPublish,
-  },
-  ledger: {
-    config: ledgerConfig, load: async () => (await import('../ledger/main.ts')).startLedger,
-  },
-  page: {
-    config: pageConfig,
-    load: async () => (await import('../workspace/page/service.ts')).startPage,
-  },
-} as const satisfies Readonly<Record<string, Hosted>>
+  ingest: async () => (await import('../ingest/main.ts')).ingestService,
+  feed: async () => (await import('../feed/main.ts')).feedService,
+  normalize: async () => (await import('../normalize/main.ts')).normalizeService,
+  lookup: async () => (await import('../lookup/main.ts')).lookupService,
+  verify: async () => (await import('../verify/main.ts')).verifyService,
+  settle: async () => (await import('../settle/main.ts')).settleService,
+  deliver: async () => (await import('../deliver/main.ts')).deliverService,
+  publish: async () => (await import('../publish/main.ts')).publishService,
+  ledger: async () => (await import('../ledger/main.ts')).ledgerService,
+  page: async () => (await import('../workspace/page/main.ts')).pageService,
+} as const satisfies Readonly<Record<string, () => Promise<Hosted>>>
 
 export type HostedName = keyof typeof HOSTED
 

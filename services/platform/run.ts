@@ -30,6 +30,7 @@ export type Running = { readonly ready: () => boolean, readonly stop?: () => Pro
 
 type ServiceConfig<F extends TProperties> = TObject<typeof processConfig & F>
 type Start<C> = (config: C, context: ServiceContext) => Promise<Running>
+type Services<C> = Readonly<Record<string, Start<C>>>
 
 const STOP_WITHIN_MS = 25_000
 
@@ -37,19 +38,19 @@ const STOP_WITHIN_MS = 25_000
 export async function run<F extends TProperties> (
   name: string, schema: ServiceConfig<F>, start: Start<Static<ServiceConfig<F>>>
 ): Promise<void> {
-  await runServices(name, schema, { [name]: start })
+  await runServices(name, schema, [{ [name]: start }])
 }
 
 /**
- * Runs services in this process: configuration, health, start, stop. They start in the given order,
- * stop in reverse, and open what they `share` once. The process is ready when all of them are, and
- * a service that fails ends it. SIGTERM, SIGINT or the end of the parent process stop it
- * gracefully; a second signal or 25 s kill it. With `--validate` it only checks the configuration and exits
- * with code 0 or 1.
+ * Runs services in this process: configuration, health, start, stop. They start in the given order
+ * and open what they `share` once. Those of a group stop at the same time, the last group first.
+ * The process is ready when all of them are, and a service that fails ends it. SIGTERM, SIGINT or
+ * the end of the parent process stop it gracefully; a second signal or 25 s kill it. With
+ * `--validate` it only checks the configuration and exits with code 0 or 1.
  */
 export async function runServices<F extends TProperties> (
   name: string, schema: ServiceConfig<F>,
-  services: Readonly<Record<string, Start<Static<ServiceConfig<F>>>>>
+  groups: readonly Services<Static<ServiceConfig<F>>>[]
 ): Promise<void> {
   const config = configOrExit(name, schema)
   const {
@@ -57,7 +58,7 @@ export async function runServices<F extends TProperties> (
   } = config as Static<TObject<typeof processConfig>>
   const logOf = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
   const log = logOf(name)
-  const names = Object.keys(services)
+  const names = groups.flatMap(group => Object.keys(group))
   const metrics = createMetrics(undefined, { services: names })
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
@@ -82,15 +83,30 @@ export async function runServices<F extends TProperties> (
   const context = { name, log, metrics, fatal, onStop }
   const share = createShare(context)
   try {
-    for (const [service, start] of Object.entries(services)) {
-      const own = service === name ? context : { ...context, name: service, log: logOf(service) }
-      const started = await start(config, { ...own, share })
-      running.set(service, started)
-      if (started.stop !== undefined) closers.push(started.stop)
+    for (const group of groups) {
+      await startGroup(group, onStop, async (service, start) => {
+        const own = service === name ? context : { ...context, name: service, log: logOf(service) }
+        const started = await start(config, { ...own, share })
+        running.set(service, started)
+        return started
+      })
     }
     log.info('started')
   } catch (error) {
     fatal(error)
+  }
+}
+
+/** Starts services one after another; they stop together, also when one of them cannot start. */
+async function startGroup<C> (
+  group: Services<C>, onStop: ServiceContext['onStop'],
+  startOne: (name: string, start: Start<C>) => Promise<Running>
+): Promise<void> {
+  const started: Running[] = []
+  try {
+    for (const [name, start] of Object.entries(group)) started.push(await startOne(name, start))
+  } finally {
+    onStop(() => Promise.all(started.map(({ stop }) => stop?.())))
   }
 }
 

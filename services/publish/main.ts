@@ -51,4 +51,6 @@ export async function startPublish (
   })
 }
 
+export const publishService = { config: publishConfig, start: startPublish }
+
 if (import.meta.main) await run('publish', publishConfig, startPublish)

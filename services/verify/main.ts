@@ -94,4 +94,6 @@ export async function startVerify (
   return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
 }
 
+export const verifyService = { config: verifyConfig, start: startVerify }
+
 if (import.meta.main) await run('verify', verifyConfig, startVerify)

@@ -35,7 +35,8 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
   const scale = { normalize: options.scale, verify: options.scale }
   const common = { rows, bareLoopMs, log }
   const onServices = <T>(measure: (context: BenchContext) => Promise<T>): Promise<T> =>
-    withServices(stack, { scale, overrides, processes }, running => measure({ ...running, ...common }))
+    withServices(stack, { scale, overrides, processes },
+      running => measure({ ...running, ...common }))
   const report = await onServices(async context => ({
     ...await measureCore(context), ...await runScenarios(options, sharedScenarios(context)),
   }))

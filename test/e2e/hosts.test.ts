@@ -31,7 +31,9 @@ describe('a process that hosts every stage but ingest, killed in the middle of a
   afterAll(async () => { await environment.stop() })
 
   /** Kills the host when the job is as far as it should be; the client keeps waiting. */
-  async function survive (from: number, untilKill: (accepted: Promise<string>) => Promise<unknown>) {
+  async function survive (
+    from: number, untilKill: (accepted: Promise<string>) => Promise<unknown>
+  ) {
     const { live, services } = environment
     const restarts = () => services.list().find(({ name }) => name === 'pipeline-1')?.restarts ?? 0
     const before = restarts()
@@ -117,7 +119,7 @@ describe('one process that hosts every stage', () => {
     }
   })
 
-  it('drains at SIGTERM: a request under way is answered, and the next start continues', async () => {
+  it('answers a request under way at SIGTERM, and the next start continues', async () => {
     const inputs = mixedPhones(ROWS, 11_000_000)
     const before = await messagesIn(env, 'rows.normalized.bulk')
     const creating = clientWithoutRetries.createJob({ service: 'phone-validation', inputs })

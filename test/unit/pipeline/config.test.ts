@@ -6,9 +6,10 @@ import { ConfigError, loadConfig } from '../../../services/platform/config.ts'
 import { STAGES } from '../../../services/topology.ts'
 
 /** The faults of STAGES alone, as a process reports them that does not start. */
-function faultsOf (text: string | undefined): readonly string[] {
+async function faultsOf (text: string | undefined): Promise<readonly string[]> {
+  const hosted = await Promise.all(hostedBy({ STAGES: text }).map(name => HOSTED[name]()))
   try {
-    loadConfig(hostConfig(hostedBy({ STAGES: text })), { STAGES: text })
+    loadConfig(hostConfig(hosted), { STAGES: text })
     return []
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -17,10 +18,10 @@ function faultsOf (text: string | undefined): readonly string[] {
 }
 
 describe('STAGES', () => {
-  it('names what a process hosts, in any order and with spaces', () => {
+  it('names what a process hosts, in any order and with spaces', async () => {
     expect(hostedBy({ STAGES: 'settle, normalize' })).toEqual(['normalize', 'settle'])
     expect(hostedBy({ STAGES: HOSTED_NAMES.toReversed().join() })).toEqual(HOSTED_NAMES)
-    expect(faultsOf('normalize,lookup')).toEqual([])
+    expect(await faultsOf('normalize,lookup')).toEqual([])
   })
 
   it.each([
@@ -29,19 +30,19 @@ describe('STAGES', () => {
     ['no name', ',', 'must not have fewer than 1 items'],
     ['an empty value', '', 'is missing'],
     ['nothing', undefined, 'is missing'],
-  ])('with %s is refused, with the names that are possible', (_, text, fault) => {
+  ])('with %s is refused, with the names that are possible', async (_, text, fault) => {
     expect(hostedBy({ STAGES: text })).toEqual([])
-    const faults = faultsOf(text)
+    const faults = await faultsOf(text)
     expect(faults).toHaveLength(1)
     expect(faults[0]).toContain(`STAGES ${fault}`)
     expect(faults[0]).toContain(`each at most once: ${HOSTED_NAMES.join(', ')})`)
   })
 
-  it('needs a port for the page beside that of ingest', () => {
-    expect(faultsOf('ingest,page')[0])
+  it('needs a port for the page beside that of ingest', async () => {
+    expect((await faultsOf('ingest,page'))[0])
       .toMatch(/^PORT_PAGE is missing, which STAGES needs\. .*also hosts ingest/)
-    expect(faultsOf('ingest,lookup')).toEqual([])
-    expect(faultsOf('page')).toEqual([])
+    expect(await faultsOf('ingest,lookup')).toEqual([])
+    expect(await faultsOf('page')).toEqual([])
   })
 })
 
@@ -50,10 +51,11 @@ describe('the services of a process', () => {
     expect(HOSTED_NAMES).toEqual([...STAGES, 'page'])
   })
 
-  it('share settings only with the same meaning, but for two ports', () => {
+  it('share settings only with the same meaning, but for two ports', async () => {
     const definitionsOf = new Map<string, Set<string>>()
     for (const name of HOSTED_NAMES) {
-      for (const [key, field] of Object.entries(HOSTED[name].config.properties)) {
+      const { config } = await HOSTED[name]()
+      for (const [key, field] of Object.entries(config.properties)) {
         const { description, ...definition } = field as { readonly description?: string }
         const isOptional = '~optional' in field
         const known = definitionsOf.get(key) ?? new Set()
@@ -64,8 +66,10 @@ describe('the services of a process', () => {
     expect(different).toEqual(['PORT_HTTP'])
   })
 
-  it('read a shared setting once, and keep the names of their own', () => {
-    const { properties } = hostConfig(['normalize', 'lookup', 'verify'])
+  it('read a shared setting once, and keep the names of their own', async () => {
+    const hosted = await Promise.all(
+      (['normalize', 'lookup', 'verify'] as const).map(name => HOSTED[name]()))
+    const { properties } = hostConfig(hosted)
     expect(Object.keys(properties).filter(key => key === 'LANES')).toHaveLength(1)
     expect(properties).toHaveProperty('NORMALIZE_BATCH_MESSAGES')
     expect(properties).toHaveProperty('VERIFY_CONCURRENCY')
@@ -73,10 +77,13 @@ describe('the services of a process', () => {
   })
 
   it.each(HOSTED_NAMES)('have one wiring: main.ts of %s starts what the host loads', async name => {
-    const start = await HOSTED[name].load()
+    const { start } = await HOSTED[name]()
     const folder = name === 'page' ? 'workspace/page' : name
     const main = readFileSync(
       new URL(`../../../services/${folder}/main.ts`, import.meta.url), 'utf8')
-    expect(main).toContain(`await run('${name}', ${name}Config, ${start.name})`)
+    expect(main)
+      .toContain(`if (import.meta.main) await run('${name}', ${name}Config, ${start.name})`)
+    expect(main)
+      .toContain(`${name}Service = { config: ${name}Config, start: ${start.name} }`)
   })
 })

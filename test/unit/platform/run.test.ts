@@ -64,8 +64,10 @@ const host = `
       stop: async () => { console.log('stopped ' + name) },
     }
   }
-  await runServices('host', defineConfig({}), { reads: start('reads'), writes: start('writes') })
-  console.log('up with both')
+  await runServices('host', defineConfig({}), [
+    { reads: start('reads'), writes: start('writes') }, { front: start('front') },
+  ])
+  console.log('up with all')
 `
 
 it('run takes a name, a schema and a start function', () => {
@@ -107,14 +109,14 @@ describe('a service', () => {
 describe('a host of several services', () => {
   const hostOf = (more: Record<string, string>, signal?: NodeJS.Signals) =>
     outcomeOf(more, [], { ...signal && { signal }, program: host })
-  const stopped = ['stopped writes', 'closed writes', 'stopped reads', 'closed reads']
+  const stopped = ['stopped reads', 'stopped writes', 'closed writes', 'closed reads']
 
-  it('opens what they share once, and stops them in reverse order', async () => {
+  it('opens what they share once, and stops groups in reverse order', async () => {
     expect(await hostOf({}, 'SIGTERM')).toEqual({
       exitCode: 0,
       output: [
-        'opened by host', 'started reads', 'started writes', 'up with both', ...stopped,
-        'closed store',
+        'opened by host', 'started reads', 'started writes', 'started front', 'up with all',
+        'stopped front', 'closed front', ...stopped, 'closed store',
       ],
       errors: '',
     })
@@ -123,7 +125,7 @@ describe('a host of several services', () => {
   it('ends with the service that cannot start, and stops the others', async () => {
     const { exitCode, output } = await hostOf({ FAULT: 'writes' })
     expect([exitCode, output.filter(line => /^(stopped|closed)/.test(line))])
-      .toEqual([1, ['closed writes', 'stopped reads', 'closed reads', 'closed store']])
+      .toEqual([1, ['stopped reads', 'closed writes', 'closed reads', 'closed store']])
   })
 
   it('ends with a service that fails later', async () => {
@@ -136,7 +138,7 @@ describe('a host of several services', () => {
     const lines = output.filter(line => line.startsWith('{'))
       .map(line => JSON.parse(line) as { readonly name: string, readonly msg: string })
     expect(lines.filter(({ msg }) => msg === 'a line').map(({ name }) => name))
-      .toEqual(['reads', 'writes'])
+      .toEqual(['reads', 'writes', 'front'])
     expect(lines.find(({ msg }) => msg === 'started')?.name).toBe('host')
   })
 
@@ -149,13 +151,13 @@ describe('a host of several services', () => {
       let port = 0
       for await (const line of createInterface(child.stdout)) {
         if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
-        if (line === 'up with both') break
+        if (line === 'up with all') break
       }
       const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
       expect((await ask('/readyz')).status).toBe(503)
       const text = await (await ask('/metrics')).text()
       expect(text.split('\n').filter(line => line.startsWith('service_ready{')))
-        .toEqual(['service_ready{stage="reads"} 0', 'service_ready{stage="writes"} 1'])
+        .toEqual(['reads"} 0', 'writes"} 1', 'front"} 1'].map(it => `service_ready{stage="${it}`))
     } finally {
       child.kill('SIGTERM')
     }
