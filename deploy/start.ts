@@ -6,15 +6,17 @@ import { createClient, type Client } from '../services/client/client.ts'
 import { verifyAndShow, type Show } from './demonstration.ts'
 import { makeSecure } from './local/access.ts'
 import { runInForeground, type Foreground } from './local/launcher/foreground.ts'
+import { processesOption, type Processes } from './local/launcher/layout.ts'
 
-const { once, data, secure } = new Command('start')
+const { once, data, secure, processes } = new Command('start')
   .description('Brings up the stack and every service, verifies the sample contacts through the ' +
     'REST interface and shows what came of them, then keeps serving until Ctrl-C.')
   .option('--once', 'end after the sample contacts; exits with 1 on any failure')
+  .addOption(processesOption())
   .option('--data <folder>', 'folder for data, logs and state', '.local')
   .option('--secure', 'with TLS, users and passwords everywhere; a new folder stays like this')
   .parse()
-  .opts<{ once?: boolean, data: string, secure?: boolean }>()
+  .opts<{ once?: boolean, data: string, secure?: boolean, processes?: string }>()
 
 const say: Show = line => console.log(line)
 
@@ -33,7 +35,8 @@ async function verifySample (client: Client): Promise<void> {
 
 async function begin (): Promise<Foreground> {
   if (secure === true) makeSecure(resolve(data))
-  return await runInForeground(resolve(data), say)
+  const wanted = processes === undefined ? undefined : Number(processes) as Processes
+  return await runInForeground(resolve(data), wanted, say)
 }
 
 const stack = await begin().catch((error: unknown) => {

@@ -1,27 +1,28 @@
 import { Command } from 'commander'
 import { resolve } from 'node:path'
-import { STAGES } from '../services/topology.ts'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
 import { parseScale } from './local/launcher/scale.ts'
-import { PAGE } from './local/launcher/services.ts'
+import { processesOption, SERVICES, type Processes } from './local/launcher/layout.ts'
 
-const stages = [...STAGES, PAGE]
-
-const { data, scale, secure } = new Command('up')
+const { data, scale, secure, processes } = new Command('up')
   .description('Starts the stack and the services in the background and waits until all are ' +
     'ready. Run again, it starts what is not running and leaves the rest alone.')
   .option('--scale <list>', 'instances of stages, for example normalize=2,verify=3; ' +
     'a stage that is not named runs once; without the option the present numbers stay')
+  .addOption(processesOption())
   .option('--data <folder>', 'folder for data, logs and state', '.local')
   .option('--secure', 'with TLS, users and passwords everywhere; a new folder stays like this')
   .addHelpText('after', '\nAddresses, keys and pids are then in <folder>/stack.json. ' +
     '"npm run down" ends everything.')
   .parse()
-  .opts<{ data: string, scale?: string, secure?: boolean }>()
+  .opts<{ data: string, scale?: string, secure?: boolean, processes?: string }>()
 
 try {
-  const wanted = scale === undefined ? undefined : parseScale(scale, stages)
+  const wanted = {
+    ...scale !== undefined && { scale: parseScale(scale, SERVICES) },
+    ...processes !== undefined && { processes: Number(processes) as Processes },
+  }
   if (secure === true) makeSecure(resolve(data))
   await bringUp(resolve(data), wanted, (line) => console.log(line))
   console.log(`addresses and keys: ${resolve(data)}/stack.json`)

@@ -14,9 +14,10 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^services\/(money|accounts|phone|cache)\//, 6],
   [/^services\/jobs\//, 7],
   [/^services\/results\//, 8],
+  [/^services\/pipeline\//, 10],
   [/^services\//, 9],
-  [/^deploy\//, 10],
-  [/^test\//, 11],
+  [/^deploy\//, 11],
+  [/^test\//, 12],
 ]
 
 const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.[1] ?? -1

@@ -170,7 +170,7 @@ export const processes: Board = {
     {
       title: 'Health',
       panels: [
-        { title: 'Ready', metric: 'service_ready', ...each },
+        { title: 'Ready', metric: 'service_ready', by: ['instance', 'stage'], where: chosen },
         { title: 'Event loop, p90', metric: 'nodejs_eventloop_lag_p90_seconds', ...each },
         { title: 'Event loop when read', metric: 'nodejs_eventloop_lag_seconds', ...each },
         { title: 'Garbage', metric: 'nodejs_gc_duration_seconds', by: ['job'], where: chosen },

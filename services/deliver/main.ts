@@ -3,13 +3,16 @@ import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { deliverConfig } from './config.ts'
+import { deliverConfig, type DeliverConfig } from './config.ts'
 import { deliveryDeps } from './deps.ts'
 import { createDeliverStage, startDelivery } from './stage.ts'
 
-await run('deliver', deliverConfig, async (config, context) => {
+/** Wires the stage and starts it. */
+export async function startDeliver (
+  config: DeliverConfig, context: ServiceContext
+): Promise<Running> {
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
@@ -27,4 +30,8 @@ await run('deliver', deliverConfig, async (config, context) => {
   const subscriptions = subscriptionsOf('deliver')
   const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
   return { ready: () => delivery.ready() && running.ready(), stop: running.stop }
-})
+}
+
+export const deliverService = { config: deliverConfig, start: startDeliver }
+
+if (import.meta.main) await run('deliver', deliverConfig, startDeliver)

@@ -37,7 +37,7 @@ export type Connections = {
   readonly recordMac: RecordMac
   /** Redis TIME of the state Redis. */
   readonly clock: RedisClock
-  /** Closed while operators have paused the stage with the name of the process. */
+  /** Closed while operators have paused the stage with the name of the service. */
   readonly gate: Gate
 }
 
@@ -46,15 +46,18 @@ type ConfigOf<K extends DepName> = { [N in K]: (config: DepsConfig[N]) => void }
 (config: infer C) => void ? C : never
 
 /**
- * Opens shared dependencies in the given order, and closes them in reverse order when the process
- * stops. Adds `log` and `metrics` of the process.
+ * Opens dependencies in the given order, and closes them in reverse order when the process stops.
+ * The services of one process share them, except for the gate, which each stage has. Adds `log` and
+ * `metrics` of the service.
  */
 export async function connectDeps<K extends DepName> (
   config: ConfigOf<K>, context: ServiceContext, which: readonly K[]
 ): Promise<Pick<Connections, K> & Pick<ServiceContext, 'log' | 'metrics'>> {
   const deps: Partial<Record<DepName, unknown>> = {}
   for (const name of which) {
-    deps[name] = await openers[name](config as unknown as AllConfig, context)
+    const open = (owner: ServiceContext): Promise<unknown> =>
+      openers[name](config as unknown as AllConfig, owner)
+    deps[name] = name === 'gate' ? await open(context) : await shared(context, name, open)
   }
   const { log, metrics } = context
   return { ...deps as Pick<Connections, K>, log, metrics }
@@ -62,6 +65,27 @@ export async function connectDeps<K extends DepName> (
 
 type AllConfig = DepsConfig[DepName] & DepsConfig['bus'] & DepsConfig['codec'] &
   DepsConfig['state'] & DepsConfig['cache'] & DepsConfig['clickhouse'] & MessageKeySettings
+
+/** Opens a dependency once for all services of the process. */
+async function shared<T> (
+  context: ServiceContext, name: string, open: (process: ServiceContext) => Promise<T>
+): Promise<T> {
+  return context.share === undefined ? await open(context) : await context.share(name, open)
+}
+
+/** The gate of one stage. All gates share a connection, which no other commands delay. */
+async function openGate (
+  { REDIS_STATE_URL }: DepsConfig['gate'], context: ServiceContext
+): Promise<Gate> {
+  const redis = await shared(context, 'gates', async ({ onStop }) => {
+    const connection = connectRedis(REDIS_STATE_URL)
+    onStop(() => connection.disconnect())
+    return connection
+  })
+  const gate = startPauseGate(context.name, { redis, ...context })
+  context.onStop(gate.stop)
+  return gate
+}
 
 type Openers = {
   readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Connections[N]>
@@ -113,14 +137,5 @@ const openers: Openers = {
     onStop(() => clock.stop())
     return clock
   },
-  // Has its own connection, so that other commands do not delay it.
-  gate: async ({ REDIS_STATE_URL }, { name, onStop, log, metrics }) => {
-    const redis = connectRedis(REDIS_STATE_URL)
-    const gate = startPauseGate(name, { redis, log, metrics })
-    onStop(async () => {
-      redis.disconnect()
-      await gate.stop()
-    })
-    return gate
-  },
+  gate: openGate,
 }

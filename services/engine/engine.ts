@@ -1,5 +1,5 @@
 import type { StageName } from '../topology.ts'
-import type { Bus, Consumption, FetchBatching, Producer } from '../kafka/bus.ts'
+import type { Bus, Consumption, FetchBatching } from '../kafka/bus.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
@@ -18,8 +18,6 @@ export type EngineDeps = StepsDeps & {
   readonly subscriptions: readonly Subscription[]
   /** Batching of fetches, for stages with expensive effects. */
   readonly fetchBatching?: (subscription: Subscription) => FetchBatching | undefined
-  /** The name of the stage by default. Stages in one process must not share producers. */
-  readonly producerName?: string
   /** Number of consecutive failed decisions that stops the stage; 100 by default. */
   readonly deadLimit?: number
   /** The clock for postponed messages; the clock of this machine by default. */
@@ -54,16 +52,12 @@ const DEAD_LIMIT = 100
 export async function runStage<S extends StageName> (
   stage: Stage<S> | ((subscription: Subscription) => Stage<S>), deps: EngineDeps
 ): Promise<FlushableStage> {
-  const producers = createProducers(deps.bus)
   const readAhead = { bytes: 0, maxBytes: READ_AHEAD_BYTES }
   const stageOf = typeof stage === 'function' ? stage : () => stage
   const started = await Promise.allSettled(deps.subscriptions.map(subscription =>
-    consume(stageOf(subscription), subscription, { ...deps, readAhead, producerOf: producers.of })))
+    consume(stageOf(subscription), subscription, { ...deps, readAhead })))
   const running = started.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
-  const stop = async () => {
-    await Promise.all(running.map(consumption => consumption.stop()))
-    await producers.close()
-  }
+  const stop = async () => { await Promise.all(running.map(consumption => consumption.stop())) }
   const failed = started.find(result => result.status === 'rejected')
   if (failed !== undefined) {
     await stop()
@@ -78,13 +72,9 @@ export async function runStage<S extends StageName> (
 
 async function consume<S extends StageName> (
   given: Stage<S>, subscription: Subscription,
-  deps: EngineDeps & {
-    readonly readAhead: ReadAhead, readonly producerOf: (name: string) => Producer,
-  }
+  deps: EngineDeps & { readonly readAhead: ReadAhead }
 ): Promise<Consumption & Pick<FlushableStage, 'flushHeld'>> {
-  const { bus, messageCodec, metrics, producerOf } = deps
-  const { producerName = given.name, clock = systemClock } = deps
-  const { readAhead, weightOf } = deps
+  const { bus, messageCodec, metrics, clock = systemClock, readAhead, weightOf } = deps
   // From here on the engine does not need the type of the stage.
   const stage = given as unknown as Stage
   const { group } = subscription
@@ -95,14 +85,12 @@ async function consume<S extends StageName> (
   const steps = createSteps({ metrics, log, effects: deps.effects, ...retries })
   const deadLetters = createDeadLetters({
     stage: stage.name,
-    producer: () => producerOf(`${producerName}.dead`),
+    producer: () => bus.producer('dead'),
     metrics,
     limit: deps.deadLimit ?? DEAD_LIMIT,
     now: clock.now,
   })
-  const emitter = createEmitter({
-    messageCodec, producerOf: name => producerOf(`${producerName}.${name}`),
-  })
+  const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
   const worker = createWorker({
     stage,
     subscription,
@@ -131,18 +119,4 @@ async function consume<S extends StageName> (
     flushHeld,
     stop: async () => { await Promise.all([consumption.stop(), flushing.stop()]) },
   }
-}
-
-/** Producers by name, created on first use. */
-function createProducers (bus: Bus) {
-  const byName = new Map<string, Producer>()
-  const of = (name: string) => {
-    const producer = byName.get(name) ?? bus.producer(name)
-    byName.set(name, producer)
-    return producer
-  }
-  const close = async () => {
-    await Promise.all([...byName.values()].map(producer => producer.close()))
-  }
-  return { of, close }
 }

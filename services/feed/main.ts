@@ -4,7 +4,7 @@ import { connectDeps, type Connections } from '../engine/connections.ts'
 import { createDeadLetters } from '../engine/dead-letters.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { createLogThrottle } from '../platform/log.ts'
-import { run, type ServiceContext } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { createWallet } from '../money/wallet.ts'
 import { connectPartnerResults } from '../results/partner-results.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
@@ -43,7 +43,7 @@ export function feedDeps (
     // Partners are responsible for their messages: no number of dead letters stops the others.
     deadLetters: createDeadLetters({
       stage: 'feed',
-      producer: () => bus.producer('feed.dead'),
+      producer: () => bus.producer('dead'),
       metrics,
       limit: Infinity,
       now: clock.now,
@@ -91,19 +91,24 @@ function logging (log: ServiceContext['log']) {
   }
 }
 
-if (import.meta.main) {
-  await run('feed', feedConfig, async (config, context) => {
-    const connected = await connectDeps(config, context, [
-      'bus', 'codec', 'state', 'clock', 'gate',
-    ])
-    const submitter = await connectFeedSubmitter(config, connected, context)
-    const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
-    const feeds = startPartnerFeeds(deps)
-    const { metrics } = context
-    metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
-    for (const state of ['running', 'paused', 'failing'] as const) {
-      metrics.watch('feed_partners', { state }, () => feeds.count(state))
-    }
-    return feeds
-  })
+/** Wires the stage and starts it. */
+export async function startFeed (
+  config: FeedConfig, context: ServiceContext
+): Promise<Running> {
+  const connected = await connectDeps(config, context, [
+    'bus', 'codec', 'state', 'clock', 'gate',
+  ])
+  const submitter = await connectFeedSubmitter(config, connected, context)
+  const deps = feedDeps(config, { ...connected, submitter, fatal: context.fatal })
+  const feeds = startPartnerFeeds(deps)
+  const { metrics } = context
+  metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
+  for (const state of ['running', 'paused', 'failing'] as const) {
+    metrics.watch('feed_partners', { state }, () => feeds.count(state))
+  }
+  return feeds
 }
+
+export const feedService = { config: feedConfig, start: startFeed }
+
+if (import.meta.main) await run('feed', feedConfig, startFeed)

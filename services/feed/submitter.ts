@@ -101,9 +101,7 @@ export async function connectFeedSubmitter (
   const outcomes = createOutcomeWaiter({ store, notifications, clock })
   onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
-  const emitter = createEmitter({
-    messageCodec, producerOf: name => bus.producer(`feed.${name}`),
-  })
+  const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
   const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
 }

@@ -6,7 +6,7 @@ import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import type { Bus, Producer } from '../kafka/bus.ts'
+import type { Bus } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { startLiveness } from '../platform/liveness.ts'
@@ -51,7 +51,7 @@ export async function connectSubmitter (
   const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
   context.onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
-  const emitter = createEmitter({ messageCodec, producerOf: producersByName(options.bus) })
+  const emitter = createEmitter({ messageCodec, producerOf: options.bus.producer })
   const liveness = await startLiveness(options.state)
   context.onStop(() => liveness.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
@@ -63,13 +63,4 @@ export async function connectSubmitter (
   context.metrics.watch('requests_waiting', {}, waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
   return { submission, waiter, attachedTo: notifications.attachedTo }
-}
-
-function producersByName (bus: Bus): (name: string) => Producer {
-  const producers = new Map<string, Producer>()
-  return name => {
-    const producer = producers.get(name) ?? bus.producer(`ingest.${name}`)
-    producers.set(name, producer)
-    return producer
-  }
 }

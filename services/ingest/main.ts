@@ -2,4 +2,6 @@ import { run } from '../platform/run.ts'
 import { ingestConfig } from './config.ts'
 import { startIngest } from './service.ts'
 
-await run('ingest', ingestConfig, startIngest)
+export const ingestService = { config: ingestConfig, start: startIngest }
+
+if (import.meta.main) await run('ingest', ingestConfig, startIngest)

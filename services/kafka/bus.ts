@@ -83,7 +83,10 @@ export type Producer = {
 
 export type Bus = {
   readonly consume: (options: ConsumeOptions) => Promise<Consumption>
-  /** Producers with different names have their own connections and queues. */
+  /**
+   * One producer per name, with its own connection and queue. All callers of a name share it, and
+   * `close` of the bus closes it.
+   */
   readonly producer: (name: string) => Producer
   /**
    * The value of the last message with this key in a topic; undefined when there is none, or there

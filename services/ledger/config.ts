@@ -1,4 +1,4 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 
 /** Configuration of `ledger`. */
@@ -84,3 +84,5 @@ export const ledgerConfig = defineConfig({
     description: 'A job without progress for this long, and without rows in a topic, fails.',
   }),
 })
+
+export type LedgerConfig = Static<typeof ledgerConfig>

@@ -31,10 +31,7 @@ export function reapDeps (
   const connection = kafkaConnectionOf(config)
   return {
     ...createRepositories(connected),
-    // Separate from the producers of the stage, as both may send at the same time.
-    emitter: createEmitter({
-      messageCodec, producerOf: name => bus.producer(`reaper.${name}`),
-    }),
+    emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     tenants: createTenants(state),
     clock,

@@ -1,9 +1,9 @@
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
-import { ledgerConfig } from './config.ts'
+import { ledgerConfig, type LedgerConfig } from './config.ts'
 import { copyDeps } from './copy-deps.ts'
 import { connectErasing } from './erase-deps.ts'
 import { startHeadExport } from './head-export.ts'
@@ -17,7 +17,10 @@ import { startReaper } from './reaper.ts'
 /** No client waits for the copy, and each insert has a fixed cost. */
 const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
 
-await run('ledger', ledgerConfig, async (config, context) => {
+/** Wires the stage and starts it. */
+export async function startLedger (
+  config: LedgerConfig, context: ServiceContext
+): Promise<Running> {
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
@@ -47,4 +50,8 @@ await run('ledger', ledgerConfig, async (config, context) => {
   })
   const { ready, stop } = startReaper(running, reaperDeps, config.REAP_EVERY_MS)
   return { ready: () => ready() && leader.ready(), stop }
-})
+}
+
+export const ledgerService = { config: ledgerConfig, start: startLedger }
+
+if (import.meta.main) await run('ledger', ledgerConfig, startLedger)

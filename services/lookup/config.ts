@@ -1,4 +1,4 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
@@ -40,3 +40,5 @@ export const lookupConfig = defineConfig({
     examples: ['{"whatsapp":3500}'],
   }),
 })
+
+export type LookupConfig = Static<typeof lookupConfig>

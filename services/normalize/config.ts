@@ -1,4 +1,4 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
 
@@ -15,3 +15,5 @@ export const normalizeConfig = defineConfig({
     default: 8, minimum: 1, maximum: 100, description: 'Chunks decided between two commits.',
   }),
 })
+
+export type NormalizeConfig = Static<typeof normalizeConfig>

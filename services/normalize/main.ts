@@ -3,13 +3,16 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
-import { normalizeConfig } from './config.ts'
+import { normalizeConfig, type NormalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 
-await run('normalize', normalizeConfig, async (config, context) => {
+/** Wires the stage and starts it. */
+export async function startNormalize (
+  config: NormalizeConfig, context: ServiceContext
+): Promise<Running> {
   const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
   const stage = createNormalizeStage({
     store: createJobStore(deps.state),
@@ -23,4 +26,8 @@ await run('normalize', normalizeConfig, async (config, context) => {
   const { cachedPolicy } = createOrganizations(deps.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...deps, messageCodec, subscriptions, weightOf })
-})
+}
+
+export const normalizeService = { config: normalizeConfig, start: startNormalize }
+
+if (import.meta.main) await run('normalize', normalizeConfig, startNormalize)

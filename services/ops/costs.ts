@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sample } from '../platform/metrics-reader.ts'
 import { UsageError } from '../platform/run-command.ts'
+import { STAGES } from '../topology.ts'
 import { parsePositive, parseStage, type CommandCall } from './command-line.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 
@@ -80,8 +81,7 @@ export function costsOfRun ({ rows, processes }: SavedRun): Costs {
 }
 
 const COST_METRICS: ReadonlySet<string> = new Set([
-  'process_cpu_seconds_total', 'stage_rows_total', 'stage_chunks_total', 'http_requests_total',
-  'preflight_oldest_age_seconds', 'feed_partners',
+  'process_cpu_seconds_total', 'stage_rows_total', 'service_ready',
 ])
 
 /** With fewer rows the start of the processes would dominate the measurement. */
@@ -90,7 +90,7 @@ const MIN_ROWS = 20_000
 /**
  * Returns the costs since the services started. Counts the rows of `normalize`, which processes all
  * of them, so that every stage has its cost per row of a job.
- * @throws UsageError when the services have processed too few rows.
+ * @throws UsageError when the services have processed too few rows, or a process hosts several.
  */
 export function costsOfMetrics (processes: readonly (readonly Sample[])[]): Costs {
   const rows = sumOf(processes.flat().filter(({ name, labels }) =>
@@ -110,12 +110,16 @@ export function costsOfMetrics (processes: readonly (readonly Sample[])[]): Cost
   return costs
 }
 
-/** The stage of a process, by its metrics; undefined for other programs. */
+/** The stage of a process, by its metrics; undefined for the page and other programs. */
 function stageOf (samples: readonly Sample[]): string | undefined {
-  const names = new Set(samples.map(({ name }) => name))
-  if (names.has('preflight_oldest_age_seconds')) return 'ingest'
-  if (names.has('feed_partners')) return 'feed'
-  return samples.find(({ name }) => name === 'stage_chunks_total')?.labels.stage
+  const services = samples.filter(({ name }) => name === 'service_ready')
+    .map(({ labels }) => labels.stage ?? '')
+  if (services.length > 1) {
+    throw new UsageError(`One process hosts ${services.join(', ')}, whose costs are not known ` +
+      'apart. Run one process per stage ("npm run up -- --processes 9"), or set ' +
+      '--cost stage=seconds (CPU seconds per 100,000 rows).')
+  }
+  return STAGES.find(stage => stage === services[0])
 }
 
 function sumOf (samples: readonly Sample[]): number {

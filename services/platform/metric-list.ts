@@ -7,8 +7,8 @@ export const METRICS = [
   {
     name: 'service_ready',
     type: 'gauge',
-    labels: [],
-    help: '1 while the process is ready, as reported by /readyz.',
+    labels: ['stage'],
+    help: '1 while the stage is ready; /readyz reports whether all stages of the process are.',
   },
   {
     name: 'stage_rows_total',

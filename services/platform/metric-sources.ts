@@ -141,10 +141,10 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
 
 /** The series of a metric that a service reports from its start; none for other programs. */
 export function initialSeriesOf (
-  { name, labels }: { readonly name: string, readonly labels: readonly string[] }, process: string
+  { name, labels }: { readonly name: string, readonly labels: readonly string[] }, service: string
 ): readonly Labels[] {
   const source = SOURCES[name as Name]
-  const stage = source.by.find(known => known === process)
+  const stage = source.by.find(known => known === service)
   if (stage === undefined) return []
   const own: Labels = labels.includes('stage') ? { stage } : {}
   if (source.bySubscription === true) {

@@ -40,11 +40,11 @@ const SECONDS = [0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const EVENT_LOOP_SAMPLE_MS = 100
 
 /**
- * All metrics of the list in one registry. With `process`, the name of the service, also the
- * metrics of Node and the initial series of the service.
+ * All metrics of the list in one registry. With `services`, those of this process, also
+ * the metrics of Node and the initial series of these services.
  */
 export function createMetrics (
-  registry: Registry = new Registry(), options: { readonly process?: string } = {}
+  registry: Registry = new Registry(), options: { readonly services?: readonly string[] } = {}
 ): Metrics {
   const registers = [registry]
   const counters = new Map<string, Counter>()
@@ -56,11 +56,11 @@ export function createMetrics (
     if (type === 'histogram') histograms.set(name, new Histogram({ ...common, buckets: SECONDS }))
     if (type === 'gauge') watches.set(name, watchedGauge(common))
   }
-  if (options.process !== undefined) {
+  if (options.services !== undefined) {
     collectDefaultMetrics({
       register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS,
     })
-    initializeSeries(options.process, counters, histograms)
+    for (const service of options.services) initializeSeries(service, counters, histograms)
   }
   return {
     count: (name, labels, more = 1) => counters.get(name)?.inc(labels, more),
@@ -73,11 +73,11 @@ export function createMetrics (
 }
 
 function initializeSeries (
-  process: string, counters: ReadonlyMap<string, Counter>,
+  service: string, counters: ReadonlyMap<string, Counter>,
   histograms: ReadonlyMap<string, Histogram>
 ): void {
   for (const definition of METRICS) {
-    for (const labels of initialSeriesOf(definition, process)) {
+    for (const labels of initialSeriesOf(definition, service)) {
       counters.get(definition.name)?.inc(labels, 0)
       histograms.get(definition.name)?.zero(labels)
     }

@@ -5,39 +5,61 @@ import { ConfigError, loadConfig, type processConfig } from './config.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
-/** The process-wide facilities that `run` gives to the dependencies of a service. */
+/** The facilities that a process gives to the dependencies of a service. */
 export type ServiceContext = {
   readonly name: string
   readonly log: Log
   readonly metrics: Metrics
+  /**
+   * Opens a dependency once for all services of the process, with the context of the process.
+   * Without it, the service opens its own.
+   */
+  readonly share?: Share
   /** Registers a close function for the stop of the process. They run in reverse order. */
   readonly onStop: (close: () => unknown) => void
   /** Reports an unrecoverable error: stops the service and exits with code 1. */
   readonly fatal: (error: unknown) => void
 }
 
+export type Share = <T>(
+  name: string, open: (process: ServiceContext) => Promise<T>
+) => Promise<T>
+
 /** A started service; `stop` runs before all functions registered by `onStop`. */
 export type Running = { readonly ready: () => boolean, readonly stop?: () => Promise<void> }
 
 type ServiceConfig<F extends TProperties> = TObject<typeof processConfig & F>
+type Start<C> = (config: C, context: ServiceContext) => Promise<Running>
+type Services<C> = Readonly<Record<string, Start<C>>>
 
 const STOP_WITHIN_MS = 25_000
 
-/**
- * Runs a service: configuration, health, start, stop. SIGTERM, SIGINT or the end of the parent
- * process stop it gracefully; a second signal or 25 s kill it. With `--validate` it only checks the
- * configuration and exits with code 0 or 1.
- */
+/** Runs one service in a process of its own, as `runServices` runs several. */
 export async function run<F extends TProperties> (
+  name: string, schema: ServiceConfig<F>, start: Start<Static<ServiceConfig<F>>>
+): Promise<void> {
+  await runServices(name, schema, [{ [name]: start }])
+}
+
+/**
+ * Runs services in this process: configuration, health, start, stop. They start in the given order
+ * and open what they `share` once. Those of a group stop at the same time, the last group first.
+ * The process is ready when all of them are, and a service that fails ends it. SIGTERM, SIGINT or
+ * the end of the parent process stop it gracefully; a second signal or 25 s kill it. With
+ * `--validate` it only checks the configuration and exits with code 0 or 1.
+ */
+export async function runServices<F extends TProperties> (
   name: string, schema: ServiceConfig<F>,
-  start: (config: Static<ServiceConfig<F>>, context: ServiceContext) => Promise<Running>
+  groups: readonly Services<Static<ServiceConfig<F>>>[]
 ): Promise<void> {
   const config = configOrExit(name, schema)
   const {
-    LOG_LEVEL, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
+    LOG_LEVEL: level, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
   } = config as Static<TObject<typeof processConfig>>
-  const log = createLog(name, { level: LOG_LEVEL }).child({ instance: INSTANCE })
-  const metrics = createMetrics(undefined, { process: name })
+  const logOf = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
+  const log = logOf(name)
+  const names = groups.flatMap(group => Object.keys(group))
+  const metrics = createMetrics(undefined, { services: names })
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
   const fatal = (error: unknown) => {
@@ -47,20 +69,54 @@ export async function run<F extends TProperties> (
   handleSignals(stop, fatal)
   // Stopped last, so that the spans of the other stops are sent too.
   closers.push(await startTracingIfEnabled(settings, { name, instance: INSTANCE, log }))
-  let running: Running | undefined
-  const ready = () => running?.ready() === true
-  metrics.watch('service_ready', {}, () => Number(ready()))
+  const running = new Map<string, Running>()
+  const isReady = (service: string) => running.get(service)?.ready() === true
+  for (const stage of names) {
+    metrics.watch('service_ready', { stage }, () => Number(isReady(stage)))
+  }
+  const ready = () => names.every(isReady)
   const server = await serveHealth({
     host: HOST_METRICS, port: PORT_METRICS, ready, metrics, log,
   })
   closers.push(() => closeServer(server))
+  const onStop = (close: () => unknown) => { closers.push(close) }
+  const context = { name, log, metrics, fatal, onStop }
+  const share = createShare(context)
   try {
-    const onStop = (close: () => unknown) => { closers.push(close) }
-    running = await start(config, { name, log, metrics, fatal, onStop })
-    if (running.stop !== undefined) closers.push(running.stop)
+    for (const group of groups) {
+      await startGroup(group, onStop, async (service, start) => {
+        const own = service === name ? context : { ...context, name: service, log: logOf(service) }
+        const started = await start(config, { ...own, share })
+        running.set(service, started)
+        return started
+      })
+    }
     log.info('started')
   } catch (error) {
     fatal(error)
+  }
+}
+
+/** Starts services one after another; they stop together, also when one of them cannot start. */
+async function startGroup<C> (
+  group: Services<C>, onStop: ServiceContext['onStop'],
+  startOne: (name: string, start: Start<C>) => Promise<Running>
+): Promise<void> {
+  const started: Running[] = []
+  try {
+    for (const [name, start] of Object.entries(group)) started.push(await startOne(name, start))
+  } finally {
+    onStop(() => Promise.all(started.map(({ stop }) => stop?.())))
+  }
+}
+
+/** Opens each dependency for its first caller; all callers get the same. */
+function createShare (process: ServiceContext): Share {
+  const opened = new Map<string, Promise<unknown>>()
+  return <T>(name: string, open: (process: ServiceContext) => Promise<T>) => {
+    const found = opened.get(name) ?? open(process)
+    opened.set(name, found)
+    return found as Promise<T>
   }
 }
 

@@ -3,7 +3,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createArchive } from '../results/archive.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
@@ -36,16 +36,21 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   }
 }
 
-if (import.meta.main) {
-  await run('publish', publishConfig, async (config, context) => {
-    const connected = await connectDeps(config, context, [
-      'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate',
-    ])
-    const keys = connectJobKeys(connected, config, closedKeys(connected))
-    const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
-    const messageCodec = createMessageCodec({ codec: connected.codec, keys })
-    return await runStage(stage, {
-      ...connected, messageCodec, subscriptions: subscriptionsOf('publish'),
-    })
+/** Wires the stage and starts it. */
+export async function startPublish (
+  config: PublishConfig, context: ServiceContext
+): Promise<Running> {
+  const connected = await connectDeps(config, context, [
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate',
+  ])
+  const keys = connectJobKeys(connected, config, closedKeys(connected))
+  const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
+  const messageCodec = createMessageCodec({ codec: connected.codec, keys })
+  return await runStage(stage, {
+    ...connected, messageCodec, subscriptions: subscriptionsOf('publish'),
   })
 }
+
+export const publishService = { config: publishConfig, start: startPublish }
+
+if (import.meta.main) await run('publish', publishConfig, startPublish)

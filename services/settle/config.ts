@@ -1,4 +1,4 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
 import { MAX_BATCH_WAIT_MS } from './stage.ts'
@@ -22,3 +22,5 @@ export const settleConfig = defineConfig({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',
   }),
 })
+
+export type SettleConfig = Static<typeof settleConfig>

@@ -1,13 +1,16 @@
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
-import { run } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { createRepositories } from '../results/repositories.ts'
-import { settleConfig } from './config.ts'
+import { settleConfig, type SettleConfig } from './config.ts'
 import { createRemainingRows, createSettleStage, MAX_BATCH_WAIT_MS } from './stage.ts'
 
-await run('settle', settleConfig, async (config, context) => {
+/** Wires the stage and starts it. */
+export async function startSettle (
+  config: SettleConfig, context: ServiceContext
+): Promise<Running> {
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
@@ -24,4 +27,8 @@ await run('settle', settleConfig, async (config, context) => {
     bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_BATCH_WAIT_MS[lane], isEnough: mayEndJob,
   })
   return await runStage(stage, { ...connected, messageCodec, subscriptions, fetchBatching })
-})
+}
+
+export const settleService = { config: settleConfig, start: startSettle }
+
+if (import.meta.main) await run('settle', settleConfig, startSettle)

@@ -3,7 +3,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { sleep } from '../platform/retry.ts'
-import { run, type ServiceContext } from '../platform/run.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
@@ -74,21 +74,26 @@ function limitsOf (config: VerifyConfig) {
   }
 }
 
-if (import.meta.main) {
-  await run('verify', verifyConfig, async (config, context) => {
-    const connected = await connectDeps(config, context, [
-      'bus', 'codec', 'state', 'cache', 'clock', 'gate',
-    ])
-    const messageCodec = createJobMessageCodec(connected, config)
-    const subscriptions = subscriptionsOf('verify', {
-      lanes: config.LANES, services: config.SERVICES,
-    })
-    const onFault = logCacheFault(context.log)
-    const domains = mailDomainsOf(config, { redis: connected.cache, onFault })
-    logDns(domains, context.log).catch(context.fatal)
-    const stage = createVerifyStage(verifyDeps(config, connected, domains))
-    const { cachedPolicy } = createOrganizations(connected.state)
-    const weightOf = (tenant: string) => cachedPolicy(tenant).weight
-    return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
+/** Wires the stage and starts it. */
+export async function startVerify (
+  config: VerifyConfig, context: ServiceContext
+): Promise<Running> {
+  const connected = await connectDeps(config, context, [
+    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+  ])
+  const messageCodec = createJobMessageCodec(connected, config)
+  const subscriptions = subscriptionsOf('verify', {
+    lanes: config.LANES, services: config.SERVICES,
   })
+  const onFault = logCacheFault(context.log)
+  const domains = mailDomainsOf(config, { redis: connected.cache, onFault })
+  logDns(domains, context.log).catch(context.fatal)
+  const stage = createVerifyStage(verifyDeps(config, connected, domains))
+  const { cachedPolicy } = createOrganizations(connected.state)
+  const weightOf = (tenant: string) => cachedPolicy(tenant).weight
+  return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })
 }
+
+export const verifyService = { config: verifyConfig, start: startVerify }
+
+if (import.meta.main) await run('verify', verifyConfig, startVerify)

@@ -14,6 +14,7 @@ import { parseCsv } from '../support/environment.ts'
 import { createAdversary, type Adversary } from './adversary.ts'
 
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
+const STAGES = [...RECOVERING_STAGES, 'deliver']
 const random = seededRandom(SEED)
 const inputs = mixedPhones(40)
 
@@ -23,9 +24,8 @@ let environment: Recovering
 let adversary: Adversary
 let clickhouse: ReturnType<typeof connectClickhouse>
 beforeAll(async () => {
-  environment = await startRecovering([...RECOVERING_STAGES, 'deliver'], {
-    STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000',
-  })
+  environment = await startRecovering(
+    STAGES, { STALLED_AFTER_MS: '2000', ACCEPT_WITHIN_MS: '4000' }, STAGES)
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '', CLICKHOUSE_URL = '' } = environment.env
   clickhouse = connectClickhouse(CLICKHOUSE_URL)
   adversary = await createAdversary(

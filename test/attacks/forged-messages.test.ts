@@ -8,14 +8,15 @@ import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/offsets.ts'
 import { sumOf } from '../support/metrics.ts'
-import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
+import { emptied, RECOVERING_STAGES, startRecovering, type Recovering }
+  from '../support/recovering.ts'
 import { createAdversary, signedByAdversary, type Adversary } from './adversary.ts'
 
 let environment: Recovering
 let adversary: Adversary
 let codec: Codec
 beforeAll(async () => {
-  environment = await startRecovering()
+  environment = await startRecovering(RECOVERING_STAGES, {}, RECOVERING_STAGES)
   const { KAFKA_BROKERS = '', SCHEMA_REGISTRY_URL = '' } = environment.env
   codec = createCodec(registrySource(SCHEMA_REGISTRY_URL))
   adversary = await createAdversary(KAFKA_BROKERS.split(','), codec)

@@ -23,7 +23,7 @@ let other: { readonly tenant: string, readonly client: Client }
 beforeAll(async () => {
   environment = await startEnvironment({
     JOURNAL_HEAD_TARGET: `${folder}/heads`, JOURNAL_HEAD_EVERY_MS: '1000',
-  })
+  }, { apart: ['ledger'] })
   clickhouse = connectClickhouse(environment.env['CLICKHOUSE_URL'] ?? '')
   const { orgId, keys } = await createDemo(environment.env)
   const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live, retries: 0 })

@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
+import { processesOption, type Processes } from '../../deploy/local/launcher/layout.ts'
 
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
@@ -11,6 +12,8 @@ export type Scenario = typeof SCENARIOS[number]
 export type BenchOptions = {
   readonly rows: number
   readonly scale: number
+  /** Into how many processes the stages are divided. */
+  readonly processes: Processes
   readonly scenarios: ReadonlySet<Scenario>
   readonly soakMinutes: number
   /** Length of the longest journal to recover from. */
@@ -27,6 +30,7 @@ export type BenchOptions = {
 type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'>, true>> & {
   readonly rows: number
   readonly scale: number
+  readonly processes: string
   readonly soak?: number
   readonly recovery?: number | true
   readonly small?: number | true
@@ -45,10 +49,11 @@ const RECOVERY_JOBS = 5_000
 /** Parses the command line. `--help` and invalid options print a message and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
   const raw = createProgram().parse([...argv], { from: 'user' }).opts<RawOptions>()
-  const { rows, scale, recoveryJobs, json, profile } = raw
+  const { rows, scale, processes, recoveryJobs, json, profile } = raw
   return {
     rows,
     scale,
+    processes: Number(processes) as Processes,
     scenarios: new Set(SCENARIOS.filter(name => raw.all === true || raw[name] !== undefined)),
     soakMinutes: raw.soak ?? SOAK_MINUTES,
     recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
@@ -70,6 +75,7 @@ function createProgram (): Command {
     .option('--rows <number>', 'rows of a large job; fewer for a quick run', positiveInteger,
       100_000)
     .option('--scale <number>', 'instances of normalize and of verify', positiveInteger, 1)
+    .addOption(processesOption().default('9'))
     .option('--profile <folder>', 'write a CPU profile of every service to this folder')
     .option('--growth', 'fresh jobs of 1, 3, 10, 30 and 100 % of the rows (about 1 min)')
     .option('--crowd', 'ten large jobs at once, and each second a small job of another ' +

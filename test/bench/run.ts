@@ -16,8 +16,8 @@ import { measureWebhooks } from './scenarios/webhooks.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =
-  Pick<BenchOptions, 'rows' | 'scale' | 'scenarios' | 'soakMinutes' | 'recoveryEntries' |
-    'recoveryJobs' | 'smallSeconds'> &
+  Pick<BenchOptions, 'rows' | 'scale' | 'processes' | 'scenarios' | 'soakMinutes' |
+    'recoveryEntries' | 'recoveryJobs' | 'smallSeconds'> &
   Pick<BenchContext, 'bareLoopMs' | 'log'> & {
     /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -31,11 +31,12 @@ type Measurement = { readonly scenario: Scenario, readonly measure: () => Promis
  * The peers run last, because no service consumes the rows that they produce.
  */
 export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
-  const { rows, soakMinutes, bareLoopMs, log, overrides } = options
+  const { rows, soakMinutes, bareLoopMs, log, overrides, processes } = options
   const scale = { normalize: options.scale, verify: options.scale }
   const common = { rows, bareLoopMs, log }
   const onServices = <T>(measure: (context: BenchContext) => Promise<T>): Promise<T> =>
-    withServices(stack, { scale, overrides }, running => measure({ ...running, ...common }))
+    withServices(stack, { scale, overrides, processes },
+      running => measure({ ...running, ...common }))
   const report = await onServices(async context => ({
     ...await measureCore(context), ...await runScenarios(options, sharedScenarios(context)),
   }))
@@ -43,7 +44,7 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     {
       scenario: 'fairness',
       measure: () => withServices(
-        stack, { scale, overrides: { ...overrides, ...DEFAULT_LIMITS } },
+        stack, { scale, processes, overrides: { ...overrides, ...DEFAULT_LIMITS } },
         running => measureFairness({ ...running, ...common, env: stack.env })),
     },
     {

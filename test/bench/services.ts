@@ -1,6 +1,7 @@
 import { provision } from '../../deploy/provision.ts'
 import { startStack } from '../../deploy/local/stack.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
+import type { Processes } from '../../deploy/local/launcher/layout.ts'
 import type { Scale } from '../../deploy/local/launcher/scale.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
@@ -24,6 +25,7 @@ export type RunningContext = Omit<BenchContext, 'rows' | 'bareLoopMs' | 'log'>
 
 type Setup = {
   readonly scale: Scale
+  readonly processes: Processes
   /** Additional environment of every service. */
   readonly overrides: Env
 }
@@ -64,10 +66,12 @@ export async function withStack<T> (
 
 /** Runs work on all services on a stack. Always stops the services. */
 export async function withServices<T> (
-  { env, infrastructure, keys: [apiKey, otherKey] }: BenchStack, { scale, overrides }: Setup,
+  { env, infrastructure, keys: [apiKey, otherKey] }: BenchStack, setup: Setup,
   work: (running: RunningContext) => Promise<T>
 ): Promise<T> {
-  const services = await startAll({ env, scale, overrides: { ...RAISED_LIMITS, ...overrides } })
+  const services = await startAll({
+    env, ...setup, overrides: { ...RAISED_LIMITS, ...setup.overrides },
+  })
   const { baseUrl } = services
   const access = { baseUrl, apiKey }
   try {
@@ -78,7 +82,7 @@ export async function withServices<T> (
       clientWithoutRetries: createClient({ ...access, retries: 0 }),
       services,
       infrastructure,
-      scale,
+      scale: setup.scale,
     })
   } finally {
     await services.stop()

@@ -6,6 +6,7 @@ import type { JobStatusResource } from '../../services/client/client.ts'
 import { idempotencyKeyOf } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { topicName } from '../../services/platform/topics.ts'
+import { STAGES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { messagesIn } from '../support/offsets.ts'
@@ -16,7 +17,7 @@ const ROWS = 12_000
 let environment: Environment
 let redis: ReturnType<typeof connectRedis>
 beforeAll(async () => {
-  environment = await startEnvironment()
+  environment = await startEnvironment({}, { apart: STAGES })
   redis = connectRedis(environment.env.REDIS_STATE_URL ?? '')
 })
 afterAll(async () => {

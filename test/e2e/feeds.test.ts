@@ -14,7 +14,7 @@ let environment: Environment
 beforeAll(async () => {
   environment = await startEnvironment({
     FEED_BATCH_CONTACTS: String(BATCH), FEED_BATCH_AGE_MS: '1000', FEED_PAUSE_AFTER_MS: '1000',
-  }, { stages: ['feed'] })
+  }, { stages: ['feed'], apart: ['settle', 'publish'] })
 })
 afterAll(async () => { await environment.stop() })
 

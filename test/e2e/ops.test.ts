@@ -25,7 +25,9 @@ let environment: Environment
 let commands: ReturnType<typeof openOps>
 beforeAll(async () => {
   environment = await startEnvironment(
-    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, { stages: ['deliver'] })
+    { WEBHOOK_WAITS_MS: JSON.stringify(Array(RETRIES).fill(RETRY_MS)) }, {
+      stages: ['deliver'], apart: ['verify', 'settle'],
+    })
   commands = openOps(environment)
 })
 afterAll(async () => {
@@ -123,12 +125,14 @@ describe('a replay', () => {
   })
 })
 
-/** The metric of each process of a stage, as the sum of all its series. */
+/** The metric of each process that runs a stage, as the sum of the series of the stage. */
 const sumsOf = async (metric: string, stage: string): Promise<readonly number[]> => {
-  const targets = environment.services.list().filter(({ name }) => name.startsWith(`${stage}-`))
   const { processes } = await queryMetrics(
-    targets.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
-  return processes.map(samples => samples.reduce((sum, { value }) => sum + value, 0))
+    environment.services.list().map(({ metricsUrl }) => metricsUrl), new Set([metric]))
+  return processes
+    .map(samples => samples.filter(({ labels }) => (labels.stage ?? stage) === stage))
+    .filter(samples => samples.length > 0)
+    .map(samples => samples.reduce((sum, { value }) => sum + value, 0))
 }
 
 const untilSums = (metric: string, stage: string, values: readonly number[]) =>

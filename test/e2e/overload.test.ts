@@ -34,7 +34,7 @@ let addresses: readonly string[]
 let metricsUrls: readonly string[]
 
 beforeAll(async () => {
-  environment = await startEnvironment()
+  environment = await startEnvironment({}, { apart: ['normalize'] })
   // No process serves the lane bulk of normalize any more.
   await environment.services.setScale({ normalize: 0 })
   const [one, two] = await Promise.all([

@@ -31,7 +31,7 @@ beforeAll(async () => {
   traces = await startTraceReceiver()
   environment = await startEnvironment({
     WEBHOOK_WAITS_MS: '[50,50]', OTEL_EXPORTER_OTLP_ENDPOINT: traces.endpoint,
-  })
+  }, { apart: ['verify'] })
 })
 afterAll(async () => {
   await environment.stop()
@@ -79,8 +79,8 @@ async function spansOfAll (): Promise<string> {
   await expect.poll(() => traces.text().split('webhook attempt').length).toBeGreaterThan(3)
   const text = traces.text()
   // A name has its tag and its length before its value, which is tagged and measured as well.
-  for (const stage of ['ingest', 'feed', 'verify', 'deliver']) {
-    expect(text).toMatch(new RegExp(`service\\.name\x12.\n.${stage}`, 's'))
+  for (const process of ['ingest', 'pipeline', 'verify']) {
+    expect(text).toMatch(new RegExp(`service\\.name\x12.\n.${process}`, 's'))
   }
   for (const provider of BUILT_IN_PROVIDERS) expect(text).not.toContain(provider)
   return text

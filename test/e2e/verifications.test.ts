@@ -7,7 +7,7 @@ import { startEnvironment, type Environment } from '../support/environment.ts'
 import { eventually } from '../support/eventually.ts'
 
 let environment: Environment
-beforeAll(async () => { environment = await startEnvironment() })
+beforeAll(async () => { environment = await startEnvironment({}, { apart: ['verify'] }) })
 afterAll(async () => { await environment.stop() })
 
 const service = 'phone-validation'

@@ -28,6 +28,7 @@ beforeAll(async () => {
     stages: ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger'],
     // What comes after the rows are handed out does not run until a test says so.
     scale: { verify: 0, settle: 0 },
+    apart: ['verify', 'settle'],
     servicesDir: testStack().servicesDir,
   })
   const { orgId, keys } = await createDemo(env)

@@ -56,6 +56,7 @@ beforeAll(async () => {
     env,
     // No provider runs here.
     stages: ['ingest', 'normalize', 'lookup', 'settle', 'deliver', 'ledger'],
+    apart: ['deliver'],
     servicesDir: testStack().servicesDir,
     overrides: {
       WEBHOOK_ALLOW_HTTP: 'true',

@@ -19,7 +19,8 @@ import { parseCsv } from '../support/environment.ts'
 const ROWS = 3_000
 
 let environment: Recovering
-beforeAll(async () => { environment = await startRecovering() })
+const APART = ['lookup', 'settle', 'ledger']
+beforeAll(async () => { environment = await startRecovering(undefined, {}, APART) })
 afterAll(async () => { await environment?.close() })
 
 const balance = () => createWallet(environment.redis).balance(environment.tenant)

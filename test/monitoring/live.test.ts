@@ -20,7 +20,7 @@ beforeAll(async () => {
     WEBHOOK_ALLOW_LOOPBACK: 'true',
     JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
     JOURNAL_HEAD_EVERY_MS: '1000',
-  })
+  }, { apart: STAGES })
   prometheus = await startPrometheus({ services: environment.services.list() })
   await until(async () => (await prometheus.query('up == 1')).length === STAGES.length)
   const { id } = await environment.live.createJob({

@@ -6,6 +6,7 @@ import {
 } from '../support/trace-collector.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
+import { STAGES as ALL_STAGES } from '../../services/topology.ts'
 
 const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const
 /** What a client says of its own trace. */
@@ -26,7 +27,7 @@ beforeAll(async () => {
     WEBHOOK_WAITS_MS: '[50,50]',
     LOG_LEVEL: 'debug',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
-  })
+  }, { apart: ALL_STAGES })
 }, COLLECTOR_WITHIN_MS)
 afterAll(async () => {
   await environment?.stop()

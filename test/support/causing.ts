@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll } from 'vitest'
+import { STAGES } from '../../services/topology.ts'
 import { pidOf } from './processes.ts'
 import { startPrometheus, type Prometheus } from './prometheus.ts'
 import { batchDescription, startVendor, type Vendor } from './vendor.ts'
@@ -63,7 +64,7 @@ export function causing (overrides: Readonly<Record<string, string>> = {}): Caus
     const description = JSON.stringify([batchDescription(vendor.url)])
     const environment = await startEnvironment({
       ...HURRIED, HTTP_PROVIDERS: description, ...overrides,
-    })
+    }, { apart: STAGES })
     started = { environment, vendor }
     prometheus = await startPrometheus({ services: environment.services.list(), hurried: true })
     await watch.untilQuiet()

@@ -1,5 +1,4 @@
 import { parse } from 'csv-parse/sync'
-import type { Scale } from '../../deploy/local/launcher/scale.ts'
 import {
   createClient, type Client, type Created, type JobRequest, type JobStatusResource,
 } from '../../services/client/client.ts'
@@ -44,6 +43,8 @@ type EnvironmentOptions = {
   readonly alone?: boolean
   /** Only these stages get the overrides, each in the place of the shared one. */
   readonly stages?: readonly string[]
+  /** Stages with a process of their own, which the file kills, stops or scales. */
+  readonly apart?: readonly string[]
 }
 
 /**
@@ -77,32 +78,31 @@ export async function startEnvironment (
 }
 
 async function servicesOf (
-  overrides: Record<string, string>, { stages, alone }: EnvironmentOptions
+  overrides: Record<string, string>, { stages, alone, apart = [] }: EnvironmentOptions
 ): Promise<RunningServices> {
   const { env, servicesDir } = testStack()
-  const all = { env, overrides: { ...DEFAULTS, ...overrides }, servicesDir }
+  const all = { env, overrides: { ...DEFAULTS, ...overrides }, servicesDir, apart }
   const isAlone = stages === undefined && Object.keys(overrides).length > 0
   if (alone ?? isAlone) return await startAlone(all)
-  const shared = await sharedServices({ ...all, overrides: DEFAULTS })
+  const kept = await sharedServices({ env, servicesDir, overrides: DEFAULTS })
   const none = Object.fromEntries((stages ?? []).map(stage => [stage, 0]))
+  const shared: RunningServices = {
+    ...kept, setScale: scale => kept.setLayout({ scale: { ...scale, ...none }, apart }),
+  }
   // What a file before has changed is put back at the same time.
-  await shared.setScale(none)
-  return stages === undefined
-    ? shared
-    : besides(shared, await startAll({ ...all, stages }), none)
+  await shared.setScale({})
+  return stages === undefined ? shared : besides(shared, await startAll({ ...all, stages }))
 }
 
 /** Shared services, some of which stand still, and those of this file in their place. */
-function besides (
-  shared: RunningServices, own: RunningServices, none: Scale
-): RunningServices {
+function besides (shared: RunningServices, own: RunningServices): RunningServices {
   const hasIngest = own.list().some(({ name }) => name.startsWith('ingest-'))
   return {
     ...own,
     baseUrl: hasIngest ? own.baseUrl : shared.baseUrl,
     list: () => [...shared.list(), ...own.list()],
     setScale: async scale => {
-      await Promise.all([shared.setScale({ ...scale, ...none }), own.setScale(scale)])
+      await Promise.all([shared.setScale(scale), own.setScale(scale)])
     },
     untilReady: async () => { await Promise.all([shared.untilReady(), own.untilReady()]) },
     kill: (name, signal) => {

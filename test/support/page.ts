@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { BrowserContext, Page, Response } from 'playwright-core'
-import { SERVICES } from '../../deploy/local/launcher/services.ts'
+import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { makeSignInLink, type SignInOptions } from '../../services/workspace/sign-in-link.ts'

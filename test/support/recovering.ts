@@ -57,7 +57,7 @@ export type Recovering = {
 
 /** Starts all of it; `settings` are further ones of the services. */
 export async function startRecovering (
-  stages: readonly string[] = RECOVERING_STAGES, settings: Env = {}
+  stages: readonly string[] = RECOVERING_STAGES, settings: Env = {}, apart: readonly string[] = []
 ): Promise<Recovering> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-recovering-`)
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
@@ -67,7 +67,7 @@ export async function startRecovering (
     closing.push(end)
     const { servicesDir } = testStack()
     const services = await startAlone({
-      env, overrides: { ...OVERRIDES, ...settings }, stages, servicesDir,
+      env, overrides: { ...OVERRIDES, ...settings }, stages, apart, servicesDir,
     })
     closing.push(services.stop)
     const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')

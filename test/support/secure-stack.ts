@@ -31,7 +31,7 @@ export async function startSecureEnvironment (
     const env = { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
     await provision(env)
     const demo = await createDemo(env)
-    const services = await startAll({ env, envOf: stack.envOf, overrides })
+    const services = await startAll({ env, envOf: stack.envOf, overrides, processes: 9 })
     closing.push(services.stop)
     return { env, stack, services, demo, dataDir, close }
   } catch (error) {

@@ -4,6 +4,7 @@ import { STAGES } from '../../services/topology.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { startServices } from '../../deploy/local/launcher/services.ts'
 import type { Services } from '../../deploy/local/launcher/services.ts'
+import type { Processes } from '../../deploy/local/launcher/layout.ts'
 import type { Scale } from '../../deploy/local/launcher/scale.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -14,6 +15,10 @@ export type StartOptions = {
   /** As whom the services of each stage sign in on a secure stack. */
   readonly envOf?: Readonly<Partial<Record<string, Env>>>
   readonly scale?: Scale
+  /** Two by default: `ingest`, and one that hosts all other stages. */
+  readonly processes?: Processes
+  /** Stages with a process of their own, which a test kills, stops or scales. */
+  readonly apart?: readonly string[]
   /** More environment for every service, for example short durations. */
   readonly overrides?: Env
   /** All stages of the topology when left out. */
@@ -25,6 +30,8 @@ export type StartOptions = {
 export type RunningServices = Services & {
   /** The folder with the services' logs, while they run. */
   readonly dataDir: string
+  /** The numbers of instances; 1 for a stage that is not named. */
+  readonly setScale: (scale: Scale) => Promise<void>
 }
 
 /** No test depends on the resolvers of the machine; one about DNS has a server of its own. */
@@ -58,8 +65,8 @@ export async function endSharedServices (): Promise<void> {
 }
 
 /**
- * Starts services of this file alone, each a process, and waits until all are ready. Services that
- * the worker keeps go on running beside them; `startAlone` stops those first.
+ * Starts services of this file alone and waits until all are ready. Services that the worker keeps
+ * go on running beside them; `startAlone` stops those first.
  */
 export async function startAll (options: StartOptions): Promise<RunningServices> {
   const dataDir = mkdtempSync(`${options.servicesDir ?? tmpdir()}/verification-jobs-services-`)
@@ -67,7 +74,11 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
   const stages = options.stages ?? STAGES
   const services = await startServices({
     stages,
-    scale: options.scale ?? {},
+    layout: {
+      scale: options.scale ?? {},
+      processes: options.processes ?? 2,
+      apart: options.apart ?? [],
+    },
     env: { ...NO_DNS, ...options.env, ...options.overrides },
     envOf: options.envOf ?? {},
     dataDir,
@@ -80,7 +91,7 @@ export async function startAll (options: StartOptions): Promise<RunningServices>
     await services.stop()
     removeFolder()
   }
-  return { ...services, dataDir, stop }
+  return { ...services, dataDir, stop, setScale: scale => services.setLayout({ scale }) }
 }
 
 /** Starts services of this file alone, and no others run on the stack of this worker. */

@@ -4,7 +4,7 @@ import { tailOf } from '../process.ts'
 import { command, waitUntil } from './control.ts'
 import { commandOf, endLeftovers, readJson, supervisorFile } from './state.ts'
 import type { Say } from '../parts.ts'
-import type { Scale } from './scale.ts'
+import type { Wanted } from './supervisor.ts'
 
 const program = `${import.meta.dirname}/main.ts`
 const LISTENS_WITHIN_MS = 20_000
@@ -12,9 +12,9 @@ const ENDS_WITHIN_MS = 60_000
 
 /** Brings the stack of a folder up through its supervisor, which is started if none answers. */
 export async function bringUp (
-  dataDir: string, scale: Scale | undefined, say: Say
+  dataDir: string, wanted: Wanted, say: Say
 ): Promise<void> {
-  const order = { name: 'up', ...(scale ? { scale } : {}) } as const
+  const order = { name: 'up', wanted } as const
   const ask = () => command(dataDir, order, say)
   if (await ask()) return
   // A supervisor that another command has just started does not listen yet.

@@ -7,8 +7,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Say } from '../parts.ts'
-import type { Scale } from './scale.ts'
-import type { Supervisor } from './supervisor.ts'
+import type { Supervisor, Wanted } from './supervisor.ts'
 
 /** One line of an answer: progress, or how it ended. */
 type Line = { readonly say: string } | { readonly error: string } | { readonly done: true }
@@ -63,9 +62,9 @@ async function obey (
   const send = (line: Line) => { response.write(`${JSON.stringify(line)}\n`) }
   const isDown = incoming.url === '/down'
   try {
-    const { scale } = JSON.parse(await text(incoming)) as { scale?: Scale }
+    const wanted = JSON.parse(await text(incoming)) as Wanted
     if (isDown) await supervisor.down()
-    else await supervisor.up(scale, (say) => { console.log(say); send({ say }) })
+    else await supervisor.up(wanted, (say) => { console.log(say); send({ say }) })
     send({ done: true })
     response.end()
     return isDown ? 'down' : 'up'
@@ -80,7 +79,7 @@ async function obey (
 
 /** Sends a command to the supervisor and waits for its end. False when none listens. */
 export async function command (
-  dataDir: string, order: { readonly name: 'up' | 'down', readonly scale?: Scale }, say: Say
+  dataDir: string, order: { readonly name: 'up' | 'down', readonly wanted?: Wanted }, say: Say
 ): Promise<boolean> {
   const answer = await send(dataDir, order)
   if (!answer) return false
@@ -94,7 +93,7 @@ export async function command (
 }
 
 function send (
-  dataDir: string, order: { readonly name: string, readonly scale?: Scale }
+  dataDir: string, order: { readonly name: string, readonly wanted?: Wanted }
 ): Promise<IncomingMessage | undefined> {
   return new Promise((resolve, reject) => {
     const sent = request({ socketPath: socketOf(dataDir), path: `/${order.name}`, method: 'POST' })
@@ -103,7 +102,7 @@ function send (
       if (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') resolve(undefined)
       else reject(error)
     })
-    sent.end(JSON.stringify({ scale: order.scale }))
+    sent.end(JSON.stringify(order.wanted ?? {}))
   })
 }
 

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { bringUp } from './client.ts'
 import { becomeOnly, command, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { SERVICES } from './services.ts'
+import { SERVICES, type Processes } from './layout.ts'
 import { readJson, type StackState } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 import type { Say } from '../parts.ts'
@@ -17,14 +17,16 @@ export type Foreground = {
 }
 
 /** Uses the stack that runs in a folder, or runs one inside this process until `end`. */
-export async function runInForeground (dataDir: string, say: Say): Promise<Foreground> {
+export async function runInForeground (
+  dataDir: string, processes: Processes | undefined, say: Say
+): Promise<Foreground> {
   const interrupted = Promise.withResolvers<void>()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => interrupted.resolve())
   }
   const end = await isRunning(dataDir)
-    ? await useRunning(dataDir, say)
-    : await runHere(dataDir, say, interrupted.resolve)
+    ? await useRunning(dataDir, processes, say)
+    : await runHere(dataDir, { processes, say, interrupt: interrupted.resolve })
   const state = readJson<StackState>(`${dataDir}/stack.json`)
   if (state === undefined) throw new Error(`${dataDir}/stack.json can't be read`)
   return { state, untilInterrupted: interrupted.promise, end }
@@ -35,22 +37,26 @@ async function isRunning (dataDir: string): Promise<boolean> {
   return state !== undefined && await command(dataDir, { name: 'up' }, () => {})
 }
 
-async function useRunning (dataDir: string, say: Say): Promise<() => Promise<void>> {
+async function useRunning (
+  dataDir: string, processes: Processes | undefined, say: Say
+): Promise<() => Promise<void>> {
   say('using the stack that runs already')
-  await bringUp(dataDir, undefined, say)
+  await bringUp(dataDir, { processes }, say)
   return async () => {}
 }
 
 /** Other commands reach this one as they reach a supervisor in the background. */
 async function runHere (
-  dataDir: string, say: Say, interrupt: () => void
+  dataDir: string, { processes, say, interrupt }: {
+    readonly processes: Processes | undefined, readonly say: Say, readonly interrupt: () => void,
+  }
 ): Promise<() => Promise<void>> {
   if (!await becomeOnly(dataDir)) {
     throw new Error(`another command is starting or running the stack in ${dataDir}`)
   }
   const supervisor = createSupervisor({ dataDir, stages: SERVICES, prepare: prepareStack })
   const control = await serveControl(dataDir, supervisor, interrupt)
-  await supervisor.up(undefined, say)
+  await supervisor.up({ processes }, say)
   return async () => {
     control.close()
     rmSync(socketOf(dataDir), { force: true })

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { becomeOnly, serveControl, socketOf } from './control.ts'
 import { prepareStack } from './prepare.ts'
-import { SERVICES } from './services.ts'
+import { SERVICES } from './layout.ts'
 import { supervisorFile, writePrivately } from './state.ts'
 import { createSupervisor } from './supervisor.ts'
 

@@ -23,11 +23,3 @@ export function parseScale (text: string, stages: readonly string[]): Scale {
   }
   return scale
 }
-
-/** The instances a scale asks for, in the order of the pipeline: `verify-1`, `verify-2`, ... */
-export function instancesOf (
-  stages: readonly string[], scale: Scale
-): readonly { readonly stage: string, readonly name: string }[] {
-  return stages.flatMap((stage) => Array.from({ length: scale[stage] ?? 1 }, (_, index) =>
-    ({ stage, name: `${stage}-${index + 1}` })))
-}

@@ -1,19 +1,17 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { STAGES } from '../../../services/topology.ts'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
-import { instancesOf } from './scale.ts'
+import { PAGE, planOf, type Layout, type Planned } from './layout.ts'
 import type { PortBook } from '../ports.ts'
 import type { ProcessSpec } from '../process.ts'
 import type { Supervised } from '../supervise.ts'
-import type { Scale } from './scale.ts'
 
 type Env = Readonly<Record<string, string>>
 
 const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
-/** Room for several jobs of the largest size. */
-const HEAP_LIMIT = '--max-old-space-size=768'
+/** Room for several jobs of the largest size, in each of the stages that hold rows. */
+const HEAP_LIMIT = { one: '--max-old-space-size=768', several: '--max-old-space-size=1536' }
 /**
  * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
  * the cores on which several threads of one would collect at once. A heap may grow by 80 % before a
@@ -35,7 +33,8 @@ const GRACE_MS = 25_000
 export type ServicesOptions = {
   /** In the order of the pipeline; each is the folder `services/<stage>` with its main.ts. */
   readonly stages: readonly string[]
-  readonly scale?: Scale
+  /** One process per stage by default. */
+  readonly layout?: Layout
   /** Addresses, secrets and other configuration, given to every service. */
   readonly env: Env
   /** More of it by stage. */
@@ -61,8 +60,11 @@ export type Services = {
   /** Where the workspace page answers, if it runs: `http://127.0.0.1:<port>`. */
   readonly pageUrl: string
   readonly list: () => readonly RunningService[]
-  /** Starts what is missing, stops what is too many, and waits until all are ready. */
-  readonly setScale: (scale: Scale) => Promise<void>
+  /**
+   * Starts what is missing, stops what is too many, restarts hosts whose stages change, and waits
+   * until all are ready. What the layout leaves out is as at the start.
+   */
+  readonly setLayout: (layout: Layout) => Promise<void>
   readonly untilReady: () => Promise<void>
   /** Sends a signal to one instance; it is started again when it ends. */
   readonly kill: (name: string, signal: NodeJS.Signals) => void
@@ -70,22 +72,21 @@ export type Services = {
   readonly stop: () => Promise<void>
 }
 
-type Instance = { readonly supervised: Supervised, readonly metricsPort: number }
+type Instance = Pick<Planned, 'services'> & {
+  readonly supervised: Supervised
+  readonly metricsPort: number
+}
 
-/** The workspace page, a service beside the stages. */
-export const PAGE = 'page'
-
-/** All that a local installation runs. */
-export const SERVICES: readonly string[] = [...STAGES, PAGE]
-
-/** Where the program of a stage is, or that of the page. */
-const programOf = (stage: string): string =>
-  stage === PAGE ? 'services/workspace/page/main.ts' : `services/${stage}/main.ts`
+/** The program of a service, or the host of several. */
+function programOf ([service, ...more]: readonly string[]): string {
+  if (more.length > 0) return 'services/pipeline/main.ts'
+  return service === PAGE ? 'services/workspace/page/main.ts' : `services/${service}/main.ts`
+}
 
 /** The addresses of all metrics, kept up to date for the page. */
 const targetsFile = ({ dataDir }: Pick<ServicesOptions, 'dataDir'>) => `${dataDir}/targets.json`
 
-/** Starts one process a service instance and waits until every `/readyz` answers 200. */
+/** Starts the processes of a layout and waits until every `/readyz` answers 200. */
 export async function startServices (options: ServicesOptions): Promise<Services> {
   const running = new Map<string, Instance>()
   const apiPort = await options.ports.port('ingest-1.http')
@@ -94,8 +95,8 @@ export async function startServices (options: ServicesOptions): Promise<Services
     baseUrl: `http://127.0.0.1:${apiPort}/api/v1`,
     pageUrl: `http://127.0.0.1:${pagePort}`,
     list: () => [...running.values()].map(describe),
-    setScale: async (scale) => {
-      await applyScale(options, running, scale)
+    setLayout: async (layout) => {
+      await applyLayout(options, running, { ...options.layout, ...layout })
       await services.untilReady()
     },
     untilReady: async () => {
@@ -114,7 +115,7 @@ export async function startServices (options: ServicesOptions): Promise<Services
     },
   }
   try {
-    await services.setScale(options.scale ?? {})
+    await services.setLayout({})
   } catch (error) {
     await services.stop()
     throw error
@@ -131,18 +132,20 @@ function describe ({ supervised, metricsPort }: Instance): RunningService {
   }
 }
 
-async function applyScale (
-  options: ServicesOptions, running: Map<string, Instance>, scale: Scale
+async function applyLayout (
+  options: ServicesOptions, running: Map<string, Instance>, layout: Layout
 ): Promise<void> {
-  const wanted = instancesOf(options.stages, scale)
-  const names = new Set(wanted.map(({ name }) => name))
-  const surplus = [...running].filter(([name]) => !names.has(name))
+  const wanted = planOf(options.stages, layout)
+  const idOf = (name: string, services: readonly string[]) => [name, ...services].join()
+  const ids = new Set(wanted.map(({ name, services }) => idOf(name, services)))
+  const surplus = [...running].filter(([name, { services }]) => !ids.has(idOf(name, services)))
   await Promise.all(surplus.map(async ([name, { supervised }]) => {
     await supervised.stop()
     running.delete(name)
   }))
-  for (const { stage, name } of wanted) {
-    const instance = running.get(name) ?? await startInstance(options, stage, name)
+  for (const planned of wanted) {
+    const { name } = planned
+    const instance = running.get(name) ?? await startInstance(options, planned)
     // Replaced, so that the list keeps the order of the pipeline.
     running.delete(name)
     running.set(name, instance)
@@ -154,39 +157,46 @@ async function applyScale (
 }
 
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
-function heapArguments (env: Env): readonly string[] {
+function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  return isSet ? COLLECTION : [HEAP_LIMIT, ...COLLECTION]
+  const limit = services.length > 1 ? HEAP_LIMIT.several : HEAP_LIMIT.one
+  return isSet ? COLLECTION : [limit, ...COLLECTION]
 }
 
-/** Where an instance listens, and what the page knows of the others. */
-async function httpOf (options: ServicesOptions, stage: string, name: string): Promise<Env> {
-  if (stage !== 'ingest' && stage !== PAGE) return {}
-  const port = { PORT_HTTP: String(await options.ports.port(`${name}.http`)) }
-  if (stage === 'ingest') return port
+/** Where a process listens, what the page knows of the others, and what a host hosts. */
+async function ownEnv (options: ServicesOptions, { name, services }: Planned): Promise<Env> {
+  const portOf = async (service: string) => {
+    const instance = services.length > 1 ? `${service}-1` : name
+    return String(await options.ports.port(`${instance}.http`))
+  }
+  const [isApi, isPage] = [services.includes('ingest'), services.includes(PAGE)]
   return {
-    ...port,
-    API_URL: `http://127.0.0.1:${await options.ports.port('ingest-1.http')}/api/v1`,
-    METRICS_TARGETS_FILE: targetsFile(options),
+    ...isApi && { PORT_HTTP: await portOf('ingest') },
+    ...isPage && {
+      [isApi ? 'PORT_PAGE' : 'PORT_HTTP']: await portOf(PAGE),
+      API_URL: `http://127.0.0.1:${await options.ports.port('ingest-1.http')}/api/v1`,
+      METRICS_TARGETS_FILE: targetsFile(options),
+    },
+    ...services.length > 1 && { STAGES: services.join(',') },
   }
 }
 
 async function startInstance (
-  options: ServicesOptions, stage: string, name: string
+  options: ServicesOptions, planned: Planned
 ): Promise<Instance> {
+  const { name, services } = planned
   const metricsPort = await options.ports.port(`${name}.metrics`)
-  const http = await httpOf(options, stage, name)
   const spec: ProcessSpec = {
     name,
     command: process.execPath,
-    args: [...heapArguments(options.env), programOf(stage)],
+    args: [...heapArguments(options.env, services), programOf(services)],
     cwd: root,
     env: {
       NODE_COMPILE_CACHE: COMPILED,
       ...ARENAS,
       ...options.env,
-      ...options.envOf?.[stage],
-      ...http,
+      ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
+      ...await ownEnv(options, planned),
       INSTANCE: name,
       PORT_METRICS: String(metricsPort),
     },
@@ -194,5 +204,5 @@ async function startInstance (
     ready: () => answersOk(`http://127.0.0.1:${metricsPort}/readyz`),
     graceMs: GRACE_MS,
   }
-  return { metricsPort, supervised: supervise(spec, options.onChange) }
+  return { services, metricsPort, supervised: supervise(spec, options.onChange) }
 }

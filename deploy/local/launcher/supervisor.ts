@@ -7,6 +7,7 @@ import { startServices, type Services } from './services.ts'
 import { demoFile, stackState, writePrivately, type Demo } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
+import type { Layout, Processes } from './layout.ts'
 import type { Scale } from './scale.ts'
 
 const DNS_TIMEOUT_MS = 1_000
@@ -17,12 +18,15 @@ export type SupervisorOptions = {
   readonly prepare: Prepare
 }
 
+/** What `up` asks for; what it leaves out stays as it is. */
+export type Wanted = {
+  readonly processes?: Processes | undefined
+  readonly scale?: Scale | undefined
+}
+
 export type Supervisor = {
-  /**
-   * Brings up what is not running, waits until all is ready and refreshes stack.json. Without
-   * a scale the present one stays.
-   */
-  readonly up: (scale: Scale | undefined, say: Say) => Promise<void>
+  /** Brings up what is not running, waits until all is ready and refreshes stack.json. */
+  readonly up: (wanted: Wanted, say: Say) => Promise<void>
   readonly down: () => Promise<void>
   readonly isUp: () => boolean
 }
@@ -34,7 +38,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   const ports = openPortBook(options.dataDir)
   const stateFile = `${options.dataDir}/stack.json`
   let running: Running | undefined
-  let scale: Scale = {}
+  let layout: Layout = {}
   let queue: Promise<unknown> = Promise.resolve()
 
   const inTurn = (work: () => Promise<void>): Promise<void> => {
@@ -58,9 +62,10 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
 
   return {
     up: (wanted, say) => inTurn(async () => {
-      scale = wanted ?? scale
-      if (running) await refresh(running, options, scale)
-      else running = await startAll({ ...options, ports, scale, say, onChange: writeState })
+      const next = { ...layout, ...wanted }
+      if (running) await refresh(running, options, next)
+      else running = await startAll({ ...options, ports, layout: next, say, onChange: writeState })
+      layout = next
       writeState()
       say(`ready: ${running.services.list().map(({ name }) => name).join(', ')}`)
     }),
@@ -75,10 +80,12 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   }
 }
 
-async function refresh (running: Running, options: SupervisorOptions, scale: Scale): Promise<void> {
+async function refresh (
+  running: Running, options: SupervisorOptions, layout: Layout
+): Promise<void> {
   await running.stack.untilReady()
   await options.prepare(environmentOf(running.stack, options.dataDir), options.dataDir)
-  await running.services.setScale(scale)
+  await running.services.setLayout(layoutOn(running.stack, layout))
 }
 
 function environmentOf (stack: Stack, dataDir: string): Record<string, string> {
@@ -87,7 +94,7 @@ function environmentOf (stack: Stack, dataDir: string): Record<string, string> {
 
 type StartOptions = SupervisorOptions & {
   readonly ports: PortBook
-  readonly scale: Scale
+  readonly layout: Layout
   readonly say: Say
   readonly onChange: () => void
 }
@@ -105,6 +112,7 @@ async function startAll (options: StartOptions): Promise<Running> {
     say(`starting the services ${options.stages.join(', ')}`)
     const services = await startServices({
       ...options,
+      layout: layoutOn(stack, options.layout),
       env: { ...env, ...await dns, ...receiverEnvironment(process.env) },
       envOf: stack.envOf,
     })
@@ -113,6 +121,23 @@ async function startAll (options: StartOptions): Promise<Running> {
     await stack.stop()
     throw error
   }
+}
+
+const DEFAULT_PROCESSES = 2
+
+/**
+ * The layout on a stack. On a secure one each stage has a process of its own, as it has a user.
+ * @throws Error for another number of processes on a secure stack.
+ */
+export function layoutOn (
+  { envOf }: Pick<Stack, 'envOf'>, { processes, ...layout }: Layout
+): Layout {
+  const isSecure = Object.keys(envOf).length > 0
+  if (isSecure && (processes ?? 9) !== 9) {
+    throw new Error(`--processes ${processes} is not possible with --secure, where each stage ` +
+      'has a user of its own: leave it out')
+  }
+  return { ...layout, processes: isSecure ? 9 : processes ?? DEFAULT_PROCESSES }
 }
 
 /** More environment for services on this machine: receivers of webhooks may run here, too. */

@@ -17,6 +17,11 @@ export const pageConfig = defineConfig({
     maximum: 65_535,
     description: 'Port of the page; 0 selects a free port.',
   }),
+  PORT_PAGE: Type.Optional(Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of the page instead of PORT_HTTP, for a process that also hosts ingest.',
+  })),
   API_URL: Type.String({
     default: 'http://127.0.0.1:8080/api/v1',
     pattern: '^https?://.+/api/v1$',

@@ -2,4 +2,6 @@ import { run } from '../../platform/run.ts'
 import { pageConfig } from './config.ts'
 import { startPage } from './service.ts'
 
-await run('page', pageConfig, startPage)
+export const pageService = { config: pageConfig, start: startPage }
+
+if (import.meta.main) await run('page', pageConfig, startPage)

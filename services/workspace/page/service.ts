@@ -44,7 +44,8 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
     ...(https === undefined ? {} : { https }),
   })
   context.onStop(() => app.close())
-  await app.listen({ host: settings.HOST, port: settings.PORT_HTTP })
+  const { HOST: host, PORT_PAGE, PORT_HTTP: port } = settings
+  await app.listen({ host, port: PORT_PAGE ?? port })
   return { ready }
 }
 

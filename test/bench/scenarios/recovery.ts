@@ -194,7 +194,7 @@ async function withServices<T> (
   work: (running: Running) => Promise<T>
 ): Promise<T> {
   const services = await startAll({
-    env: environment.env, overrides: { ...overrides, ...RAISED_LIMITS },
+    env: environment.env, overrides: { ...overrides, ...RAISED_LIMITS }, processes: 9,
   })
   try {
     return await work({ ...environment, services })

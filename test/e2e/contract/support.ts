@@ -55,7 +55,9 @@ export async function start (): Promise<void> {
     TRUSTED_PROXIES: JSON.stringify([PROXY]),
     WEBHOOK_WAITS_MS: '[200]',
   }
-  const environment = await startEnvironment(settings, { stages: ['ingest', 'verify', 'deliver'] })
+  const environment = await startEnvironment(settings, {
+    stages: ['ingest', 'verify', 'deliver'], apart: ['normalize', 'verify'],
+  })
   const impatient = await startAll({
     env: environment.env,
     stages: ['ingest'],

@@ -1,5 +1,5 @@
 import type {
-  Bus, ConsumeOptions, DeliveryOutcome, OutgoingMessage, RawMessage,
+  Bus, ConsumeOptions, DeliveryOutcome, OutgoingMessage, RawMessage, Producer,
 } from '../../../services/kafka/bus.ts'
 import { runStage, type EngineDeps } from '../../../services/engine/engine.ts'
 import { createLog } from '../../../services/platform/log.ts'
@@ -70,11 +70,12 @@ export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
 }
 
 /** A bus that records every effect and fails on demand. */
-function notingBus () {
+export function notingBus () {
   const effects: string[] = []
   const letters: OutgoingMessage[] = []
   const faults: Error[] = []
   const consumed: ConsumeOptions[] = []
+  const producers = new Map<string, Producer>()
   const send = async (messages: readonly OutgoingMessage[]) => {
     const fault = faults.shift()
     if (fault !== undefined) throw fault
@@ -86,11 +87,22 @@ function notingBus () {
       consumed.push(options)
       return { ready: () => true, stop: async () => { effects.push('stopped') } }
     },
-    producer: () => ({ send, close: async () => {} }),
+    producer: name => {
+      const closing = new AbortController()
+      const producer = producers.get(name) ?? {
+        send: async messages => {
+          closing.signal.throwIfAborted()
+          await send(messages)
+        },
+        close: async () => { closing.abort(new Error('the producer is closed')) },
+      } satisfies Producer
+      producers.set(name, producer)
+      return producer
+    },
     lastValue: async () => undefined,
     close: async () => {},
   }
-  return { bus, effects, letters, faults, consumed }
+  return { bus, effects, letters, faults, consumed, producers }
 }
 
 export type Given = {
@@ -100,9 +112,11 @@ export type Given = {
   readonly later?: readonly (readonly RawMessage[])[]
 }
 
-/** A stage under the engine, on a bus that records every effect and fails on demand. */
-export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> = {}) {
-  const { bus, effects, letters, faults, consumed } = notingBus()
+/** A stage under the engine, on a bus that records every effect; several stages may share one. */
+export async function benchOf (
+  stage: NormalizeStage, more: Partial<EngineDeps> = {}, shared = notingBus()
+) {
+  const { bus, effects, letters, faults, consumed } = shared
   const metrics = createMetrics()
   const running = await runStage(stage, {
     bus,
@@ -116,7 +130,7 @@ export async function benchOf (stage: NormalizeStage, more: Partial<EngineDeps> 
     sleep: async (_, signal) => { signal?.throwIfAborted() },
     ...more,
   })
-  const options = consumed[0] as ConsumeOptions
+  const options = consumed.at(-1) as ConsumeOptions
   const deliver = (
     messages: readonly RawMessage[],
     { signal = new AbortController().signal, partition = 0, later = [] }: Given = {}

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { StepNumber } from '../../../services/engine/steps.ts'
 import {
-  benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf, type Read,
+  benchOf, decisionFor, echoStage, notingBus, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
 
 const raws = (...offsets: number[]) => offsets.map(offset => rawMessage(offset))
@@ -272,6 +272,27 @@ describe('postponement', () => {
     }))
     expect(await bench.deliver(raws(3))).toEqual({ kind: 'redeliver', fromOffset: 3n, afterMs: 0 })
     expect(bench.effects).toEqual([])
+  })
+})
+
+describe('two stages of one process', () => {
+  it('share a producer per lane and one for dead letters, which outlive each of them', async () => {
+    const shared = notingBus()
+    const poisoned = { decide: async () => { throw new TypeError('cannot decide') } }
+    const first = await benchOf(echoStage(), {}, shared)
+    const second = await benchOf(echoStage(), {}, shared)
+    const failing = await benchOf(echoStage(poisoned), {}, shared)
+    await first.deliver(raws(0))
+    await failing.deliver(raws(1))
+    await first.running.stop()
+    await second.deliver(raws(2))
+    await failing.deliver(raws(3))
+    expect([...shared.producers.keys()].toSorted()).toEqual(['dead', 'small'])
+    expect(shared.effects.filter(effect => !effect.includes('.dead'))).toEqual([
+      'rows.normalized m0', 'commit 1', 'commit 2', 'stopped', 'rows.normalized m2', 'commit 3',
+      'commit 4',
+    ])
+    expect(shared.letters).toHaveLength(2)
   })
 })
 

@@ -146,6 +146,28 @@ describe('the safe producer', () => {
     expect(requests).toHaveLength(2)
   })
 
+  it('sends a rejected request again without the sends that were aborted meanwhile', async () => {
+    const { producer, request, requests } = createClients()
+    const first = producer.send([message('a')])
+    const running = await request(0)
+    const controller = new AbortController()
+    const aborted = producer.send([message('b')], controller.signal)
+    const other = producer.send([message('c', { topic: 'other' })])
+    await new Promise((resolve) => setImmediate(resolve))
+    running.resolve()
+    await first
+    const both = await request(1)
+    expect(both.values).toEqual(['rows:b', 'other:c'])
+    controller.abort(new Error('The partition is lost.'))
+    await expect(aborted).rejects.toThrow('The partition is lost.')
+    both.reject(rejected('NOT_ENOUGH_REPLICAS'))
+    const again = await request(2)
+    expect(again.values).toEqual(['other:c'])
+    again.resolve()
+    await other
+    expect(requests).toHaveLength(3)
+  })
+
   it('flushes when it closes and then rejects sends', async () => {
     const { producer, request, counts } = createClients()
     const sends = [producer.send([message('a')]), producer.send([message('b')])]

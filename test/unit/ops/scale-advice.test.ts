@@ -33,21 +33,25 @@ describe('scaling costs', () => {
   it('of running services are per row of a job', () => {
     const normalize = [
       sample('process_cpu_seconds_total', 1),
-      sample('stage_chunks_total', 50, { stage: 'normalize' }),
+      sample('service_ready', 1, { stage: 'normalize' }),
       sample('stage_rows_total', 50_000, { stage: 'normalize' }),
     ]
     const verify = [
       sample('process_cpu_seconds_total', 2),
-      sample('stage_chunks_total', 5, { stage: 'verify' }),
+      sample('service_ready', 1, { stage: 'verify' }),
       sample('stage_rows_total', 1_000, { stage: 'verify' }),
     ]
     const ingest = [
-      sample('process_cpu_seconds_total', 3), sample('preflight_oldest_age_seconds', 0),
+      sample('process_cpu_seconds_total', 3), sample('service_ready', 1, { stage: 'ingest' }),
     ]
-    const page = [sample('process_cpu_seconds_total', 9)]
+    const page = [
+      sample('process_cpu_seconds_total', 9), sample('service_ready', 1, { stage: 'page' }),
+    ]
     expect(costsOfMetrics([normalize, verify, ingest, page]))
       .toEqual({ normalize: 2, verify: 4, ingest: 6 })
     expect(() => costsOfMetrics([verify])).toThrow('processed 0 rows')
+    expect(() => costsOfMetrics([[...normalize, ...verify]]))
+      .toThrow('One process hosts normalize, verify, whose costs are not known apart')
   })
 
   it('come from the newest file, overridden by --cost', async () => {

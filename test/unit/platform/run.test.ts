@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../../services/platform/run.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
@@ -28,9 +29,10 @@ const env = {
 }
 
 async function outcomeOf (
-  more: Record<string, string>, args: readonly string[] = [], signal?: NodeJS.Signals
+  more: Record<string, string>, args: readonly string[] = [],
+  { signal, program = service }: { signal?: NodeJS.Signals, program?: string } = {}
 ) {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', service, '--', ...args], {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program, '--', ...args], {
     env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'],
   })
   let [output, errors] = ['', '']
@@ -43,13 +45,38 @@ async function outcomeOf (
   return { exitCode, output: output.split('\n').filter(line => line !== ''), errors }
 }
 
+const host = `
+  import { defineConfig } from '${lib}config.ts'
+  import { runServices } from '${lib}run.ts'
+  const start = name => async (config, life) => {
+    const store = await life.share('store', async process => {
+      console.log('opened by ' + process.name)
+      process.onStop(() => console.log('closed store'))
+      return {}
+    })
+    console.log('started ' + life.name)
+    life.onStop(() => console.log('closed ' + name))
+    life.log.info('a line')
+    if (process.env.FAULT === name) throw new TypeError('cannot start')
+    if (process.env.FATAL === name) life.fatal(new TypeError('failed'))
+    return {
+      ready: () => process.env.UNREADY !== name,
+      stop: async () => { console.log('stopped ' + name) },
+    }
+  }
+  await runServices('host', defineConfig({}), [
+    { reads: start('reads'), writes: start('writes') }, { front: start('front') },
+  ])
+  console.log('up with all')
+`
+
 it('run takes a name, a schema and a start function', () => {
   expect(run).toHaveLength(3)
 })
 
 describe('a service', () => {
   it('stops in reverse order at SIGTERM', async () => {
-    expect(await outcomeOf({}, [], 'SIGTERM')).toEqual({
+    expect(await outcomeOf({}, [], { signal: 'SIGTERM' })).toEqual({
       exitCode: 0,
       output: ['up with a:1', 'stopped', 'closed last part', 'closed first part'],
       errors: '',
@@ -76,5 +103,64 @@ describe('a service', () => {
   it('only checks the configuration with --validate', async () => {
     expect(await outcomeOf({}, ['--validate']))
       .toEqual({ exitCode: 0, output: ['sample: the configuration is valid'], errors: '' })
+  })
+})
+
+describe('a host of several services', () => {
+  const hostOf = (more: Record<string, string>, signal?: NodeJS.Signals) =>
+    outcomeOf(more, [], { ...signal && { signal }, program: host })
+  const stopped = ['stopped reads', 'stopped writes', 'closed writes', 'closed reads']
+
+  it('opens what they share once, and stops groups in reverse order', async () => {
+    expect(await hostOf({}, 'SIGTERM')).toEqual({
+      exitCode: 0,
+      output: [
+        'opened by host', 'started reads', 'started writes', 'started front', 'up with all',
+        'stopped front', 'closed front', ...stopped, 'closed store',
+      ],
+      errors: '',
+    })
+  })
+
+  it('ends with the service that cannot start, and stops the others', async () => {
+    const { exitCode, output } = await hostOf({ FAULT: 'writes' })
+    expect([exitCode, output.filter(line => /^(stopped|closed)/.test(line))])
+      .toEqual([1, ['stopped reads', 'closed writes', 'closed reads', 'closed store']])
+  })
+
+  it('ends with a service that fails later', async () => {
+    const { exitCode, output } = await hostOf({ FATAL: 'reads' })
+    expect([exitCode, output.includes('closed store')]).toEqual([1, true])
+  })
+
+  it('names the service in its log lines', async () => {
+    const { output } = await hostOf({ LOG_LEVEL: 'info' }, 'SIGTERM')
+    const lines = output.filter(line => line.startsWith('{'))
+      .map(line => JSON.parse(line) as { readonly name: string, readonly msg: string })
+    expect(lines.filter(({ msg }) => msg === 'a line').map(({ name }) => name))
+      .toEqual(['reads', 'writes', 'front'])
+    expect(lines.find(({ msg }) => msg === 'started')?.name).toBe('host')
+  })
+
+  it('is ready when all services are, and reports each', async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', host], {
+      env: { ...env, UNREADY: 'reads', LOG_LEVEL: 'info' }, stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const exited = once(child, 'exit')
+    try {
+      let port = 0
+      for await (const line of createInterface(child.stdout)) {
+        if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
+        if (line === 'up with all') break
+      }
+      const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
+      expect((await ask('/readyz')).status).toBe(503)
+      const text = await (await ask('/metrics')).text()
+      expect(text.split('\n').filter(line => line.startsWith('service_ready{')))
+        .toEqual(['reads"} 0', 'writes"} 1', 'front"} 1'].map(it => `service_ready{stage="${it}`))
+    } finally {
+      child.kill('SIGTERM')
+    }
+    expect(await exited).toEqual([0, null])
   })
 })

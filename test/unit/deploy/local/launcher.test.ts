@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { instancesOf, parseScale } from '../../../../deploy/local/launcher/scale.ts'
+import { parseScale } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
@@ -28,11 +28,6 @@ describe('scale', () => {
     ['verify=1,verify=2', 'Stage "verify" is named twice'],
   ])('refuses %s', (text, message) => {
     expect(() => parseScale(text, stages)).toThrow(new Error(message))
-  })
-
-  it('names instances in the order of the pipeline', () => {
-    const names = instancesOf(stages, { verify: 2, normalize: 0 }).map(({ name }) => name)
-    expect(names).toEqual(['ingest-1', 'verify-1', 'verify-2'])
   })
 })
 
