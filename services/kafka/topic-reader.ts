@@ -33,7 +33,7 @@ export type TopicReadOptions = ReadLimits & {
   readonly onBatch: (batch: PartitionBatch) => Promise<void> | void
 }
 
-/** Messages of one partition, in order. */
+/** Up to MAX_BATCH_MESSAGES messages of one partition, in order. */
 export type PartitionBatch = Pick<Batch, 'topic' | 'partition' | 'messages'>
 
 export type TopicReader = {
@@ -119,8 +119,10 @@ export async function readToEnd (
 }
 
 const BOUNDS_TRIES = 20
-/** Per partition and fetch: as objects, messages take several times their bytes. */
-const MAX_FETCH_BYTES = 256 * 1_024
+/** Per partition and fetch: messages take many times their compressed bytes. */
+const MAX_FETCH_BYTES = 64 * 1_024
+/** Messages of a batch: what is made of all messages of a fetch would survive collections. */
+const MAX_BATCH_MESSAGES = 250
 
 async function withClientAdmin<T> (kafka: Kafka, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.admin()
@@ -203,7 +205,9 @@ async function consumeUntil (
       const { topic, partition, messages } = batch
       const end = open.get(partition) ?? 0n
       const wanted = messages.filter(({ offset }) => BigInt(offset) < end)
-      if (wanted.length > 0) await onBatch({ topic, partition, messages: wanted })
+      for (let at = 0; at < wanted.length; at += MAX_BATCH_MESSAGES) {
+        await onBatch({ topic, partition, messages: wanted.slice(at, at + MAX_BATCH_MESSAGES) })
+      }
       if (BigInt(batch.lastOffset()) + 1n >= end) open.delete(partition)
       if (open.size === 0) over.resolve()
     })

@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000
  * Brokers with a topic of three partitions, the last one empty. The others have a message a minute,
  * at the offsets 0 to 3; compaction has taken the first one.
  */
-function brokers () {
+function brokers (batches = [[0, '0'], [1, '1', '2', '3'], [0, '1', '2', '3']]) {
   const groups: string[] = []
   const deleted: string[] = []
   const started: unknown[] = []
@@ -28,7 +28,7 @@ function brokers () {
     deleteGroups: async (ids: string[]) => { deleted.push(...ids) },
   }
   const run = async ({ eachBatch }: Run) => {
-    for (const [partition, ...offsets] of [[0, '0'], [1, '1', '2', '3'], [0, '1', '2', '3']]) {
+    for (const [partition, ...offsets] of batches) {
       const messages = offsets.map(offset => ({ offset }))
       const batch = { partition, messages, lastOffset: () => offsets.at(-1) }
       await eachBatch({ batch } as unknown as EachBatchPayload)
@@ -58,6 +58,15 @@ it('the topic reader reads to the current ends and deletes its group', async () 
   expect([...await readToEnd(kafka, { ...reading, onBatch })]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
   expect(seen).toEqual(['0:0', '1:1', '1:2', '1:3', '0:1', '0:2', '0:3'])
   expect([groups, deleted, started]).toEqual([['g'], ['g'], []])
+})
+
+it('the topic reader passes on the messages of a fetch in small batches', async () => {
+  const offsets = Array.from({ length: 601 }, (_, index) => String(index - 600))
+  const { kafka } = brokers([[0, ...offsets], [1, '3'], [0, '3']])
+  const sizes: number[] = []
+  const onBatch = ({ messages }: PartitionBatch) => { sizes.push(messages.length) }
+  await readToEnd(kafka, { ...reading, onBatch })
+  expect(sizes).toEqual([250, 250, 101, 1, 1])
 })
 
 it('the topic reader stops at a timestamp and returns its positions', async () => {

@@ -30,19 +30,9 @@ function journalOf ({ tenant, openJobs, at }: Tenant): readonly Journal[] {
   ]
 }
 
-function setUp (tenants: readonly Tenant[]) {
-  const journal = tenants.flatMap(journalOf)
-  const unlocked: string[] = []
-  const walletOf = (tenant: string): WalletSnapshot => ({
-    tenant,
-    run: 'r',
-    seq: 0,
-    amounts: ZERO_AMOUNTS,
-    outbox: [],
-    openJobs: [],
-    trustsJournal: false,
-  })
-  const reader: RecoveryDeps['reader'] = {
+/** Reads these entries as the journal, once. */
+function readerOf (journal: readonly Journal[]): RecoveryDeps['reader'] {
+  return {
     read: async (topic, onMessages, { from } = {}) => {
       const isFirst = from === undefined || from.size === 0
       if (topic !== topicName('wallet.journal') || !isFirst) return new Map()
@@ -54,9 +44,22 @@ function setUp (tenants: readonly Tenant[]) {
       return new Map([[0, BigInt(journal.length)]])
     },
   }
+}
+
+function setUp (tenants: readonly Tenant[]) {
+  const unlocked: string[] = []
+  const walletOf = (tenant: string): WalletSnapshot => ({
+    tenant,
+    run: 'r',
+    seq: 0,
+    amounts: ZERO_AMOUNTS,
+    outbox: [],
+    openJobs: [],
+    trustsJournal: false,
+  })
   const deps: RecoveryDeps = {
     codec,
-    reader,
+    reader: readerOf(tenants.flatMap(journalOf)),
     tenants: {
       all: async () => tenants.map(({ tenant }) => tenant),
       add: async () => {},
@@ -94,8 +97,9 @@ function setUp (tenants: readonly Tenant[]) {
 
 describe('recover', () => {
   it('unlocks tenants with most open jobs first, then those whose money moved last', async () => {
-    const [none, one, many] = [0, 1, 3].map(openJobs => Array.from({ length: AT_ONCE }, (_, index) =>
-      ({ tenant: `org_${openJobs}_${index}.live`, openJobs, at: NOW_MS - 1_000 * index })))
+    const [none, one, many] = [0, 1, 3].map(openJobs =>
+      Array.from({ length: AT_ONCE }, (_, index) =>
+        ({ tenant: `org_${openJobs}_${index}.live`, openJobs, at: NOW_MS - 1_000 * index })))
     const { deps, unlocked } = setUp([...none!, ...one!, ...many!].toReversed())
     await recover(deps, '1', { signal })
     const names = (tenants: readonly Tenant[]) => tenants.map(({ tenant }) => tenant)
