@@ -2,15 +2,13 @@ import Type, { type TObject, type TProperties } from 'typebox'
 import { ConfigError, defineConfig, loadConfig } from '../platform/config.ts'
 import { HOSTED_NAMES, type Hosted, type HostedName } from './hosted.ts'
 
-const listOf = (text: string) => text.split(',').map(part => part.trim())
-
 /** The own setting of a process that hosts several services. */
 export const pipelineConfig = defineConfig({
   STAGES: Type.Array(Type.Enum([...HOSTED_NAMES]), {
     minItems: 1,
     uniqueItems: true,
     needs: (text: string) =>
-      ['ingest', 'page'].every(name => listOf(text).includes(name)) ? ['PORT_PAGE'] : [],
+      ['ingest', 'page'].every(name => text.includes(name)) ? ['PORT_PAGE'] : [],
     description: `What this process hosts, each at most once: ${HOSTED_NAMES.join(', ')}.`,
     examples: ['normalize,lookup,verify,settle'],
   }),

@@ -106,7 +106,7 @@ async function startGroup<C> (
   try {
     for (const [name, start] of Object.entries(group)) started.push(await startOne(name, start))
   } finally {
-    onStop(() => Promise.all(started.map(async ({ stop }) => await stop?.())))
+    onStop(() => Promise.all(started.map(async ({ stop }) => { await stop?.() })))
   }
 }
 

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient, type Client, type JobStatusResource } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/engine/pause.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
-import { STAGES } from '../../services/topology.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
@@ -70,14 +70,14 @@ describe('a process that hosts every stage but ingest, killed in the middle of a
   })
 })
 
-describe('one process that hosts every stage', () => {
+describe('one process that hosts every stage and the page', () => {
   const { env, servicesDir } = testStack()
   let services: RunningServices
   let client: Client
   let clientWithoutRetries: Client
   let orgId: string
   beforeAll(async () => {
-    services = await startAlone({ env, servicesDir, processes: 1 })
+    services = await startAlone({ env, servicesDir, processes: 1, stages: SERVICES })
     const demo = await createDemo(env)
     orgId = demo.orgId
     const access = { baseUrl: services.baseUrl, apiKey: demo.keys.live }
@@ -93,9 +93,11 @@ describe('one process that hosts every stage', () => {
       const { job } = await runJob(client, { service: 'phone-validation', inputs })
       await expectAllRows(client, job, inputs)
     }
-    for (const stage of STAGES) {
+    for (const stage of SERVICES) {
       expect([stage, await sumOf(services.list(), 'service_ready', { stage })]).toEqual([stage, 1])
     }
+    const page = await fetch(`${services.pageUrl}/sign-in`)
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<html')])
     expect(await breachesOf(env, orgId)).toEqual([])
   })
 
