@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
-import { createAccountRecords, type AccountRecords } from './records.ts'
-import { subscriptionsField, subscriptionsIn, type EventSubscription } from './subscriptions.ts'
-import { isTenant, MODES, partsOf, type Mode } from './tenant.ts'
+import { type AccountRecords, createAccountRecords } from './records.ts'
+import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
+import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
 
 export type Organization = {
   readonly id: string

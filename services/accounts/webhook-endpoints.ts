@@ -4,9 +4,10 @@ import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
-import { createAccountRecords, replaceField, type AccountRecords } from './records.ts'
-import { subscriptionsField, type EventSubscription } from './subscriptions.ts'
-import { MODES, partsOf, tenantOf, type Mode } from './tenant.ts'
+import {
+  type AccountRecord, type AccountRecords, createAccountRecords, replaceField,
+} from './records.ts'
+import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {
@@ -186,4 +187,45 @@ async function wrappedEndpoints (records: AccountRecords, orgId: string): Promis
       bytes: Buffer.from(text, 'base64'), binding: bindingOf(tenantOf(orgId, mode)), replace,
     }]
   })
+}
+
+/** The event types that an enabled webhook endpoint receives. */
+export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
+
+export type Subscriptions = ReturnType<typeof createSubscriptions>
+
+const CACHED_SUBSCRIBERS = 10_000
+
+/**
+ * Field of `org:<id>`: the subscriptions of a mode, as JSON. They are no secrets, so stages read
+ * them without the key ring.
+ */
+export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
+
+/** The subscriptions in a stored field; none for an absent one. */
+export function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
+  if (!text) return []
+  const found = JSON.parse(text) as readonly EventSubscription[]
+  // A newer release may have written types that this one does not know.
+  return found.map(({ endpoint, events }) =>
+    ({ endpoint, events: EVENT_TYPES.filter(type => events.includes(type)) }))
+}
+
+/**
+ * The subscriptions of each tenant, at most a second old.
+ * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
+ */
+export function createSubscriptions (redis: Redis, now: () => number = Date.now) {
+  const records = createAccountRecords(redis)
+  type Cached = { readonly readAtMs: number, readonly record: AccountRecord | undefined }
+  const known = new LRUCache<string, Cached>({ max: CACHED_SUBSCRIBERS })
+  return async (tenant: string): Promise<readonly EventSubscription[]> => {
+    const { orgId, mode } = partsOf(tenant)
+    let cached = known.get(orgId)
+    if (cached === undefined || now() - cached.readAtMs >= CACHE_MS) {
+      cached = { readAtMs: now(), record: await records.readCurrent(`org:${orgId}`) }
+      known.set(orgId, cached)
+    }
+    return subscriptionsIn(cached.record?.fields[subscriptionsField(mode)])
+  }
 }

@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto'
 import type { ServiceSlug } from '../topology.ts'
 import {
-  pickEntries, tokenCount, claimEntries, type CacheCommands, type Entries, createReader,
-  createWriter, LEASE, leaseOf, type CachedRecord,
+  type CacheCommands, type CachedRecord, claimEntries, createReader, createWriter, type Entries,
+  LEASE, leaseOf, MAX_FRESHNESS_MS, pickEntries, tokenCount,
 } from './entries.ts'
-import { MAX_FRESHNESS_MS } from './freshness.ts'
-import { tokensByVersion, type OptionalRotatedTokens } from './tokens.ts'
+import { type OptionalRotatedTokens, tokensByVersion } from './tokens.ts'
 
 /** The scope of records: tenant, service, and the version of the secret of its tokens. */
 export type CacheScope = {

@@ -1,6 +1,6 @@
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../schemas/api/columns.ts'
 import { foldedName, positionsOf } from '../../schemas/files/csv-format.ts'
-import { UsageError } from './command-error.ts'
+import { UsageError } from './terminal.ts'
 
 export type ContactKind = 'phone' | 'email'
 

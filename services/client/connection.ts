@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { UsageError } from './command-error.ts'
-import type { Streams } from './terminal.ts'
+import { type Streams, UsageError } from './terminal.ts'
 import type { TransportOptions } from './transport.ts'
 
 type Env = Readonly<Record<string, string | undefined>>

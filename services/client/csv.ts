@@ -1,10 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
-import {
-  detectDelimiter, detectRecordEnd, type RecordEnd,
-} from '../../schemas/files/csv-format.ts'
-import { CommandError } from './command-error.ts'
+import { detectDelimiter, detectRecordEnd, type RecordEnd } from '../../schemas/files/csv-format.ts'
+import { CommandError } from './terminal.ts'
 
 /** The format of a CSV file, detected from its first bytes. */
 export type Dialect = {

@@ -1,12 +1,11 @@
 import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError, count, createProgressLine } from './terminal.ts'
 import { readLocalStack } from './connection.ts'
-import { kafkaSecurity, openFeed, type FeedOptions } from './feed-connection.ts'
+import { type FeedOptions, kafkaSecurity, openFeed } from './feed-connection.ts'
 import { openContactFile, openResultFile } from './feed-files.ts'
-import { sendContacts, type Progress, type Summary } from './feed-send.ts'
-import { count, createProgressLine } from './terminal.ts'
+import { type Progress, sendContacts, type Summary } from './feed-send.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 type SendFlags = {

@@ -4,14 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro from 'avsc'
 import kafkajs, {
-  Kafka, logLevel,
-  type Consumer, type KafkaConfig, type Message, type Producer, type SASLOptions,
+  type Consumer, Kafka, type KafkaConfig, logLevel, type Message, type Producer, type SASLOptions,
 } from 'kafkajs'
 import {
-  FeedSealError, keyIdIn, keyIdOf, openResult, sealContact, type FeedCells,
+  type FeedCells, FeedSealError, keyIdIn, keyIdOf, openResult, sealContact,
 } from '../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../schemas/types.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 
 /** Without `ssl` and `sasl` the connection is unencrypted and anonymous. */
 export type FeedOptions = Readonly<Pick<KafkaConfig, 'ssl' | 'sasl'>> & {

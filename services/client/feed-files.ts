@@ -6,7 +6,7 @@ import {
 import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 import { csvCell, detectDialect } from './csv.ts'
 
 export type FileOptions = {

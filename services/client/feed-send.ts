@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
-import { textIn, type ContactFile, type FileContact, type ResultFile } from './feed-files.ts'
+import { type ContactFile, type FileContact, type ResultFile, textIn } from './feed-files.ts'
 
 export type SendOptions = {
   readonly service: string

@@ -1,4 +1,4 @@
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 import { createFeedProgram } from './feed-command.ts'
 
 try {

@@ -1,11 +1,17 @@
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
-import { Option, type Command } from 'commander'
-import { createClient, type Client, type JobStatusResource } from './client.ts'
-import { openConnection, type CliContext, type CommonFlags } from './connection.ts'
-import { renameDurably } from './durable-file.ts'
-import { addSelectionOptions, selectionOf, type SelectionFlags } from './selection-options.ts'
-import { count, createConsole, money, type Console } from './terminal.ts'
+import { type Command, Option } from 'commander'
+import {
+  type Client, createClient, type JobRequest, type JobStatusResource, type RowSelection,
+  type Verified,
+} from './client.ts'
+import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
+import { renameDurably } from './run-state.ts'
+import { type Console, count, createConsole, money, UsageError } from './terminal.ts'
+import { API_SERVICES } from '../../schemas/api/service.ts'
+import { COUNTRY_CODES } from '../../schemas/api/country.ts'
+import { ROW_FIELDS } from '../../schemas/api/columns.ts'
+import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 
 type Deps = { readonly client: Client, readonly screen: Console, readonly flags: CommonFlags }
 type ResultFlags = CommonFlags & SelectionFlags &
@@ -124,4 +130,115 @@ function servicesText (services: Awaited<ReturnType<Client['services']>>): strin
   return services.map(({ slug, inputKind, priceMicros, configured }) =>
     `${slug.padEnd(18)} ${inputKind.padEnd(6)} ${money(priceMicros).padStart(10)} a row` +
     (configured ? '' : '  (not for this key)')).join('\n')
+}
+
+type VerifyFlags = CommonFlags & {
+  readonly service?: string
+  readonly country?: string
+  readonly forceFresh?: true
+}
+
+const HELP = `
+At most 100 contacts; "submit" verifies files of any length. The price is at most that of a row
+times the number of contacts ("services" lists prices), and the command prints what was paid.
+
+Examples:
+  verification-jobs verify +12127365000
+  verification-jobs verify jane@example.com info@example.com --json
+  verification-jobs verify "(212) 736-5000" --country US --service carrier-lookup`
+
+/** Adds `verify` to the program. */
+export function addVerify (program: Command, context: CliContext): void {
+  program.command('verify <contacts...>')
+    .description('verify a few contacts and show the results')
+    .addOption(new Option('--service <slug>', 'the service; by default email-validation for ' +
+      'contacts with an @, and phone-validation for others').choices(API_SERVICES))
+    .option('--country <code>', 'ISO 3166 country of numbers in national form')
+    .option('--force-fresh', 'bypass the cache')
+    .addHelpText('after', HELP)
+    .action(async (contacts: readonly string[], _: unknown, command: Command) => {
+      const flags = command.optsWithGlobals<VerifyFlags>()
+      const screen = createConsole(context, { quiet: flags.json === true })
+      const connection = openConnection(flags, context, screen.say)
+      const client = createClient({ ...connection, ...context.clientOptions })
+      const verified = await client.verify(requestOf(contacts, flags))
+      screen.print(flags.json === true ? JSON.stringify(verified) : verifiedText(verified))
+    })
+}
+
+function requestOf (
+  contacts: readonly string[], { service, country, forceFresh }: VerifyFlags
+): JobRequest {
+  const isEmail = contacts.every(contact => contact.includes('@'))
+  return {
+    service: service ?? (isEmail ? 'email-validation' : 'phone-validation'),
+    inputs: contacts,
+    forceFresh: forceFresh === true,
+    ...country !== undefined && { countryCode: country },
+  }
+}
+
+/** Formats one line for each contact, then the price. */
+export function verifiedText ({ results, chargedMicros, id }: Verified): string {
+  const width = Math.max(...results.map(({ input }) => String(input).length))
+  const lines = results.map(({ input, status, reason }) =>
+    `${String(input).padEnd(width)}  ${status}${reason === null ? '' : `  ${reason}`}`)
+  return [...lines, `${id}: paid ${money(chargedMicros)}`].join('\n')
+}
+
+/** The flags that select rows; the lists are parsed. */
+type SelectionFlags = {
+  readonly status?: RowSelection['status']
+  readonly reason?: RowSelection['reason']
+  readonly source?: RowSelection['source']
+  readonly lineType?: RowSelection['line_type']
+  readonly country?: RowSelection['country']
+  readonly columns?: RowSelection['columns']
+  readonly dropDuplicates?: true
+}
+
+/** The options for rows that every list of contacts can be cleaned by. */
+export function addCleaningOptions (command: Command): Command {
+  return command
+    .addOption(listOption('--status <list>', 'only rows with these verdicts, separated by commas',
+      ROW_STATUSES))
+    .option('--drop-duplicates', 'leave out rows that repeat another row of their job')
+}
+
+/** The options for every parameter of the results that selects rows or columns. */
+export function addSelectionOptions (command: Command): Command {
+  return addCleaningOptions(command)
+    .addOption(listOption('--reason <list>', 'only rows with these reasons', REASONS))
+    .addOption(listOption('--source <list>', 'only rows from these sources', ROW_SOURCES))
+    .addOption(listOption('--line-type <list>', 'only rows of these line types', LINE_TYPES))
+    .addOption(listOption('--country <list>', 'only rows of these ISO 3166 countries',
+      COUNTRY_CODES))
+    .addOption(listOption('--columns <list>', 'only these columns, in this order', ROW_FIELDS))
+}
+
+/** The selection of a request, without what was not given. */
+export function selectionOf (flags: SelectionFlags): RowSelection {
+  const { status, reason, source, lineType, country, columns, dropDuplicates } = flags
+  return {
+    ...status !== undefined && { status },
+    ...reason !== undefined && { reason },
+    ...source !== undefined && { source },
+    ...lineType !== undefined && { line_type: lineType },
+    ...country !== undefined && { country },
+    ...columns !== undefined && { columns },
+    ...dropDuplicates === true && { duplicates: 'drop' },
+  }
+}
+
+/** An option of values of a list, in any case, separated by commas. */
+function listOption (flags: string, description: string, allowed: readonly string[]): Option {
+  const [name = ''] = flags.split(' ')
+  const known = new Map(allowed.map(value => [value.toLowerCase(), value]))
+  return new Option(flags, description).argParser((text: string) =>
+    text.split(',').map((part) => {
+      const value = known.get(part.trim().toLowerCase())
+      if (value !== undefined) return value
+      throw new UsageError(`${name}: there is no ${JSON.stringify(part)}. The values are: ` +
+        `${allowed.join(', ')}.`)
+    }))
 }

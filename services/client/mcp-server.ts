@@ -1,14 +1,13 @@
 import type { Readable, Writable } from 'node:stream'
 import {
-  fromJsonSchema, McpServer, type CallToolResult, type JsonSchemaType, type ServerContext,
+  type CallToolResult, fromJsonSchema, type JsonSchemaType, McpServer, type ServerContext,
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
-import { failureMessage } from './command-error.ts'
+import { failureMessage, money } from './terminal.ts'
 import { INPUTS, OUTPUTS, type ToolInput, type ToolKey } from './mcp-schemas.ts'
 import type { ReportProgress, SessionDeps } from './mcp-files.ts'
 import { createSession } from './mcp-session.ts'
-import { money } from './terminal.ts'
 
 type Description = {
   readonly name: string

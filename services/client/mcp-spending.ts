@@ -1,5 +1,4 @@
-import { CommandError, UsageError } from './command-error.ts'
-import { money } from './terminal.ts'
+import { CommandError, money, UsageError } from './terminal.ts'
 
 /** Money of a session, USD micros. */
 export type SpendingFigures = {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
-import { MAX_INPUTS, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
+import { MAX_INPUT_CHARACTERS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import type { TableHead } from './columns.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 import {
-  decodeCell, detectDialect, readRecords, type ByteRange, type Dialect, type TextEncoding,
+  type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
 } from './csv.ts'
 
 /** Properties of an input file; `digest` is the SHA-256 of its bytes in hex. */

@@ -1,11 +1,10 @@
 import { Command, CommanderError } from 'commander'
-import { failureMessage, InterruptedError, UsageError } from './command-error.ts'
+import { failureMessage, InterruptedError, UsageError } from './terminal.ts'
 import type { CliContext } from './connection.ts'
-import { addJobCommands } from './job-commands.ts'
+import { addJobCommands, addVerify } from './job-commands.ts'
 import { addMcp } from './mcp-command.ts'
 import { addSubmit } from './submit-command.ts'
 import { ApiError } from './transport.ts'
-import { addVerify } from './verify-command.ts'
 
 const EXIT_CODES = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const
 

@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, linkSync, readFileSync, rmSync } from 'node:fs'
+import {
+  closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, renameSync, rmSync,
+  writeSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
 import type { JobBody } from '../../schemas/api/job.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError } from './terminal.ts'
 import type { Account } from './connection.ts'
-import { writePrivateFile } from './durable-file.ts'
 import type { FileFacts, Plan, RowRange } from './plan.ts'
 
 /** The outcome of a job, from its status resource. */
@@ -157,5 +160,32 @@ function startTime (pid: number): string {
     return execFileSync('ps', words, { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
   } catch {
     return ''
+  }
+}
+
+/**
+ * Replaces a file atomically and durably; only its owner can read it. After a crash the file has
+ * the old or the new content. Synchronous, so no other code of this process runs in between.
+ */
+export function writePrivateFile (file: string, text: string): void {
+  const next = `${file}.new`
+  const handle = openSync(next, 'w', 0o600)
+  try {
+    writeSync(handle, text)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+  renameDurably(next, file)
+}
+
+/** Renames a file and syncs the folder, so that the new name survives a crash of the machine. */
+export function renameDurably (from: string, to: string): void {
+  renameSync(from, to)
+  const folder = openSync(dirname(to), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
   }
 }

@@ -1,13 +1,12 @@
 import { existsSync, realpathSync, rmSync } from 'node:fs'
 import type { Client, JobRequest } from './client.ts'
 import { contactColumn, parseOnly } from './columns.ts'
-import { CommandError, UsageError } from './command-error.ts'
+import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import type { Account } from './connection.ts'
-import { planJobs, readFacts, readHead, type FileFacts } from './plan.ts'
+import { type FileFacts, planJobs, readFacts, readHead } from './plan.ts'
 import {
   checkLock, newState, openRunStore, readState, type RunOptions, type RunState, type RunStore,
 } from './run-state.ts'
-import { counted, type Confirm, type SubmitProgress } from './terminal.ts'
 import { ApiError, type RetryOptions } from './transport.ts'
 
 /** The arguments of `submit`. */

@@ -1,9 +1,8 @@
 import type { JobStatusResource } from './client.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError, duration, money } from './terminal.ts'
 import { readContacts } from './plan.ts'
 import type { RunJob } from './run-state.ts'
-import { requestOf, stateFileOf, type Run } from './run.ts'
-import { duration, money } from './terminal.ts'
+import { requestOf, type Run, stateFileOf } from './run.ts'
 import { ApiError, retryWhileUnavailable } from './transport.ts'
 
 /** The service keeps a key for 24 hours. Leaves an hour for clock skew and slow requests. */

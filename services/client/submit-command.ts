@@ -1,16 +1,17 @@
-import { Option, type Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { createClient } from './client.ts'
-import { contactKinds, type ContactKind } from './columns.ts'
-import { CommandError, InterruptedError, UsageError } from './command-error.ts'
-import { openConnection, type CliContext, type CommonFlags } from './connection.ts'
+import { type ContactKind, contactKinds } from './columns.ts'
+import {
+  CommandError, count, counted, createConsole, InterruptedError, money, UsageError,
+} from './terminal.ts'
+import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
 import { readFacts, readHead } from './plan.ts'
 import type { SubmitSettings } from './run.ts'
 import { interruptRun, submitFile, type SubmitSummary } from './submit.ts'
-import { addCleaningOptions } from './selection-options.ts'
-import { count, counted, createConsole, money } from './terminal.ts'
+import { addCleaningOptions } from './job-commands.ts'
 
 type SubmitFlags = CommonFlags & {
   readonly service?: string

@@ -3,17 +3,15 @@ import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
-import { CommandError, UsageError } from './command-error.ts'
-import { renameDurably } from './durable-file.ts'
+import { CommandError, count, counted, money, UsageError } from './terminal.ts'
+import { renameDurably, type RunState, type RunStore } from './run-state.ts'
 import { joinResults } from './join-results.ts'
 import { readContacts } from './plan.ts'
-import type { RunState, RunStore } from './run-state.ts'
 import {
-  openRun, requestOf, stateFileOf, unfinishedFileOf,
-  type Run, type SubmitDeps, type SubmitSettings,
+  openRun, requestOf, type Run, stateFileOf, type SubmitDeps, type SubmitSettings,
+  unfinishedFileOf,
 } from './run.ts'
 import { insufficientBalance, resolveUnanswered, runJobs } from './send-jobs.ts'
-import { count, counted, money } from './terminal.ts'
 import { retryWhileUnavailable } from './transport.ts'
 
 export type SubmitSummary = {

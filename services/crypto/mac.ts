@@ -1,4 +1,6 @@
-import { createHmac, createSecretKey, hkdfSync, timingSafeEqual, type KeyObject } from 'node:crypto'
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { createLogThrottle, type Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 
 /** The keys of `MESSAGE_KEYS`, 32 bytes of base64 by key id, and the id of the signing key. */
 export type MessageKeySettings = {
@@ -7,7 +9,7 @@ export type MessageKeySettings = {
 }
 
 /** Signs content for a purpose. A MAC for one purpose is not authentic for another. */
-export type Mac = {
+type Mac = {
   /** `<key id>:<base64>`. How the content is split does not matter. */
   readonly sign: (purpose: string, content: Content) => string
   readonly isAuthentic: (mac: string, purpose: string, content: Content) => boolean
@@ -53,4 +55,54 @@ export function createMac (
 function subkeyOf (secret: string, purpose: string): KeyObject {
   return createSecretKey(Buffer.from(
     hkdfSync('sha256', Buffer.from(secret, 'base64'), '', purpose, 32)))
+}
+
+/** The signed content of a row of ClickHouse, with its table, tenant and id. */
+export type SignedRecord = {
+  readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys'
+  readonly tenant: string
+  /** Unique among the records of the table and tenant. */
+  readonly id: string
+  readonly content: string
+}
+
+/** Detects records that were not stored by a service. */
+export type RecordMac = {
+  readonly sign: (record: SignedRecord) => string
+  /** False for a forged, changed or moved record, which is also reported. */
+  readonly isAuthentic: (mac: string, record: SignedRecord) => boolean
+}
+
+/** @throws TypeError when the active key is not among the keys. */
+export function createRecordMac (
+  settings: MessageKeySettings, onForged: (record: SignedRecord) => void = () => {}
+): RecordMac {
+  const mac = createMac(settings)
+  const purposeOf = ({ table }: SignedRecord) => `record ${table}`
+  const textOf = ({ tenant, id, content }: SignedRecord) =>
+    [JSON.stringify([1, tenant, id, content])]
+  return {
+    sign: record => mac.sign(purposeOf(record), textOf(record)),
+    isAuthentic: (given, record) => {
+      if (mac.isAuthentic(given, purposeOf(record), textOf(record))) return true
+      onForged(record)
+      return false
+    },
+  }
+}
+
+const LOG_INTERVAL_MS = 60_000
+
+/** Counts every forged record, and logs one per table and minute: there may be very many. */
+export function reportForgedRecords (
+  { log, metrics }: { readonly log: Pick<Log, 'error'>, readonly metrics: Pick<Metrics, 'count'> },
+  now?: () => number
+): (record: SignedRecord) => void {
+  const isDue = createLogThrottle(LOG_INTERVAL_MS, now)
+  return ({ table, tenant, id }) => {
+    metrics.count('records_forged_total', { table })
+    if (!isDue(table)) return
+    log.error({ table, tenant, id }, 'skipped a ClickHouse record without a valid MAC: another ' +
+      'client writes to ClickHouse, or MESSAGE_KEYS lacks the key that signed it')
+  }
 }

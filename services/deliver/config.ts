@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { serverAddress } from '../platform/networks.ts'
-import { isNetwork } from './address.ts'
+import { isNetwork } from './sender.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS

@@ -1,4 +1,4 @@
-import { createSubscriptions } from '../accounts/subscriptions.ts'
+import { createSubscriptions } from '../accounts/webhook-endpoints.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'

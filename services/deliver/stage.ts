@@ -1,16 +1,16 @@
 import type { JobEvent, Settled } from '../../schemas/types.ts'
-import type { Subscriptions } from '../accounts/subscriptions.ts'
-import type { DeliveryClaim, Deliveries, WebhookDelivery } from '../jobs/deliveries.ts'
-import { eventTypeOf, type EventType } from '../jobs/events.ts'
+import type { Subscriptions } from '../accounts/webhook-endpoints.ts'
+import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../jobs/deliveries.ts'
+import { type EventType, eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
 import { FatalError, InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Incoming, Stage } from '../engine/stage.ts'
 import { withTrace } from '../platform/tracing.ts'
-import { makeAttempt, recordInternalFailure, type AttemptDeps } from './attempt.ts'
+import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
 import {
-  countAttempts, startHistory, startQueueDepth, type HistoryDeps, type QueueDepthDeps,
+  countAttempts, type HistoryDeps, type QueueDepthDeps, startHistory, startQueueDepth,
 } from './background-tasks.ts'
 import { startWorkers, type Workers, type WorkersDeps } from './workers.ts'
 

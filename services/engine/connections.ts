@@ -4,14 +4,15 @@ import type { Bus } from '../kafka/bus.ts'
 import { connectClickhouse } from '../platform/clickhouse.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
-import type { MessageKeySettings } from '../crypto/mac.ts'
-import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
-import { startPauseGate, type Gate } from './pause.ts'
-import { createRecordMac, reportForgedRecords, type RecordMac } from '../crypto/record-mac.ts'
 import {
-  connectRedis, connectRedisOrCluster, redisClock, logAccessErrors, type RedisClock,
+  createRecordMac, type MessageKeySettings, type RecordMac, reportForgedRecords,
+} from '../crypto/mac.ts'
+import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { type Gate, startPauseGate } from './pause.ts'
+import {
+  connectRedis, connectRedisOrCluster, logAccessErrors, redisClock, type RedisClock,
 } from '../platform/redis.ts'
-import { createCodec, registrySource, type Codec } from '../kafka/registry.ts'
+import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 
 /** The settings of each dependency. */

@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis'
 import type { Partner, PartnerKeys, Partners } from '../accounts/partners.ts'
 import type { Cursors } from '../jobs/cursors.ts'
 import type { Bus, Consumption, FetchedBatch } from '../kafka/bus.ts'
@@ -5,12 +6,13 @@ import { InconsistencyError, isInfrastructure } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import { backoffMs, retryForever, sleep } from '../platform/retry.ts'
 import { topicName } from '../platform/topics.ts'
-import { untilAcceptable, type BackpressureDeps } from './backpressure.ts'
 import type { Backpressure, BatchLimits } from './cursor.ts'
 import { createIntake, type IntakeDeps } from './intake.ts'
 import { createPartition, type Partition, type PartitionDeps } from './partition.ts'
 import type { MarkStore } from './replay-guard.ts'
 import { submitContacts, type SubmitDeps } from './submitter.ts'
+import { moneyKeys } from '../money/redis-keys.ts'
+import type { Wallet } from '../money/wallet.ts'
 
 export type PartnerFeedsDeps = {
   readonly partners: Pick<Partners, 'list'>
@@ -255,4 +257,47 @@ async function pauseInMemory (
   } finally {
     done.abort()
   }
+}
+
+export type BackpressureDeps = {
+  readonly wallet: Pick<Wallet, 'balance'>
+  readonly redis: Pick<Redis, 'hget'>
+  /** A retry is due after this time in any case: cache hits and prices change. */
+  readonly maxPauseMs: number
+  readonly pollMs: number
+}
+
+type BackpressureWait = { readonly deps: BackpressureDeps, readonly signal: AbortSignal }
+
+/** A slot may become free between the refusal and the first poll, so a wait for slots is short. */
+const MAX_SLOT_PAUSE_MS = 5_000
+
+/**
+ * Resolves once a tenant has the balance or slot that a refused job needs, or after the maximum
+ * pause. Rejects when the signal is aborted.
+ */
+export async function untilAcceptable (
+  tenant: string, refusal: Backpressure, { deps, signal }: BackpressureWait
+): Promise<void> {
+  const isAcceptable = await acceptableCheck(tenant, refusal, { deps, signal })
+  const maxMs = refusal.code === 'concurrent_jobs_limit' ? MAX_SLOT_PAUSE_MS : Infinity
+  const endsAtMs = performance.now() + Math.min(deps.maxPauseMs, maxMs)
+  do await sleep(deps.pollMs, signal)
+  while (performance.now() < endsAtMs && !await isAcceptable())
+}
+
+async function acceptableCheck (
+  tenant: string, refusal: Backpressure, { deps, signal }: BackpressureWait
+): Promise<() => Promise<boolean>> {
+  const retrying = <T>(action: () => Promise<T>) =>
+    retryForever(action, { signal, when: isInfrastructure })
+  if (refusal.code === 'insufficient_balance') {
+    const { requiredMicros } = refusal
+    const balance = () => retrying(() => deps.wallet.balance(tenant))
+    return async () => (await balance()).availableMicros >= requiredMicros
+  }
+  const { wallet } = moneyKeys(tenant)
+  const slotsTaken = () => retrying(async () => Number(await deps.redis.hget(wallet, 'slots')))
+  const atRefusal = await slotsTaken()
+  return async () => await slotsTaken() < Math.max(1, atRefusal)
 }

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Partner } from '../accounts/partners.ts'
-import { subscribeToJobs } from '../jobs/notifications.ts'
+import { subscribeToJobs } from '../jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
@@ -11,7 +11,7 @@ import { createEmitter } from '../engine/emit.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { connectJobKeys } from '../jobs/connect-keys.ts'
-import type { JobOutcome, FeedJobRequest } from './cursor.ts'
+import type { FeedJobRequest, JobOutcome } from './cursor.ts'
 
 export type SubmitDeps = {
   readonly submitter: Pick<Submitter, 'submit'>

@@ -1,17 +1,17 @@
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { ulid } from 'ulid'
 import {
-  capConnections, CONNECTION_DEFAULTS, frameworkLimits, type ConnectionSettings,
+  capConnections, CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits,
 } from '../platform/http-server.ts'
 import { networksOf, plainAddress } from '../platform/networks.ts'
-import { shedLoad, type AdmittingDeps } from './load-shedding.ts'
+import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
-import { answerBadPath, answerFailures, createSocketFailure, answerUnhandled } from './failures.ts'
+import { answerBadPath, answerFailures, answerUnhandled, createSocketFailure } from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
-import { acceptFiles } from './file/accept-files.ts'
+import { acceptFiles } from './file/read-form.ts'
 import { guardRoutes } from './guard.ts'
-import { acceptJson, acceptCompleteBodies } from './json-body.ts'
+import { acceptCompleteBodies, acceptJson } from './json-body.ts'
 import type { Settings } from './config.ts'
 import { routesOf } from './routes.ts'
 

@@ -1,11 +1,11 @@
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { attachedBlocksOf } from '../results/attached-blocks.ts'
+import { attachedBlocksOf } from '../results/result-blocks.ts'
 import type { ApiError } from './errors.ts'
 import { readableResults, type ResultRetention } from './find-job.ts'
 import type { IngestDeps } from './ports.ts'
-import { createRowShape } from './row-shape.ts'
+import { createRowShape } from './results-response.ts'
 
 export type AwaitingDeps = Pick<IngestDeps,
   'waitForJob' | 'attachedTo' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>

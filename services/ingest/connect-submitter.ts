@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
-import { createJobWaiter, type JobWaiter } from '../jobs/job-waiter.ts'
-import { subscribeToJobs, type Notifications } from '../jobs/notifications.ts'
+import {
+  createJobWaiter, type JobWaiter, type Notifications, subscribeToJobs,
+} from '../jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
 import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'

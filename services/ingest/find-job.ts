@@ -1,8 +1,13 @@
+import type { FastifyRequest } from 'fastify'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { SMALL_LANE_ROWS } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
+import type { JobWait } from '../jobs/job-waiter.ts'
+import type { JobBody } from '../../schemas/api/job.ts'
+import type { JobErasure } from '../jobs/erasures.ts'
+import { jobBody } from '../jobs/job-view.ts'
 
 /** The format of job ids. */
 export const JOB_ID = /^job_[0-7][0-9a-hjkmnp-tv-z]{25}$/
@@ -75,4 +80,62 @@ function notCompleted (job: Job): ApiError {
     retryAfterSeconds: isSmall ? 1 : 5,
     more: { status: job.status },
   }
+}
+
+type WaitedJob = Pick<JobWait, 'tenant' | 'job' | 'timeoutMs'>
+
+/**
+ * The state of a job once its status has changed, or at the end of the wait. An ended job changes
+ * no more.
+ */
+export async function waitForChange (
+  deps: Pick<IngestDeps, 'waitForJob'>, request: FastifyRequest, wanted: WaitedJob
+): Promise<Job | undefined> {
+  let first: string | undefined
+  const isDone = (job: Job) => {
+    first ??= job.status
+    return job.ended || job.status !== first
+  }
+  return await whileConnected(request, signal => deps.waitForJob({ ...wanted, isDone, signal }))
+}
+
+/**
+ * Runs work with a signal that is aborted when the client closes its connection, even if only its
+ * own half: then it may still read the answer, which it gets at once.
+ */
+export async function whileConnected<T> (
+  { raw: { socket } }: FastifyRequest, work: (signal: AbortSignal) => Promise<T>
+): Promise<T> {
+  const closed = new AbortController()
+  const abort = () => closed.abort()
+  if (socket.readableEnded || socket.destroyed) abort()
+  socket.once('end', abort).once('close', abort)
+  try {
+    return await work(closed.signal)
+  } finally {
+    socket.off('end', abort).off('close', abort)
+  }
+}
+
+type Deps = Pick<IngestDeps, 'findErasures' | 'openHeader'>
+
+/** The JSON bodies of jobs of one tenant, in order. */
+export async function jobBodies (
+  deps: Deps, tenant: string, jobs: readonly Job[]
+): Promise<readonly JobBody[]> {
+  const closed = jobs.filter(job => job.closed).map(({ id }) => id)
+  const erasures = closed.length === 0
+    ? new Map<string, JobErasure>()
+    : await deps.findErasures(tenant, closed)
+  return await Promise.all(jobs.map(async job => {
+    const erasure = erasures.get(job.id)
+    return erasure === undefined
+      ? jobBody(job, await deps.openHeader(job))
+      : erasedBody(job, erasure)
+  }))
+}
+
+/** The body of an erased job, whose metadata is gone. */
+export function erasedBody (job: Job, erasure: JobErasure): JobBody {
+  return jobBody(job, { metadata: {}, webhookUrl: '' }, erasure)
 }

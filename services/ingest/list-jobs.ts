@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody } from '../../schemas/api/list-jobs.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
-import { jobBodies } from './job-bodies.ts'
+import { jobBodies } from './find-job.ts'
 import type { IngestDeps } from './ports.ts'
 
 export type ListFilter = {

@@ -6,13 +6,13 @@ import type { JobStore } from '../jobs/store.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
 import { createWallet } from '../money/wallet.ts'
-import { createArchive, type Archive } from '../results/archive.ts'
+import { type Archive, createArchive } from '../results/archive.ts'
 import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
 import { readUsage } from '../results/usage.ts'
 import type { IngestDeps } from './ports.ts'
-import { createTenantGate } from './tenant-gate.ts'
 import { createWebhooks, type WebhookOptions, type Webhooks } from './webhooks.ts'
+import { ApiException } from './errors.ts'
 
 type Options = WebhookOptions & Pick<Connections, 'codec'> & {
   readonly keys: JobKeys
@@ -77,5 +77,37 @@ export function createOpenJobs (
       jobs.push(...read.filter(job => job !== undefined))
     }
     return jobs
+  }
+}
+
+/** Requests of one tenant that wait in this process, beside the one that runs. */
+const MAX_WAITING = 10
+const RETRY_AFTER_SECONDS = 2
+
+/**
+ * Limits expensive reads to one per tenant in this process; further ones wait in order, so that one
+ * tenant never uses more than a share of it.
+ * @throws ApiException `rate_limited` when too many wait.
+ */
+export function createTenantGate () {
+  const queues = new Map<string, { last: Promise<unknown>, waiting: number }>()
+  return async <T>(tenant: string, read: () => Promise<T>): Promise<T> => {
+    const queue = queues.get(tenant) ?? { last: Promise.resolve(), waiting: -1 }
+    if (queue.waiting >= MAX_WAITING) {
+      throw new ApiException({
+        code: 'rate_limited',
+        message: 'Too many requests of this kind are running for this account. Send it again ' +
+          'after the seconds in Retry-After.',
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      })
+    }
+    queues.set(tenant, queue)
+    queue.waiting += 1
+    const result = queue.last.then(read)
+    queue.last = result.catch(() => {}).finally(() => {
+      queue.waiting -= 1
+      if (queue.waiting < 0) queues.delete(tenant)
+    })
+    return await result
   }
 }

@@ -2,11 +2,9 @@ import type { FastifyRequest } from 'fastify'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
 import type { Submission } from '../jobs/send.ts'
 import type { ApiError } from './errors.ts'
-import { fingerprintOf } from './fingerprint.ts'
+import { fingerprintOf, readIdempotencyKey, readJobRequest, sandboxRefusal } from './request.ts'
 import { callerOf } from './guard.ts'
-import { sandboxRefusal } from './sandbox-inputs.ts'
 import type { Settings } from './config.ts'
-import { readIdempotencyKey, readJobRequest } from './request.ts'
 
 /**
  * The submission of a request for a job or a quote, or its error; a test key may request an error

@@ -1,10 +1,18 @@
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import type { Redis } from 'ioredis'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
-import { MAX_INPUT_CHARACTERS, type CreateJobBody } from '../../schemas/api/create-job.ts'
+import { type CreateJobBody, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
 import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import { asciiUrlOf, webhookUrlError, type WebhookRules } from '../accounts/webhook-url.ts'
+import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../accounts/webhook-url.ts'
+import { createRequestSecret } from '../accounts/webhook-secrets.ts'
+import { createKeyRing } from '../crypto/key-ring.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { retryForever } from '../platform/retry.ts'
+import { type Prices, unitPriceMicros } from '../money/prices.ts'
+import { type ContactKind, SERVICES } from '../results/columns.ts'
 
 /** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {
@@ -17,14 +25,14 @@ export type JobRequest = {
 }
 
 /** The permissions of an installation and a key. */
-export type RequestRules = {
+type RequestRules = {
   readonly mode: Mode
   /** Of the services with a provider; test keys may use all. */
   readonly checks: Pick<Checks, 'has'>
   readonly webhooks: WebhookRules
 }
 
-export type ReadRequest =
+type ReadRequest =
   | { readonly kind: 'request', readonly request: JobRequest }
   | { readonly kind: 'fault', readonly fault: ApiError }
 
@@ -97,4 +105,100 @@ export function webhookFault (
     param,
     message: `${param} is not an acceptable address. ${why} Send a public https:// address.`,
   }
+}
+
+/**
+ * Identifies a request for its Idempotency-Key: 16 bytes of HMAC-SHA256, in hex, over the request
+ * as canonical JSON with defaults. The order of fields and labels does not matter, the order of
+ * inputs does. An HMAC, because a plain digest would allow guessing contacts.
+ */
+export function fingerprintOf (request: JobRequest, key: KeyObject): string {
+  const metadata = Object.entries(request.metadata).sort(([a], [b]) => (a < b ? -1 : 1))
+  const options = [
+    'v1', request.service, request.country, request.forceFresh, request.webhookUrl, metadata,
+  ]
+  const hmac = createHmac('sha256', key).update(JSON.stringify(options))
+  for (const text of jsonOf(request.inputs)) hmac.update(text)
+  return hmac.digest('hex').slice(0, 32)
+}
+
+/** The list as JSON in pieces: the text of a whole body would need its size in memory again. */
+function * jsonOf (inputs: readonly string[]): Iterable<string> {
+  yield '['
+  for (let from = 0; from < inputs.length; from += PIECE_ROWS) {
+    if (from > 0) yield ','
+    yield JSON.stringify(inputs.slice(from, from + PIECE_ROWS)).slice(1, -1)
+  }
+  yield ']'
+}
+
+const PIECE_ROWS = 1_000
+
+/**
+ * The initial secret of fingerprints, derived from the first key of the ring by name. It is stored
+ * afterwards, so that a new key of the ring does not turn a retry into another request.
+ */
+export function firstSecret (ring: Readonly<Record<string, string>>): Buffer {
+  const first = Object.keys(ring).sort()[0]
+  if (first === undefined) throw new TypeError('KEY_RING has no key')
+  const material = Buffer.from(ring[first] ?? '', 'base64')
+  return Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32))
+}
+
+type RingConfig = Parameters<typeof createKeyRing>[0]
+
+/**
+ * The secret of fingerprints, common to all instances; retries while Redis is unavailable.
+ * @throws FatalError when the ring lacks the key that wraps it.
+ */
+export async function requestSecretOf (redis: Redis, config: RingConfig): Promise<Buffer> {
+  const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
+  return await retryForever(() => secret.obtain(firstSecret(config.KEY_RING)), {
+    when: isInfrastructure,
+  })
+}
+
+/** The key of fingerprints, from their secret. */
+export function fingerprintKey (secret: Buffer): KeyObject {
+  return createSecretKey(secret)
+}
+
+const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'
+
+/**
+ * Inputs that simulate `insufficient_balance` for a job or quote of a test key, whose price is 0:
+ * this number in any format, and this local part at any domain, before any `+tag`.
+ */
+export const SANDBOX_REFUSALS = {
+  phone: { input: '+15005550402', means: REFUSED },
+  email: { input: 'insufficient_balance@', means: REFUSED },
+} as const satisfies Readonly<Record<ContactKind, object>>
+
+/** Longer than any format of the number, so that long texts are skipped. */
+const MAX_PHONE_CHARACTERS = 32
+
+type RequestedJob = { readonly service: ServiceSlug, readonly inputs: readonly string[] }
+
+/**
+ * The error of a job of a test key with a sandbox input, like that of an empty wallet at live
+ * prices. Live keys have no sandbox inputs.
+ */
+export function sandboxRefusal (
+  { service, inputs }: RequestedJob,
+  { mode, prices }: { readonly mode: Mode, readonly prices: Prices }
+): ApiError | undefined {
+  if (mode !== 'test') return undefined
+  const isMagic = SERVICES[service].kind === 'phone' ? isSandboxPhone : isSandboxEmail
+  if (!inputs.some(isMagic)) return undefined
+  const requiredMicros = unitPriceMicros(prices, service, 'live') * inputs.length
+  return { code: 'insufficient_balance', more: { requiredMicros, availableMicros: 0 } }
+}
+
+function isSandboxPhone (input: string): boolean {
+  return input.length <= MAX_PHONE_CHARACTERS &&
+    `+${input.replace(/\D/g, '')}` === SANDBOX_REFUSALS.phone.input
+}
+
+function isSandboxEmail (input: string): boolean {
+  return /^\s*insufficient_balance(\+[^@]*)?@[^@]+$/i.test(input)
 }

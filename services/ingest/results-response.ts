@@ -1,21 +1,23 @@
 import { pipeline, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { createHash } from 'node:crypto'
 import {
-  type ResultsQuery, DEFAULT_ROWS, type ResultsPage,
+  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsPage,
+  type ResultsQuery,
 } from '../../schemas/api/results.ts'
 import type { Rows } from '../results/results.ts'
-import type { RowFilter } from '../results/row-filter.ts'
+import { createRowFilter, type RowFilter } from '../results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { ApiException, type ApiError } from './errors.ts'
+import { type ApiError, ApiException } from './errors.ts'
 import type { FoundResults } from './find-job.ts'
 import {
-  accepts, preferred, codingFor, createCompressor, type Coding, cachingHeaders, isUnchanged,
-  compressed,
+  accepts, cachingHeaders, type Coding, codingFor, compressed, createCompressor, isUnchanged,
+  preferred,
 } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
-import type { ResultSelection } from './result-selection.ts'
-import { createRowShape, type ShapeOptions } from './row-shape.ts'
+import { columnsOf, rowChecksOf, rowFieldsOf } from '../results/columns.ts'
+import { createOriginalRow, joinedColumns } from '../results/original.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -221,4 +223,94 @@ export function cursorOf (afterRow: number): string {
 export function afterRowOf (cursor: string): number | undefined {
   const row = CURSOR.exec(Buffer.from(cursor, 'base64url').toString('latin1'))?.[1]
   return row === undefined || cursorOf(Number(row)) !== cursor ? undefined : Number(row)
+}
+
+/** The rows and columns of a request. */
+export type ResultSelection = {
+  /** Undefined if all rows are wanted. */
+  readonly keep: RowFilter | undefined
+  readonly columns: readonly string[]
+  /** Whether these are all rows and columns of the form. */
+  readonly isWhole: boolean
+  /** Names of the customer's columns, if they are joined. */
+  readonly original?: readonly string[]
+  /** Part of the entity tag, different for each selection. */
+  readonly word: string
+}
+
+/**
+ * A hook that splits the lists of a query at their commas before they are validated.
+ * @throws ApiException `invalid_request` for a list that was sent more than once.
+ */
+export async function listsInQuery (request: FastifyRequest): Promise<void> {
+  const query = { ...request.query as Record<string, unknown> }
+  for (const name of LIST_PARAMETERS) {
+    const value = query[name]
+    if (value === undefined) continue
+    if (typeof value !== 'string') {
+      throw new ApiException({
+        code: 'invalid_request',
+        param: name,
+        message: `${name} was sent more than once. Send it once, with commas between its values.`,
+      })
+    }
+    query[name] = value.split(',')
+  }
+  request.query = query
+}
+
+/** The selection of a validated query, or the error for a column that the results do not have. */
+export function selectionOf (
+  query: ResultsQuery, service: ServiceSlug, form: 'csv' | 'json' | 'jsonl'
+): ResultSelection | ApiError {
+  const available = form === 'csv' ? columnsOf(service) : rowFieldsOf(service)
+  const isJoinedFile = form === 'csv' && query.join !== undefined
+  const { columns = isJoinedFile ? joinedColumns(available) : available } = query
+  const foreign = columns.find(name => !available.includes(name))
+  if (foreign !== undefined) {
+    return {
+      code: 'invalid_request',
+      param: 'columns',
+      message: `columns has ${foreign}, which is not a column of ${service} as ${form}. It can ` +
+        `have: ${available.join(', ')}.`,
+    }
+  }
+  const wanted = { ...query, country: query.country?.map(code => code.toUpperCase()) }
+  const keep = createRowFilter(service, wanted)
+  const { duplicates, join } = query
+  const key = [columns, duplicates, join, ...FILTER_COLUMNS.map(name => wanted[name] ?? null)]
+  return {
+    keep,
+    columns,
+    isWhole: keep === undefined && query.columns === undefined,
+    word: createHash('sha256').update(JSON.stringify(key)).digest('hex').slice(0, 16),
+  }
+}
+
+type ShapeOptions = Partial<Pick<ResultSelection, 'columns' | 'original'>>
+
+/**
+ * Converts the cells of a row to an object with these columns: blank cells are null, except for the
+ * submitted input. With the customer's columns, the last cell is their line.
+ */
+export function createRowShape (
+  service: ServiceSlug, { columns = rowFieldsOf(service), original }: ShapeOptions = {}
+): (cells: readonly string[]) => ResultRow {
+  const fields = rowFieldsOf(service)
+  const originalOf = original && createOriginalRow(original)
+  const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
+  const positions = columns.map(name => [name, fields.indexOf(name)] as const)
+  return cells => Object.fromEntries([
+    ...positions.map(([name, at]) => [name, at === checksAt
+      ? rowChecksOf(cells[sourceAt], cells[checksAt])
+      : valueOf(name, cells[at])]),
+    ...originalOf === undefined ? [] : [['original', originalOf(cells[fields.length] ?? '')]],
+  ])
+}
+
+const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])
+
+function valueOf (name: string, text = ''): string | number | null {
+  if (text === '' && name !== 'input') return null
+  return NUMBERS.has(name) ? Number(text) : text
 }

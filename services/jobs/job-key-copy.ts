@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
-import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
+import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 import { batchWrites } from '../platform/batch-writes.ts'
 
 /** The wrapped data key of a job, and when it was sent: broker time in ms. */

@@ -2,7 +2,7 @@ import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { Job } from './job.ts'
 import { outcomeIn } from './job-record.ts'
-import type { Notifications } from './notifications.ts'
+import type { Notifications } from './job-waiter.ts'
 import type { JobStore } from './store.ts'
 import type { Outcome } from './store-types.ts'
 

@@ -6,11 +6,11 @@ import type { MessageKeySettings } from '../crypto/mac.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import type { MessageCodec } from '../engine/stage.ts'
 import { createTenants, type Tenants } from '../money/tenants.ts'
-import { createHeadsCodec } from '../money/journal-heads.ts'
+import { createHeadsCodec } from '../money/journal-chain.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
-import { type ExportDeps, createHeadTarget } from './head-export.ts'
+import { createHeadTarget, type ExportDeps } from './head-export.ts'
 import type { ReapDeps } from './reaper.ts'
 
 /** Settings of the ledger; those of Kafka that have defaults may be left out. */

@@ -1,8 +1,9 @@
 import { open } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
-import { CHAIN_START, type ChainHead } from '../money/journal-chain.ts'
+import {
+  CHAIN_START, type ChainHead, type HeadsCodec, type JournalHeads,
+} from '../money/journal-chain.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import type { HeadsCodec, JournalHeads } from '../money/journal-heads.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'

@@ -1,7 +1,7 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
 import type { Codec } from '../kafka/registry.ts'
-import type { ReadLimits, PartitionOffsets, TopicReader } from '../kafka/topic-reader.ts'
-import { areEqual, ZERO_AMOUNTS, post, formatAmounts, type Amounts } from '../money/arithmetic.ts'
+import type { PartitionOffsets, ReadLimits, TopicReader } from '../kafka/topic-reader.ts'
+import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
 import { topicName } from '../platform/topics.ts'
 
 /** What the state of a tenant's journal must retain beyond its sums. */

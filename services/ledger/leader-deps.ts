@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { createSubscriptions } from '../accounts/subscriptions.ts'
+import { createSubscriptions } from '../accounts/webhook-endpoints.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import type { Connections } from '../engine/connections.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'

@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Subscriptions } from '../accounts/subscriptions.ts'
+import type { Subscriptions } from '../accounts/webhook-endpoints.ts'
 import type { Emitter } from '../engine/emit.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
 import { deliveryIdOf, eventIdOf, eventTypeOf } from '../jobs/events.ts'
@@ -11,7 +11,7 @@ import { settledOf } from '../results/finish-job.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
 import { closedJobOf, hasTerms, openJobOf, type RebuiltJob } from './rebuilt-job.ts'
 import type { JobInRedis } from './reconcile.ts'
-import type { RecoveryStore, LeaderTerm } from './recovery-store.ts'
+import type { LeaderTerm, RecoveryStore } from './recovery-store.ts'
 
 export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>

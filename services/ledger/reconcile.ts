@@ -1,8 +1,8 @@
 import type { Journal } from '../../schemas/types.ts'
 import {
-  AMOUNTS, areEqual, formatAmounts, type Amounts, ZERO_AMOUNTS, post,
-} from '../money/arithmetic.ts'
-import { applyEntry, type JournalState, type JournalRetention } from './journal-state.ts'
+  AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
+} from '../money/prices.ts'
+import { applyEntry, type JournalRetention, type JournalState } from './journal-state.ts'
 
 /** The locked wallet of a tenant in Redis. */
 export type WalletSnapshot = {

@@ -1,10 +1,10 @@
 import type { Normalized } from '../../schemas/types.ts'
 import type { Preflight } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import type { AcceptRequest, Accepted } from '../jobs/store-types.ts'
+import type { Accepted, AcceptRequest } from '../jobs/store-types.ts'
 import { laneOf } from '../platform/topics.ts'
 import { maxQuoteMicros } from '../money/prices.ts'
-import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import { coordinatesOf } from '../results/block.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { ChunkCounts } from './emissions.ts'
 

@@ -8,7 +8,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { createFairSlots } from '../platform/fair-slots.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import type { CachedRecord } from '../cache/entries.ts'
-import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import { coordinatesOf } from '../results/block.ts'
 
 export type ChunkMessage = Incoming<'rows.normalized'>
 

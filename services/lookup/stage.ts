@@ -2,12 +2,11 @@ import { fullBitmap } from '../platform/bitmap.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { SlotRequest } from '../platform/fair-slots.ts'
 import type { Decision, Stage } from '../engine/stage.ts'
-import { unresolvableBlock } from '../results/block.ts'
+import { coordinatesOfHeaders, unresolvableBlock } from '../results/block.ts'
 import type { RecordCache } from '../cache/cache.ts'
-import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import { decideOrFailJob, failJob, type FailJobDeps } from './fail-job.ts'
-import { createPendingJobs, unitOf, type PendingJob, type PendingJobs } from './pending-jobs.ts'
-import { createLoader, type ChunkMessage } from './chunk-loader.ts'
+import { createPendingJobs, type PendingJob, type PendingJobs, unitOf } from './pending-jobs.ts'
+import { type ChunkMessage, createLoader } from './chunk-loader.ts'
 
 export type LookupDeps = Omit<FailJobDeps, 'load'> & {
   readonly cache: Pick<RecordCache, 'find'>

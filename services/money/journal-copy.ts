@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
-import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
-import { canonicalText, extendChain, CHAIN_START, type ChainHead } from './journal-chain.ts'
+import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
+import { canonicalText, CHAIN_START, type ChainHead, extendChain } from './journal-chain.ts'
 
 /** The stored entries of a tenant. */
 export type StoredJournal = {

@@ -2,18 +2,18 @@ import type { Command } from 'commander'
 import Type from 'typebox'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../platform/clickhouse.ts'
-import { loadConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../platform/clickhouse.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../platform/config.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
 import { kafkaConnectionOf } from '../kafka/connection.ts'
 import { createMessageMac } from '../kafka/message-mac.ts'
-import { createRecordMac } from '../crypto/record-mac.ts'
+import { createRecordMac } from '../crypto/mac.ts'
 import { createCodec, registrySource } from '../kafka/registry.ts'
 import { createJournalCopy } from '../money/journal-copy.ts'
 import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import {
-  restoreJournal, type Progress, type Restored, type RestoreDeps,
+  type Progress, type Restored, type RestoreDeps, restoreJournal,
 } from './journal-restore.ts'
 
 const HELP = `

@@ -1,10 +1,12 @@
 import parsePhoneNumber from 'libphonenumber-js/max'
-import { matchCountry } from './calling-codes.ts'
-import { readE164 } from './describe.ts'
+import { type CountryMatch, matchCountry } from './calling-codes.ts'
 import { fillLayout, type FormatRule, type Layouts } from './layout.ts'
 import type { SplitNumber } from './national.ts'
+import type { AssignedType } from './library.ts'
+import { readInternational } from './parse.ts'
+import { assignedTypeOf } from './plan.ts'
 
-export type WrittenPhone = {
+type WrittenPhone = {
   /** ISO 3166; undefined if the range of the number has no single country. */
   readonly country: string | undefined
   /** With the calling code: `+1 212 736 5000`. */
@@ -51,5 +53,51 @@ function writtenByLibrary (e164: string): WrittenPhone | undefined {
     country: number.country,
     international: number.formatInternational(),
     national: number.formatNational(),
+  }
+}
+
+export type PhoneDescription = {
+  readonly callingCode: string
+  readonly national: string
+  /** ISO 3166; undefined if the range of the number has no single country. */
+  readonly country: string | undefined
+  /** Undefined if the number is not valid: its range is not assigned. */
+  readonly type: AssignedType | undefined
+}
+
+/** Shorter and longer numbers are left to the library. */
+const E164 = /^\+[1-9]\d{2,24}$/
+
+/** An E.164 number split by its plan; undefined if the library has to parse it. */
+export function readE164 (e164: string): SplitNumber | undefined {
+  return E164.test(e164) ? readInternational(e164, 1) : undefined
+}
+
+/**
+ * The description of an E.164 number by the numbering plans, equal to `parsePhoneNumber(e164)` and
+ * its `country` and `getType()`. Undefined if the library cannot parse it.
+ */
+export function describePhone (e164: string): PhoneDescription | undefined {
+  const number = readE164(e164)
+  if (number === undefined) return describedByLibrary(e164)
+  const { callingCode, national } = number
+  const home = matchCountry(callingCode, national)
+  const { country } = home
+  return { callingCode: callingCode.digits, national, country, type: typeAt(home, national) }
+}
+
+function typeAt ({ type, plan }: CountryMatch, national: string): AssignedType | undefined {
+  return type === 'not_looked_up' ? assignedTypeOf(plan, national) : type
+}
+
+function describedByLibrary (e164: string): PhoneDescription | undefined {
+  const number = parsePhoneNumber(e164)
+  if (number === undefined) return undefined
+  const { countryCallingCode, nationalNumber, country } = number
+  return {
+    callingCode: countryCallingCode,
+    national: nationalNumber,
+    country,
+    type: number.getType(),
   }
 }

@@ -5,7 +5,7 @@ import { encodeTime } from 'ulid'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import { InfrastructureError } from '../platform/errors.ts'
-import type { RecordMac, SignedRecord } from '../crypto/record-mac.ts'
+import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 
 /** A job that has ended, with the manifest of its result blocks. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }

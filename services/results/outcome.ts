@@ -1,9 +1,9 @@
 import type { Evidence } from '../cache/evidence.ts'
-import { expiresAtMs } from '../cache/freshness.ts'
+import { expiresAtMs } from '../cache/entries.ts'
 import type { CheckedRecord, Reason, RowStatus } from '../cache/record.ts'
 import { formatPhone } from '../phone/format.ts'
 import type { ServiceSlug } from '../topology.ts'
-import { SERVICES, type ContactKind } from './columns.ts'
+import { type ContactKind, SERVICES } from './columns.ts'
 
 /** The outcome of an original, or of a row that failed preflight. */
 export type RowOutcome = {

@@ -1,12 +1,11 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { withAttachedBlocks } from './attached-blocks.ts'
+import { type StoredBlock, withAttachedBlocks } from './result-blocks.ts'
 import { columnsOf, rowFieldsOf } from './columns.ts'
 import { csvLine, CsvWriter } from './csv.ts'
 import { type Contacts, createCellReader } from './merge.ts'
-import { createChunkCsv, createOriginalWriter, type ChunkCsv } from './merged-csv.ts'
+import { type ChunkCsv, createChunkCsv, createOriginalWriter } from './merged-csv.ts'
 import { joinedColumns, joinedHeader } from './original.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
-import type { StoredBlock } from './result-blocks.ts'
 import type { RowFilter } from './row-filter.ts'
 
 /** Cells of some rows, in order, by the fields of the job's service. */

@@ -1,8 +1,8 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
-import type { RecordMac } from '../crypto/record-mac.ts'
+import type { RecordMac } from '../crypto/mac.ts'
 import { insertRows, insertToken } from '../platform/clickhouse.ts'
-import { ARCHIVE_COLUMNS, archiveRow, type ArchivedJob } from './archive.ts'
+import { ARCHIVE_COLUMNS, type ArchivedJob, archiveRow } from './archive.ts'
 import { BLOCK_COLUMNS, blockRow } from './result-blocks.ts'
 
 /** A result block, or the final record of a job. */

@@ -6,13 +6,12 @@ import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { rowCountOf, type Emission, type Stage } from '../engine/stage.ts'
-import { attachBlocks } from '../results/attached-blocks.ts'
-import { unresolvableBlock, tallyBlockOf } from '../results/block.ts'
+import { type Emission, rowCountOf, type Stage } from '../engine/stage.ts'
+import { attachBlocks } from '../results/result-blocks.ts'
+import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../results/block.ts'
 import {
-  finishingOf, finishJob, recordOfEnd, type EndedJob, type FinishDeps,
+  type EndedJob, type FinishDeps, finishingOf, finishJob, recordOfEnd,
 } from '../results/finish-job.ts'
-import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
 import type { SettledRow } from '../results/settled-rows.ts'
 import { createProgress } from './progress.ts'
 

@@ -5,14 +5,13 @@ import type { Clock } from '../platform/clock.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Emission } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
-import { createBlock } from '../results/block.ts'
+import { coordinatesOf, createBlock } from '../results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
-import { withoutVerdict, type RowOutcome, type CheckedContact } from '../results/outcome.ts'
-import { coordinatesOf } from '../results/chunk-coordinates.ts'
+import { type CheckedContact, type RowOutcome, withoutVerdict } from '../results/outcome.ts'
 import type { Reason } from '../cache/record.ts'
 import type { ServiceSlug } from '../topology.ts'
 import type { CheckRequest } from './checker.ts'
-import type { VendorSubmission, Submissions } from './provider.ts'
+import type { Submissions, VendorSubmission } from './provider.ts'
 
 /** A verification batch; a position is an index into its rows, not into those of the chunk. */
 export type VerificationBatch = {

@@ -3,12 +3,11 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Sleep } from '../platform/retry.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { pickTokens } from '../cache/tokens.ts'
-import type { CachedRecord } from '../cache/entries.ts'
-import { isFresh } from '../cache/freshness.ts'
-import { rowOutcomeOf, type RowOutcome } from '../results/outcome.ts'
+import { type CachedRecord, isFresh } from '../cache/entries.ts'
+import { type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
 import type { CheckedRecord } from '../cache/record.ts'
 import {
-  cacheScopeOf, kindOf, subjectAt, type VerificationBatch, type BatchOutcomes,
+  type BatchOutcomes, cacheScopeOf, kindOf, subjectAt, type VerificationBatch,
 } from './batch.ts'
 import type { Checker, CheckResult } from './checker.ts'
 import type { ProviderVerdict } from './provider.ts'

@@ -11,8 +11,7 @@ import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
-import { redisSubmissions } from './submissions.ts'
-import { createTasksInFlight, watchTasks } from './tasks-in-flight.ts'
+import { createTasksInFlight, redisSubmissions, watchTasks } from './submissions.ts'
 
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>

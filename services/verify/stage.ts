@@ -6,16 +6,14 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { unresolvableBlock } from '../results/block.ts'
-import { coordinatesOfHeaders } from '../results/chunk-coordinates.ts'
+import { coordinatesOfHeaders, unresolvableBlock } from '../results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
-  allWithout, batchEmissions, kindOf, openIn, submittedOf, type EmitDeps,
-  type VerificationBatch,
+  allWithout, batchEmissions, type EmitDeps, kindOf, openIn, submittedOf, type VerificationBatch,
 } from './batch.ts'
 import { checkBatch, type CheckDeps } from './check-batch.ts'
 import type { Submissions } from './provider.ts'
-import type { TasksInFlight } from './tasks-in-flight.ts'
+import type { TasksInFlight } from './submissions.ts'
 
 export type VerifyDeps = CheckDeps & EmitDeps & {
   readonly store: Pick<JobStore, 'batchAction' | 'outcome'>

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { SCOPES, type Scope } from '../accounts/key-store.ts'
-import { POLICY_RANGES, type Policy } from '../accounts/organizations.ts'
+import { type Scope, SCOPES } from '../accounts/key-store.ts'
+import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { microsOf, usdOf, usdToMicros } from './amount.ts'
-import type { WorkspaceDeps } from './deps.ts'
 import {
-  HOUR_MS, hoursOf, modeOf, organizationOf, tenantFor, timeOf, type Task, type TaskResult,
+  HOUR_MS, hoursOf, microsOf, modeOf, organizationOf, type Task, type TaskResult, tenantFor,
+  timeOf, usdOf, usdToMicros,
 } from './options.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
-import { subscribeToJobs } from '../../services/jobs/notifications.ts'
+import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { idempotencyKeyOf, jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'

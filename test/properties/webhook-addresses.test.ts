@@ -1,7 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { createResolve } from '../../services/deliver/address.ts'
-import { createSender } from '../../services/deliver/sender.ts'
+import { createResolve, createSender } from '../../services/deliver/sender.ts'
 import { webhookUrlError } from '../../services/accounts/webhook-url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,

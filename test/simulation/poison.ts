@@ -3,7 +3,7 @@ import { indexes } from '../../services/platform/bitmap.ts'
 import type { Bus, OutgoingMessage } from '../../services/kafka/bus.ts'
 import type { Codec } from '../../services/kafka/registry.ts'
 import { logicalTopic } from '../../services/platform/topics.ts'
-import { coordinatesOfHeaders } from '../../services/results/chunk-coordinates.ts'
+import { coordinatesOfHeaders } from '../../services/results/block.ts'
 import type { TopicName } from '../../services/topology.ts'
 import type { Chaos } from './chaos.ts'
 

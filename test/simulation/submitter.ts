@@ -1,4 +1,4 @@
-import { subscribeToJobs } from '../../services/jobs/notifications.ts'
+import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { createEmitter } from '../../services/engine/emit.ts'
 import type { Liveness } from '../../services/platform/liveness.ts'

@@ -3,10 +3,9 @@ import examples from 'libphonenumber-js/examples.mobile.json'
 import parsePhoneNumber, { getCountries } from 'libphonenumber-js/max'
 import type { Canonical } from '../../services/normalize/input.ts'
 import { canonicalByLibrary, canonicalPhone } from '../../services/normalize/phone.ts'
-import { describePhone } from '../../services/phone/describe.ts'
-import { formatPhone } from '../../services/phone/format.ts'
+import { describePhone, formatPhone } from '../../services/phone/format.ts'
 import {
-  countriesOf, libraryPlan, type AssignedType, type LibraryPlan,
+  type AssignedType, countriesOf, libraryPlan, type LibraryPlan,
 } from '../../services/phone/library.ts'
 import { seededRandom } from '../bench/inputs.ts'
 

@@ -1,11 +1,12 @@
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
-import { createRequestSecret } from '../../services/accounts/request-secret.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import {
+  createRequestSecret, createWebhookSecrets,
+} from '../../services/accounts/webhook-secrets.ts'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import type { ReadTopic } from '../../services/jobs/wrapped-keys.ts'
-import { createKeyRing, kidOf, type KeyRing } from '../../services/crypto/key-ring.ts'
+import { createKeyRing, type KeyRing, kidOf } from '../../services/crypto/key-ring.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import type { CopiedKey, JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'

@@ -1,10 +1,16 @@
 import { finished } from 'node:stream/promises'
 import { Busboy, type BusboyEvents, type BusboyInstance } from '@fastify/busboy'
-import { ApiException, type ApiError } from '../errors.ts'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type ApiError, ApiException } from '../errors.ts'
 import { SHOWN_CHARACTERS } from '../validation.ts'
-import type { OptionEntries } from './read-options.ts'
+import { detachBuffer } from '../../platform/detach-buffer.ts'
+import { yieldToEventLoop } from '../../platform/event-loop.ts'
+import { SMALL_BODY_BYTES } from '../body-budget.ts'
+import { type CsvFile, type CsvReadOptions, readCsv } from './read-csv.ts'
+import { FileOptionsSchema } from '../../../schemas/api/file.ts'
+import { DELIMITERS } from '../../../schemas/files/csv-format.ts'
 
-export type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }
+type FileForm = { readonly file: Buffer, readonly entries: OptionEntries }
 
 /** The name of the part with the file. */
 const FILE = 'file'
@@ -93,4 +99,131 @@ function fieldError (name: string | undefined): ApiError {
 
 function tooManyParts (): ApiError {
   return { code: 'invalid_file', message: `The form has more than ${LIMITS.fields} fields.` }
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether the body may be a file as well. */
+    readonly takesFile?: boolean
+  }
+  interface FastifyRequest {
+    /** The file of the request; undefined for a body of JSON. */
+    file: CsvFile | undefined
+  }
+}
+
+/**
+ * Accepts a CSV file as body of routes with `takesFile`: as `text/csv` with its options in the
+ * query, or as a part of `multipart/form-data`. The parsed body is that of the equivalent JSON
+ * request, so it is validated and fingerprinted as such.
+ */
+export function acceptFiles (app: FastifyInstance): void {
+  app.decorateRequest('file', undefined)
+  const options = { parseAs: 'buffer' } as const
+  app.addContentTypeParser('text/csv', options, async (request: FastifyRequest, body: Buffer) => {
+    requireFileRoute(request)
+    return await parsed(request, body, queryOf(request))
+  })
+  app.addContentTypeParser('multipart/form-data', options, async (
+    request: FastifyRequest, body: Buffer
+  ) => {
+    requireFileRoute(request)
+    const { file, entries } = await readForm(body, request.headers['content-type'] ?? '')
+    detachBuffer(body)
+    return await parsed(request, file, [...queryOf(request), ...entries])
+  })
+}
+
+function requireFileRoute (request: FastifyRequest): void {
+  if (request.routeOptions.config.takesFile === true) return
+  throw new ApiException({ code: 'unsupported_media_type' })
+}
+
+function queryOf ({ url }: FastifyRequest): OptionEntries {
+  const [, query = ''] = url.split('?')
+  return [...new URLSearchParams(query)]
+}
+
+/** The equivalent JSON body. The bytes of the file are freed. */
+async function parsed (
+  request: FastifyRequest, bytes: Buffer, entries: OptionEntries
+): Promise<object> {
+  const { csv, fields } = readFileOptions(entries)
+  const isSmall = bytes.length <= SMALL_BODY_BYTES
+  const pause = async () => {
+    if (!isSmall) await yieldToEventLoop('bulk', request.caller?.tenant)
+  }
+  const file = await readCsv(bytes, csv, pause)
+  detachBuffer(bytes)
+  request.file = file
+  return { ...fields, inputs: file.inputs }
+}
+
+/** Names and values of options, in the order of the request. */
+type OptionEntries = readonly (readonly [name: string, value: string])[]
+
+/** What a request with a file says beside it. */
+type FileRequest = {
+  readonly csv: CsvReadOptions
+  /** The fields of the equivalent JSON body without `inputs`, not validated. */
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+const NAMES: ReadonlySet<string> = new Set(Object.keys(FileOptionsSchema.properties))
+const LABEL = /^metadata\[(.*)\]$/s
+const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false }
+
+/**
+ * Reads the options of a file. An empty value counts as left out, as forms send one for each field.
+ * @throws ApiException for an option that is unknown, sent twice or not valid.
+ */
+export function readFileOptions (entries: OptionEntries): FileRequest {
+  const options = new Map<string, string>()
+  const labels: [string, string][] = []
+  const names = new Set<string>()
+  for (const [name, value] of entries) {
+    const label = LABEL.exec(name)?.[1]
+    if (label === undefined ? !NAMES.has(name) || name === 'metadata' : label === '__proto__') {
+      throw unknownOption(name)
+    }
+    if (names.has(name)) throw optionError(name, 'was sent more than once. Send it once.')
+    names.add(name)
+    if (label !== undefined) labels.push([label, value])
+    else if (value !== '') options.set(name, value)
+  }
+  const { column, header, delimiter, forceFresh, ...texts } = Object.fromEntries(options)
+  return {
+    csv: { column, header: headerOf(header), delimiter: delimiterOf(delimiter) },
+    fields: {
+      ...texts,
+      ...forceFresh === undefined ? {} : { forceFresh: BOOLEANS[forceFresh] ?? forceFresh },
+      ...labels.length === 0 ? {} : { metadata: Object.fromEntries(labels) },
+    },
+  }
+}
+
+function headerOf (text: string | undefined): boolean | undefined {
+  const header = text === undefined ? undefined : BOOLEANS[text]
+  if (header === undefined && text !== undefined) {
+    throw optionError('header', 'must be true or false, or be left out.')
+  }
+  return header
+}
+
+function delimiterOf (text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  const found = Object.entries(DELIMITERS).find(pair => pair.includes(text))
+  if (found !== undefined) return found[1]
+  throw optionError('delimiter', `must be one of: ${Object.keys(DELIMITERS).join(', ')}.`)
+}
+
+function unknownOption (name: string): ApiException {
+  const known = [...NAMES].map(one => one === 'metadata' ? 'metadata[name]' : one)
+  return optionError(name, 'is not an option of a file. Leave it out; there are: ' +
+    `${known.join(', ')}.`)
+}
+
+function optionError (name: string, text: string): ApiException {
+  const param = name.slice(0, SHOWN_CHARACTERS)
+  return new ApiException({ code: 'invalid_request', param, message: `${param} ${text}` })
 }

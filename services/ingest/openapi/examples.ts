@@ -8,16 +8,16 @@ import type { ServicesBody } from '../../../schemas/api/services.ts'
 import type {
   CreateVerificationBody, VerificationBody,
 } from '../../../schemas/api/verifications.ts'
-import { ERRORS, errorBody, type ErrorCode, type ApiError } from '../errors.ts'
+import { type ApiError, errorBody, type ErrorCode, ERRORS } from '../errors.ts'
 import { eventIdOf } from '../../jobs/events.ts'
 import { packChecks } from '../../cache/evidence.ts'
 import {
-  endpointAnswers, eventExample, ENDPOINT_REQUESTS, type EndpointRequest,
-} from './endpoint-examples.ts'
-import { createRowShape } from '../row-shape.ts'
+  ENDPOINT_REQUESTS, endpointAnswers, type EndpointRequest, eventExample,
+} from './samples.ts'
+import { createRowShape } from '../results-response.ts'
 import { columnsOf } from '../../results/columns.ts'
 import {
-  mapOperations, mapValues, type Content, type OpenApiDocument, type OpenApiResponse,
+  type Content, mapOperations, mapValues, type OpenApiDocument, type OpenApiResponse,
   type Operation,
 } from './document.ts'
 

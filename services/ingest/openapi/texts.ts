@@ -1,5 +1,5 @@
 import { ERRORS } from '../errors.ts'
-import { SANDBOX_REFUSALS } from '../sandbox-inputs.ts'
+import { SANDBOX_REFUSALS } from '../request.ts'
 
 export const TAGS = [
   { name: 'Jobs', description: 'Batches of contacts to verify.' },

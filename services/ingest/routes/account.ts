@@ -2,21 +2,21 @@ import type { RouteOptions } from 'fastify'
 import { BalanceSchema } from '../../../schemas/api/balance.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
-  ServicesSchema, type ChecksBody, type ServicesBody,
+  type ChecksBody, type ServicesBody, ServicesSchema,
 } from '../../../schemas/api/services.ts'
 import {
-  DEFAULT_TRANSACTIONS, TransactionListSchema, TransactionsQuerySchema, type TransactionBody,
-  type TransactionsQuery,
+  DEFAULT_TRANSACTIONS, type TransactionBody, TransactionListSchema, type TransactionsQuery,
+  TransactionsQuerySchema,
 } from '../../../schemas/api/transactions.ts'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
-import { limitationsOf, type Checks } from '../../jobs/checks.ts'
+import { type Checks, limitationsOf } from '../../jobs/checks.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
-import { numbersInQuery } from '../query-numbers.ts'
+import { numbersInQuery } from '../query-fields.ts'
 import type { Settings } from '../config.ts'
 
 /** GET /api/v1/balance: the balance of the caller's tenant, in USD micros. */

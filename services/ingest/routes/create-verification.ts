@@ -2,16 +2,16 @@ import type { RouteOptions } from 'fastify'
 import { AcceptedSchema, IdempotencyHeaderSchema } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
-  CreateVerificationSchema, DEFAULT_WAIT_SECONDS, MAX_VERIFICATION_INPUTS, VerificationSchema,
-  type CreateVerificationBody, type VerificationBody,
+  type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
+  MAX_VERIFICATION_INPUTS, type VerificationBody, VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
 import { failpoint } from '../../platform/failpoint.ts'
-import { awaitResults, type AwaitedJob } from '../await-results.ts'
+import { type AwaitedJob, awaitResults } from '../await-results.ts'
 import type { ApiError } from '../errors.ts'
 import type { IngestDeps } from '../ports.ts'
 import type { Settings } from '../config.ts'
 import { sendAccepted, sendError, sendVerified } from '../response.ts'
-import { whileConnected } from '../wait-for-job.ts'
+import { whileConnected } from '../find-job.ts'
 import { JOB_ERRORS, submitRequest } from './create-job.ts'
 
 /**

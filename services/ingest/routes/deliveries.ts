@@ -1,23 +1,23 @@
 import type { RouteOptions } from 'fastify'
 import {
-  DeliveryListSchema, type AttemptBody, DeliveryPathSchema, ResentSchema, type DeliveryPath,
+  type AttemptBody, DeliveryListSchema, type DeliveryPath, DeliveryPathSchema, ResentSchema,
 } from '../../../schemas/api/deliveries.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
+import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
-  DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, EndpointPathSchema,
-  ListEndpointDeliveriesQuerySchema, type EndpointPath, type ListEndpointDeliveriesQuery,
+  DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, type EndpointPath, EndpointPathSchema,
+  type ListEndpointDeliveriesQuery, ListEndpointDeliveriesQuerySchema,
 } from '../../../schemas/api/webhook-endpoints.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import type { WebhookDelivery } from '../../jobs/deliveries.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
 import {
-  deliveryIdOf, eventIdOf, eventTypeOf, partsOfDelivery, type EventType,
+  deliveryIdOf, eventIdOf, type EventType, eventTypeOf, partsOfDelivery,
 } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { IngestDeps } from '../ports.ts'
-import { numbersInQuery } from '../query-numbers.ts'
+import { numbersInQuery } from '../query-fields.ts'
 import { sendError } from '../response.ts'
 import { findEndpoint } from './webhook-endpoints.ts'
 

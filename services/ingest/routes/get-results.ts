@@ -1,19 +1,19 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import { JobPathSchema, type JobPath } from '../../../schemas/api/job.ts'
+import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
-  ResultsQuerySchema, ResultsSchema, type ResultsQuery,
+  type ResultsQuery, ResultsQuerySchema, ResultsSchema,
 } from '../../../schemas/api/results.ts'
 import type { ApiError } from '../errors.ts'
 import { findReadable, type FoundResults, type ResultRetention } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import type { IngestDeps } from '../ports.ts'
-import { numbersInQuery } from '../query-numbers.ts'
-import { listsInQuery, selectionOf } from '../result-selection.ts'
-import { sendError } from '../response.ts'
+import { numbersInQuery } from '../query-fields.ts'
 import {
-  formError, resultForm, RESULT_TYPES, type ResultForm, sendResults, sendResultsPage,
+  formError, listsInQuery, RESULT_TYPES, resultForm, type ResultForm, selectionOf, sendResults,
+  sendResultsPage,
 } from '../results-response.ts'
+import { sendError } from '../response.ts'
 
 /** GET /api/v1/jobs/{id}/results: the results of an ended job. */
 export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): RouteOptions {

@@ -1,23 +1,22 @@
 import type { RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
-  EraseJobQuerySchema, JobPathSchema, JobQuerySchema, JobSchema, type EraseJobQuery, type JobPath,
-  type JobQuery,
+  type EraseJobQuery, EraseJobQuerySchema, type JobPath, JobPathSchema, type JobQuery,
+  JobQuerySchema, JobSchema,
 } from '../../../schemas/api/job.ts'
 import {
-  DEFAULT_JOBS, JobListSchema, ListJobsQuerySchema, type ListJobsQuery,
+  DEFAULT_JOBS, JobListSchema, type ListJobsQuery, ListJobsQuerySchema,
 } from '../../../schemas/api/list-jobs.ts'
-import { findJob, NOT_STORED, untilClosed } from '../find-job.ts'
+import {
+  erasedBody, findJob, jobBodies, NOT_STORED, untilClosed, waitForChange,
+} from '../find-job.ts'
 import { callerOf } from '../guard.ts'
 import { jobBody } from '../../jobs/job-view.ts'
-import { erasedBody, jobBodies } from '../job-bodies.ts'
 import { labelsInQuery, listJobs, listLabeled } from '../list-jobs.ts'
 import type { IngestDeps } from '../ports.ts'
-import { numbersInQuery } from '../query-numbers.ts'
-import { timeRange } from '../query-times.ts'
-import { createTenantGate } from '../tenant-gate.ts'
+import { numbersInQuery, timeRange } from '../query-fields.ts'
+import { createTenantGate } from '../queries.ts'
 import { sendError } from '../response.ts'
-import { waitForChange } from '../wait-for-job.ts'
 
 /** GET /api/v1/jobs/{id}: the status and progress of a job of the caller's tenant. */
 export function getJobRoute (deps: IngestDeps): RouteOptions {

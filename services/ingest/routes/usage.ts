@@ -1,15 +1,15 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
-  DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, UsageSchema,
-  UsageQuerySchema, type UsageBody, type UsageQuery,
+  DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
+  type UsageQuery, UsageQuerySchema, UsageSchema,
 } from '../../../schemas/api/usage.ts'
 import { csvLine } from '../../results/csv.ts'
 import type { UsageOptions } from '../../results/usage.ts'
 import { callerOf } from '../guard.ts'
 import { accepts, preferred } from '../negotiation.ts'
 import type { IngestDeps } from '../ports.ts'
-import { invalidTime, timeRange } from '../query-times.ts'
+import { invalidTime, timeRange } from '../query-fields.ts'
 import { sendError } from '../response.ts'
 
 const DAY_MS = 86_400_000

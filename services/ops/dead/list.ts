@@ -2,13 +2,13 @@ import type { RawMessage } from '../../kafka/bus.ts'
 import { indexes } from '../../platform/bitmap.ts'
 import { UsageError } from '../../platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../platform/topics.ts'
-import { coordinatesOfHeaders } from '../../results/chunk-coordinates.ts'
+import { coordinatesOfHeaders } from '../../results/block.ts'
 import type { StageName } from '../../topology.ts'
 import { formatHeaders, safeText } from './content.ts'
 import type { DeadLetterDeps } from './deps.ts'
 import type { Inspector, ReplayEffect } from './inspector.ts'
 import {
-  createLetterIndex, isWaiting, matches, positionOf, type DecidedLetter, type Filter,
+  createLetterIndex, type DecidedLetter, type Filter, isWaiting, matches, positionOf,
 } from './letters.ts'
 
 export type LetterList = {

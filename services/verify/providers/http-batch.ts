@@ -1,13 +1,15 @@
 import { failpoint } from '../../platform/failpoint.ts'
 import {
-  ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderFailure,
-  type ProviderRow, type ProviderVerdict, type VendorSubmission, type Submissions,
+  type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
+  type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,
 } from '../provider.ts'
 import { at, readAnswers, textOf, wordFor } from './http-answer.ts'
-import { prepare, prepareCall, type PreparedCall, type Subject } from './http-request.ts'
-import { readTable } from './http-table.ts'
+import {
+  commonOf, createHttpProvider, download, exchange, prepare, prepareCall, type PreparedCall,
+  type Subject,
+} from './http.ts'
+import { readTable } from './http-config.ts'
 import type { BatchVendor, HttpCall, HttpVendor } from './http-vendor.ts'
-import { commonOf, createHttpProvider, download, exchange } from './http.ts'
 
 const POLL_MS = 15_000
 const DEADLINE_MS = 3_600_000

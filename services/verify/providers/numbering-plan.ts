@@ -1,12 +1,12 @@
 import { all } from 'mcc-mnc-list'
 import { confidenceOf } from '../../cache/confidence.ts'
-import { packChecks, type Evidence } from '../../cache/evidence.ts'
+import { type Evidence, packChecks } from '../../cache/evidence.ts'
 import type { LineType } from '../../cache/record.ts'
-import { describePhone, type PhoneDescription } from '../../phone/describe.ts'
+import { describePhone, type PhoneDescription } from '../../phone/format.ts'
 import type { AssignedType } from '../../phone/library.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'
 import type { ServiceSlug } from '../../topology.ts'
-import { UNKNOWN_PLACE, type RangeLocation, type RangeData } from './range-data.ts'
+import { type RangeData, type RangeLocation, UNKNOWN_PLACE } from './range-data.ts'
 
 const LINE_TYPE_OF = {
   MOBILE: 'mobile',

@@ -4,10 +4,10 @@ import { streamRows } from '../../platform/clickhouse.ts'
 import type { MessageKeySettings } from '../../crypto/mac.ts'
 import { createTenants } from '../../money/tenants.ts'
 import { createWallet } from '../../money/wallet.ts'
-import { createHeadsCodec } from '../../money/journal-heads.ts'
-import { audit, RESULTS_KEPT_MS, type AuditOptions } from './audit.ts'
+import { createHeadsCodec } from '../../money/journal-chain.ts'
+import { audit, type AuditOptions, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
-import { prove, type Amount, type Proof, type ProofDeps, type ProvenHead } from './proof.ts'
+import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
 
 export type IncrementalAuditDeps = ProofDeps & {

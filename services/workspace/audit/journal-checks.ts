@@ -1,6 +1,6 @@
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
-import { AMOUNTS, type Amounts, ZERO_AMOUNTS, post } from '../../money/arithmetic.ts'
+import { AMOUNTS, type Amounts, post, ZERO_AMOUNTS } from '../../money/prices.ts'
 import type { Balance } from '../../money/wallet.ts'
 import { canonicalText, type Range } from '../../money/journal-chain.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'

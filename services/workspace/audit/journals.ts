@@ -8,9 +8,8 @@ import { createMessageMac } from '../../kafka/message-mac.ts'
 import type { Codec } from '../../kafka/registry.ts'
 import { topicName } from '../../platform/topics.ts'
 import {
-  canonicalText, extendChain, hashAfter, CHAIN_START, type ChainHead,
+  canonicalText, CHAIN_START, type ChainHead, createHeadsCodec, extendChain, hashAfter,
 } from '../../money/journal-chain.ts'
-import { createHeadsCodec } from '../../money/journal-heads.ts'
 import type { JournalTexts } from './journal-checks.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 

@@ -2,9 +2,9 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../schemas/api/event.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
-import { createSubscriptions, subscriptionsIn } from '../../../services/accounts/subscriptions.ts'
 import {
-  activeSecrets, createWebhookEndpoints, eventSubscriptionsOf, type EndpointSettings,
+  activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
+  eventSubscriptionsOf, subscriptionsIn,
 } from '../../../services/accounts/webhook-endpoints.ts'
 import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { endpointOf } from '../../support/endpoints.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { expiresAtMs, isFresh, MAX_FRESHNESS_MS } from '../../../services/cache/freshness.ts'
+import { expiresAtMs, isFresh, MAX_FRESHNESS_MS } from '../../../services/cache/entries.ts'
 
 const DAY_MS = 86_400_000
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { uniqueNames } from '../../../schemas/files/csv-format.ts'
 import {
-  COMMON_RESULT_COLUMNS, columnsToAppend, contactColumn, contactKinds, looksLike, parseOnly,
-  type ContactKind,
+  columnsToAppend, COMMON_RESULT_COLUMNS, contactColumn, type ContactKind, contactKinds,
+  looksLike, parseOnly,
 } from '../../../services/client/columns.ts'
-import { UsageError } from '../../../services/client/command-error.ts'
+import { UsageError } from '../../../services/client/terminal.ts'
 import { COMMON_COLUMNS, STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'
 
 const table = (header: string, ...rows: readonly string[]) =>

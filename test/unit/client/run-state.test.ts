@@ -3,9 +3,8 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { writePrivateFile } from '../../../services/client/durable-file.ts'
 import {
-  isLockedElsewhere, newState, openRunStore, ownLock, readState,
+  isLockedElsewhere, newState, openRunStore, ownLock, readState, writePrivateFile,
 } from '../../../services/client/run-state.ts'
 import { newFolder } from '../../support/folder.ts'
 

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { UsageError } from '../../../services/client/command-error.ts'
-import { addSelectionOptions, selectionOf } from '../../../services/client/selection-options.ts'
+import { UsageError } from '../../../services/client/terminal.ts'
+import { addSelectionOptions, selectionOf } from '../../../services/client/job-commands.ts'
 
 const parse = (...words: readonly string[]) =>
   selectionOf(addSelectionOptions(new Command()).parse(words, { from: 'user' }).opts())

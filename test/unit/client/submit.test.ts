@@ -2,16 +2,13 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { CommandError, UsageError } from '../../../services/client/command-error.ts'
-import { renameDurably } from '../../../services/client/durable-file.ts'
-import type { RunState, RunStore } from '../../../services/client/run-state.ts'
+import { CommandError, UsageError } from '../../../services/client/terminal.ts'
+import { renameDurably, type RunState, type RunStore } from '../../../services/client/run-state.ts'
 import type { SubmitDeps, SubmitSettings } from '../../../services/client/run.ts'
 import { insufficientBalance } from '../../../services/client/send-jobs.ts'
-import {
-  interruptRun, priceLines, submitFile, sumOf,
-} from '../../../services/client/submit.ts'
+import { interruptRun, priceLines, submitFile, sumOf } from '../../../services/client/submit.ts'
 import { newFolder } from '../../support/folder.ts'
-import { createFakeService, refusal, verdictOf, type Moment } from './fake-service.ts'
+import { createFakeService, type Moment, refusal, verdictOf } from './fake-service.ts'
 
 const folder = newFolder('submit-')
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest'
 import {
   createRecordMac, reportForgedRecords, type SignedRecord,
-} from '../../../services/crypto/record-mac.ts'
+} from '../../../services/crypto/mac.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 
 const record: SignedRecord = { table: 'journal', tenant: 'org_1.live', id: '7', content: 'abc' }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { firstSecret, requestSecretOf } from '../../../services/ingest/fingerprint.ts'
+import { firstSecret, requestSecretOf } from '../../../services/ingest/request.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { jobBodies } from '../../../services/ingest/job-bodies.ts'
+import { jobBodies } from '../../../services/ingest/find-job.ts'
 import { closedJob, doubles, JOB_ID, jobOf, NOW_MS } from './doubles.ts'
 
 it('jobBodies searches erasures of closed jobs only, with one call', async () => {

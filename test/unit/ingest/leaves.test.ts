@@ -2,12 +2,13 @@ import { Readable } from 'node:stream'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { ERRORS, errorBody, statusOf, type ErrorCode } from '../../../services/ingest/errors.ts'
-import { fingerprintKey, fingerprintOf, firstSecret } from '../../../services/ingest/fingerprint.ts'
+import { errorBody, type ErrorCode, ERRORS, statusOf } from '../../../services/ingest/errors.ts'
 import {
-  codingFor, compressed, createCompressor, accepts, weightOfCoding,
+  fingerprintKey, fingerprintOf, firstSecret, type JobRequest,
+} from '../../../services/ingest/request.ts'
+import {
+  accepts, codingFor, compressed, createCompressor, weightOfCoding,
 } from '../../../services/ingest/negotiation.ts'
-import type { JobRequest } from '../../../services/ingest/request.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
 import { closedJob, jobOf } from './doubles.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { expect, it } from 'vitest'
-import { numbersInQuery } from '../../../services/ingest/query-numbers.ts'
+import { numbersInQuery } from '../../../services/ingest/query-fields.ts'
 
 it.each([
   ['7', 7], ['0', 0], ['999999999', 999_999_999], ['07', '07'], ['1e2', '1e2'], ['-1', '-1'],

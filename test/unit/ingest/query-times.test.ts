@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { timeRange } from '../../../services/ingest/query-times.ts'
+import { timeRange } from '../../../services/ingest/query-fields.ts'
 
 const range = (from?: unknown, to?: unknown) => timeRange({ from, to }, { from: 'from', to: 'to' })
 const ms = (text: string) => Date.parse(text)

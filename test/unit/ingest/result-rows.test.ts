@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { afterRowOf, cursorOf, jsonLines } from '../../../services/ingest/results-response.ts'
-import { createRowShape } from '../../../services/ingest/row-shape.ts'
+import {
+  afterRowOf, createRowShape, cursorOf, jsonLines,
+} from '../../../services/ingest/results-response.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import { rowFieldsOf } from '../../../services/results/columns.ts'
 

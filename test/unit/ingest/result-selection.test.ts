@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
-import { selectionOf, type ResultSelection } from '../../../services/ingest/result-selection.ts'
+import { type ResultSelection, selectionOf } from '../../../services/ingest/results-response.ts'
 import { columnsOf, rowFieldsOf } from '../../../services/results/columns.ts'
 
 const service = 'email-validation'

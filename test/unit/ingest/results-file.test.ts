@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { selectionOf, type ResultSelection } from '../../../services/ingest/result-selection.ts'
-import { sendResults } from '../../../services/ingest/results-response.ts'
+import {
+  type ResultSelection, selectionOf, sendResults,
+} from '../../../services/ingest/results-response.ts'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { closedJob, doubles, MANIFEST } from './doubles.ts'

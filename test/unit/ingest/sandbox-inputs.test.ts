@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { sandboxRefusal } from '../../../services/ingest/sandbox-inputs.ts'
+import { sandboxRefusal } from '../../../services/ingest/request.ts'
 import { DEFAULT_PRICES_MICROS as prices } from '../../../services/money/prices.ts'
 import { application, good } from './doubles.ts'
 

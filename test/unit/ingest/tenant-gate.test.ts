@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createTenantGate } from '../../../services/ingest/tenant-gate.ts'
+import { createTenantGate } from '../../../services/ingest/queries.ts'
 
 it('a tenant gate runs one read per tenant, in order, and refuses too many', async () => {
   const enter = createTenantGate()

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
-import { waitForChange, whileConnected } from '../../../services/ingest/wait-for-job.ts'
+import { waitForChange, whileConnected } from '../../../services/ingest/find-job.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { JobWait } from '../../../services/jobs/job-waiter.ts'
 import { application, closedJob, JOB_ID, jobOf } from './doubles.ts'

@@ -2,8 +2,9 @@ import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { recordOf } from '../../../services/jobs/job-record.ts'
-import { createJobWaiter, type JobWait } from '../../../services/jobs/job-waiter.ts'
-import { subscribeToJobs } from '../../../services/jobs/notifications.ts'
+import {
+  createJobWaiter, type JobWait, subscribeToJobs,
+} from '../../../services/jobs/job-waiter.ts'
 import { endedJob } from '../../support/deliveries.ts'
 
 const running = { id: 'job_1', closed: false } as Job

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { subscribeToJobs } from '../../../services/jobs/notifications.ts'
+import { subscribeToJobs } from '../../../services/jobs/job-waiter.ts'
 import { createOutcomeWaiter, isSafe } from '../../../services/jobs/outcome-waiter.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Outcome } from '../../../services/jobs/store-types.ts'

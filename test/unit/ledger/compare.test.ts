@@ -5,7 +5,7 @@ import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
 import type { RebuiltJob } from '../../../services/ledger/rebuilt-job.ts'
 import { NO_BASE } from '../../../services/ledger/snapshots.ts'
 import type { ReadLimits } from '../../../services/kafka/topic-reader.ts'
-import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
 

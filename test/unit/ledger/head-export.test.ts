@@ -2,8 +2,9 @@ import { describe, expect, it, vi } from 'vitest'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { startHeadExport } from '../../../services/ledger/head-export.ts'
 import { EXPORTED_KEY } from '../../../services/ledger/redis-keys.ts'
-import { CHAIN_START, type ChainHead } from '../../../services/money/journal-chain.ts'
-import { createHeadsCodec, type JournalHeads } from '../../../services/money/journal-heads.ts'
+import {
+  CHAIN_START, type ChainHead, createHeadsCodec, type JournalHeads,
+} from '../../../services/money/journal-chain.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { createJournalState, applyEntry } from '../../../services/ledger/journal-state.ts'
+import { applyEntry, createJournalState } from '../../../services/ledger/journal-state.ts'
 import { missingEntry } from '../../../services/ledger/reconcile.ts'
-import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 
 type Move = readonly [type: string, job: string, amountMicros: number, chargeMicros: number]
 

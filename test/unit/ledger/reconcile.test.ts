@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { createJournalState, applyEntry } from '../../../services/ledger/journal-state.ts'
+import { applyEntry, createJournalState } from '../../../services/ledger/journal-state.ts'
 import {
-  retentionOf, reconcile, type JobInRedis, type WalletSnapshot,
+  type JobInRedis, reconcile, retentionOf, type WalletSnapshot,
 } from '../../../services/ledger/reconcile.ts'
-import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 
 type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
 

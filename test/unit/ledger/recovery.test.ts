@@ -3,7 +3,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
 import { topicName } from '../../../services/platform/topics.ts'
-import { post, ZERO_AMOUNTS } from '../../../services/money/arithmetic.ts'
+import { post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { codec } from '../../support/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 

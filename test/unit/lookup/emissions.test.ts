@@ -1,12 +1,12 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  countRows, emissionsOf, usableHit, type Chunk, type JobTerms,
+  type Chunk, countRows, emissionsOf, type JobTerms, usableHit,
 } from '../../../services/lookup/emissions.ts'
 import { createDedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/platform/bitmap.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
-import { coordinatesOf } from '../../../services/results/chunk-coordinates.ts'
+import { coordinatesOf } from '../../../services/results/block.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {
   both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,

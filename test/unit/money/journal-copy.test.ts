@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createRecordMac, type SignedRecord } from '../../../services/crypto/record-mac.ts'
-import { extendChain, CHAIN_START } from '../../../services/money/journal-chain.ts'
+import { createRecordMac, type SignedRecord } from '../../../services/crypto/mac.ts'
+import { CHAIN_START, extendChain } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createHeadsCodec } from '../../../services/money/journal-heads.ts'
+import { createHeadsCodec } from '../../../services/money/journal-chain.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 
 const codec = createHeadsCodec(messageKeysOf())

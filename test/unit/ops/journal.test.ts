@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { ZERO_AMOUNTS, post, type Amounts } from '../../../services/money/arithmetic.ts'
+import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import {
-  restoreJournal, type Progress, type RestoreDeps,
+  type Progress, type RestoreDeps, restoreJournal,
 } from '../../../services/ops/journal-restore.ts'
 import { progressText, restoredText } from '../../../services/ops/journal.ts'
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { TOPOLOGY_GROUPS, type GroupLag } from '../../../services/kafka/lag.ts'
+import { type GroupLag, TOPOLOGY_GROUPS } from '../../../services/kafka/lag.ts'
 import {
-  consumerGroups, lagLines, takeLagSnapshot, type LagSnapshot,
-} from '../../../services/ops/lag-snapshot.ts'
-import { lagText } from '../../../services/ops/lag.ts'
+  consumerGroups, lagLines, type LagSnapshot, lagText, takeLagSnapshot,
+} from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
 
 const groupLag = (partition: number, offset: number, lag: number): GroupLag => ({

@@ -2,11 +2,9 @@ import { describe, expect, it } from 'vitest'
 import {
   callingCodeAt, callingCodeOf, matchCountry, planOfCountry,
 } from '../../../services/phone/calling-codes.ts'
-import { describePhone, readE164 } from '../../../services/phone/describe.ts'
-import {
-  countriesOf, isKnownCountry, libraryPlan,
-} from '../../../services/phone/library.ts'
-import { compilePlan, hasLength, assignedTypeOf } from '../../../services/phone/plan.ts'
+import { describePhone, readE164 } from '../../../services/phone/format.ts'
+import { countriesOf, isKnownCountry, libraryPlan } from '../../../services/phone/library.ts'
+import { assignedTypeOf, compilePlan, hasLength } from '../../../services/phone/plan.ts'
 
 describe('describePhone', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   attachBlocks, attachedBlocksOf, withAttachedBlocks,
-} from '../../../services/results/attached-blocks.ts'
+} from '../../../services/results/result-blocks.ts'
 import { createResults } from '../../../services/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,

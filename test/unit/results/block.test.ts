@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { countBits } from '../../../services/platform/bitmap.ts'
-import { createBlock, unresolvableBlock } from '../../../services/results/block.ts'
-import { withoutVerdict, type RowOutcome } from '../../../services/results/outcome.ts'
-import type { ChunkCoordinates } from '../../../services/results/chunk-coordinates.ts'
+import {
+  type ChunkCoordinates, createBlock, unresolvableBlock,
+} from '../../../services/results/block.ts'
+import { type RowOutcome, withoutVerdict } from '../../../services/results/outcome.ts'
 import { cellsIn } from '../../support/cells.ts'
 import { bitmapOf, JOB, rowsOf, TENANT } from '../../support/stage-doubles.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { coordinatesOf, coordinatesOfHeaders } from '../../../services/results/chunk-coordinates.ts'
+import { coordinatesOf, coordinatesOfHeaders } from '../../../services/results/block.ts'
 import { bitmapOf, chunksOf, JOB, TENANT } from '../../support/stage-doubles.ts'
 
 const headers = {

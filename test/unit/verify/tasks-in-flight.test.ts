@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { VendorSubmission } from '../../../services/verify/provider.ts'
-import { createTasksInFlight, watchTasks } from '../../../services/verify/tasks-in-flight.ts'
+import { createTasksInFlight, watchTasks } from '../../../services/verify/submissions.ts'
 import { batchOf } from '../../support/stage-doubles.ts'
 
 const batch = batchOf(['+12127365000'], { service: 'whatsapp' })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chooseColumn } from '../../../../services/ingest/file/choose-column.ts'
+import { chooseColumn } from '../../../../services/ingest/file/read-csv.ts'
 
 describe('the first line of a file', () => {
   it.each<[first: readonly string[], column: string | undefined, isHeader: boolean]>([

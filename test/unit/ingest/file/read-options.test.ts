@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiException } from '../../../../services/ingest/errors.ts'
-import { readFileOptions } from '../../../../services/ingest/file/read-options.ts'
+import { readFileOptions } from '../../../../services/ingest/file/read-form.ts'
 
 describe('the options of a file', () => {
   it('are those of the file, and the fields of the equivalent body', () => {

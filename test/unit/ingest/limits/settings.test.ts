@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { limitFields, limitsOf } from '../../../../services/ingest/limits/settings.ts'
+import { limitFields, limitsOf } from '../../../../services/ingest/limits/limiter.ts'
 import { defineConfig, loadConfig } from '../../../../services/platform/config.ts'
 
 const schema = defineConfig(limitFields)

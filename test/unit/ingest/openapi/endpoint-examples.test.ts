@@ -3,7 +3,7 @@ import Schema from 'typebox/schema'
 import {
   CreateEndpointSchema, UpdateEndpointSchema,
 } from '../../../../schemas/api/webhook-endpoints.ts'
-import { ENDPOINT_REQUESTS } from '../../../../services/ingest/openapi/endpoint-examples.ts'
+import { ENDPOINT_REQUESTS } from '../../../../services/ingest/openapi/samples.ts'
 
 describe('the examples of webhook endpoints', () => {
   it('are requests that the service takes', () => {

@@ -3,7 +3,7 @@ import { createVerificationRoute }
   from '../../../../services/ingest/routes/create-verification.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry, Refusal } from '../../../../services/jobs/job.ts'
-import { attachBlocks, attachedBlocksOf } from '../../../../services/results/attached-blocks.ts'
+import { attachBlocks, attachedBlocksOf } from '../../../../services/results/result-blocks.ts'
 import { arrived, blockEmission, live } from '../../../support/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { columnsOf } from '../../../../services/results/columns.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readTable } from '../../../../services/verify/providers/http-table.ts'
+import { readTable } from '../../../../services/verify/providers/http-config.ts'
 import { zipOf } from '../../../support/zip.ts'
 
 const rows = [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
-import { prepareCall } from '../../../../services/verify/providers/http-request.ts'
+import { prepareCall } from '../../../../services/verify/providers/http.ts'
 import { batchDescription } from '../../../support/vendor.ts'
 
 const requested = [

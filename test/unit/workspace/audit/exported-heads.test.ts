@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
 import {
-  canonicalText, CHAIN_START, extendChain,
+  canonicalText, CHAIN_START, createHeadsCodec, extendChain,
 } from '../../../../services/money/journal-chain.ts'
-import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
 import {
   checkExportedHead, readExportedHeads,
 } from '../../../../services/workspace/audit/journals.ts'

@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
-import { CHAIN_START } from '../../../../services/money/journal-chain.ts'
-import { createHeadsCodec } from '../../../../services/money/journal-heads.ts'
+import { CHAIN_START, createHeadsCodec } from '../../../../services/money/journal-chain.ts'
 import { createPosition, startProgress } from '../../../../services/workspace/audit/incremental.ts'
 import { messageKeysOf } from '../../../support/signed.ts'
 

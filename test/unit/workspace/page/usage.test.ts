@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { UsageBody, UsageGroup } from '../../../../schemas/api/usage.ts'
-import { eraseView, isErasable } from '../../../../services/workspace/page/erase.ts'
-import { jobView } from '../../../../services/workspace/page/jobs.ts'
+import { eraseView, isErasable, jobView } from '../../../../services/workspace/page/jobs.ts'
 import { daysOf, summed, usageView } from '../../../../services/workspace/page/usage.ts'
 import { ended, jobLike, visitLike } from '../../../support/page-doubles.ts'
 import { NO_USAGE } from '../../ingest/doubles.ts'
