@@ -1,4 +1,6 @@
-import { createJobKeys, keysInTopic, type JobKeys, type JobKeysOptions } from './job-keys.ts'
+import {
+  createJobKeys, createKeyCache, keysInTopic, type JobKeys, type JobKeysOptions, type KeyCache,
+} from './job-keys.ts'
 import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
 import type { Connections } from '../engine/connections.ts'
@@ -22,6 +24,9 @@ export function closedKeys (
   return async (tenant, job) => await copy.find(tenant, job) ?? await findInTopic(tenant, job)
 }
 
+/** The services of one process share a connection, and so the keys that they read over it. */
+const caches = new WeakMap<Connected['state'], KeyCache>()
+
 /**
  * The data keys of jobs, from the connections of a service and the key ring of its configuration.
  * Restores the missing key of a running job from the topic `job.keys`. Finds keys of closed jobs by
@@ -37,8 +42,10 @@ export function connectJobKeys (
   }
   const ring = createKeyRing(config)
   const restore = keysInTopic({ bus, codec })
+  const cache = caches.get(state) ?? createKeyCache()
+  caches.set(state, cache)
   return createJobKeys({
-    redis: state, ring, isRunning, restore, ...findClosed !== undefined && { findClosed },
+    redis: state, ring, cache, isRunning, restore, ...findClosed !== undefined && { findClosed },
   })
 }
 

@@ -26,8 +26,18 @@ export type JobKeys = {
 
 export type NewJobKey = { readonly key: Buffer, readonly wrapped: Buffer }
 
+/** Unwrapped data keys in memory, by their name in Redis. */
+export type KeyCache = LRUCache<string, Buffer>
+
+/** An empty cache; keys leave it `KEY_CACHE_MS` after they were read. */
+export function createKeyCache (): KeyCache {
+  return new LRUCache({ max: 5_000, ttl: KEY_CACHE_MS })
+}
+
 export type JobKeysOptions = {
   readonly redis: Redis
+  /** Shared with other `JobKeys` of the process; its own by default. */
+  readonly cache?: KeyCache
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
   /** True for an accepted job that is not closed. */
   readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
@@ -55,8 +65,7 @@ export const KEY_CACHE_MS = 5_000
  * The data keys of jobs: one of 32 random bytes each, stored wrapped by the key ring.
  */
 export function createJobKeys (options: JobKeysOptions): JobKeys {
-  const { redis, ring } = options
-  const unwrapped = new LRUCache<string, Buffer>({ max: 5_000, ttl: KEY_CACHE_MS })
+  const { redis, ring, cache: unwrapped = createKeyCache() } = options
   const remember = (name: string, key: Buffer) => {
     // Expired keys must not stay in memory.
     unwrapped.purgeStale()

@@ -79,11 +79,14 @@ function emailLines ({ rows, domains, wallMs, rowsPerSecond }: EmailFigures): re
     `${fixed(wallMs)} ms, ${fixed(rowsPerSecond)} rows/s, ${domains} domains`]]
 }
 
-function verificationLines ({ cached, fresh, cached100 }: VerificationFigures): readonly Line[] {
+function verificationLines (
+  { cached, fresh, cached100, backToBack }: VerificationFigures
+): readonly Line[] {
   return [
     ['verification: one cached', formatPercentiles(cached)],
     ['verification: one fresh', formatPercentiles(fresh)],
     ['verification: 100 cached', formatPercentiles(cached100)],
+    ['the same of one, no pauses', formatPercentiles(backToBack)],
   ]
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
+import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
 
 let environment: Environment
@@ -38,7 +39,11 @@ describe('usage and transactions', () => {
     await expect.poll(async () => (await ask('/jobs?status=completed', { key })).json.data.length)
       .toBe(2)
     const { json: job } = await ask(`/jobs/${created.id}`, { key })
-    const { json: usage } = await ask('/usage?group_by=service,key', { key })
+    const usage = await eventually(async () => {
+      const { json } = await ask('/usage?group_by=service,key', { key })
+      expect(json.total.jobs).toBe(2)
+      return json
+    })
     expect(usage.data).toEqual([{
       ...usage.total, service, key: expect.stringMatching(/^key_[0-9a-f]{16}$/),
     }])

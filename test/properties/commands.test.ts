@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { createJobKeys } from '../../services/jobs/job-keys.ts'
+import { createJobKeys, createKeyCache } from '../../services/jobs/job-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { createWallet } from '../../services/money/wallet.ts'
@@ -13,10 +13,16 @@ const ring = createKeyRing(
   { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' })
 const TENANT = 'org_a.live'
 
-/** What ingest, normalize, lookup, verify and settle ask for a job of one fresh row, in order. */
-async function runJob (job: string): Promise<void> {
+/**
+ * What ingest, normalize, lookup, verify and settle ask for a job of one fresh row, in order. The
+ * stages of one process share the data keys that they have read.
+ */
+async function runJob (job: string, { inOneProcess }: { inOneProcess: boolean }): Promise<void> {
   const row = { job, chunkRows: 1 }
-  const readKey = () => createJobKeys({ redis, ring }).get(TENANT, job)
+  const shared = createKeyCache()
+  const readKey = () => createJobKeys({
+    redis, ring, cache: inOneProcess ? shared : createKeyCache(),
+  }).get(TENANT, job)
   await store.claim(TENANT, {
     job,
     idempotencyKey: job,
@@ -50,12 +56,15 @@ async function callsOf (work: () => Promise<void>): Promise<ReadonlyMap<string, 
     .map(([, name = '', calls]) => [name, Number(calls)]))
 }
 
-it('a job of one row asks the state Redis for 41 commands by 5 scripts', async () => {
+it.each([
+  { inOneProcess: true, commands: 38 }, { inOneProcess: false, commands: 41 },
+])('a job of one row asks the state Redis for $commands commands by 5 scripts if its stages are ' +
+  'in one process: $inOneProcess', async ({ inOneProcess, commands }) => {
   await createWallet(redis).topUp(TENANT, { id: 'a', amountMicros: 1_000_000, reason: '' })
   // What Redis does not know yet is sent twice, and tenants are marked once a minute.
-  await runJob('job_first')
-  const calls = await callsOf(() => runJob('job_second'))
+  await runJob(`job_first_${commands}`, { inOneProcess })
+  const calls = await callsOf(() => runJob(`job_second_${commands}`, { inOneProcess }))
   const all = [...calls.values()].reduce((sum, each) => sum + each, 0)
   expect({ all, scripts: calls.get('evalsha') }, JSON.stringify([...calls]))
-    .toEqual({ all: 41, scripts: 5 })
+    .toEqual({ all: commands, scripts: 5 })
 })

@@ -45,6 +45,7 @@ export const FULL_REPORT: Report = {
     cached: { p50Ms: 22, p95Ms: 30 },
     fresh: { p50Ms: 33, p95Ms: 41 },
     cached100: { p50Ms: 28, p95Ms: 38 },
+    backToBack: { p50Ms: 30, p95Ms: 60 },
   },
   small: {
     residentMb: 1_100,

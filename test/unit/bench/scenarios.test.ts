@@ -147,6 +147,7 @@ describe('scenarioLines', () => {
       ['verification: one cached', 'p50 22 ms, p95 30 ms'],
       ['verification: one fresh', 'p50 33 ms, p95 41 ms'],
       ['verification: 100 cached', 'p50 28 ms, p95 38 ms'],
+      ['the same of one, no pauses', 'p50 30 ms, p95 60 ms'],
       ['small: memory after start', '1100 MB resident, 700 MB with shared pages once'],
       ['small: one fresh contact', 'p50 25 ms, p95 40 ms'],
       ['small: one cached contact', 'p50 19 ms, p95 30 ms'],
