@@ -334,7 +334,7 @@ describe('operators of the pipeline', () => {
     const viewer = await newContext()
     const at = await viewer.newPage()
     await signIn(at, await environment.linkFor({ operator: true }))
-    await at.getByText(`All ${STAGES.length + 1} services answer.`).waitFor()
+    await at.getByText(/^All \d+ processes answer\.$/).waitFor()
     const drawn = at.getByRole('img')
     for (const stage of STAGES) expect(await drawn.locator(`#stage-${stage}`).count()).toBe(1)
     await environment.test.createJob({

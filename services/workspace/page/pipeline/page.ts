@@ -147,6 +147,6 @@ function healthOf (targets: number, unreachable: number): string {
   if (targets === 0) {
     return 'No metrics endpoint is configured: set METRICS_TARGETS or METRICS_TARGETS_FILE.'
   }
-  if (unreachable > 0) return `${unreachable} of ${targets} services do not answer.`
-  return `All ${targets} services answer.`
+  if (unreachable > 0) return `${unreachable} of ${targets} processes do not answer.`
+  return `All ${targets} processes answer.`
 }

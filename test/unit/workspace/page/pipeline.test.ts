@@ -143,7 +143,7 @@ describe('the drawing of the pipeline', () => {
   it('shows the figures as text', () => {
     const texts = textsOf(status)
     expect(texts).toMatchObject({
-      health: '1 of 10 services do not answer.',
+      health: '1 of 10 processes do not answer.',
       'rate-normalize-reads-rows-submitted': '0.2 messages/s',
       'lag-normalize-reads-rows-submitted': '1,234',
       'lag-normalize-reads-rows-submitted-drawn': 'lag 1,234',
@@ -167,7 +167,7 @@ describe('the drawing of the pipeline', () => {
     const reported = snapshot(0, { a: text, b: other })
     const paused = { figures: figuresOf(reported, reported), targets: 10, unreachable: 0 }
     expect(textsOf(paused)).toMatchObject({
-      health: 'All 10 services answer. Paused by operators: normalize.',
+      health: 'All 10 processes answer. Paused by operators: normalize.',
       'done-normalize': 'paused',
       'age-normalize': '99.0 s',
     })
@@ -182,10 +182,10 @@ describe('the drawing of the pipeline', () => {
       return textsOf({ figures, targets: 2, unreachable: 0 })['health']
     }
     expect([0, 1, 1_200].map(healthWith)).toEqual([
-      'All 2 services answer.',
-      'All 2 services answer. ' +
+      'All 2 processes answer.',
+      'All 2 processes answer. ' +
         'The money of 1 tenant is locked until ledger has compared it with the journal.',
-      'All 2 services answer. ' +
+      'All 2 processes answer. ' +
         'The money of 1,200 tenants is locked until ledger has compared it with the journal.',
     ])
   })
