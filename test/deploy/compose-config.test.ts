@@ -24,7 +24,8 @@ const fieldsOf = (service: Service) => ({
   isBuilt: service.build !== undefined,
   command: service.command?.join(' ').replace(/\$\$/g, '$') ?? null,
   entrypoint: service.entrypoint?.join(' ') ?? null,
-  environment: service.environment ?? {},
+  environment: Object.fromEntries(Object.entries<string | null>(service.environment ?? {})
+    .filter(([, value]) => value !== null)),
   dependsOn: Object.entries(service.depends_on ?? {})
     .map(([name, { condition }]) => `${name} ${condition}`).toSorted(),
   networks: Object.keys(service.networks ?? {}).toSorted(),

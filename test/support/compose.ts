@@ -81,8 +81,9 @@ function normalized (written: Written): Service {
     ...written as Service,
     command: wordsOf(written.command),
     entrypoint: wordsOf(written.entrypoint),
+    // Compose passes on a variable without a value if it is set outside; here none is.
     environment: Object.fromEntries(Object.entries(written.environment ?? {})
-      .map(([key, value]) => [key, String(value ?? '')])),
+      .filter(([, value]) => value !== null).map(([key, value]) => [key, String(value)])),
     depends_on: (written.depends_on ?? {}) as Service['depends_on'],
     networks: Array.isArray(written.networks)
       ? Object.fromEntries(listOf<string>(written.networks).map(name => [name, null]))
