@@ -70,8 +70,21 @@ export function createApp (
   guardRoutes(app, deps, settings)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
+  closeConnectionsAtStop(app)
   for (const route of routesOf(deps, settings)) app.route(route)
   return app
+}
+
+/**
+ * Closes each connection after its answer while the server stops: the framework closes only those
+ * that are idle at that moment, and others would delay the stop until they time out.
+ */
+function closeConnectionsAtStop (app: FastifyInstance): void {
+  let isStopping = false
+  app.addHook('preClose', async () => { isStopping = true })
+  app.addHook('onSend', async (_request, reply) => {
+    if (isStopping) reply.header('connection', 'close')
+  })
 }
 
 /** The id of a request, for logs only, so a fast random generator is enough. */

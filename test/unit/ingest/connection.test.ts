@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
 } from '../../../services/platform/http-server.ts'
+import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { createTestApp, doubles, JOB_ID, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'
 
@@ -127,5 +128,29 @@ describe('connections', () => {
         headersTimeout: 10_000, connectionsCheckingInterval: 500, requireHostHeader: false,
       },
     })
+  })
+})
+
+describe('a request under way while the server stops', () => {
+  it('is answered, and its connection closed, so that it does not delay the stop', async () => {
+    const balance = Promise.withResolvers<Awaited<ReturnType<IngestDeps['balance']>>>()
+    const asked = Promise.withResolvers<void>()
+    const deps = doubles({
+      balance: async () => {
+        asked.resolve()
+        return await balance.promise
+      },
+    })
+    app = createTestApp({ deps, settings })
+    const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
+    const { socket, answer } = open(Number(port))
+    socket.write('GET /api/v1/balance HTTP/1.1\r\nhost: x\r\nauthorization: Bearer live\r\n\r\n')
+    await asked.promise
+    const stopped = app.close()
+    const { server } = app
+    await eventually(() => expect(server.listening).toBe(false))
+    balance.resolve(await doubles().balance('org_1.live'))
+    expect(await answer()).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n/i)
+    await stopped
   })
 })
