@@ -61,8 +61,8 @@ const CLIENTS = ['test/e2e/clients/package.test.ts', 'test/e2e/clients/generated
 /** Every suite, the cheapest first, so that a slip shows within seconds. */
 export const SUITES: readonly Suite[] = [
   {
-    // All that the compiler reports, with the options of tsconfig.json, and promises that nobody
-    // awaits: in a pipeline an effect that may not have happened when the offset moves.
+    // All that the compiler reports, with the options of tsconfig.json, and floating promises: in a
+    // pipeline an effect that may not have happened when the offset moves.
     name: 'types',
     kind: 'program',
     tier: 'fast',

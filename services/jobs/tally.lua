@@ -104,20 +104,25 @@ local function count_verdicts(block, won)
   end
 end
 
--- The manifest entries of these blocks: digest:packed entry, in hex.
+-- The manifest entries of these blocks, each a digest and its packed entry.
 local manifest = {}
 
-local function hex(bytes)
-  return (bytes:gsub('.', function (byte)
-    return string.format('%02x', byte:byte())
-  end))
+-- The manifest as text: digest:packed entry in hex, separated by spaces.
+local function manifest_text()
+  local entries = {}
+  for at, each in ipairs(manifest) do
+    entries[at] = each.digest .. ':' .. each.entry:gsub('.', function (byte)
+      return string.format('%02x', byte:byte())
+    end)
+  end
+  return table.concat(entries, ' ')
 end
 
 -- Buffers the won rows and the new counts.
 local function buffer_won(block, fields, won, inputs)
   local has_inputs = block.inputs ~= '0' and 1 or 0
   local entry = packed(tonumber(block.chunk), tonumber(block.first_row), has_inputs, won.bitmap)
-  manifest[#manifest + 1] = block.digest .. ':' .. hex(entry)
+  manifest[#manifest + 1] = { digest = block.digest, entry = entry }
   buffer({}, {
     BLOCK .. block.digest, entry,
     block.seen_field, won.all, unpack(inputs.new and { block.inputs_field, block.inputs } or {}),
@@ -226,6 +231,6 @@ local answer = end_job(keys, {
 })
 if is_first then
   answer[#answer + 1] = 'manifest'
-  answer[#answer + 1] = table.concat(manifest, ' ')
+  answer[#answer + 1] = manifest_text()
 end
 return answer

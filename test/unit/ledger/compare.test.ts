@@ -8,6 +8,7 @@ import type { ReadLimits } from '../../../services/kafka/topic-reader.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { codec, endedJob } from '../../support/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
+import { emptyWallet } from '../../support/wallet-snapshot.ts'
 
 const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS
@@ -37,16 +38,7 @@ function setUp (journal: readonly Journal[], wallet: Partial<WalletSnapshot> = {
   const rebuilt: RebuiltJob[] = []
   const read: ReadLimits[] = []
   const rebuiltPerBatch: number[] = []
-  const walletSnapshot: WalletSnapshot = {
-    tenant: TENANT,
-    run: 'r',
-    seq: 0,
-    amounts: ZERO_AMOUNTS,
-    outbox: [],
-    openJobs: [],
-    trustsJournal: false,
-    ...wallet,
-  }
+  const walletSnapshot = { ...emptyWallet(TENANT), ...wallet }
   const deps: CompareDeps = {
     codec,
     reader: {

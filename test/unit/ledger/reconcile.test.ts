@@ -5,6 +5,7 @@ import {
   type JobInRedis, reconcile, retentionOf, type WalletSnapshot,
 } from '../../../services/ledger/reconcile.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
+import { emptyWallet } from '../../support/wallet-snapshot.ts'
 
 type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
 
@@ -37,16 +38,7 @@ function journalOf (moves: readonly Move[]): readonly Journal[] {
 const entries = journalOf([topup(100), reserve('a', 30), settle('a', 30, 10), reserve('b', 20)])
 
 function verdictOf (written: readonly Journal[], wallet: Partial<WalletSnapshot>) {
-  const whole: WalletSnapshot = {
-    tenant: 'org_a.live',
-    run: 'r',
-    seq: 0,
-    amounts: ZERO_AMOUNTS,
-    outbox: [],
-    openJobs: [],
-    trustsJournal: false,
-    ...wallet,
-  }
+  const whole = { ...emptyWallet('org_a.live'), ...wallet }
   const retention = retentionOf(whole, 0)
   const journal = createJournalState(retention)
   for (const entry of written) applyEntry(journal, entry, retention)

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import type { WalletSnapshot } from '../../../services/ledger/reconcile.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
 import { topicName } from '../../../services/platform/topics.ts'
 import { post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { codec } from '../../support/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
+import { emptyWallet } from '../../support/wallet-snapshot.ts'
 
 const NOW_MS = 1_800_000_000_000
 /** Tenants that are unlocked concurrently; those with more to restore take longer. */
@@ -48,15 +48,6 @@ function readerOf (journal: readonly Journal[]): RecoveryDeps['reader'] {
 
 function setUp (tenants: readonly Tenant[]) {
   const unlocked: string[] = []
-  const walletOf = (tenant: string): WalletSnapshot => ({
-    tenant,
-    run: 'r',
-    seq: 0,
-    amounts: ZERO_AMOUNTS,
-    outbox: [],
-    openJobs: [],
-    trustsJournal: false,
-  })
   const deps: RecoveryDeps = {
     codec,
     reader: readerOf(tenants.flatMap(journalOf)),
@@ -66,7 +57,7 @@ function setUp (tenants: readonly Tenant[]) {
       activate: async () => {},
     },
     recoveryStore: {
-      snapshotWallet: async tenant => walletOf(tenant),
+      snapshotWallet: async tenant => emptyWallet(tenant),
       unlock: async tenant => {
         unlocked.push(tenant)
         return 'done'
