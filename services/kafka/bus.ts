@@ -40,6 +40,8 @@ export type FetchedBatch = {
 /** Waits for more messages until there are `bytes` of them, as `fetch.min.bytes` does. */
 export type FetchBatching = {
   readonly bytes: number
+  /** `max.partition.fetch.bytes`: how much of a partition a fetch returns. */
+  readonly maxPartitionBytes?: number
   readonly maxWaitMs: number
   /** If given, the client waits instead of the broker, and only until the messages are enough. */
   readonly isEnough?: (messages: readonly RawMessage[]) => boolean

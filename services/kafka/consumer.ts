@@ -102,7 +102,7 @@ class GroupConsumer implements Consumption {
       rebalanceTimeout: settings.rebalanceTimeoutMs,
       maxWaitTimeInMs: brokerBatching?.maxWaitMs ?? settings.maxWaitMs,
       minBytes: brokerBatching?.bytes ?? 1,
-      maxBytesPerPartition: settings.maxBytesPerPartition,
+      maxBytesPerPartition: fetchBatching?.maxPartitionBytes ?? settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
       // After the retries, kafkajs crashes and restarts, and looks up the coordinator again.
       retry: { retries: 8, restartOnFailure: async () => !this.#stopping.signal.aborted },

@@ -11,7 +11,7 @@ import {
 } from './journal-state.ts'
 import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
-import { NO_BASE, writeSnapshots, type Base, type SnapshotWriteDeps } from './snapshots.ts'
+import { NO_BASE, snapshotIn, writeSnapshots, type Base, type SnapshotWriteDeps } from './snapshots.ts'
 
 export type CompareDeps = JournalDeps & RebuildDeps & SnapshotWriteDeps & {
   readonly tenants: Pick<Tenants, 'all' | 'add'>
@@ -122,7 +122,7 @@ function createTracker (
   let oldestMs = Infinity
   const add = (wallet: WalletSnapshot) => {
     const { tenant, seq, trustsJournal } = wallet
-    const snapshot = base.byTenant.get(tenant)
+    const snapshot = snapshotIn(base, tenant)
     const isBehind = snapshot !== undefined && seq < snapshot.seq
     if ((trustsJournal && isInUse(base)) || (isBehind && seq > 0)) {
       suspect.add(tenant)

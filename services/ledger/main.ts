@@ -14,8 +14,11 @@ import { exportDeps, reapDeps } from './deps.ts'
 import { createLedgerStage } from './stage.ts'
 import { startReaper } from './reaper.ts'
 
-/** No client waits for the copy, and each insert has a fixed cost. */
-const FETCH_BATCHING = { bytes: 64 * 1_024, maxWaitMs: 1_000 }
+/**
+ * No client waits for the copy, and each insert has a fixed cost. Messages take many times their
+ * compressed bytes.
+ */
+const FETCH_BATCHING = { bytes: 64 * 1_024, maxPartitionBytes: 64 * 1_024, maxWaitMs: 1_000 }
 
 /** Wires the stage and starts it. */
 export async function startLedger (

@@ -24,12 +24,19 @@ export type WalletSnapshotDeps = JournalDeps & SnapshotWriteDeps & {
 
 /** The latest snapshot of each tenant, and the positions of the first entries after them. */
 export type Base = {
-  readonly byTenant: ReadonlyMap<string, Snapshot>
+  /** As JSON: as objects, the snapshots of 10,000 tenants take 30 MB. */
+  readonly byTenant: ReadonlyMap<string, string>
   readonly from: PartitionOffsets
 }
 
 /** No snapshots: the journal is read from its beginning. */
 export const NO_BASE: Base = { byTenant: new Map(), from: new Map() }
+
+/** The latest snapshot of a tenant; undefined if there is none. */
+export function snapshotIn ({ byTenant }: Base, tenant: string): Snapshot | undefined {
+  const json = byTenant.get(tenant)
+  return json === undefined ? undefined : JSON.parse(json) as Snapshot
+}
 
 /**
  * Reads the snapshots from their topic. Each names the positions that all snapshots before it
@@ -39,14 +46,16 @@ export const NO_BASE: Base = { byTenant: new Map(), from: new Map() }
 export async function readSnapshots (
   { reader, codec }: JournalDeps, signal: AbortSignal
 ): Promise<Base> {
-  const byTenant = new Map<string, Snapshot>()
+  const byTenant = new Map<string, string>()
   const from = new Map<number, bigint>()
   await reader.read(topicName('wallet.snapshots'), async messages => {
     for (const { value } of messages) {
       if (value === null) continue
       const snapshot = await codec.decode('wallet.snapshots', value) as Snapshot
-      const known = byTenant.get(snapshot.tenant)
-      if (known === undefined || known.seq < snapshot.seq) byTenant.set(snapshot.tenant, snapshot)
+      const known = snapshotIn({ byTenant, from }, snapshot.tenant)
+      if (known === undefined || known.seq < snapshot.seq) {
+        byTenant.set(snapshot.tenant, JSON.stringify(snapshot))
+      }
       for (const [partition, offset] of snapshot.from.entries()) {
         const before = from.get(partition) ?? 0n
         if (BigInt(offset) > before) from.set(partition, BigInt(offset))
@@ -65,7 +74,7 @@ const RETAIN_NOTHING: JournalRetention = {
 
 /**
  * Reads the journal since the base and writes a snapshot of every tenant with new entries. Repeats
- * the last snapshot with the new positions, which commits all of them. Returns the next base. A
+ * one of them with the new positions, which commits all of them. Returns the next base. A
  * journal that contradicts itself gets no snapshot, so that a recovery reads all of it.
  */
 export async function takeSnapshots (
@@ -80,7 +89,7 @@ export async function takeSnapshots (
     onTenants: async tenants => {
       for (const tenant of tenants) {
         if (journals.has(tenant)) continue
-        journals.set(tenant, createJournalState(RETAIN_NOTHING, base.byTenant.get(tenant), recent))
+        journals.set(tenant, createJournalState(RETAIN_NOTHING, snapshotIn(base, tenant), recent))
       }
     },
     trackedOf: tenant => {
@@ -88,12 +97,13 @@ export async function takeSnapshots (
       return journal && { journal, retention: RETAIN_NOTHING }
     },
   })
-  const snapshots = await writeSnapshots(deps, journals, base.from)
-  const last = snapshots.at(-1)
-  if (last === undefined) return { byTenant: base.byTenant, from }
-  await emitAll(deps, [{ ...last, from: offsetsOf(from) }])
-  const written = snapshots.map(snapshot => [snapshot.tenant, snapshot] as const)
-  return { byTenant: new Map([...base.byTenant, ...written]), from }
+  const written = await writeSnapshots(deps, journals, base.from)
+  const byTenant = new Map([...base.byTenant, ...written])
+  const [last] = written.keys()
+  if (last === undefined) return { byTenant, from }
+  const repeated = snapshotIn({ byTenant, from }, last) as Snapshot
+  await emitAll(deps, [{ ...repeated, from: offsetsOf(from) }])
+  return { byTenant, from }
 }
 
 /** Writes a snapshot of each state that has advanced since it was created. */
@@ -101,14 +111,17 @@ export async function writeSnapshots (
   deps: SnapshotWriteDeps,
   journals: Iterable<readonly [tenant: string, journal: JournalState]>,
   from: PartitionOffsets
-): Promise<readonly Snapshot[]> {
-  const snapshots = [...journals].filter(one => isSnapshotDue(deps, one))
-    .map(([tenant, journal]) => snapshotOf(journal, { tenant, from: offsetsOf(from) }))
-  for (let at = 0; at < snapshots.length; at += SNAPSHOTS_PER_BATCH) {
-    await emitAll(deps, snapshots.slice(at, at + SNAPSHOTS_PER_BATCH))
+): Promise<Base['byTenant']> {
+  const due = [...journals].filter(one => isSnapshotDue(deps, one))
+  const written = new Map<string, string>()
+  for (let at = 0; at < due.length; at += SNAPSHOTS_PER_BATCH) {
+    const snapshots = due.slice(at, at + SNAPSHOTS_PER_BATCH)
+      .map(([tenant, journal]) => snapshotOf(journal, { tenant, from: offsetsOf(from) }))
+    await emitAll(deps, snapshots)
+    for (const snapshot of snapshots) written.set(snapshot.tenant, JSON.stringify(snapshot))
   }
-  deps.metrics.count('snapshots_total', {}, snapshots.length)
-  return snapshots
+  deps.metrics.count('snapshots_total', {}, written.size)
+  return written
 }
 
 async function emitAll (

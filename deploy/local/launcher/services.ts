@@ -26,6 +26,14 @@ const COLLECTION = [
  * has the more is used at once: a service gives little back then.
  */
 const ARENAS = { MALLOC_ARENA_MAX: '2', MALLOC_TRIM_THRESHOLD_: '262144' }
+/** `ledger` has no chunks. What it knows of all tenants lasts, and as little else as possible. */
+const LEDGER = {
+  collection: [
+    '--min-semi-space-size=4', '--max-semi-space-size=4', '--no-parallel-scavenge',
+    '--heap-growing-percent=25',
+  ],
+  arenas: { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' },
+}
 /** Where compiled programs are kept: the next start takes half the time and less memory. */
 const COMPILED = `${root}/node_modules/.cache/compiled`
 const GRACE_MS = 25_000
@@ -160,8 +168,11 @@ async function applyLayout (
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
   const limit = services.length > 1 ? HEAP_LIMIT.several : HEAP_LIMIT.one
-  return isSet ? COLLECTION : [limit, ...COLLECTION]
+  const collection = isLedger(services) ? LEDGER.collection : COLLECTION
+  return isSet ? collection : [limit, ...collection]
 }
+
+const isLedger = (services: readonly string[]) => services.join() === 'ledger'
 
 /** Where a process listens, what the page knows of the others, and what a host hosts. */
 async function ownEnv (options: ServicesOptions, { name, services }: Planned): Promise<Env> {
@@ -193,7 +204,7 @@ async function startInstance (
     cwd: root,
     env: {
       NODE_COMPILE_CACHE: COMPILED,
-      ...ARENAS,
+      ...isLedger(services) ? LEDGER.arenas : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
       ...await ownEnv(options, planned),

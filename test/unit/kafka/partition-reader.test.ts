@@ -109,7 +109,7 @@ describe('a partition reader', () => {
   })
 
   describe('with fetch batching', () => {
-    const setUp = (fetchBatching: Required<FetchBatching>) => {
+    const setUp = (fetchBatching: Required<Omit<FetchBatching, 'maxPartitionBytes'>>) => {
       const sizes: number[] = []
       const made = createReader({
         fetchBatching,

@@ -104,7 +104,7 @@ describe('compare, after Redis has lost a wallet', () => {
       from: [],
     }
     const baseOf = (open: Snapshot['open']) =>
-      ({ byTenant: new Map([[TENANT, { ...snapshot, open }]]), from: new Map([[0, 7n]]) })
+      ({ byTenant: new Map([[TENANT, JSON.stringify({ ...snapshot, open })]]), from: new Map([[0, 7n]]) })
     const journal = journalOf(1)
     const { parts, read } = setUp(journal)
     await compare(parts, { fence: '1', base: baseOf([]), signal })
