@@ -11,7 +11,9 @@ import {
 } from './journal-state.ts'
 import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
-import { NO_BASE, snapshotIn, writeSnapshots, type Base, type SnapshotWriteDeps } from './snapshots.ts'
+import {
+  NO_BASE, snapshotIn, writeSnapshots, type Base, type SnapshotWriteDeps,
+} from './snapshots.ts'
 
 export type CompareDeps = JournalDeps & RebuildDeps & SnapshotWriteDeps & {
   readonly tenants: Pick<Tenants, 'all' | 'add'>

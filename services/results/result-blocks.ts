@@ -3,7 +3,8 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
 import { countBits } from '../platform/bitmap.ts'
-import { insertRows, insertToken } from '../platform/clickhouse.ts'
+import { batchWrites } from '../platform/batch-writes.ts'
+import { insertRows, insertToken, streamRows } from '../platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {
@@ -88,10 +89,67 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
     return new Set(found.map(({ digest }) => digest))
   }
   const read = async (wanted: WantedBlocks) =>
-    (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted)))
-      .map(({ base64, ...block }) => ({ ...block, sealed: Buffer.from(base64, 'base64') }))
+    (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted))).map(storedBlockIn)
   return { insert, digests, read }
 }
+
+/**
+ * Reads the blocks of very many jobs: concurrent calls share a query, as each query has a fixed
+ * cost. Blocks of several chunks are read alone, in the order of chunks.
+ */
+export function createSharedBlockReads (
+  clickhouse: ClickHouseClient
+): Pick<ResultBlocks, 'digests' | 'read'> {
+  const alone = createResultBlocks(clickhouse)
+  const findDigests = createSharedQuery<OfJob>(clickhouse, SELECT_SHARED_DIGESTS)
+  const findBlocks = createSharedQuery<OfJob & ReadBlock>(clickhouse, SELECT_SHARED_BLOCKS)
+  return {
+    digests: async (tenant, job, wanted) => {
+      const found = await findDigests({ tenant, job, digests: wanted })
+      return new Set(found.map(({ digest }) => digest))
+    },
+    read: async wanted => {
+      if (wanted.firstChunk !== wanted.lastChunk) return await alone.read(wanted)
+      const found = await findBlocks(wanted)
+      return found.map(({ tenant: _tenant, job: _job, ...block }) => storedBlockIn(block))
+        .filter(({ chunk }) => chunk === wanted.firstChunk)
+    },
+  }
+}
+
+type OfJob = { readonly tenant: string, readonly job: string, readonly digest: string }
+type WantedDigests = Pick<WantedBlocks, 'tenant' | 'job' | 'digests'>
+
+const JOBS_PER_QUERY = 100
+
+/** A query for digests of a job, which concurrent calls share. Each gets the rows of its job. */
+function createSharedQuery<Row extends OfJob> (
+  clickhouse: Pick<ClickHouseClient, 'query'>, query: string
+): (wanted: WantedDigests) => Promise<readonly Row[]> {
+  type Lookup = WantedDigests & { readonly resolve: (rows: readonly Row[]) => void }
+  const lookUp = batchWrites<Lookup>(async lookups => {
+    const parameters = {
+      tenants: [...new Set(lookups.map(({ tenant }) => tenant))],
+      jobs: [...new Set(lookups.map(({ job }) => job))],
+      digests: [...new Set(lookups.flatMap(({ digests }) => digests))],
+    }
+    const rows: Row[] = []
+    for await (const row of streamRows<Row>(clickhouse, query, parameters)) rows.push(row)
+    const byJob = Map.groupBy(rows, ({ tenant, job }) => `${tenant} ${job}`)
+    for (const { tenant, job, digests, resolve } of lookups) {
+      const ofJob = byJob.get(`${tenant} ${job}`) ?? []
+      resolve(ofJob.filter(({ digest }) => digests.includes(digest)))
+    }
+  }, JOBS_PER_QUERY)
+  return async wanted => {
+    let found: readonly Row[] = []
+    await lookUp([{ ...wanted, resolve: rows => { found = rows } }])
+    return found
+  }
+}
+
+const storedBlockIn = ({ base64, ...block }: ReadBlock): StoredBlock =>
+  ({ ...block, sealed: Buffer.from(base64, 'base64') })
 
 /** Starting several threads takes longer than reading one chunk. */
 function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
@@ -108,19 +166,37 @@ const SELECT_DIGESTS = `
   SELECT DISTINCT digest FROM result_blocks
   WHERE tenant = {tenant:String} AND job = {job:String} AND digest IN {wanted:Array(String)}`
 
+const SELECT_SHARED_DIGESTS = `
+  SELECT DISTINCT tenant, job, digest FROM result_blocks
+  WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
+    AND digest IN {digests:Array(String)}`
+
+const COLUMNS = `
+  chunk, digest, batch, chunks, rows_schema AS rowsSchema, bound, originals,
+    base64Encode(sealed) AS base64`
+const MATCHES_DIGEST = `
+  digest = lower(hex(SHA256(
+      concat(toString((chunk, batch, chunks, rows_schema, bound, originals)), sealed))))`
+
+const SELECT_SHARED_BLOCKS = `
+  SELECT tenant, job, ${COLUMNS}
+  FROM result_blocks
+  PREWHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
+    AND digest IN {digests:Array(String)}
+  WHERE ${MATCHES_DIGEST}
+  LIMIT 1 BY tenant, job, digest`
+
 /**
  * Returns only blocks that match their digest, see `blockDigest`. Reads bytes and computes digests
  * only for rows with a wanted digest.
  */
 const SELECT_BLOCKS = `
-  SELECT chunk, digest, batch, chunks, rows_schema AS rowsSchema, bound, originals,
-    base64Encode(sealed) AS base64
+  SELECT ${COLUMNS}
   FROM result_blocks
   PREWHERE tenant = {tenant:String} AND job = {job:String}
     AND chunk BETWEEN {firstChunk:UInt32} AND {lastChunk:UInt32}
     AND digest IN {digests:Array(String)}
-  WHERE digest = lower(hex(SHA256(
-      concat(toString((chunk, batch, chunks, rows_schema, bound, originals)), sealed))))
+  WHERE ${MATCHES_DIGEST}
   LIMIT 1 BY digest`
 
 type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }

@@ -5,6 +5,7 @@ import type { Journal } from '../../schemas/types.ts'
 import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
+import { blockDigest, createSharedBlockReads } from '../../services/results/result-blocks.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
@@ -237,5 +238,34 @@ describe('a job from its blocks to its end', () => {
       'from a backup'
     expect(breaches.map(breach => [breach.job, breach.rule, breach.detail]))
       .toEqual([[job, 'results are readable', detail]])
+  })
+})
+
+describe('shared reads of blocks', () => {
+  it('return the blocks of its own job to each concurrent call, by one query', async () => {
+    const jobs = [await startJob(), await startJob()]
+    await blocks.insert(jobs.flatMap(({ messages }) => messages.map(({ value }) => value)))
+    let queries = 0
+    const counting = new Proxy(clickhouse, {
+      get: (client, name) => {
+        if (name === 'query') queries += 1
+        return Reflect.get(client, name) as unknown
+      },
+    })
+    const shared = createSharedBlockReads(counting)
+    const all = jobs.flatMap(({ messages }) => messages.map(({ value }) => blockDigest(value)))
+    const wanted = jobs.map(({ tenant, job }) =>
+      ({ tenant, job, firstChunk: 1, lastChunk: 1, digests: all }))
+    const found = await Promise.all(wanted.map(one => shared.read(one)))
+    const stored = await Promise.all(jobs.map(({ tenant, job }) =>
+      shared.digests(tenant, job, all)))
+    expect(queries).toBe(2)
+    for (const [index, { messages }] of jobs.entries()) {
+      const own = messages.map(({ value }) => blockDigest(value))
+      expect([...stored[index] ?? []].toSorted()).toEqual(own.toSorted())
+      expect(found[index]?.map(({ digest }) => digest).toSorted())
+        .toEqual([own[1], own[3]].toSorted())
+      expect(found[index]).toEqual(expect.arrayContaining([...await blocks.read(wanted[index]!)]))
+    }
   })
 })

@@ -27,7 +27,8 @@ export type AuditDeps = AuditSnapshotDeps & {
 }
 
 export const JOBS_PER_PAGE = 100
-const MAX_CONCURRENT = 8
+/** Of the jobs that are read at once: eight of the largest, or all small ones of a page. */
+const MAX_CHUNKS = 400
 
 /** The results of older jobs may be deleted, so they are not checked. */
 export const RESULTS_KEPT_MS = 90 * 86_400_000
@@ -137,8 +138,7 @@ export async function auditPage (deps: AuditDeps, tenant: string, page: readonly
   const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
   const audited: { readonly rows: number, readonly found: TenantBreaches }[] = []
-  for (let at = 0; at < page.length; at += MAX_CONCURRENT) {
-    const some = page.slice(at, at + MAX_CONCURRENT)
+  for (const some of groupsOf(page)) {
     audited.push(...await Promise.all(some.map(async archived => {
       const { rows, found } = await auditResults(deps, archived)
       const { job } = archived
@@ -147,6 +147,20 @@ export async function auditPage (deps: AuditDeps, tenant: string, page: readonly
     })))
   }
   return audited
+}
+
+/** Jobs in groups of at most MAX_CHUNKS chunks, or of one job. */
+function * groupsOf (page: readonly ArchivedJob[]): Generator<readonly ArchivedJob[]> {
+  let [group, chunks] = [[] as ArchivedJob[], 0]
+  for (const one of page) {
+    if (group.length > 0 && chunks + one.job.chunks > MAX_CHUNKS) {
+      yield group
+      ;[group, chunks] = [[], 0]
+    }
+    group.push(one)
+    chunks += one.job.chunks
+  }
+  if (group.length > 0) yield group
 }
 
 async function auditResults (

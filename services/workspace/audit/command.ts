@@ -7,7 +7,7 @@ import { createKeyRing } from '../../crypto/key-ring.ts'
 import { createArchive } from '../../results/archive.ts'
 import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
-import { createResultBlocks } from '../../results/result-blocks.ts'
+import { createSharedBlockReads } from '../../results/result-blocks.ts'
 import { createResults } from '../../results/results.ts'
 import { withStores, type Stores } from '../stores.ts'
 import { audit, type AuditOptions } from './audit.ts'
@@ -65,7 +65,7 @@ type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> 
 
 /** The dependencies of an audit on open connections, except for Kafka. */
 export function createAuditDeps ({ redis, clickhouse, recordMac, codec, keys }: Connections) {
-  const blocks = createResultBlocks(clickhouse)
+  const blocks = createSharedBlockReads(clickhouse)
   return {
     redis,
     journal: createJournalCopy(clickhouse, recordMac),

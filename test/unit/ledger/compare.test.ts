@@ -103,8 +103,10 @@ describe('compare, after Redis has lost a wallet', () => {
       posted: [],
       from: [],
     }
-    const baseOf = (open: Snapshot['open']) =>
-      ({ byTenant: new Map([[TENANT, JSON.stringify({ ...snapshot, open })]]), from: new Map([[0, 7n]]) })
+    const baseOf = (open: Snapshot['open']) => ({
+      byTenant: new Map([[TENANT, JSON.stringify({ ...snapshot, open })]]),
+      from: new Map([[0, 7n]]),
+    })
     const journal = journalOf(1)
     const { parts, read } = setUp(journal)
     await compare(parts, { fence: '1', base: baseOf([]), signal })
