@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
-import { batchWrites } from '../platform/batch-writes.ts'
+import { batchReads } from '../platform/batch-writes.ts'
 
 /** The wrapped data key of a job, and when it was sent: broker time in ms. */
 export type CopiedKey = {
@@ -30,16 +30,16 @@ export function createJobKeyCopy (
       if (mac.isAuthentic(row.mac, signedOf(row))) yield keyOf(row)
     }
   }
-  const lookUp = batchWrites<Lookup>(async lookups => {
+  const find = batchReads(async (wanted: readonly JobName[]) => {
     const parameters = {
-      tenants: [...new Set(lookups.map(({ tenant }) => tenant))],
-      jobs: [...new Set(lookups.map(({ job }) => job))],
+      tenants: [...new Set(wanted.map(({ tenant }) => tenant))],
+      jobs: [...new Set(wanted.map(({ job }) => job))],
     }
     const found = new Map<string, Buffer>()
     for await (const { tenant, job, wrapped } of select(SELECT_SOME, parameters)) {
       found.set(`${tenant}:${job}`, wrapped)
     }
-    for (const { tenant, job, resolve } of lookups) resolve(found.get(`${tenant}:${job}`))
+    return wanted.map(({ tenant, job }) => found.get(`${tenant}:${job}`))
   }, MAX_JOBS_PER_QUERY)
   return {
     /** Stores all keys in one insert; repeating the same insert has no effect. */
@@ -53,11 +53,7 @@ export function createJobKeyCopy (
     },
 
     /** The newest wrapped key of a job. Concurrent calls share a query. */
-    find: async (tenant: string, job: string): Promise<Buffer | undefined> => {
-      let wrapped: Buffer | undefined
-      await lookUp([{ tenant, job, resolve: found => { wrapped = found } }])
-      return wrapped
-    },
+    find: (tenant: string, job: string): Promise<Buffer | undefined> => find({ tenant, job }),
 
     /** All keys. */
     all: (): AsyncIterable<CopiedKey> => select(SELECT),
@@ -83,11 +79,7 @@ export function createJobKeyCopy (
   }
 }
 
-type Lookup = {
-  readonly tenant: string
-  readonly job: string
-  readonly resolve: (wrapped: Buffer | undefined) => void
-}
+type JobName = Pick<CopiedKey, 'tenant' | 'job'>
 
 type SignedKey = { readonly tenant: string, readonly job: string, readonly wrapped_base64: string }
 type StoredKey = SignedKey & { readonly created_ms: string, readonly mac: string }

@@ -37,6 +37,25 @@ export function batchWrites<T> (
   }
 }
 
+/**
+ * Batches the questions of concurrent callers into shared reads, as `batchWrites` does with writes.
+ * `read` returns the answers in the order of the questions.
+ */
+export function batchReads<Q, A> (
+  read: (questions: readonly Q[]) => Promise<readonly A[]>, maxQuestions = MAX_ITEMS
+): (question: Q) => Promise<A> {
+  type Asked = { readonly question: Q, readonly resolve: (answer: A) => void }
+  const readAll = batchWrites<Asked>(async asked => {
+    const answers = await read(asked.map(({ question }) => question))
+    for (const [index, { resolve }] of asked.entries()) resolve(answers[index] as A)
+  }, maxQuestions)
+  return async question => {
+    const answer = Promise.withResolvers<A>()
+    await readAll([{ question, resolve: answer.resolve }])
+    return await answer.promise
+  }
+}
+
 /** Takes the callers of the next write from the queue: at least one, however many items it has. */
 function nextOf<T> (waiting: Caller<T>[], maxItems: number): readonly Caller<T>[] {
   let items = 0

@@ -3,7 +3,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
 import { countBits } from '../platform/bitmap.ts'
-import { batchWrites } from '../platform/batch-writes.ts'
+import { batchReads } from '../platform/batch-writes.ts'
 import { insertRows, insertToken, streamRows } from '../platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
@@ -126,26 +126,20 @@ const JOBS_PER_QUERY = 100
 function createSharedQuery<Row extends OfJob> (
   clickhouse: Pick<ClickHouseClient, 'query'>, query: string
 ): (wanted: WantedDigests) => Promise<readonly Row[]> {
-  type Lookup = WantedDigests & { readonly resolve: (rows: readonly Row[]) => void }
-  const lookUp = batchWrites<Lookup>(async lookups => {
+  return batchReads(async (all: readonly WantedDigests[]) => {
     const parameters = {
-      tenants: [...new Set(lookups.map(({ tenant }) => tenant))],
-      jobs: [...new Set(lookups.map(({ job }) => job))],
-      digests: [...new Set(lookups.flatMap(({ digests }) => digests))],
+      tenants: [...new Set(all.map(({ tenant }) => tenant))],
+      jobs: [...new Set(all.map(({ job }) => job))],
+      digests: [...new Set(all.flatMap(({ digests }) => digests))],
     }
     const rows: Row[] = []
     for await (const row of streamRows<Row>(clickhouse, query, parameters)) rows.push(row)
     const byJob = Map.groupBy(rows, ({ tenant, job }) => `${tenant} ${job}`)
-    for (const { tenant, job, digests, resolve } of lookups) {
-      const ofJob = byJob.get(`${tenant} ${job}`) ?? []
-      resolve(ofJob.filter(({ digest }) => digests.includes(digest)))
-    }
+    return all.map(({ tenant, job, digests }) => {
+      const wanted = new Set(digests)
+      return (byJob.get(`${tenant} ${job}`) ?? []).filter(({ digest }) => wanted.has(digest))
+    })
   }, JOBS_PER_QUERY)
-  return async wanted => {
-    let found: readonly Row[] = []
-    await lookUp([{ ...wanted, resolve: rows => { found = rows } }])
-    return found
-  }
 }
 
 const storedBlockIn = ({ base64, ...block }: ReadBlock): StoredBlock =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batchWrites } from '../../../services/platform/batch-writes.ts'
+import { batchReads, batchWrites } from '../../../services/platform/batch-writes.ts'
 
 /** A store whose writes end when they are released, and which rejects given items. */
 function store (refused: readonly string[] = []) {
@@ -83,5 +83,26 @@ describe('batched writes', () => {
     }
     await all
     expect(writes).toEqual([['a', 'b', 'c'], ['d', 'e'], ['f']])
+  })
+})
+
+describe('batched reads', () => {
+  it('give each of the concurrent callers the answer to its question, from one read', async () => {
+    const reads: (readonly number[])[] = []
+    const square = batchReads(async (numbers: readonly number[]) => {
+      reads.push(numbers)
+      return numbers.map(number => number ** 2)
+    })
+    expect(await Promise.all([square(2), square(3), square(4)])).toEqual([4, 9, 16])
+    expect(reads).toEqual([[2, 3, 4]])
+  })
+
+  it('reject only the callers whose question fails alone as well', async () => {
+    const half = batchReads(async (numbers: readonly number[]) => {
+      if (numbers.some(number => number % 2 === 1)) throw new Error('it is odd')
+      return numbers.map(number => number / 2)
+    })
+    const halves = await Promise.allSettled([half(2), half(3), half(4)])
+    expect(halves.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
   })
 })
