@@ -1,6 +1,7 @@
 import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
 import { jobKeys } from '../../jobs/redis-keys.ts'
 import { isInfrastructure } from '../../platform/errors.ts'
+import { createFairSlots } from '../../platform/fair-slots.ts'
 import { createTenants } from '../../money/tenants.ts'
 import type { Archive, ArchivedJob } from '../../results/archive.ts'
 import type { Results } from '../../results/results.ts'
@@ -137,30 +138,15 @@ async function * closedJobsOf (
 export async function auditPage (deps: AuditDeps, tenant: string, page: readonly ArchivedJob[]) {
   const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
-  const audited: { readonly rows: number, readonly found: TenantBreaches }[] = []
-  for (const some of groupsOf(page)) {
-    audited.push(...await Promise.all(some.map(async archived => {
+  const slots = createFairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
+  return await Promise.all(page.map(archived => {
+    const { job } = archived
+    return slots.run({ name: tenant, cost: job.chunks }, async () => {
       const { rows, found } = await auditResults(deps, archived)
-      const { job } = archived
       const delivered = checkDeliveries(job, byJob.get(job.id) ?? [], Date.now())
       return { rows, found: [...found, ...delivered] }
-    })))
-  }
-  return audited
-}
-
-/** Jobs in groups of at most MAX_CHUNKS chunks, or of one job. */
-function * groupsOf (page: readonly ArchivedJob[]): Generator<readonly ArchivedJob[]> {
-  let [group, chunks] = [[] as ArchivedJob[], 0]
-  for (const one of page) {
-    if (group.length > 0 && chunks + one.job.chunks > MAX_CHUNKS) {
-      yield group
-      ;[group, chunks] = [[], 0]
-    }
-    group.push(one)
-    chunks += one.job.chunks
-  }
-  if (group.length > 0) yield group
+    })
+  }))
 }
 
 async function auditResults (
