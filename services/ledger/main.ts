@@ -18,7 +18,8 @@ import { startReaper } from './reaper.ts'
  * No client waits for the copy, and each insert has a fixed cost. Messages take many times their
  * compressed bytes.
  */
-const FETCH_BATCHING = { bytes: 64 * 1_024, maxPartitionBytes: 64 * 1_024, maxWaitMs: 1_000 }
+const FETCH_BYTES = 64 * 1_024
+const FETCH_BATCHING = { bytes: FETCH_BYTES, maxPartitionBytes: FETCH_BYTES, maxWaitMs: 1_000 }
 
 /** Wires the stage and starts it. */
 export async function startLedger (

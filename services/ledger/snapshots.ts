@@ -98,12 +98,10 @@ export async function takeSnapshots (
     },
   })
   const written = await writeSnapshots(deps, journals, base.from)
-  const byTenant = new Map([...base.byTenant, ...written])
-  const [last] = written.keys()
-  if (last === undefined) return { byTenant, from }
-  const repeated = snapshotIn({ byTenant, from }, last) as Snapshot
-  await emitAll(deps, [{ ...repeated, from: offsetsOf(from) }])
-  return { byTenant, from }
+  const [one] = written.values()
+  if (one === undefined) return { byTenant: base.byTenant, from }
+  await emitAll(deps, [{ ...JSON.parse(one) as Snapshot, from: offsetsOf(from) }])
+  return { byTenant: new Map([...base.byTenant, ...written]), from }
 }
 
 /** Writes a snapshot of each state that has advanced since it was created. */
