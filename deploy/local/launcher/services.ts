@@ -12,31 +12,28 @@ const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
 /** Room for several jobs of the largest size, in each of the stages that hold rows. */
 const HEAP_LIMIT = { one: '--max-old-space-size=768', several: '--max-old-space-size=1536' }
-/** The flags of V8: the young generation in MiB, and by how much the heap may grow in percent. */
-const collection = (youngMiB: number, growth: number): readonly string[] => [
-  `--min-semi-space-size=${youngMiB}`, `--max-semi-space-size=${youngMiB}`,
-  '--no-parallel-scavenge', `--heap-growing-percent=${growth}`,
+/**
+ * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
+ * the cores on which several threads of one would collect at once. A heap may grow by 80 % before a
+ * major collection: with the default of V8, about 50, a large job takes 13 % longer.
+ */
+const COLLECTION = [
+  '--min-semi-space-size=8', '--max-semi-space-size=8', '--no-parallel-scavenge',
+  '--heap-growing-percent=80',
 ]
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
  */
 const ARENAS = { MALLOC_ARENA_MAX: '2', MALLOC_TRIM_THRESHOLD_: '262144' }
-/**
- * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
- * the cores on which several threads of one would collect at once. A heap may grow by 80 % before a
- * major collection: with the default of V8, about 50, a large job takes 13 % longer. `ledger` has
- * no chunks: what it knows of all tenants lasts, and as little else as possible.
- */
-const MEMORY = {
-  chunks: { flags: collection(8, 80), env: ARENAS },
-  ledger: {
-    flags: collection(4, 25),
-    env: { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' },
-  },
+/** `ledger` has no chunks. What it knows of all tenants lasts, and as little else as possible. */
+const LEDGER = {
+  collection: [
+    '--min-semi-space-size=4', '--max-semi-space-size=4', '--no-parallel-scavenge',
+    '--heap-growing-percent=25',
+  ],
+  arenas: { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' },
 }
-const memoryOf = (services: readonly string[]) =>
-  services.join() === 'ledger' ? MEMORY.ledger : MEMORY.chunks
 /** Where compiled programs are kept: the next start takes half the time and less memory. */
 const COMPILED = `${root}/node_modules/.cache/compiled`
 const GRACE_MS = 25_000
@@ -171,9 +168,11 @@ async function applyLayout (
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
   const limit = services.length > 1 ? HEAP_LIMIT.several : HEAP_LIMIT.one
-  const { flags } = memoryOf(services)
-  return isSet ? flags : [limit, ...flags]
+  const collection = isLedger(services) ? LEDGER.collection : COLLECTION
+  return isSet ? collection : [limit, ...collection]
 }
+
+const isLedger = (services: readonly string[]) => services.join() === 'ledger'
 
 /** Where a process listens, what the page knows of the others, and what a host hosts. */
 async function ownEnv (options: ServicesOptions, { name, services }: Planned): Promise<Env> {
@@ -205,7 +204,7 @@ async function startInstance (
     cwd: root,
     env: {
       NODE_COMPILE_CACHE: COMPILED,
-      ...memoryOf(services).env,
+      ...isLedger(services) ? LEDGER.arenas : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
       ...await ownEnv(options, planned),
