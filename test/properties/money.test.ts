@@ -63,7 +63,9 @@ async function act (tenant: string, step: Action): Promise<void> {
       const first = await store.tally(tenant, block)
       if (step.twice && first.kind !== 'skip') {
         const second = await store.tally(tenant, block)
-        expect({ ...second, kind: first.kind }).toEqual(first)
+        // Only the reply that counts all blocks of a job has its manifest.
+        const { manifest: _, ...repeated } = first
+        expect({ ...second, kind: first.kind }).toEqual(repeated)
       }
       return
     }
