@@ -100,7 +100,10 @@ async function startRegistry (note: Note): Promise<string> {
 async function startRedis (note: Note, role: 'state' | 'cache'): Promise<string> {
   const { Wait } = await import('testcontainers')
   const settings = {
-    state: ['--appendonly', 'yes', '--appendfsync', 'always', '--maxmemory-policy', 'noeviction'],
+    state: [
+      '--appendonly', 'yes', '--appendfsync', 'always', '--lazyfree-lazy-expire', 'yes',
+      '--maxmemory-policy', 'noeviction',
+    ],
     cache: ['--save', '', '--maxmemory', '512mb', '--maxmemory-policy', 'allkeys-lru'],
   }
   const running = await note((await containerOf(REDIS_IMAGE))

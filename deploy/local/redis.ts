@@ -6,10 +6,13 @@ import { installRedis } from './parts.ts'
 import type { PartOptions } from './part.ts'
 import type { ProcessSpec } from './process.ts'
 
-/** State is money: every write is on disk before its answer, and nothing is ever evicted. */
+/**
+ * State is money: every write is on disk before its answer, and nothing is ever evicted. A hash of
+ * a million idempotency keys expires in the background.
+ */
 const stateSettings = [
   '--save', '', '--appendonly', 'yes', '--appendfsync', 'always',
-  '--maxmemory-policy', 'noeviction',
+  '--lazyfree-lazy-expire', 'yes', '--maxmemory-policy', 'noeviction',
 ] as const
 
 /**

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import type { CreateJobBody } from '../../schemas/api/create-job.ts'
-import { idempotencyKeyOf } from '../jobs/redis-keys.ts'
+import { idempotencyFieldOf, idempotencyKeysOf } from '../jobs/redis-keys.ts'
 import type { Submission } from '../jobs/send.ts'
 import type { Submitter } from '../jobs/submit.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -84,7 +84,7 @@ async function isRepetition (
 }
 
 type Connected = {
-  readonly state: Pick<Redis, 'exists'>
+  readonly state: Pick<Redis, 'hexists'>
   readonly metrics: Metrics
 }
 
@@ -93,8 +93,11 @@ export function connectLoadShedding (
   { state, metrics }: Connected, settings: { readonly SHED_LOAD_AFTER_MS: number }
 ): { readonly admission: LoadShedding, readonly rule: LoadSheddingRule } {
   const admission = createLoadShedding({ overloadedAfterMs: settings.SHED_LOAD_AFTER_MS, metrics })
-  const isClaimed = async (tenant: string, idempotencyKey: string) =>
-    await state.exists(idempotencyKeyOf(tenant, idempotencyKey)) === 1
+  const isClaimed = async (tenant: string, idempotencyKey: string) => {
+    const found = await Promise.all(idempotencyKeysOf(tenant)
+      .map(name => state.hexists(name, idempotencyFieldOf(idempotencyKey))))
+    return found.includes(1)
+  }
   return { admission, rule: { admission, isClaimed, metrics } }
 }
 

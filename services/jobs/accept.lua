@@ -1,11 +1,12 @@
 -- Reserves the maximum price and stores the job, or stores the refusal.
--- KEYS: wallet, job, idem, data key, cursors, wallet of the organization's other mode.
+-- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors, wallet of
+-- the organization's other mode.
 -- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, maximum number of slots,
 -- maximum price, unit price, chargeable rows, header (base64), cursor of a feed job or '', its
 -- required position and its new position, then pairs of other record fields and values.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
-  other_wallet = KEYS[6],
+  wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
+  cursors = KEYS[6], other_wallet = KEYS[7],
 }
 local FIRST_FIELD = 14
 local BEGINNING = '-1'

@@ -95,9 +95,7 @@ local function refuse_job(keys, claim, refusal)
   })
   redis.call('PEXPIREAT', keys.job, text(refusal.accept_by + REFUSAL_TTL_MS))
   redis.call('DEL', keys.data_key)
-  if bound_job(keys.idem) == refusal.job then
-    redis.call('DEL', keys.idem)
-  end
+  release(keys.idempotency, claim.idempotencyKey, refusal.job, now_ms())
   notify(refusal.job, claim)
   return reply('refused', {}, claim)
 end

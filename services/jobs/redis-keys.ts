@@ -33,9 +33,17 @@ export const ERASURES_KEYS = {
   requested: 'erasures:requested', compacting: 'erasures:compacting',
 } as const
 
-/** String: the job that an Idempotency-Key is bound to, and the fingerprint of its request. */
-export const idempotencyKeyOf = (tenant: string, key: string): string =>
-  `idem:${taggedTenant(tenant)}:${key}`
+/**
+ * Hashes of the idempotency keys that were first used on even and on odd days (UTC): key -> end of
+ * the binding, its job, and the fingerprint of the request; see `idempotency.lua`.
+ */
+export const idempotencyKeysOf = (tenant: string): readonly [string, string] =>
+  [`idem:${taggedTenant(tenant)}:even`, `idem:${taggedTenant(tenant)}:odd`]
+
+/** The field of an idempotency key in one of these hashes: a UUID as 16 bytes. */
+export const idempotencyFieldOf = (key: string): Buffer =>
+  Buffer.from(key.replaceAll('-', '').replace(/[0-9a-f]{2}/gi,
+    pair => String.fromCharCode(Number.parseInt(pair, 16))), 'latin1')
 
 /** Pub/sub channel: ids of jobs whose outcome is decided, whose status changed, or that ended. */
 export const OUTCOMES_CHANNEL = 'outcomes'

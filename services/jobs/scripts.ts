@@ -8,14 +8,15 @@ import { countBits } from '../platform/bitmap.ts'
 import { RECORD_FIELDS, fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
 import { manifestIn } from './manifest.ts'
-import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from './redis-keys.ts'
+import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from './redis-keys.ts'
 import type {
   AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled, IdempotencyClaim,
   Outcome, Tallied,
 } from './store-types.ts'
 
-/** Lua: how long Redis keeps the state of a job; `ledger` uses it to rebuild jobs. */
-export const RETENTION_LUA = new URL('./retention.lua', import.meta.url)
+/** Lua: how long Redis keeps the state of a job, and idempotency keys; `ledger` rebuilds both. */
+export const STATE_LUA = ['retention', 'idempotency']
+  .map(name => new URL(`./${name}.lua`, import.meta.url))
 
 const RECORD_LUA = new URL('./record.lua', import.meta.url)
 const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
@@ -26,7 +27,7 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
  */
 function jobScript (redis: Redis, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
-  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, RETENTION_LUA, RECORD_LUA, file)
+  const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, RECORD_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
   return async (
     tenant: string, keys: readonly string[], args: readonly (string | number | Buffer)[]
@@ -36,9 +37,9 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 /** The scripts; the number counts their keys without the wallet. */
 function loadScripts (redis: Redis) {
   return {
-    claim: jobScript(redis, 'claim', 3),
-    accept: jobScript(redis, 'accept', 5),
-    refuse: jobScript(redis, 'refuse', 3),
+    claim: jobScript(redis, 'claim', 4),
+    accept: jobScript(redis, 'accept', 6),
+    refuse: jobScript(redis, 'refuse', 4),
     announce: jobScript(redis, 'announce', 1),
     tally: jobScript(redis, 'tally', 2),
     fail: jobScript(redis, 'fail', 2),
@@ -59,17 +60,14 @@ export function createJobScripts (redis: Redis) {
       const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
       const { quoteOnly = false, owner = '', apiKey = '' } = request
       const args = [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0]
-      return claim(tenant, claimKeys(tenant, job, idempotencyKey), [
+      return claim(tenant, claimKeys(tenant, job), [
         ...args, owner, apiKey, wrappedKey,
       ])
     },
     accept: (tenant: string, request: AcceptRequest) =>
       accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),
-    refuse: (
-      tenant: string,
-      { job, code, idempotencyKey }:
-      { readonly job: string, readonly code: string, readonly idempotencyKey: string }
-    ) => refuse(tenant, claimKeys(tenant, job, idempotencyKey), [job, code]),
+    refuse: (tenant: string, job: string, code: string) =>
+      refuse(tenant, claimKeys(tenant, job), [job, code]),
     announce: (tenant: string, job: string, seq?: number) =>
       announce(tenant, [jobKeys(tenant, job).job], [job, seq ?? '']),
     cancel: (tenant: string, job: string) => cancel(tenant, [jobKeys(tenant, job).job], []),
@@ -99,9 +97,9 @@ export function createJobScripts (redis: Redis) {
   }
 }
 
-function claimKeys (tenant: string, id: string, idempotencyKey: string) {
+function claimKeys (tenant: string, id: string) {
   const { job, dataKey } = jobKeys(tenant, id)
-  return [job, idempotencyKeyOf(tenant, idempotencyKey), dataKey]
+  return [job, dataKey, ...idempotencyKeysOf(tenant)]
 }
 
 /** Placeholder of a job without a feed: a hash of cursors that does not exist, and no cursor. */
@@ -109,9 +107,8 @@ const NO_FEED: Feed = {
   partner: '', partition: -1, cursor: '', from: -1, to: -1, unitPriceMicros: null,
 }
 
-function acceptKeys (tenant: string, { id, idempotencyKey, feed = NO_FEED }: AcceptRequest) {
-  const claim = claimKeys(tenant, id, idempotencyKey)
-  return [...claim, cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
+function acceptKeys (tenant: string, { id, feed = NO_FEED }: AcceptRequest) {
+  return [...claimKeys(tenant, id), cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
 }
 
 function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {

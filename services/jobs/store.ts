@@ -53,10 +53,8 @@ function requestsOf (redis: Redis, run: Scripts) {
      * Refuses a claim and deletes its data key, or returns its stored outcome. `expired` has no
      * effect before `acceptBy`; then the outcome is `open`.
      */
-    refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> => {
-      const idempotencyKey = await redis.hget(jobKeys(tenant, job).job, 'idempotencyKey') ?? ''
-      return jobOutcomeOf({ tenant, job }, await run.refuse(tenant, { job, code, idempotencyKey }))
-    },
+    refuse: async (tenant: string, job: string, code: 'expired' | 'internal'): Promise<Outcome> =>
+      jobOutcomeOf({ tenant, job }, await run.refuse(tenant, job, code)),
   }
 }
 

@@ -1,11 +1,12 @@
--- KEYS: wallet, job, idem, data key, cursors.
+-- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors.
 -- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, cursor or
 -- '', where the cursor was moved to, number of the entry that ended the job or '', what it charged,
 -- 1 for a job that is closed, then fields and values of its record.
 -- Rebuilds a job that Redis lacks, or updates an existing one with its end in the journal.
 -- Idempotent.
 local keys = {
-  wallet = KEYS[1], job = KEYS[2], idem = KEYS[3], data_key = KEYS[4], cursors = KEYS[5],
+  wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
+  cursors = KEYS[6],
 }
 local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
@@ -59,8 +60,12 @@ if found[2] ~= '1' then
   end
 end
 if key ~= '' then
-  redis.call('SET', keys.idem, binding_of(job, fingerprint), 'PXAT',
-    string.format('%.0f', tonumber(claimed_at) + IDEMPOTENCY_KEY_TTL_MS))
+  local request, at = request_of(job, fingerprint), tonumber(claimed_at)
+  local binding = bind(keys.idempotency, key, request, at)
+  -- An old file of Redis may have an earlier claim.
+  if binding and bound_request(binding) ~= request then
+    rebind(keys.idempotency, key, request, at)
+  end
 end
 if cursor ~= '' then
   local at = tonumber(redis.call('HGET', keys.cursors, cursor) or '-1')

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { cursorsKeyOf, idempotencyKeyOf, jobKeys } from '../jobs/redis-keys.ts'
-import { RETENTION_LUA } from '../jobs/scripts.ts'
+import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
+import { STATE_LUA } from '../jobs/scripts.ts'
 import { script } from '../platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
 import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
@@ -92,13 +92,13 @@ function loadScripts (redis: Redis) {
     name,
     numberOfKeys,
     source: joinLua(
-      GUARD_LUA, WALLET_LUA, RETENTION_LUA, new URL(`./${name}.lua`, import.meta.url)),
+      GUARD_LUA, WALLET_LUA, ...STATE_LUA, new URL(`./${name}.lua`, import.meta.url)),
   })
   return {
     lead: load('lead', 2),
     snapshotWallet: load('snapshot-wallet', 1),
     unlock: load('unlock-wallet', 1),
-    rebuild: load('rebuild', 5),
+    rebuild: load('rebuild', 6),
     check: load('check', 1),
   }
 }
@@ -149,11 +149,11 @@ function walletArguments ({ seq, amounts }: NonNullable<Unlock['restored']>): st
   return [seq, availableMicros, reservedMicros, chargedMicros, fundedMicros].map(String)
 }
 
-function rebuildKeys ({ tenant, job, idempotencyKey, feed }: RebuiltJob): string[] {
+function rebuildKeys ({ tenant, job, feed }: RebuiltJob): string[] {
   const keys = jobKeys(tenant, job)
   return [
-    moneyKeys(tenant).wallet, keys.job, idempotencyKeyOf(tenant, idempotencyKey),
-    keys.dataKey, cursorsKeyOf(tenant, feed),
+    moneyKeys(tenant).wallet, keys.job, keys.dataKey, ...idempotencyKeysOf(tenant),
+    cursorsKeyOf(tenant, feed),
   ]
 }
 

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROW_COUNTERS } from '../../schemas/api/job.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import { idempotencyKeyOf } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { topicName } from '../../services/platform/topics.ts'
 import { STAGES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
+import { bindingOf } from '../support/idempotency.ts'
 import { messagesIn } from '../support/offsets.ts'
 import { parseCsv, startEnvironment, type Environment } from '../support/environment.ts'
 
@@ -39,7 +39,7 @@ async function middleOf (stage: string): Promise<(posted: Posted) => Promise<voi
     // The key is claimed once the body was read.
     const tenant = tenantOf(environment.orgId, 'live')
     return ({ key }) => eventually(async () =>
-      expect(await redis.exists(idempotencyKeyOf(tenant, key))).toBe(1))
+      expect(await bindingOf(redis, tenant, key)).toBeDefined())
   }
   if (stage === 'normalize' || stage === 'lookup') {
     const before = await messagesIn(environment.env, READS[stage])

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { idempotencyKeyOf } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
+import { bindingOf } from '../support/idempotency.ts'
 import { createRichDemo } from '../support/rich-demo.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
@@ -97,7 +97,7 @@ describe('a lane without a consumer', () => {
       expect(await metricsOf(instance)).toContain('preflight_overloaded{lane="small"} 0')
     }
     const state = connectRedis(env.REDIS_STATE_URL ?? '')
-    expect(await state.exists(idempotencyKeyOf(tenant, idempotencyKey))).toBe(0)
+    expect(await bindingOf(state, tenant, idempotencyKey)).toBeUndefined()
     state.disconnect()
     // All that came while those before them still waited.
     expect(ended).toEqual([])

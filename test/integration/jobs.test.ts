@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { newJobId } from '../../services/jobs/job.ts'
 import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
-import { idempotencyKeyOf, jobKeys } from '../../services/jobs/redis-keys.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { redisClock } from '../../services/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { bindingOf } from '../support/idempotency.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis.ts'
@@ -115,10 +115,11 @@ describe('an idempotency key', () => {
 
   it('is bound for 24 h once its job is accepted, and to its request', async () => {
     const tenant = await fundedTenant()
-    const key = idempotencyKeyOf(tenant, 'key')
-    const mine = await expectLifetime(redis, { key, ms: DAY_MS },
-      async () => await store.claim(tenant, claim('job_1')))
+    const mine = await store.claim(tenant, claim('job_1'))
     if (mine.kind !== 'new') throw new Error(mine.kind)
+    const binding = await bindingOf(redis, tenant, 'key')
+    expect(binding).toMatchObject({ job: 'job_1', endsAtMs: mine.nowMs + DAY_MS })
+    expect(await redis.pexpiretime(binding!.hash)).toBeGreaterThanOrEqual(binding!.endsAtMs)
     expect(mine.acceptByMs - mine.nowMs).toBe(60_000)
     expect(await store.claim(tenant, claim('job_1'))).toEqual(mine)
     await accepted(store, tenant, acceptRequest('job_1', { idempotencyKey: 'key', ...mine }))
@@ -136,13 +137,13 @@ describe('an idempotency key', () => {
     await store.tally(tenant, whole('job_1'))
     await store.close(tenant, 'job_1')
     await redis.del(jobKeys(tenant, 'job_1').job)
-    const before = await redis.dump(idempotencyKeyOf(tenant, 'key'))
+    const before = await bindingOf(redis, tenant, 'key')
     const forgotten = { kind: 'refused', refusal: { code: 'expired' }, forgotten: true }
     expect(await store.refuse(tenant, 'job_1', 'expired')).toEqual(forgotten)
     expect(await store.accept(tenant, { ...request, acceptByMs: Date.now() + 60_000 }))
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
     expect(await store.tally(tenant, whole('job_1'))).toEqual({ kind: 'skip' })
-    expect(await redis.dump(idempotencyKeyOf(tenant, 'key'))).toEqual(before)
+    expect(await bindingOf(redis, tenant, 'key')).toEqual(before)
     expect(await redis.exists(jobKeys(tenant, 'job_1').job)).toBe(0)
     const again = await store.claim(tenant, claim('job_2'))
     expect(again).toEqual({ kind: 'same', job: 'job_1', acceptByMs: 0, owner: '' })
@@ -155,16 +156,6 @@ describe('an idempotency key', () => {
       .toEqual({ kind: 'accepted', job })
     outcomes.stop()
     clock.stop()
-  })
-
-  it('holds its job and the fingerprint in one piece of memory', async () => {
-    const tenant = await fundedTenant()
-    const job = newJobId(Date.now())
-    await store.claim(tenant, claim(job, '0123456789abcdef'.repeat(2)))
-    const key = idempotencyKeyOf(tenant, 'key')
-    expect(await redis.object('ENCODING', key)).toBe('embstr')
-    expect((await redis.getBuffer(key))?.toString('hex'))
-      .toBe(`${Buffer.from(`${job.slice(4)}:`).toString('hex')}${'0123456789abcdef'.repeat(2)}`)
   })
 
   it('is free again after a refusal, and the old job stays refused', async () => {

@@ -2,8 +2,9 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { moneyKeys, taggedTenant } from '../../services/money/redis-keys.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { republish } from '../../services/ledger/rebuild-jobs.ts'
+import { bindingOf } from '../support/idempotency.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { startLockedRedis } from '../support/locked-redis.ts'
 import { unlockAll } from '../support/unlock.ts'
@@ -154,12 +155,11 @@ describe('a request', () => {
         await scenario.archive('job_1', true)
       }
       await scenario.ship(false)
-      const left = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
+      const before = await bindingOf(redis, TENANT, KEY)
       await redis.flushall()
       await runLedger(environment.deps)
       expect(await claim('job_2')).toMatchObject({ kind: 'same', job: 'job_1' })
-      const now = await redis.pttl(`idem:${taggedTenant(TENANT)}:${KEY}`)
-      expect(Math.abs(now - left)).toBeLessThan(600_000)
+      expect(await bindingOf(redis, TENANT, KEY)).toEqual(before)
       expect(await slots()).toBe(isArchived ? '0' : '1')
       expect(await scenario.store.claim(TENANT, {
         job: 'job_2',

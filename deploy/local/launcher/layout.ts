@@ -26,6 +26,8 @@ const HOSTS = {
 /** Into how many processes the stages are divided. */
 export type Processes = keyof typeof HOSTS
 
+export const DEFAULT_PROCESSES = 2 satisfies Processes
+
 const PROCESSES = Object.keys(HOSTS)
 
 /** How services are divided into processes. */

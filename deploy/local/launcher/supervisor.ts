@@ -7,7 +7,7 @@ import { startServices, type Services } from './services.ts'
 import { demoFile, stackState, writePrivately, type Demo } from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
-import type { Layout, Processes } from './layout.ts'
+import { DEFAULT_PROCESSES, type Layout, type Processes } from './layout.ts'
 import type { Scale } from './scale.ts'
 
 const DNS_TIMEOUT_MS = 1_000
@@ -122,8 +122,6 @@ async function startAll (options: StartOptions): Promise<Running> {
     throw error
   }
 }
-
-const DEFAULT_PROCESSES = 2
 
 /**
  * The layout on a stack. On a secure one each stage has a process of its own, as it has a user.

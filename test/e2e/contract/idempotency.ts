@@ -2,6 +2,7 @@ import { taggedTenant } from '../../../services/money/redis-keys.ts'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../support/eventually.ts'
+import { bindingOf, moveEnd } from '../../support/idempotency.ts'
 import { proves } from './rows.ts'
 import {
   ACCEPT_WITHIN_MS, customers, newCustomer, newNumbers, service, shared, whileHalted,
@@ -13,12 +14,11 @@ const post = (account: Account, key: string, ...[body, baseUrl]: [unknown, strin
     body, headers: { 'idempotency-key': key }, ...baseUrl === undefined ? {} : { baseUrl },
   })
 const free = { service, inputs: ['call me'] }
-const keyOf = ({ tenant }: Account, key: string) => `idem:${taggedTenant(tenant)}:${key}`
 const jobsOf = async ({ client }: Account) => (await client.jobsPage({ limit: 100 })).data
 
 /** Resolves once the key is claimed, which happens when the body has been read. */
 const untilClaimed = async (account: Account, key: string) =>
-  await expect.poll(() => shared().redis.exists(keyOf(account, key))).toBe(1)
+  await expect.poll(() => bindingOf(shared().redis, account.tenant, key)).toBeDefined()
 
 /** Repeats a request as a client does, until it is accepted. */
 const untilAccepted = (account: Account, key: string, body: unknown) =>
@@ -135,14 +135,14 @@ describe('an Idempotency-Key', () => {
     const { redis } = shared()
     const key = randomUUID()
     const first = await post(live, key, free)
-    const binding = await redis.get(keyOf(live, key))
-    const record = `job:${taggedTenant(live.tenant)}:job_${binding?.split(':')[0]}`
-    const endsAt = Number(await redis.call('PEXPIRETIME', keyOf(live, key)))
-    expect(endsAt - Number(await redis.hget(record, 'claimedAt'))).toBe(86_400_000)
+    const binding = await bindingOf(redis, live.tenant, key)
+    if (binding === undefined) throw new Error('not bound')
+    const record = `job:${taggedTenant(live.tenant)}:${binding.job}`
+    expect(binding.endsAtMs - Number(await redis.hget(record, 'claimedAt'))).toBe(86_400_000)
+    expect(await redis.pexpiretime(binding.hash)).toBeGreaterThanOrEqual(binding.endsAtMs)
     expect((await post(live, key, free)).text).toBe(first.text)
-    // Redis forgets it then, which is now.
-    await redis.pexpire(keyOf(live, key), 1)
-    await expect.poll(() => redis.exists(keyOf(live, key))).toBe(0)
+    // It ends then, which is now.
+    await moveEnd(redis, { ...binding, key, endsAtMs: Date.now() })
     const next = await post(live, key, { ...free, inputs: ['another'] })
     expect([next.status, next.headers.get('idempotent-replayed')]).toEqual([202, null])
     expect(next.json.id).not.toBe(first.json.id)

@@ -6,7 +6,7 @@ describe('readOptions', () => {
     expect(readOptions([])).toEqual({
       rows: 100_000,
       scale: 1,
-      processes: 9,
+      processes: 2,
       scenarios: new Set(),
       soakMinutes: 10,
       save: false,

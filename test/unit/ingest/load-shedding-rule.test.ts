@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis'
 import {
   connectLoadShedding, type LoadSheddingRule,
 } from '../../../services/ingest/load-shedding.ts'
+import { idempotencyFieldOf } from '../../../services/jobs/redis-keys.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'
@@ -91,11 +92,12 @@ describe('a request while the stages before acceptance are overloaded', () => {
 describe('a key', () => {
   it('is claimed while it is bound to a job', async () => {
     const state = {
-      exists: async (name: string) => name === 'idem:{t}.live:bound' ? 1 : 0,
+      hexists: async (name: string, field: Buffer) =>
+        name === 'idem:{t}.live:odd' && field.equals(idempotencyFieldOf(KEY)) ? 1 : 0,
     } as unknown as Redis
     const { rule } = connectLoadShedding(
       { state, metrics: createMetrics() }, { SHED_LOAD_AFTER_MS: 10 })
-    expect(await Promise.all(['bound', 'free'].map(key => rule.isClaimed('t.live', key))))
+    expect(await Promise.all([KEY, KEY.replace('0d', '0e')].map(key => rule.isClaimed('t.live', key))))
       .toEqual([true, false])
   })
 })
