@@ -80,7 +80,7 @@ export async function measureBytesPerJob (
   return (await run(half) - before) / half
 }
 
-/** The memory of Redis without keys that expire within an hour. */
+/** The memory of Redis without keys that expire within an hour, and without its buffers. */
 async function usedBytes (redis: Redis): Promise<number> {
   for (let cursor = '0', isFirst = true; isFirst || cursor !== '0'; isFirst = false) {
     const [next, keys] = await redis.scan(cursor, 'COUNT', KEYS_PER_SCAN)
@@ -90,5 +90,7 @@ async function usedBytes (redis: Redis): Promise<number> {
     if (expiring.length > 0) await redis.del(expiring)
     cursor = next
   }
-  return Number(/^used_memory:(\d+)/m.exec(await redis.info('memory'))?.[1])
+  const info = await redis.info('memory')
+  const bytesOf = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1])
+  return bytesOf('used_memory') - bytesOf('mem_clients_normal') - bytesOf('mem_aof_buffer')
 }
