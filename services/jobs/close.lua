@@ -13,6 +13,7 @@ redis.call('HDEL', KEYS[1], OPEN .. ARGV[1], ENTRY .. ARGV[2])
 if fields.closed == '1' then
   return { 'closed' }
 end
+buffer({}, { 'attached', '' })
 change(KEYS[2], fields, { 'closed', '1', 'announced', '1' })
 redis.call('PEXPIRE', KEYS[2], text(CLOSED_JOB_TTL_MS))
 redis.call('PEXPIRE', KEYS[3], text(CLOSED_JOB_TTL_MS))

@@ -10,8 +10,8 @@ import type { Refusal } from './job.ts'
 import { manifestIn } from './manifest.ts'
 import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from './redis-keys.ts'
 import type {
-  AcceptRequest, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled, IdempotencyClaim,
-  Outcome, Tallied,
+  AcceptRequest, Attachment, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled,
+  IdempotencyClaim, Outcome, Tallied,
 } from './store-types.ts'
 
 /** Lua: how long Redis keeps the state of a job, and idempotency keys; `ledger` rebuilds both. */
@@ -75,11 +75,13 @@ export function createJobScripts (redis: Redis) {
     /** The blocks are of one job. */
     tally: (
       tenant: string, blocks: readonly [TallyBlock, ...TallyBlock[]],
-      { recount, attached }: { readonly recount: boolean, readonly attached: string }
+      { recount, attached, keeps }: Attachment & { readonly recount: boolean }
     ) => {
       const [{ job }] = blocks
       const fields = blocks.flatMap(block => tallyArguments(block, recount))
-      return tally(tenant, tallyKeys(tenant, job), [tenant, job, attached, ...fields])
+      return tally(tenant, tallyKeys(tenant, job), [
+        tenant, job, attached, keeps ? 1 : 0, ...fields,
+      ])
     },
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
       const args = [tenant, job, digest, finished, countBits(finished)]

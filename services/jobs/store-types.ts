@@ -54,6 +54,14 @@ export type AcceptRequest = Pick<Job,
   readonly feed?: Feed
 }
 
+/** A text for the requests that wait for a job, which `tally` sends with its end. */
+export type Attachment = {
+  /** '' for none. */
+  readonly attached: string
+  /** Keep it with the job until that is closed. */
+  readonly keeps: boolean
+}
+
 /** `entry`: the reserve entry, while the outbox holds it. */
 export type Accepted =
   | { readonly kind: 'accepted', readonly job: Job, readonly entry: Journal | undefined }

@@ -9,8 +9,8 @@ import {
   acceptedOf, cancelledOf, claimedOf, jobOutcomeOf, talliedOf, createJobScripts,
 } from './scripts.ts'
 import type {
-  AcceptRequest, Accepted, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim, OpenJob, Outcome,
-  TallyBlock, Tallied,
+  AcceptRequest, Accepted, Attachment, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim,
+  OpenJob, Outcome, TallyBlock, Tallied,
 } from './store-types.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>
@@ -28,7 +28,12 @@ type Scripts = ReturnType<typeof createJobScripts>
 type Reads = ReturnType<typeof readsOf>
 
 /** A job and its manifest: the blocks that count. */
-type JobWithManifest = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+type JobWithManifest = {
+  readonly job: Job
+  readonly manifest: readonly ManifestEntry[]
+  /** The attachment that was kept; none or '' once the job is closed. */
+  readonly attached?: string | undefined
+}
 
 /** The steps of a request until its job is accepted or refused. */
 function requestsOf (redis: Redis, run: Scripts) {
@@ -82,7 +87,8 @@ function readsOf (redis: Redis, run: Scripts) {
       const found = await redis.hgetallBuffer(jobKeys(tenant, job).job)
       const fields = recordFields(RECORD_FIELDS.map(name => found[name]?.toString() ?? null))
       if (fields['status'] !== undefined) {
-        return { job: jobOf(tenant, fields), manifest: manifestOf(found) }
+        const attached = found['attached']?.toString()
+        return { job: jobOf(tenant, fields), manifest: manifestOf(found), attached }
       }
       // Throws while the recovery guard is active: then a missing record proves nothing.
       await run.read(tenant, job)
@@ -134,20 +140,22 @@ function runningOf (run: Scripts) {
     tally: async (
       tenant: string, block: TallyBlock, { recount = false }: { readonly recount?: boolean } = {}
     ): Promise<Tallied> =>
-      talliedOf(tenant, await run.tally(tenant, [block], { recount, attached: '' })),
+      talliedOf(tenant, await run.tally(tenant, [block], { ...NO_ATTACHMENT, recount })),
 
     /**
      * Tallies blocks of one job in their order, several in one step. Returns each step. Requests
-     * that wait for the job get `attached` with the notification of its end.
+     * that wait for the job get the attachment with the notification of its end.
      */
     tallyAll: async (
-      tenant: string, blocks: readonly TallyBlock[], attached = ''
+      tenant: string, blocks: readonly TallyBlock[], attachment: Attachment = NO_ATTACHMENT
     ): Promise<readonly Tallied[]> =>
       // Redis answers in the order of the requests, so the steps are counted in order.
       await Promise.all(stepsOf(blocks).map(async step =>
-        talliedOf(tenant, await run.tally(tenant, step, { recount: false, attached })))),
+        talliedOf(tenant, await run.tally(tenant, step, { ...attachment, recount: false })))),
   }
 }
+
+const NO_ATTACHMENT: Attachment = { attached: '', keeps: false }
 
 /** More blocks would keep Redis busy for too long. */
 const BLOCKS_PER_STEP = 8

@@ -1,16 +1,17 @@
 -- KEYS: wallet, job, recounts.
--- ARGV: tenant, job, text for the requests that wait for the end of the job or '', then the fields
--- of each block, in the order of BLOCK_FIELDS: chunk, digest, inputs (0 none, 1 all, 2 blank ones
--- in place of lost ones), first row, bitmaps: finished, cached, live, invalid, unknown, cancelled,
--- the duplicates: pairs of big-endian 32-bit row and count, and 1 for a block that replaces lost
--- blocks (BATCHLESS.replacingLost). Such a block ends all open rows of its chunk, so it is rejected
--- while the blocks of its job are recounted: rows that have a verdict may only seem open.
+-- ARGV: tenant, job, text for the requests that wait for the end of the job or '', 1 to keep it in
+-- the record until the job is closed, then the fields of each block, in the order of BLOCK_FIELDS:
+-- chunk, digest, inputs (0 none, 1 all, 2 blank ones in place of lost ones), first row, bitmaps:
+-- finished, cached, live, invalid, unknown, cancelled, the duplicates: pairs of big-endian 32-bit
+-- row and count, and 1 for a block that replaces lost blocks (BATCHLESS.replacingLost). Such a
+-- block ends all open rows of its chunk, so it is rejected while the blocks of its job are
+-- recounted: rows that have a verdict may only seem open.
 -- The first block sets the job to `verifying`, unless it has no rows to check live.
 -- While the wallet is frozen, rows are counted but no money moves; end.lua ends the job later.
 -- If these are all blocks of a job, the reply has its manifest: the caller need not read it.
 local keys = { wallet = KEYS[1], job = KEYS[2] }
 local recounts = KEYS[3]
-local tenant, job, attached = ARGV[1], ARGV[2], ARGV[3]
+local tenant, job, attached, keeps = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local BLOCK_FIELDS = {
   'chunk', 'digest', 'inputs', 'first_row', 'finished', 'cached', 'live', 'invalid', 'unknown',
   'cancelled', 'duplicates', 'replaces_lost',
@@ -20,7 +21,7 @@ local BLANK = '2'
 local OUTCOMES_OF_ROWS = { 'cached', 'live', 'invalid', 'unknown', 'cancelled' }
 
 local blocks, chunk_fields, replaces_lost = {}, {}, false
-for first = 4, #ARGV, #BLOCK_FIELDS do
+for first = 5, #ARGV, #BLOCK_FIELDS do
   local block = {}
   for at, name in ipairs(BLOCK_FIELDS) do
     block[name] = ARGV[first + at - 1]
@@ -224,6 +225,9 @@ if not ends then
   end
   write(keys.job)
   return tallied('counted', keys, fields)
+end
+if keeps then
+  buffer({}, { 'attached', attached })
 end
 local answer = end_job(keys, {
   tenant = tenant, job = job, amount = maximum, charge = charge, at = now,

@@ -8,7 +8,7 @@ import type { ResultBlocks } from './result-blocks.ts'
 
 export type FinishDeps = {
   readonly archive: Pick<Archive, 'save'>
-  readonly blocks: Pick<ResultBlocks, 'digests'>
+  readonly blocks: Pick<ResultBlocks, 'digests' | 'insertAttached'>
   readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
 }
 
@@ -32,14 +32,15 @@ export type Finishing = {
 /**
  * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
  * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
- * what was acknowledged is removed. Returns undefined for a job that is closed already, and for one
- * whose blocks are not stored yet: `settle` stores them when they are delivered again.
+ * what was acknowledged is removed. Blocks that were kept with the job are stored. Returns
+ * undefined for a job that is closed already, and for one whose blocks are neither stored nor kept:
+ * `settle` stores them when they are delivered again.
  */
 export async function finishJob (
   deps: FinishDeps, ended: EndedJob
 ): Promise<Finishing | undefined> {
   const archived = await recordOfEnd(deps, ended)
-  if (archived === undefined || !await areBlocksStored(deps, archived)) return undefined
+  if (archived === undefined || !await hasBlocks(deps, archived)) return undefined
   await deps.archive.save([archived])
   return finishingOf(deps, ended)
 }
@@ -47,24 +48,27 @@ export async function finishJob (
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
 export async function recordOfEnd (
   { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
-): Promise<ArchivedJob | undefined> {
+): Promise<ArchivedJob & { readonly attached?: string | undefined } | undefined> {
   if (manifest !== undefined) return { job, manifest }
   const found = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
   const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
   if (found === undefined || found.job.closed || !isThisEnd) return undefined
-  return { job, manifest: found.manifest }
+  return { job, manifest: found.manifest, attached: found.attached }
 }
 
 /** A closed job is readable, and its rows may have been counted by a process that died then. */
-async function areBlocksStored (
-  { blocks }: FinishDeps, { job, manifest }: ArchivedJob
+async function hasBlocks (
+  { blocks }: FinishDeps,
+  { job, manifest, attached = '' }: ArchivedJob & { readonly attached?: string | undefined }
 ): Promise<boolean> {
   // A job that was failed without its data key has a block without a digest, which is not stored.
   const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')
   if (wanted.length === 0) return true
   const stored = await blocks.digests(job.tenant, job.id, wanted)
-  return wanted.every(digest => stored.has(digest))
+  if (wanted.every(digest => stored.has(digest))) return true
+  const kept = new Set(await blocks.insertAttached(job.tenant, job.id, attached))
+  return wanted.every(digest => stored.has(digest) || kept.has(digest))
 }
 
 /** What is left to do for an ended job whose final record is stored. */

@@ -32,6 +32,10 @@ type WantedBlocks = {
 export type ResultBlocks = {
   /** Stores all blocks in one insert. Idempotent. */
   readonly insert: (blocks: readonly Completed[]) => Promise<void>
+  /** Stores the blocks of an attached text, see `attachBlocks`. Returns their digests. */
+  readonly insertAttached: (
+    tenant: string, job: string, attached: string
+  ) => Promise<readonly string[]>
   /** The wanted digests that have a row. */
   readonly digests: (
     tenant: string, job: string, wanted: readonly string[]
@@ -67,11 +71,16 @@ export function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
 
 /** The store of sealed results. */
 export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks {
-  const insert = async (blocks: readonly Completed[]) => {
-    if (blocks.length === 0) return
-    const values = blocks.map(blockRow)
+  const insertAll = async (values: readonly ReturnType<typeof blockRow>[]) => {
+    if (values.length === 0) return
     const token = insertToken(values.map(({ digest }) => digest))
     await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
+  }
+  const insert = (blocks: readonly Completed[]) => insertAll(blocks.map(blockRow))
+  const insertAttached: ResultBlocks['insertAttached'] = async (tenant, job, attached) => {
+    const blocks = attachedBlocksOf(attached)
+    await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
+    return blocks.map(({ digest }) => digest)
   }
   const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
     const answer = await clickhouse.query({
@@ -90,7 +99,7 @@ export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks 
   }
   const read = async (wanted: WantedBlocks) =>
     (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted))).map(storedBlockIn)
-  return { insert, digests, read }
+  return { insert, insertAttached, digests, read }
 }
 
 /**
@@ -197,16 +206,23 @@ type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
 
 /** The row of a block, without its defaults. */
 export function blockRow (value: Completed) {
-  const { rowsSchema, sealed, ...stored } = storedBlockOf(value)
+  return rowOf(value, attachedBlockOf(value))
+}
+
+function rowOf (
+  { tenant, job }: Pick<Completed, 'tenant' | 'job'>,
+  { rowsSchema, sealed, ...stored }: AttachedBlock
+) {
   return {
-    ...stored,
-    tenant: value.tenant,
-    job: value.job,
-    rows_schema: rowsSchema,
-    rows: countBits(value.finished),
-    sealed_base64: sealed.toString('base64'),
+    ...stored, tenant, job, rows_schema: rowsSchema, sealed_base64: sealed.toString('base64'),
   }
 }
+
+/** A stored block with the number of its rows. */
+type AttachedBlock = StoredBlock & { readonly rows: number }
+
+const attachedBlockOf = (block: Completed): AttachedBlock =>
+  ({ ...storedBlockOf(block), rows: countBits(block.finished) })
 
 /** Every process that waits for any job receives them. */
 const MAX_ATTACHED_BYTES = 32_768
@@ -219,27 +235,34 @@ export function attachBlocks (blocks: readonly Completed[]): string {
   const rows = blocks.reduce((sum, { finished }) => sum + countBits(finished), 0)
   const bytes = blocks.reduce((sum, { sealed }) => sum + sealed.length, 0)
   if (bytes > MAX_ATTACHED_BYTES || rows < (blocks[0]?.totalRows ?? Infinity)) return ''
-  return JSON.stringify(blocks.map(storedBlockOf).map(({ sealed, ...block }) =>
+  return JSON.stringify(blocks.map(attachedBlockOf).map(({ sealed, ...block }) =>
     ({ ...block, sealed: sealed.toString('base64') })))
 }
 
 /** The blocks in an attached text; one whose content does not match its digest is left out. */
-export function attachedBlocksOf (text: string): readonly StoredBlock[] {
+export function attachedBlocksOf (text: string): readonly AttachedBlock[] {
   if (text === '') return []
-  return (JSON.parse(text) as (Omit<StoredBlock, 'sealed'> & { readonly sealed: string })[])
+  return (JSON.parse(text) as (Omit<AttachedBlock, 'sealed'> & { readonly sealed: string })[])
     .map(block => ({ ...block, sealed: Buffer.from(block.sealed, 'base64') }))
     .filter(block => digestOfStored(block) === block.digest)
 }
 
-/** Reads the given blocks from memory if they are all that is wanted, otherwise from the store. */
+/**
+ * Reads the given blocks from memory if they are all that is wanted, otherwise from the store,
+ * which may not have them yet.
+ */
 export function withAttachedBlocks (
   blocks: Pick<ResultBlocks, 'digests' | 'read'>, attached: readonly StoredBlock[]
 ): Pick<ResultBlocks, 'digests' | 'read'> {
+  // A block that was delivered twice is attached twice.
+  const byDigest = new Map(attached.map(block => [block.digest, block]))
   return {
-    digests: blocks.digests,
+    digests: async (tenant, job, wanted) => {
+      const others = wanted.filter(digest => !byDigest.has(digest))
+      const stored = others.length === 0 ? [] : await blocks.digests(tenant, job, others)
+      return new Set([...stored, ...wanted.filter(digest => byDigest.has(digest))])
+    },
     read: async wanted => {
-      // A block that was delivered twice is attached twice.
-      const byDigest = new Map(attached.map(block => [block.digest, block]))
       const found = wanted.digests.map(digest => byDigest.get(digest))
       return found.every(block => block !== undefined) ? found : await blocks.read(wanted)
     },

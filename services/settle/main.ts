@@ -5,7 +5,9 @@ import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { settleConfig, type SettleConfig } from './config.ts'
-import { createRemainingRows, createSettleStage, MAX_BATCH_WAIT_MS } from './stage.ts'
+import {
+  createRemainingRows, createSettleStage, MAX_BATCH_WAIT_MS, STORE_EVERY_MS,
+} from './stage.ts'
 
 /** Wires the stage and starts it. */
 export async function startSettle (
@@ -26,7 +28,9 @@ export async function startSettle (
   const fetchBatching = ({ lane = 'small' }: Subscription) => ({
     bytes: config.INSERT_BATCH_BYTES, maxWaitMs: MAX_BATCH_WAIT_MS[lane], isEnough: mayEndJob,
   })
-  return await runStage(stage, { ...connected, messageCodec, subscriptions, fetchBatching })
+  return await runStage(stage, {
+    ...connected, messageCodec, subscriptions, fetchBatching, flushHeldMs: STORE_EVERY_MS,
+  })
 }
 
 export const settleService = { config: settleConfig, start: startSettle }

@@ -6,7 +6,9 @@ import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { type Emission, rowCountOf, type Stage } from '../engine/stage.ts'
+import {
+  type Decision, type Emission, type Incoming, rowCountOf, type Stage,
+} from '../engine/stage.ts'
 import { attachBlocks } from '../results/result-blocks.ts'
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../results/block.ts'
 import {
@@ -32,50 +34,109 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
  * them, many per insert. Rows may be counted before they are stored, because their message is in
- * the topic until its offset is committed, and readers wait until the job is closed.
+ * the topic until its offset is committed, and readers wait until the job is closed. While inserts
+ * follow each other closely, small jobs whose blocks are kept with them wait for `flushHeld`.
  * The stage closes each job that ends with a block. A redelivered block is stored again, and also
  * closes a job that ended earlier and was left open, once all of its blocks are stored. The
  * progress of a job that an endpoint follows is emitted with each tenth of its rows.
  */
 export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
   const progress = createProgress()
+  const held = createHeld(deps.clock)
+  const storeAll = async (batches: readonly Counted[]): Promise<Decision<'settle'>> => {
+    held.beginStore()
+    const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => value))
+    const tallied = batches.flatMap(batch => batch.tallied)
+    const jobs = endedJobs(tallied)
+    const ended = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
+    await deps.saveSettled([
+      ...blocks.map(block => ({ block })), ...ended.map(({ archived }) => ({ archived })),
+    ])
+    failpoint('settle.stored')
+    // A job that ended earlier may have counted blocks that a crash kept from being stored.
+    const earlier = await Promise.all(jobs.filter(({ isNew }) => !isNew)
+      .map(async job => await finishJob(deps, job)))
+    held.remove(batches)
+    const finishings = [
+      ...earlier.filter(finishing => finishing !== undefined),
+      ...ended.map(one => finishingOf(deps, one)),
+    ]
+    const advanced = progress.of(tallied)
+    return {
+      completes: batches.flatMap(({ messages }) => messages),
+      emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
+      afterProduced: async () => {
+        advanced.remember()
+        await Promise.all(finishings.map(({ close }) => close()))
+      },
+    }
+  }
   return {
     name: 'settle',
     batch: deps.batch,
     decide: async (messages) => {
-      const blocks = messages.map(({ value }) => value)
-      const byJob = Map.groupBy(blocks, ({ tenant, job }) => `${tenant} ${job}`)
-      const tallies = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
-      const tallied = tallies.flat()
+      const counted = await count(deps, messages)
       failpoint('settle.tallied')
-      const jobs = endedJobs(tallied)
-      const ended = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
-      await deps.saveSettled([
-        ...blocks.map(block => ({ block })), ...ended.map(({ archived }) => ({ archived })),
-      ])
-      failpoint('settle.stored')
-      // A job that ended earlier may have counted blocks that a crash kept from being stored.
-      const earlier = await Promise.all(jobs.filter(({ isNew }) => !isNew)
-        .map(async job => await finishJob(deps, job)))
-      const finishings = [
-        ...earlier.filter(finishing => finishing !== undefined),
-        ...ended.map(one => finishingOf(deps, one)),
-      ]
-      const advanced = progress.of(tallied)
-      return [{
-        completes: messages,
-        emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
-        afterProduced: async () => {
-          advanced.remember()
-          await Promise.all(finishings.map(({ close }) => close()))
-        },
-      }]
+      if (counted.mayWait && !held.isQuiet()) {
+        held.add(counted)
+        return []
+      }
+      return [await storeAll([...held.of(messages[0]?.raw), counted])]
+    },
+    flushHeld: async (partition) => {
+      const batches = held.of(partition)
+      return batches.length === 0 ? [] : [await storeAll(batches)]
     },
     resolveDead: async (headers) => {
       await finishUnresolvableRows(deps, headers)
       return []
     },
-    forget: () => {},
+    forget: held.clear,
+  }
+}
+
+/** How often small jobs are stored that end in close succession, in milliseconds. */
+export const STORE_EVERY_MS = 100
+
+type Partition = Pick<RawMessage, 'topic' | 'partition'>
+
+/** Messages of a partition whose rows are counted. */
+type Counted = {
+  readonly messages: readonly Incoming<'rows.completed'>[]
+  readonly tallied: readonly Tallied[]
+  /** They end jobs whose blocks Redis keeps until they are stored. */
+  readonly mayWait: boolean
+}
+
+/** Counted messages that are not stored yet. */
+function createHeld (clock: Clock) {
+  let batches: readonly Counted[] = []
+  let storedAtMs = -Infinity
+  return {
+    add: (batch: Counted): void => { batches = [...batches, batch] },
+    of: (partition: Partition | undefined): readonly Counted[] => batches.filter(
+      ({ messages: [first] }) => first?.raw.topic === partition?.topic &&
+        first?.raw.partition === partition?.partition),
+    remove: (stored: readonly Counted[]): void => {
+      batches = batches.filter(batch => !stored.includes(batch))
+    },
+    beginStore: (): void => { storedAtMs = clock.now() },
+    /** True if nothing was stored lately: then what comes next is stored at once. */
+    isQuiet: (): boolean => batches.length === 0 && clock.now() - storedAtMs >= STORE_EVERY_MS,
+    clear: (): void => { batches = [] },
+  }
+}
+
+async function count (
+  deps: SettleDeps, messages: readonly Incoming<'rows.completed'>[]
+): Promise<Counted> {
+  const byJob = Map.groupBy(messages.map(({ value }) => value),
+    ({ tenant, job }) => `${tenant} ${job}`)
+  const counts = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
+  return {
+    messages,
+    tallied: counts.flatMap(({ tallied }) => tallied),
+    mayWait: counts.every(({ mayWait }) => mayWait),
   }
 }
 
@@ -85,12 +146,18 @@ export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
  */
 async function tally (
   { store, onCounted }: SettleDeps, blocks: readonly Completed[]
-): Promise<readonly Tallied[]> {
+): Promise<Pick<Counted, 'tallied' | 'mayWait'>> {
+  const attached = attachBlocks(blocks)
+  const keeps = attached !== '' && attached.length <= MAX_KEPT_CHARACTERS
   const tallied = await store.tallyAll(
-    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), attachBlocks(blocks))
+    blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), { attached, keeps })
   for (const one of tallied) if (one.kind !== 'skip') onCounted?.(one.job)
-  return tallied
+  const mayWait = keeps && tallied.every(one => one.kind === 'counted' && one.ended)
+  return { tallied, mayWait }
 }
+
+/** Redis keeps them in its file until it is rewritten; some dozen rows have fewer. */
+const MAX_KEPT_CHARACTERS = 4_096
 
 /**
  * Each ended job once, with its journal entry if the answer to any of its blocks had it. `isNew`:

@@ -5,7 +5,7 @@ import { canonicalText } from '../../services/money/journal-chain.ts'
 import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import type { JournalCopy } from '../../services/money/journal-copy.ts'
 import {
-  blockDigest, type ResultBlocks, type StoredBlock,
+  attachedBlocksOf, blockDigest, type ResultBlocks, type StoredBlock,
 } from '../../services/results/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
@@ -38,6 +38,11 @@ function blockStore (): ResultBlocks {
       for (const block of blocks) {
         of(block.tenant, block.job).set(blockDigest(block), stored(block))
       }
+    },
+    insertAttached: async (tenant, job, attached) => {
+      const blocks = attachedBlocksOf(attached)
+      for (const block of blocks) of(tenant, job).set(block.digest, block)
+      return blocks.map(({ digest }) => digest)
     },
     digests: async (tenant, job, wanted) =>
       new Set(wanted.filter(digest => of(tenant, job).has(digest))),

@@ -31,6 +31,7 @@ export function createBlocksDouble (): ResultBlocks & { stored: Completed[], ins
       inserts.push(blocks.length)
       stored.push(...blocks)
     },
+    insertAttached: async () => [],
     digests: async (tenant, job, wanted) =>
       new Set(of(tenant, job).map(blockDigest).filter(digest => wanted.includes(digest))),
     read: async ({ tenant, job, firstChunk, lastChunk, digests }) => of(tenant, job)

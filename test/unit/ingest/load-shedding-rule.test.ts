@@ -97,7 +97,8 @@ describe('a key', () => {
     } as unknown as Redis
     const { rule } = connectLoadShedding(
       { state, metrics: createMetrics() }, { SHED_LOAD_AFTER_MS: 10 })
-    expect(await Promise.all([KEY, KEY.replace('0d', '0e')].map(key => rule.isClaimed('t.live', key))))
+    const keys = [KEY, KEY.replace('0d', '0e')]
+    expect(await Promise.all(keys.map(key => rule.isClaimed('t.live', key))))
       .toEqual([true, false])
   })
 })

@@ -59,6 +59,14 @@ describe('attached blocks', () => {
     expect(found.length).toBe(2)
   })
 
+  it('count as stored, and the store is asked for others only', async () => {
+    const { job, blocks, manifest } = await smallJob()
+    const attached = attachedBlocksOf(attachBlocks(blocks))
+    const { digests } = withAttachedBlocks(createBlocksDouble(), attached)
+    const wanted = manifest.map(({ digest }) => digest)
+    expect(await digests(job.tenant, job.id, [...wanted, 'other'])).toEqual(new Set(wanted))
+  })
+
   it('that were delivered twice are not taken for others', async () => {
     const { job, blocks, manifest } = await smallJob()
     const [, second] = attachedBlocksOf(attachBlocks(blocks))

@@ -3,7 +3,7 @@ import { finishJob, settledOf, type Finishing } from '../../../services/results/
 import { endedJob } from '../../support/results.ts'
 import { entryOf, JOB, QUOTED_AT_MS, TENANT } from '../../support/stage-doubles.ts'
 
-function doubles (stored = endedJob(), storedDigests = ['d']) {
+function doubles (stored = endedJob(), storedDigests = ['d'], attached = '') {
   const done: string[] = []
   const manifest = [{ chunk: 0, digest: 'd', won: Buffer.from([1]), firstRow: 0, inputs: true }]
   const parts = {
@@ -13,9 +13,16 @@ function doubles (stored = endedJob(), storedDigests = ['d']) {
         done.push('save')
       }
     },
-    blocks: { digests: async () => new Set(storedDigests) },
+    blocks: {
+      digests: async () => new Set(storedDigests),
+      insertAttached: async (_tenant: string, _job: string, attached: string) =>
+        attached === '' ? [] : [attached],
+    },
     store: {
-      readWithManifest: async () => { done.push('read'); return { job: stored, manifest } },
+      readWithManifest: async () => {
+        done.push('read')
+        return { job: stored, manifest, attached }
+      },
       close: async (_tenant: string, _job: string, seq?: number) => {
         done.push(`close ${seq}`)
         return true
@@ -58,6 +65,14 @@ describe('finishJob', () => {
     const { parts, done } = doubles(endedJob({ closed: true }))
     expect(await finishJob(parts, { job: endedJob(), entry: undefined })).toBeUndefined()
     expect(done).toEqual(['read'])
+  })
+
+  it('stores the blocks that were kept with the job', async () => {
+    const { parts, done } = doubles(endedJob(), [], 'd')
+    await finished(parts, { job: endedJob(), entry: undefined })
+    expect(done).toEqual(['read', 'save'])
+    const other = doubles(endedJob(), [], 'another')
+    expect(await finishJob(other.parts, { job: endedJob(), entry: undefined })).toBeUndefined()
   })
 
   it('leaves a job open whose blocks are counted and not stored', async () => {

@@ -1,11 +1,13 @@
+import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import type { ArchivedJob } from '../../../services/results/archive.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
+import { topicName } from '../../../services/platform/topics.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
-import { createSettleStage } from '../../../services/settle/stage.ts'
+import { createSettleStage, STORE_EVERY_MS } from '../../../services/settle/stage.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
   messageCodec,
@@ -24,37 +26,46 @@ function stageWith (
   stored = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running
 ) {
   const blocks = createBlocksDouble()
-  const tallies: TallyBlock[] = []
-  const done: string[] = []
-  const updates: unknown[] = []
-  const inserts: number[] = []
-  const saved: ArchivedJob[] = []
-  const reads: string[] = []
-  let manifest: readonly ManifestEntry[] = []
+  const seen = {
+    tallies: [] as TallyBlock[],
+    done: [] as string[],
+    updates: [] as unknown[],
+    inserts: [] as number[],
+    saved: [] as ArchivedJob[],
+    reads: [] as string[],
+    kept: [] as boolean[],
+  }
+  const { tallies, done, saved } = seen
+  const clock = createManualClock()
+  const [failing, manifest] = [new Set<string>(), [] as ManifestEntry[]]
   const stage = createSettleStage({
     blocks,
     archive: {
       save: async saved => { done.push(...saved.map(({ job }) => `save ${job.id}`)) },
     },
     batch: 10,
-    onCounted: job => { updates.push(job) },
-    clock: createManualClock(),
+    onCounted: job => { seen.updates.push(job) },
+    clock,
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     saveSettled: async rows => {
-      inserts.push(rows.length)
+      if (failing.delete('insert')) throw new Error('no ClickHouse')
+      seen.inserts.push(rows.length)
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       const records = rows.flatMap(row => 'archived' in row ? [row.archived] : [])
       saved.push(...records)
       done.push(...records.map(({ job }) => `save ${job.id}`))
     },
     store: {
-      tallyAll: async (_tenant, tallied) => tallied.map(block => {
-        tallies.push(block)
-        return answers.shift() ?? { kind: 'skip' }
-      }),
+      tallyAll: async (_tenant, tallied, attachment) => {
+        seen.kept.push(attachment?.keeps === true)
+        return tallied.map(block => {
+          tallies.push(block)
+          return answers.shift() ?? { kind: 'skip' }
+        })
+      },
       read: async () => stored,
       readWithManifest: async (_tenant, job) => {
-        reads.push(job)
+        seen.reads.push(job)
         return stored && { job: stored, manifest }
       },
       close: async (_tenant, job, seq) => {
@@ -65,8 +76,10 @@ function stageWith (
       },
     },
   })
-  const setManifest = (entries: readonly ManifestEntry[]) => { manifest = entries }
-  return { stage, blocks, inserts, saved, reads, tallies, done, updates, setManifest }
+  const setManifest = (entries: readonly ManifestEntry[]) => manifest.push(...entries)
+  return {
+    ...seen, stage, blocks, setManifest, clock, failNextInsert: () => failing.add('insert'),
+  }
 }
 
 const twoBlocks = async () => [
@@ -190,5 +203,92 @@ describe('settle', () => {
     expect(await ended.stage.resolveDead(headers, DEAD)).toEqual([])
     expect(await ended.stage.resolveDead({}, DEAD)).toEqual([])
     expect([ended.blocks.stored, ended.tallies]).toEqual([[], []])
+  })
+})
+
+describe('settle, while small jobs end in close succession', () => {
+  const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
+  const jobOf = (id: string) => endedJob({ id })
+  const endOf = (id: string, kind: 'counted' | 'known' = 'counted'): Tallied =>
+    ({ kind, ended: true, job: jobOf(id), entry: undefined })
+  /** The block of a whole job. */
+  const wholeJob = async (offset: number) => await arrived(blockEmission(
+    coordinates, [0, 1, 2, 3].map(row => [row, live('a')]),
+    { inputs: ['a', 'b', 'c', 'd'] }), offset)
+  const JOBS = ['job_a', 'job_b', 'job_c']
+
+  async function endJobs (
+    { stage }: Pick<ReturnType<typeof stageWith>, 'stage'>, jobs = JOBS
+  ): Promise<readonly (readonly bigint[])[]> {
+    const completed: bigint[][] = []
+    for (const index of jobs.keys()) {
+      const decisions = await stage.decide([await wholeJob(index)], signal)
+      completed.push((decisions as Decision<'settle'>[]).flatMap(({ completes }) =>
+        completes.map(({ raw }) => raw.offset)))
+    }
+    return completed
+  }
+
+  it('stores the first at once, and those after it together', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    expect(await endJobs(test)).toEqual([[0n], [], []])
+    expect([test.inserts, test.kept]).toEqual([[2], [true, true, true]])
+    const [decision] = await test.stage.flushHeld!(PARTITION) as [Decision<'settle'>]
+    expect(test.inserts).toEqual([2, 4])
+    expect(decision.completes.map(({ raw }) => raw.offset)).toEqual([1n, 2n])
+    expect(emitted([decision], 'jobs.settled').map(({ value }) => value.job))
+      .toEqual(['job_b', 'job_c'])
+    expect(test.done).toEqual(JOBS.map(job => `save ${job}`))
+    await decision.afterProduced?.()
+    expect(test.done.slice(3)).toEqual(['close job_b undefined', 'close job_c undefined'])
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+  })
+
+  it('stores the next at once after a pause', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    await endJobs(test, JOBS.slice(0, 1))
+    test.clock.advance(STORE_EVERY_MS)
+    expect(await endJobs(test, JOBS.slice(1))).toEqual([[0n], []])
+  })
+
+  it('stores held jobs with a block whose job goes on, or whose job ended earlier', async () => {
+    for (const answer of [counted(), endOf('job_c', 'known')]) {
+      const test = stageWith([endOf('job_a'), endOf('job_b'), answer])
+      expect(await endJobs(test)).toEqual([[0n], [], [1n, 2n]])
+    }
+  })
+
+  it('holds jobs until their insert succeeds', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    await endJobs(test)
+    test.failNextInsert()
+    await expect(test.stage.flushHeld!(PARTITION)).rejects.toThrow('no ClickHouse')
+    expect(await test.stage.flushHeld!(PARTITION)).toHaveLength(1)
+  })
+
+  it('drops held jobs when the group has a new generation', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    await endJobs(test)
+    test.stage.forget()
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+    expect(test.inserts).toEqual([2])
+  })
+
+  it('holds nothing of another partition back or forth', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    await endJobs(test)
+    expect(await test.stage.flushHeld!({ ...PARTITION, partition: 1 })).toEqual([])
+  })
+
+  it('does not keep the blocks of a job that are too large', async () => {
+    const test = stageWith([endOf('job_a'), endOf('job_b')])
+    await endJobs(test, ['job_a'])
+    const totalRows = 400
+    const large = await arrived(blockEmission(
+      { ...coordinates, rows: totalRows, totalRows },
+      Array.from({ length: totalRows }, (_, row) => [row, live('a')]),
+      { inputs: Array.from({ length: totalRows }, () => randomBytes(16).toString('hex')) }), 1)
+    expect(await test.stage.decide([large], signal)).toHaveLength(1)
+    expect(test.kept).toEqual([true, false])
   })
 })
