@@ -1,13 +1,13 @@
 import type { ErasureRequest, Erasures } from '../jobs/erasures.ts'
 import type { JobKeyEraser } from '../jobs/job-key-eraser.ts'
 import { requestedAtMs } from '../jobs/job.ts'
+import { createCachedReading } from '../platform/cached-reading.ts'
 import type { Clock } from '../platform/clock.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { sleep } from '../platform/retry.ts'
-import { watchErasures } from './erasure-meters.ts'
 
 export type EraseJobsDeps = {
   readonly erasures: Pick<Erasures, 'requested' | 'compacting' | 'await' | 'complete'>
@@ -28,6 +28,8 @@ export type EraseJobsDeps = {
 const MAX_ERASURES = 1_000
 /** The brokers take up to half an hour, and each check reads the topic of keys. */
 const ROUNDS_PER_CHECK = 5
+/** So many of each phase are read for the age of the oldest. */
+const MAX_METERED = 1_000
 
 /**
  * One round of erasing the requested jobs: for the new ones together deletes cached records if
@@ -95,13 +97,33 @@ function byTenant (requests: readonly ErasureRequest[]) {
     ({ tenant, jobs: [...new Set(some.map(({ job }) => job))] }))
 }
 
-type ErasingDeps = EraseJobsDeps & {
+type MeterDeps = {
   readonly erasures: Pick<Erasures, 'backlog'>
+  /** Redis time. */
+  readonly clock: Pick<Clock, 'now'>
   readonly metrics: Pick<Metrics, 'watchAll'>
+  readonly log: Pick<Log, 'warn'>
+}
+
+/** Reports the erasures that are not complete, read from Redis when metrics are scraped. */
+export function watchErasures ({ erasures, clock, metrics, log }: MeterDeps): void {
+  const read = createCachedReading(
+    async () => [await erasures.backlog(MAX_METERED)], { name: 'the queue of erasures', log })
+  metrics.watchAll('erasures_pending', async () =>
+    (await read()).flatMap(({ requested, compacting }) => [
+      { labels: { phase: 'requested' }, value: requested },
+      { labels: { phase: 'compacting' }, value: compacting },
+    ]))
+  metrics.watchAll('erasure_oldest_seconds', async () =>
+    (await read()).map(({ oldestAtMs }) => ({
+      labels: {}, value: oldestAtMs === undefined ? 0 : (clock.now() - oldestAtMs) / 1_000,
+    })))
 }
 
 /** Runs rounds until stopped, while this ledger leads. */
-export function startErasing (deps: ErasingDeps): { readonly stop: () => Promise<void> } {
+export function startErasing (
+  deps: EraseJobsDeps & MeterDeps
+): { readonly stop: () => Promise<void> } {
   watchErasures(deps)
   const stopping = new AbortController()
   const loop = async () => {

@@ -3,7 +3,7 @@ import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
 import type { VerifyConfig } from './config.ts'
-import { createEmailDomainProvider } from './providers/email.ts'
+import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { createVendorProvider } from './providers/http-batch.ts'
 import type { HttpVendor } from './providers/http-vendor.ts'
@@ -13,8 +13,8 @@ import {
 import { createNumberingPlanProvider } from './providers/numbering-plan.ts'
 import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
-import { configuredSmtpProbe } from './providers/smtp/configured.ts'
-import type { Provider } from './provider.ts'
+import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
+import { createProbe } from './providers/smtp/probe.ts'
 
 const SECOND_MS = 1_000
 
@@ -36,7 +36,7 @@ export function factoriesOf (
   return {
     ...BUILT_IN_FACTORIES,
     'email-domain': () => createEmailDomainProvider({ domains }),
-    'smtp-probe': () => configuredSmtpProbe(config, domains),
+    'smtp-probe': () => smtpProbeProvider(config, domains),
     ...Object.fromEntries([...described, ...presets]),
   }
 }
@@ -45,7 +45,7 @@ export function factoriesOf (
  * The provider of a preset by its key.
  * @throws RangeError without the key; the configuration has refused a wrong one.
  */
-function presetProvider (name: string, preset: VendorPreset, config: VerifyConfig): Provider {
+function presetProvider (name: string, preset: VendorPreset, config: VerifyConfig) {
   const { setting } = preset.key
   const key = (config as Readonly<Record<string, unknown>>)[setting]
   if (typeof key !== 'string') {
@@ -53,6 +53,37 @@ function presetProvider (name: string, preset: VendorPreset, config: VerifyConfi
       'from PROVIDERS and SECOND_OPINIONS')
   }
   return createVendorProvider(describedVendor(preset, key) as HttpVendor)
+}
+
+const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${setting}, which is ` +
+  'empty; set it, or remove smtp-probe from PROVIDERS and SECOND_OPINIONS')
+
+/**
+ * The provider `smtp-probe` by its settings.
+ * @throws RangeError if a required one is empty.
+ */
+function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefined) {
+  const helo = config.SMTP_HELO
+  if (helo === undefined) throw missingProbe('SMTP_HELO')
+  if (domains === undefined) throw missingProbe('DNS_SERVERS')
+  const probe = createProbe({
+    connect: createConnect({
+      port: config.SMTP_PORT, timeoutMs: config.SMTP_CONNECT_TIMEOUT_MS, proxy: config.SMTP_PROXY,
+    }),
+    limiter: createSessionLimiter({
+      perOwner: config.SMTP_CONCURRENCY,
+      perOwnerAMinute: config.SMTP_PER_MINUTE,
+      connections: config.SMTP_CONNECTIONS,
+    }),
+    caller: { helo, sender: config.SMTP_SENDER ?? '' },
+    startTls: config.SMTP_STARTTLS,
+    replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
+    rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
+    greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
+    restMs: config.SMTP_REST_SECONDS * SECOND_MS,
+    catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
+  })
+  return createSmtpProbeProvider({ domains, probe })
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */

@@ -1,12 +1,16 @@
-import { describe, expect, it } from 'vitest'
-import type { ErasureRequest } from '../../../services/jobs/erasures.ts'
+import { describe, expect, it, vi } from 'vitest'
+import {
+  createErasures, queueErasure, requestErasure, type ErasureRequest,
+} from '../../../services/jobs/erasures.ts'
 import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/results/merge.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import {
-  eraseRequested, startErasing, type EraseJobsDeps,
+  eraseRequested, startErasing, watchErasures, type EraseJobsDeps,
 } from '../../../services/ledger/erase-jobs.ts'
-import { createManualClock } from '../../support/stage-doubles.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createErasureRedis } from '../../support/erasure-redis.ts'
+import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
 
 const [ONE, TWO, THREE] = ['3', '4', '5']
   .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string]
@@ -139,5 +143,50 @@ describe('the loop of erasures', () => {
     await Promise.all([failed.promise, done.promise])
     await loop.stop()
     expect(rounds).toHaveLength(3)
+  })
+})
+
+/** The series of new metrics, as readings are cached for a while. */
+async function setUpMeters () {
+  const clock = createManualClock(NOW_MS)
+  const { redis } = createErasureRedis()
+  const erasures = createErasures(redis)
+  const series = async () => {
+    const metrics = createMetrics()
+    watchErasures({ erasures, clock, metrics, log: { warn: vi.fn() } })
+    return (await metrics.text()).split('\n').filter(line => line.startsWith('erasure'))
+  }
+  const erase = (job: string) => requestErasure(
+    { redis, clock, producer: { send: async () => {} } }, { tenant: TENANT, job, cache: false })
+  return { clock, redis, erasures, series, erase }
+}
+
+describe('the metrics of erasures', () => {
+  it('count erasures by phase until complete, with the age of the oldest', async () => {
+    const { clock, redis, erasures, series, erase } = await setUpMeters()
+    await erase('job_1')
+    clock.advance(60_000)
+    await erase('job_2')
+    const first = { tenant: TENANT, job: 'job_1', cache: false }
+    // Its score is the time of the next check from now on.
+    await erasures.await([first], NOW_MS + 600_000)
+    clock.advance(30_000)
+    expect(await series()).toEqual([
+      'erasures_pending{phase="requested"} 1',
+      'erasures_pending{phase="compacting"} 1',
+      'erasure_oldest_seconds 90',
+    ])
+    await erasures.complete([first], clock.now())
+    expect((await series()).at(-1)).toBe('erasure_oldest_seconds 30')
+    await erasures.await([{ ...first, job: 'job_2' }], clock.now())
+    await erasures.complete([{ ...first, job: 'job_2' }], clock.now())
+    expect(await series()).toEqual([
+      'erasures_pending{phase="requested"} 0',
+      'erasures_pending{phase="compacting"} 0',
+      'erasure_oldest_seconds 0',
+    ])
+    // Results that have expired have no mark.
+    await queueErasure(redis, { ...first, job: 'job_3' }, NOW_MS)
+    expect((await series()).slice(0, 1)).toEqual(['erasures_pending{phase="requested"} 1'])
   })
 })

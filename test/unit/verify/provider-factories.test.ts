@@ -36,6 +36,14 @@ describe('the providers of a verify configuration', () => {
     expect(ids.filter(id => !(id > 0 && id < 100))).toEqual([])
   })
 
+  it('build smtp-probe only with SMTP_HELO and DNS_SERVERS', () => {
+    const [HELO, DNS] = [{ SMTP_HELO: 'probe.verify.org' }, { DNS_SERVERS: '127.0.0.1:9' }]
+    const probeOf = (more: Record<string, string>) => factoriesOf(load(more))['smtp-probe']?.()
+    expect(probeOf({ ...HELO, ...DNS })).toMatchObject({ id: 4, services: ['email-validation'] })
+    expect(() => probeOf(DNS)).toThrow('smtp-probe needs SMTP_HELO')
+    expect(() => probeOf(HELO)).toThrow('smtp-probe needs DNS_SERVERS')
+  })
+
   it('of presets have ids of their own from 900101', () => {
     const factories = factoriesOf(load({ ...FAKE_KEYS, VENDOR_REACHER_KEY: 'https://r.org s' }))
     const ids = [...VENDOR_PRESETS.keys()].map(name => factories[name as 'http:1']?.().id ?? 0)
