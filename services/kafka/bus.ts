@@ -43,8 +43,6 @@ export type FetchBatching = {
   /** `max.partition.fetch.bytes`: how much of a partition a fetch returns. */
   readonly maxPartitionBytes?: number
   readonly maxWaitMs: number
-  /** If given, the client waits instead of the broker, and only until the messages are enough. */
-  readonly isEnough?: (messages: readonly RawMessage[]) => boolean
 }
 
 export type ConsumeOptions = {

@@ -94,14 +94,13 @@ class GroupConsumer implements Consumption {
   #build (): Consumer {
     const { kafka, consume, settings } = this.#options
     const { fetchBatching } = consume
-    const brokerBatching = fetchBatching?.isEnough === undefined ? fetchBatching : undefined
     return kafka.consumer({
       groupId: consume.group,
       sessionTimeout: settings.sessionTimeoutMs,
       heartbeatInterval: settings.heartbeatMs,
       rebalanceTimeout: settings.rebalanceTimeoutMs,
-      maxWaitTimeInMs: brokerBatching?.maxWaitMs ?? settings.maxWaitMs,
-      minBytes: brokerBatching?.bytes ?? 1,
+      maxWaitTimeInMs: fetchBatching?.maxWaitMs ?? settings.maxWaitMs,
+      minBytes: fetchBatching?.bytes ?? 1,
       maxBytesPerPartition: fetchBatching?.maxPartitionBytes ?? settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
       // After the retries, kafkajs crashes and restarts, and looks up the coordinator again.
@@ -231,7 +230,6 @@ export function startGeneration (
       fail,
       commits,
       signal: controller.signal,
-      fetchBatching: consume.fetchBatching,
       mac,
       onDelivery: consume.onDelivery,
     })

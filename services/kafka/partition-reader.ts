@@ -1,5 +1,5 @@
 import type { EachBatchPayload, KafkaMessage } from 'kafkajs'
-import type { ConsumeOptions, FetchedBatch, FetchBatching, RawMessage } from './bus.ts'
+import type { ConsumeOptions, FetchedBatch, RawMessage } from './bus.ts'
 import { sleep } from '../platform/retry.ts'
 import type { Commits } from './commits.ts'
 import type { MessageMac } from './message-mac.ts'
@@ -10,7 +10,6 @@ export type PartitionReaderOptions = {
   /** The first delivery waits for it. */
   readonly start: Promise<void>
   readonly maxBufferedBytes: number
-  readonly fetchBatching?: FetchBatching | undefined
   readonly mac?: MessageMac | undefined
   /** The commits of the generation. */
   readonly commits: Pick<Commits, 'add'>
@@ -45,7 +44,6 @@ class Reader implements PartitionReader {
   #position: bigint | undefined
   #unexpected: bigint | undefined
   #resume: (() => void) | undefined
-  #onFetched: (() => void) | undefined
   #latest: EachBatchPayload | undefined
   #running: Promise<void> | undefined
 
@@ -64,7 +62,6 @@ class Reader implements PartitionReader {
       this.#waitingBytes += (message.value?.length ?? 0) + (message.key?.length ?? 0)
     }
     if (this.#waitingBytes >= this.#options.maxBufferedBytes) this.#pause()
-    this.#onFetched?.()
     this.#running ??= this.#run()
   }
 
@@ -98,28 +95,12 @@ class Reader implements PartitionReader {
     await start
     try {
       while (this.#waiting.length > 0 && !signal.aborted) {
-        await this.#waitForBatch(signal)
-        if (!signal.aborted) await this.#deliver(signal)
+        await this.#deliver(signal)
       }
     } catch (error) {
       fail(error)
     }
     this.#running = undefined
-  }
-
-  /** Waits for more messages until the buffered ones are enough. */
-  async #waitForBatch (signal: AbortSignal): Promise<void> {
-    const { fetchBatching, maxBufferedBytes } = this.#options
-    if (fetchBatching?.isEnough === undefined) return
-    const { maxWaitMs, isEnough } = fetchBatching
-    // A paused partition gets no more messages.
-    const maxBytes = Math.min(fetchBatching.bytes, maxBufferedBytes)
-    let timeout: Promise<string> | undefined
-    while (this.#waitingBytes < maxBytes && !isEnough(this.#waiting)) {
-      timeout ??= sleep(maxWaitMs, signal).then(() => 'late', () => 'late')
-      const fetched = new Promise<string>(resolve => { this.#onFetched = () => resolve('fetched') })
-      if (await Promise.race([fetched, timeout]) === 'late') return
-    }
   }
 
   async #deliver (signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { FatalError, InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
+import { createHeldMessages } from '../engine/held-messages.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { topicName } from '../platform/topics.ts'
@@ -31,12 +32,12 @@ export type LedgerDeps = {
  */
 export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
   const { clock, batch, copyAfterMs } = deps
-  const held = createHeld()
+  const held = createHeldMessages<Incoming<Read>>()
   const copy = async (partition: Partition): Promise<Decision<'ledger'>> => {
     const messages = held.of(partition)
     await append(deps, messages)
     failpoint('ledger.appended')
-    held.remove(partition, messages)
+    held.remove(messages.map(({ raw }) => raw))
     return { completes: messages, emits: [] }
   }
   return {
@@ -93,29 +94,6 @@ async function inserting (what: string, insert: () => Promise<unknown>): Promise
 }
 
 type Partition = Pick<RawMessage, 'topic' | 'partition'>
-
-/** Messages by partition and offset: a message that is decided again is held once. */
-function createHeld () {
-  const partitions = new Map<string, Map<bigint, { message: Incoming<Read>, atMs: number }>>()
-  const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
-  const inPartition = (partition: Partition) => partitions.get(nameOf(partition)) ?? new Map()
-  return {
-    add: (message: Incoming<Read>, atMs: number): void => {
-      const messages = inPartition(message.raw)
-      messages.set(message.raw.offset, { message, atMs })
-      partitions.set(nameOf(message.raw), messages)
-    },
-    of: (partition: Partition): readonly Incoming<Read>[] =>
-      [...inPartition(partition).values()].map(({ message }) => message),
-    /** When the oldest of all messages was added. */
-    sinceMs: (): number => Math.min(...[...partitions.values()]
-      .flatMap(messages => [...messages.values()].map(({ atMs }) => atMs))),
-    remove: (partition: Partition, messages: readonly Incoming<Read>[]): void => {
-      for (const { raw } of messages) inPartition(partition).delete(raw.offset)
-    },
-    clear: (): void => partitions.clear(),
-  }
-}
 
 type Read = ReadsOf<'ledger'>
 

@@ -1,6 +1,6 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import { unpackWith } from '../crypto/seal.ts'
-import type { JobKeys } from '../jobs/job-keys.ts'
+import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { unfinishedRowsOf } from '../jobs/manifest.ts'
 import { unsealRows } from '../jobs/rows-seal.ts'
@@ -70,7 +70,7 @@ export async function openChunks (
   // The first blocks are read concurrently with the digests and the key, and used only after these.
   const batches = readAhead(wanted, range, plans => readBlocks(deps, job, plans))
   const [key] = await Promise.all([
-    deps.keys.get(job.tenant, job.id),
+    deps.keys.get(job.tenant, job.id).catch(undefinedIfLost),
     isOneRead(plan, wanted, range) ? undefined : checkBlocks(deps, job, plan),
   ])
   if (key === undefined) throw new LostResultsError(`the data key of job ${job.id} is lost`)
@@ -86,6 +86,11 @@ export async function openChunks (
   }
   const jobWide = await openJobWide(deps, reading)
   return chunksOf(deps, { ...reading, jobWide }, batches)
+}
+
+/** The key of a job that has ended and is not closed yet may be lost as well. */
+function undefinedIfLost (error: unknown): undefined {
+  if (!(error instanceof JobKeyLostError)) throw error
 }
 
 /** Whether the first read of a page is the whole job: then it shows whether a block is missing. */

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
 import { LANES } from '../topology.ts'
-import { MAX_BATCH_WAIT_MS } from './stage.ts'
+import { STORE_EVERY_MS } from './held.ts'
 
 /** Configuration of `settle`. */
 export const settleConfig = defineConfig({
@@ -16,7 +16,7 @@ export const settleConfig = defineConfig({
     default: 400_000,
     minimum: 1,
     description: 'Size of an insert. Blocks that end no job wait up to ' +
-      `${MAX_BATCH_WAIT_MS.small} ms (bulk: ${MAX_BATCH_WAIT_MS.bulk} ms) until they reach it.`,
+      `${2 * STORE_EVERY_MS} ms until those of their partition reach it.`,
   }),
   SETTLE_BATCH_MESSAGES: Type.Integer({
     default: 64, minimum: 1, maximum: 1_000, description: 'Maximum number of blocks per insert.',

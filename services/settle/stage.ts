@@ -1,20 +1,21 @@
-import { LRUCache } from 'lru-cache'
 import type { Completed } from '../../schemas/types.ts'
-import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import {
-  type Decision, type Emission, type Incoming, rowCountOf, type Stage,
-} from '../engine/stage.ts'
+import type { Decision, Emission, Incoming, Stage } from '../engine/stage.ts'
 import { attachBlocks } from '../results/result-blocks.ts'
 import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../results/block.ts'
 import {
   type EndedJob, type FinishDeps, finishingOf, finishJob, recordOfEnd,
 } from '../results/finish-job.ts'
 import type { SettledRow } from '../results/settled-rows.ts'
+import {
+  messagesByJob, type Counted, createCounted, createRemainingRows, createUncounted, shareRunning,
+  type Stored,
+} from './held.ts'
 import { createProgress } from './progress.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
@@ -27,116 +28,105 @@ type SettleDeps = Omit<FinishDeps, 'store'> & {
   readonly clock: Clock
   /** Called with each job after some of its rows were counted. */
   readonly onCounted?: (job: EndedJob['job']) => void
-  /** Maximum number of messages in one call of `decide`, which makes one insert of them. */
+  /** Maximum number of messages in one call of `decide`, and of those that wait for others. */
   readonly batch: number
+  /** Maximum size of the messages of a partition that wait for others. */
+  readonly batchBytes: number
 }
+
+type Messages = readonly Incoming<'rows.completed'>[]
 
 /**
  * Counts the rows of blocks, then stores the blocks and the final records of jobs that end with
  * them, many per insert. Rows may be counted before they are stored, because their message is in
- * the topic until its offset is committed, and readers wait until the job is closed. While inserts
- * follow each other closely, small jobs whose blocks are kept with them wait for `flushHeld`.
+ * the topic until its offset is committed, and readers wait until the job is closed. Blocks that
+ * end no job wait for further ones. While inserts follow each other closely, small jobs whose
+ * blocks are kept with them wait as well, until `flushHeld`.
  * The stage closes each job that ends with a block. A redelivered block is stored again, and also
  * closes a job that ended earlier and was left open, once all of its blocks are stored. The
  * progress of a job that an endpoint follows is emitted with each tenth of its rows.
  */
-export function createSettleStage (deps: SettleDeps): Stage<'settle'> {
+export function createSettleStage (given: SettleDeps): Stage<'settle'> {
   const progress = createProgress()
-  const held = createHeld(deps.clock)
-  const storeAll = async (batches: readonly Counted[]): Promise<Decision<'settle'>> => {
-    held.beginStore()
-    const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => value))
-    const tallied = batches.flatMap(batch => batch.tallied)
-    const jobs = endedJobs(tallied)
-    const ended = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
-    await deps.saveSettled([
-      ...blocks.map(block => ({ block })), ...ended.map(({ archived }) => ({ archived })),
-    ])
-    failpoint('settle.stored')
-    // A job that ended earlier may have counted blocks that a crash kept from being stored.
-    const earlier = await Promise.all(jobs.filter(({ isNew }) => !isNew)
-      .map(async job => await finishJob(deps, job)))
-    held.remove(batches)
-    const finishings = [
-      ...earlier.filter(finishing => finishing !== undefined),
-      ...ended.map(one => finishingOf(deps, one)),
-    ]
-    const advanced = progress.of(tallied)
-    return {
-      completes: batches.flatMap(({ messages }) => messages),
-      emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
-      afterProduced: async () => {
-        advanced.remember()
-        await Promise.all(finishings.map(({ close }) => close()))
-      },
-    }
+  const remaining = createRemainingRows()
+  const onCounted = (job: EndedJob['job']) => {
+    remaining.update(job)
+    given.onCounted?.(job)
+  }
+  const deps: SettleDeps = { ...given, onCounted }
+  const uncounted = createUncounted(
+    { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining)
+  const counted = createCounted(deps.clock)
+  const store = async (batches: readonly Counted[]) => {
+    counted.beginStore()
+    return await storeAll(deps, batches)
+  }
+  /** All partitions share an insert. */
+  const storeCounted = shareRunning(async () => {
+    const batches = counted.unstored()
+    if (batches.length > 0) counted.stored(await store(batches))
+  })
+  const countLate = async (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> => {
+    const dead = await Promise.all(jobs.map(async messages => {
+      const batch = await countOrGiveUp(deps, messages)
+      uncounted.remove(messages.map(({ raw }) => raw))
+      if (!('dead' in batch)) counted.add(batch)
+      return 'dead' in batch ? [batch] : []
+    }))
+    return dead.flat()
   }
   return {
     name: 'settle',
     batch: deps.batch,
     decide: async (messages) => {
-      const counted = await count(deps, messages)
-      failpoint('settle.tallied')
-      if (counted.mayWait && !held.isQuiet()) {
-        held.add(counted)
-        return []
-      }
-      return [await storeAll([...held.of(messages[0]?.raw), counted])]
+      const ready = uncounted.add(messages)
+      if (ready.length === 0) return []
+      const batch = await count(deps, ready)
+      const mayWait = batch.mayWait && !counted.isQuiet()
+      const stored = mayWait ? [] : await store([batch])
+      if (mayWait) counted.add(batch)
+      uncounted.remove(ready.map(({ raw }) => raw))
+      return mayWait ? [] : [decisionOf(stored, progress)]
     },
     flushHeld: async (partition) => {
-      const batches = held.of(partition)
-      return batches.length === 0 ? [] : [await storeAll(batches)]
+      const dead = await countLate(messagesByJob(uncounted.late(partition)))
+      if (dead.length > 0 || counted.isEmpty(partition)) return dead
+      await storeCounted()
+      const stored = counted.take(partition)
+      return stored.length === 0 ? [] : [decisionOf(stored, progress)]
     },
-    resolveDead: async (headers) => {
+    resolveDead: async (headers, source) => {
+      uncounted.remove([source])
       await finishUnresolvableRows(deps, headers)
       return []
     },
-    forget: held.clear,
-  }
-}
-
-/** How often small jobs are stored that end in close succession, in milliseconds. */
-export const STORE_EVERY_MS = 100
-
-type Partition = Pick<RawMessage, 'topic' | 'partition'>
-
-/** Messages of a partition whose rows are counted. */
-type Counted = {
-  readonly messages: readonly Incoming<'rows.completed'>[]
-  readonly tallied: readonly Tallied[]
-  /** They end jobs whose blocks Redis keeps until they are stored. */
-  readonly mayWait: boolean
-}
-
-/** Counted messages that are not stored yet. */
-function createHeld (clock: Clock) {
-  let batches: readonly Counted[] = []
-  let storedAtMs = -Infinity
-  return {
-    add: (batch: Counted): void => { batches = [...batches, batch] },
-    of: (partition: Partition | undefined): readonly Counted[] => batches.filter(
-      ({ messages: [first] }) => first?.raw.topic === partition?.topic &&
-        first?.raw.partition === partition?.partition),
-    remove: (stored: readonly Counted[]): void => {
-      batches = batches.filter(batch => !stored.includes(batch))
+    forget: () => {
+      uncounted.clear()
+      counted.clear()
     },
-    beginStore: (): void => { storedAtMs = clock.now() },
-    /** True if nothing was stored lately: then what comes next is stored at once. */
-    isQuiet: (): boolean => batches.length === 0 && clock.now() - storedAtMs >= STORE_EVERY_MS,
-    clear: (): void => { batches = [] },
   }
 }
 
-async function count (
-  deps: SettleDeps, messages: readonly Incoming<'rows.completed'>[]
-): Promise<Counted> {
-  const byJob = Map.groupBy(messages.map(({ value }) => value),
-    ({ tenant, job }) => `${tenant} ${job}`)
-  const counts = await Promise.all([...byJob.values()].map(ofJob => tally(deps, ofJob)))
+async function count (deps: SettleDeps, messages: Messages): Promise<Counted> {
+  const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
+    tally(deps, ofJob.map(({ value }) => value))))
+  failpoint('settle.tallied')
   return {
     messages,
     tallied: counts.flatMap(({ tallied }) => tallied),
     mayWait: counts.every(({ mayWait }) => mayWait),
+  }
+}
+
+/** Counts messages of one job. A job that cannot be counted must not block the others. */
+async function countOrGiveUp (
+  deps: SettleDeps, messages: Messages
+): Promise<Counted | Decision<'settle'> & { readonly dead: string }> {
+  try {
+    return await count(deps, messages)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    return { completes: messages, emits: [], dead: `decision failed: ${String(error)}` }
   }
 }
 
@@ -158,6 +148,46 @@ async function tally (
 
 /** Redis keeps them in its file until it is rewritten; some dozen rows have fewer. */
 const MAX_KEPT_CHARACTERS = 4_096
+
+/** Stores counted messages in one insert. Returns what is left to do for each batch. */
+async function storeAll (
+  deps: SettleDeps, batches: readonly Counted[]
+): Promise<readonly Stored[]> {
+  const blocks = batches.flatMap(({ messages }) => messages.map(({ value }) => ({ block: value })))
+  const ended = await Promise.all(batches.map(async batch => {
+    const jobs = endedJobs(batch.tallied)
+    const records = await recordsOf(deps, jobs.filter(({ isNew }) => isNew))
+    return { batch, records, earlier: jobs.filter(({ isNew }) => !isNew) }
+  }))
+  const archived = ended.flatMap(({ records }) => records.map(({ archived }) => ({ archived })))
+  await deps.saveSettled([...blocks, ...archived])
+  failpoint('settle.stored')
+  return await Promise.all(ended.map(async ({ batch, records, earlier }) => {
+    // A job that ended earlier may have counted blocks that a crash kept from being stored.
+    const finished = await Promise.all(earlier.map(async job => await finishJob(deps, job)))
+    const finishings = [
+      ...finished.filter(finishing => finishing !== undefined),
+      ...records.map(one => finishingOf(deps, one)),
+    ]
+    return { ...batch, finishings }
+  }))
+}
+
+/** Announces and closes the ended jobs of stored messages. */
+function decisionOf (
+  stored: readonly Stored[], progress: ReturnType<typeof createProgress>
+): Decision<'settle'> {
+  const advanced = progress.of(stored.flatMap(({ tallied }) => tallied))
+  const finishings = stored.flatMap(one => one.finishings)
+  return {
+    completes: stored.flatMap(({ messages }) => messages),
+    emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
+    afterProduced: async () => {
+      advanced.remember()
+      await Promise.all(finishings.map(({ close }) => close()))
+    },
+  }
+}
 
 /**
  * Each ended job once, with its journal entry if the answer to any of its blocks had it. `isNew`:
@@ -200,41 +230,4 @@ async function finishUnresolvableRows (
   const inputs = headers['inputs'] !== 'false'
   const block = await deps.storeBlock(unresolvableBlock(known, { atMs: deps.clock.now(), inputs }))
   await tally(deps, [block])
-}
-
-/**
- * Maximum time that a block waits for further blocks of the same insert. The verdicts of a small
- * job without a slow check follow its inputs within milliseconds: two inserts take twice as long.
- */
-export const MAX_BATCH_WAIT_MS = { small: 20, bulk: 150 } as const
-
-type RemainingRows = {
-  /** Stores how many rows of a job are not finished, by its latest count. */
-  readonly update: (job: Pick<Job, 'id' | 'preflight' | 'counts'>) => void
-  /** Whether these blocks may end a job, so that they should not wait for further blocks. */
-  readonly mayEndJob: (blocks: readonly Pick<RawMessage, 'headers'>[]) => boolean
-}
-
-/** All rows count as unfinished for a job that the cache has evicted. */
-const MAX_JOBS = 10_000
-
-/** The number of unfinished rows of each job that this process has counted rows of. */
-export function createRemainingRows (): RemainingRows {
-  // `max` would allocate memory for all entries up front; `maxSize` does not.
-  const remaining = new LRUCache<string, number>({ maxSize: MAX_JOBS, sizeCalculation: () => 1 })
-  return {
-    update: ({ id, preflight, counts }) => {
-      remaining.set(id, preflight.totalRows - counts.finishedRows)
-    },
-    mayEndJob: (blocks) => {
-      const arrived = new Map<string, number>()
-      for (const { headers } of blocks) {
-        const { job = '', totalRows } = headers
-        const rows = (arrived.get(job) ?? 0) + rowCountOf(headers)
-        arrived.set(job, rows)
-        if (rows >= (remaining.get(job) ?? Number(totalRows))) return true
-      }
-      return false
-    },
-  }
 }

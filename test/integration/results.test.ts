@@ -24,11 +24,21 @@ const {
 } = connectAll()
 const signal = new AbortController().signal
 const settle = createSettleStage({
-  ...createRepositories(connected), clock: connected.clock, batch: 10,
+  ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
 })
 const ledger = createLedgerStage({
   journal, keys: keyCopy, clock: connected.clock, batch: 1, copyAfterMs: 0,
 })
+
+/** Seconds pass between two looks at it, so that everything is stored at once. */
+function hurriedClock () {
+  let nowMs = 0
+  const now = () => {
+    nowMs += 1_000
+    return nowMs
+  }
+  return { now }
+}
 
 const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
 const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
@@ -36,12 +46,13 @@ const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
 
 async function arrived (
-  tenant: string, job: string, emission: Emission<'rows.completed'>
+  { tenant, job, offset }: { tenant: string, job: string, offset: number },
+  emission: Emission<'rows.completed'>
 ): Promise<Incoming<'rows.completed'>> {
   const value = { ...emission.value, tenant, job }
   const message = await messageCodec.encode({ ...emission, value })
   const opened = await messageCodec.decode({
-    ...message, key: Buffer.from(message.key), partition: 0, offset: 0n, timestampMs: 0,
+    ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
   })
   if (opened.kind !== 'message') throw new Error(opened.kind)
   return opened.message as Incoming<'rows.completed'>
@@ -69,7 +80,8 @@ async function startJob () {
     blockEmission(at(1),
       [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown', source: 'none' }]]),
   ]
-  const messages = await Promise.all(emissions.map(one => arrived(tenant, job, one)))
+  const messages = await Promise.all(emissions.map((one, offset) =>
+    arrived({ tenant, job, offset }, one)))
   return { tenant, job, messages, entry: accepted.entry as Journal }
 }
 
@@ -276,7 +288,9 @@ describe('a job whose blocks are counted, and die with the process before they a
     async () => {
       const repositories = createRepositories(connected)
       // Time stands still, so that all but the first job wait to be stored.
-      const stopped = createSettleStage({ ...repositories, clock: { now: () => 0 }, batch: 10 })
+      const stopped = createSettleStage({
+        ...repositories, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
+      })
       const [first, second] = [await startJob(), await startJob()]
       expect(await stopped.decide(first.messages, signal)).toHaveLength(1)
       expect(await stopped.decide(second.messages, signal)).toEqual([])

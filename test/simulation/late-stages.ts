@@ -83,5 +83,6 @@ export function settleStage ({ redis, stores, codec, messageCodec, chaos, observ
     clock: redisLike,
     onCounted: observer.onCounted,
     batch: 1 + chaos.below(16),
+    batchBytes: 1 + chaos.below(20_000),
   })
 }

@@ -109,14 +109,6 @@ describe('a consumer', () => {
     await consumption.stop()
   })
 
-  it('does not batch at the broker if isEnough is given', async () => {
-    const fetchBatching = { bytes: 9_000, maxWaitMs: 50, isEnough: () => false }
-    const { calls, running, consumption } = setUp({ fetchBatching })
-    await running
-    expect(calls.consumer).toMatchObject({ maxWaitTimeInMs: 100, minBytes: 1 })
-    await consumption.stop()
-  })
-
   it('joins as soon as the brokers are available', async () => {
     const away = new Error('no broker')
     const answers = [Promise.reject(away), Promise.resolve()]

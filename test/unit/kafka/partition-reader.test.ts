@@ -1,14 +1,14 @@
 import type { EachBatchPayload } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
-import type { ConsumeOptions, FetchBatching } from '../../../services/kafka/bus.ts'
+import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
 import { createPartitionReader } from '../../../services/kafka/partition-reader.ts'
 
-type Options = Pick<ConsumeOptions, 'onDelivery' | 'fetchBatching'> & {
+type Options = Pick<ConsumeOptions, 'onDelivery'> & {
   readonly maxBufferedBytes?: number
 }
 
 /** A reader of one partition, and the part of kafkajs around it. */
-function createReader ({ onDelivery, fetchBatching, maxBufferedBytes = 1_000 }: Options) {
+function createReader ({ onDelivery, maxBufferedBytes = 1_000 }: Options) {
   const membership = new AbortController()
   const calls: string[] = []
   const failures: unknown[] = []
@@ -17,7 +17,6 @@ function createReader ({ onDelivery, fetchBatching, maxBufferedBytes = 1_000 }: 
     partition: 0,
     start: Promise.resolve(),
     maxBufferedBytes,
-    fetchBatching,
     commits: { add: () => {} },
     signal: membership.signal,
     fail: (error) => { failures.push(error) },
@@ -106,58 +105,5 @@ describe('a partition reader', () => {
     await reader.ended()
     expect(sizes).toEqual([1, 2])
     expect(calls.at(-1)).toBe('resume')
-  })
-
-  describe('with fetch batching', () => {
-    const setUp = (fetchBatching: Required<Omit<FetchBatching, 'maxPartitionBytes'>>) => {
-      const sizes: number[] = []
-      const made = createReader({
-        fetchBatching,
-        onDelivery: async ({ messages }) => {
-          sizes.push(messages.length)
-          return { kind: 'done' }
-        },
-      })
-      made.batch(0, [0])
-      made.batch(0, [0])
-      return { ...made, sizes }
-    }
-    const hour = { bytes: 500, maxWaitMs: 3_600_000, isEnough: () => false }
-
-    it('waits until the messages have enough bytes', async () => {
-      const { reader, batch, sizes } = setUp(hour)
-      await later()
-      batch(1, [1, 2, 3])
-      await later()
-      expect(sizes).toEqual([])
-      batch(4, [4])
-      await reader.ended()
-      expect(sizes).toEqual([5])
-    })
-
-    it('waits until isEnough returns true', async () => {
-      const seen: number[] = []
-      const isEnough: FetchBatching['isEnough'] = (messages) => seen.push(messages.length) > 1
-      const { reader, batch, sizes } = setUp({ ...hour, isEnough })
-      await later()
-      expect(sizes).toEqual([])
-      batch(1, [1])
-      await reader.ended()
-      expect([seen, sizes]).toEqual([[1, 2], [2]])
-    })
-
-    it('waits no longer than maxWaitMs', async () => {
-      const { reader, sizes } = setUp({ ...hour, maxWaitMs: 1 })
-      await reader.ended()
-      expect(sizes).toEqual([1])
-    })
-
-    it('delivers nothing after its partition is revoked', async () => {
-      const { reader, membership, sizes } = setUp(hour)
-      await later()
-      membership.abort(new Error('lost'))
-      await reader.ended()
-      expect(sizes).toEqual([])
-    })
   })
 })

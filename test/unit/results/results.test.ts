@@ -5,6 +5,7 @@ import { columnsOf } from '../../../services/results/columns.ts'
 import { csvLine } from '../../../services/results/csv.ts'
 import { createRowFilter } from '../../../services/results/row-filter.ts'
 import { createResults, type Rows } from '../../../services/results/results.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
@@ -156,6 +157,9 @@ describe('results', () => {
     await expect(read(readerOf(lost))).rejects.toThrow(MissingResultsError)
     const keyless = createResults({ blocks, codec, keys: { get: async () => undefined } })
     await expect(read(keyless)).rejects.toThrow(LostResultsError)
+    const get = async () => { throw new JobKeyLostError('lost while the job ran') }
+    await expect(read(createResults({ blocks, codec, keys: { get } })))
+      .rejects.toThrow(LostResultsError)
     expect(pieces).toEqual([])
   })
 

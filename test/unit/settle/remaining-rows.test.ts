@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { emptyBitmap, set } from '../../../services/platform/bitmap.ts'
-import { createRemainingRows } from '../../../services/settle/stage.ts'
+import { createRemainingRows } from '../../../services/settle/held.ts'
 import { endedJob } from '../../support/results.ts'
 
 const job = endedJob({}, 20)

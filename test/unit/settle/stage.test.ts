@@ -5,9 +5,11 @@ import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import type { ArchivedJob } from '../../../services/results/archive.ts'
 import { blockDigest } from '../../../services/results/result-blocks.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { topicName } from '../../../services/platform/topics.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
-import { createSettleStage, STORE_EVERY_MS } from '../../../services/settle/stage.ts'
+import { STORE_EVERY_MS } from '../../../services/settle/held.ts'
+import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
   messageCodec,
@@ -23,7 +25,8 @@ const running = endedJob({ ended: false, status: 'verifying' })
 /** A stage whose store answers the given results of `tally`, in order. */
 function stageWith (
   answers: Tallied[],
-  stored = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running
+  stored = answers.flatMap(one => one.kind !== 'skip' && one.ended ? [one.job] : [])[0] ?? running,
+  batch = 1
 ) {
   const blocks = createBlocksDouble()
   const seen = {
@@ -35,51 +38,50 @@ function stageWith (
     reads: [] as string[],
     kept: [] as boolean[],
   }
-  const { tallies, done, saved } = seen
+  const { tallies, done } = seen
+  const save = async (saved: readonly ArchivedJob[]) => {
+    done.push(...saved.map(({ job }) => `save ${job.id}`))
+  }
   const clock = createManualClock()
-  const [failing, manifest] = [new Set<string>(), [] as ManifestEntry[]]
+  const [failures, manifest] = [[] as Error[], [] as ManifestEntry[]]
+  const failIfAsked = () => {
+    const failure = failures.pop()
+    if (failure !== undefined) throw failure
+  }
   const stage = createSettleStage({
     blocks,
-    archive: {
-      save: async saved => { done.push(...saved.map(({ job }) => `save ${job.id}`)) },
-    },
-    batch: 10,
+    archive: { save },
+    batch,
+    batchBytes: 100_000,
     onCounted: job => { seen.updates.push(job) },
     clock,
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     saveSettled: async rows => {
-      if (failing.delete('insert')) throw new Error('no ClickHouse')
+      failIfAsked()
       seen.inserts.push(rows.length)
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       const records = rows.flatMap(row => 'archived' in row ? [row.archived] : [])
-      saved.push(...records)
-      done.push(...records.map(({ job }) => `save ${job.id}`))
+      seen.saved.push(...records)
+      await save(records)
     },
     store: {
       tallyAll: async (_tenant, tallied, attachment) => {
+        failIfAsked()
         seen.kept.push(attachment?.keeps === true)
-        return tallied.map(block => {
-          tallies.push(block)
-          return answers.shift() ?? { kind: 'skip' }
-        })
+        tallies.push(...tallied)
+        return tallied.map(() => answers.shift() ?? { kind: 'skip' })
       },
       read: async () => stored,
-      readWithManifest: async (_tenant, job) => {
-        seen.reads.push(job)
-        return stored && { job: stored, manifest }
-      },
+      readWithManifest: async (_tenant, job) =>
+        seen.reads.push(job) > 0 ? { job: stored, manifest } : undefined,
       close: async (_tenant, job, seq) => {
         // A closed job is readable.
         expect(blocks.stored.map(blockDigest)).toEqual(tallies.map(({ digest }) => digest))
-        done.push(`close ${job} ${seq}`)
-        return true
+        return done.push(`close ${job} ${seq}`) > 0
       },
     },
   })
-  const setManifest = (entries: readonly ManifestEntry[]) => manifest.push(...entries)
-  return {
-    ...seen, stage, blocks, setManifest, clock, failNextInsert: () => failing.add('insert'),
-  }
+  return { ...seen, stage, blocks, manifest, clock, failures }
 }
 
 const twoBlocks = async () => [
@@ -148,9 +150,9 @@ describe('settle', () => {
   it('leaves a job open that ended earlier, until all of its blocks are stored', async () => {
     const ended = endedJob()
     const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
-    const { stage, done, setManifest } = stageWith([known, known])
+    const { stage, done, manifest } = stageWith([known, known])
     const [first, second] = await twoBlocks()
-    setManifest([manifestEntry(first.value, [0]), manifestEntry(second.value, [1, 2])])
+    manifest.push(manifestEntry(first.value, [0]), manifestEntry(second.value, [1, 2]))
     const [early] = await stage.decide([first], signal) as [Decision<'settle'>]
     await early.afterProduced?.()
     expect([early.emits, done]).toEqual([[], []])
@@ -251,17 +253,17 @@ describe('settle, while small jobs end in close succession', () => {
     expect(await endJobs(test, JOBS.slice(1))).toEqual([[0n], []])
   })
 
-  it('stores held jobs with a block whose job goes on, or whose job ended earlier', async () => {
+  it('stores a block at once whose job goes on, or whose job ended earlier', async () => {
     for (const answer of [counted(), endOf('job_c', 'known')]) {
       const test = stageWith([endOf('job_a'), endOf('job_b'), answer])
-      expect(await endJobs(test)).toEqual([[0n], [], [1n, 2n]])
+      expect(await endJobs(test)).toEqual([[0n], [], [2n]])
     }
   })
 
   it('holds jobs until their insert succeeds', async () => {
     const test = stageWith(JOBS.map(job => endOf(job)))
     await endJobs(test)
-    test.failNextInsert()
+    test.failures.push(new Error('no ClickHouse'))
     await expect(test.stage.flushHeld!(PARTITION)).rejects.toThrow('no ClickHouse')
     expect(await test.stage.flushHeld!(PARTITION)).toHaveLength(1)
   })
@@ -274,10 +276,17 @@ describe('settle, while small jobs end in close succession', () => {
     expect(test.inserts).toEqual([2])
   })
 
-  it('holds nothing of another partition back or forth', async () => {
+  it('stores those of all partitions in one insert, and completes those of each', async () => {
     const test = stageWith(JOBS.map(job => endOf(job)))
-    await endJobs(test)
-    expect(await test.stage.flushHeld!({ ...PARTITION, partition: 1 })).toEqual([])
+    await endJobs(test, JOBS.slice(0, 2))
+    const { raw, ...message } = await wholeJob(2)
+    await test.stage.decide([{ ...message, raw: { ...raw, partition: 1 } }], signal)
+    const flushed = await Promise.all([0, 1, 2].map(async partition =>
+      await test.stage.flushHeld!({ ...PARTITION, partition })))
+    expect(flushed.map(decisions => (decisions as readonly Decision<'settle'>[])
+      .flatMap(({ completes }) => completes.map(({ raw: { offset } }) => offset))))
+      .toEqual([[1n], [2n], []])
+    expect(test.inserts).toEqual([2, 4])
   })
 
   it('does not keep the blocks of a job that are too large', async () => {
@@ -290,5 +299,84 @@ describe('settle, while small jobs end in close succession', () => {
       { inputs: Array.from({ length: totalRows }, () => randomBytes(16).toString('hex')) }), 1)
     expect(await test.stage.decide([large], signal)).toHaveLength(1)
     expect(test.kept).toEqual([true, false])
+  })
+})
+
+describe('settle, with blocks that end no job', () => {
+  const PARTITION = { topic: topicName('rows.completed', { lane: 'small' }), partition: 0 }
+  const BATCH = 10
+  const ended = endedJob()
+  const offsetsOf = (decisions: readonly unknown[] | undefined) =>
+    (decisions as readonly Decision<'settle'>[])
+      .map(({ completes, dead = '' }) => [dead, ...completes.map(({ raw }) => raw.offset)])
+  const end: Tallied = { kind: 'counted', ended: true, job: ended, entry: undefined }
+
+  it('counts and stores them with the block that ends their job', async () => {
+    const test = stageWith([end, end], ended, BATCH)
+    const [first, second] = await twoBlocks()
+    expect(await test.stage.decide([first], signal)).toEqual([])
+    expect([test.tallies, test.inserts]).toEqual([[], []])
+    const third = await arrived(blockEmission(coordinates, [[3, live('d')]]), 3)
+    expect(await test.stage.decide([second], signal)).toEqual([])
+    expect(offsetsOf(await test.stage.decide([third], signal) as Decision<'settle'>[]))
+      .toEqual([['', 1n, 2n, 3n]])
+    expect([test.tallies.length, test.inserts]).toEqual([3, [4]])
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+  })
+
+  it('counts them alone at the second flush', async () => {
+    const test = stageWith([counted(), counted()], running, BATCH)
+    await test.stage.decide(await twoBlocks(), signal)
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+    expect(test.tallies).toEqual([])
+    expect(offsetsOf(await test.stage.flushHeld!(PARTITION))).toEqual([['', 1n, 2n]])
+    expect(test.inserts).toEqual([2])
+  })
+
+  it('counts them when there are enough, by number or size', async () => {
+    const [first, second] = await twoBlocks()
+    const byNumber = stageWith([counted(), counted()], running, 2)
+    expect(await byNumber.stage.decide([first], signal)).toEqual([])
+    expect(offsetsOf(await byNumber.stage.decide([second], signal) as Decision<'settle'>[]))
+      .toEqual([['', 1n, 2n]])
+    const value = Buffer.alloc(100_000)
+    const bySize = stageWith([counted()], running, BATCH)
+    const large = { ...first, raw: { ...first.raw, value } }
+    expect(offsetsOf(await bySize.stage.decide([large], signal) as Decision<'settle'>[]))
+      .toEqual([['', 1n]])
+  })
+
+  it('gives up those that cannot be counted, and goes on with others', async () => {
+    const test = stageWith([], running, BATCH)
+    const [first] = await twoBlocks()
+    test.failures.push(new Error('no such chunk'))
+    await test.stage.decide([first], signal)
+    await test.stage.flushHeld!(PARTITION)
+    expect(offsetsOf(await test.stage.flushHeld!(PARTITION)))
+      .toEqual([['decision failed: Error: no such chunk', 1n]])
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+  })
+
+  it('keeps them until the count succeeds', async () => {
+    const test = stageWith([counted()], running, BATCH)
+    const [first] = await twoBlocks()
+    test.failures.push(new InfrastructureError('Redis is away'))
+    await test.stage.decide([first], signal)
+    await test.stage.flushHeld!(PARTITION)
+    await expect(test.stage.flushHeld!(PARTITION)).rejects.toThrow('Redis is away')
+    expect(offsetsOf(await test.stage.flushHeld!(PARTITION))).toEqual([['', 1n]])
+  })
+
+  it('drops them when they are dead letters, or the group has a new generation', async () => {
+    const test = stageWith([counted()], running, BATCH)
+    const [first, second] = await twoBlocks()
+    await test.stage.decide([first, second], signal)
+    await test.stage.flushHeld!(PARTITION)
+    await test.stage.resolveDead({}, { ...DEAD, ...first.raw })
+    expect(offsetsOf(await test.stage.flushHeld!(PARTITION))).toEqual([['', 2n]])
+    await test.stage.decide([first], signal)
+    test.stage.forget()
+    await test.stage.flushHeld!(PARTITION)
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
   })
 })
