@@ -9,9 +9,10 @@ import { stackEnv } from '../support/stack.ts'
 /**
  * Statements as the release before migration 0006 sent them, recorded on the tables of that release
  * with the rows that they returned there. A Map is an object with the key `map`. For a new
- * migration, record them from the release before it: every method of its archive, result blocks,
- * copy of the journal, copy of the keys and delivery history, called with a client that writes down
- * what it is given. Times are far ahead, as rows expire.
+ * migration that changes more than how parts are merged, record them from the release before it:
+ * every method of its archive, result blocks, copy of the journal, copy of the keys and delivery
+ * history, called with a client that writes down what it is given. Times are far ahead, as rows
+ * expire.
  */
 type Statement =
   | {
@@ -84,7 +85,9 @@ async function run (statement: Statement): Promise<readonly Row[]> {
 
 describe('the release before the newest migration', () => {
   it('is the one whose statements are recorded', () => {
-    expect(migrations().at(-1)?.name).toBe(NEWEST)
+    const changesTables = (statement: string) => !/MODIFY SETTING merge_\w+ = \d+$/.test(statement)
+    const changing = migrations().filter(({ statements: all }) => all.some(changesTables))
+    expect(changing.at(-1)?.name).toBe(NEWEST)
   })
 
   it('reads and writes the tables after it as before', async () => {
