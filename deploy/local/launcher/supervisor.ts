@@ -16,6 +16,8 @@ export type SupervisorOptions = {
   readonly dataDir: string
   readonly stages: readonly string[]
   readonly prepare: Prepare
+  /** Tests start no stack. */
+  readonly start?: typeof startStack
 }
 
 /** What `up` asks for; what it leaves out stays as it is. */
@@ -100,9 +102,9 @@ type StartOptions = SupervisorOptions & {
 }
 
 async function startAll (options: StartOptions): Promise<Running> {
-  const { dataDir, ports, say } = options
+  const { dataDir, ports, say, start = startStack } = options
   const dns = dnsEnvironment(process.env, say)
-  const stack = await startStack({ dataDir, ports, say })
+  const stack = await start({ dataDir, ports, say })
   try {
     const env = environmentOf(stack, dataDir)
     // Containers keep nothing: the organization of an earlier stack is gone.
