@@ -230,6 +230,15 @@ export const SUITES: readonly Suite[] = [
     tools: ['prometheus'],
   },
   {
+    name: 'containers',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 7,
+    expectedSeconds: 400,
+    files: ['test/containers/**/*.test.ts'],
+    tools: ['container-engine'],
+  },
+  {
     name: 'drill',
     kind: 'program',
     tier: 'full',

@@ -12,6 +12,7 @@ import {
   installClientPython, installGenerator, requireClientGo,
 } from '../e2e/clients/install.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
+import { installEngine } from '../containers/open.ts'
 
 /** Each makes sure that its tool can be started, and throws with what to do where it can't. */
 const TOOLS = {
@@ -27,6 +28,7 @@ const TOOLS = {
   'openapi-generator': installGenerator,
   'client-python': installClientPython,
   'client-go': requireClientGo,
+  'container-engine': installEngine,
 } as const satisfies Record<string, (say: Say) => Promise<unknown>>
 
 export type ToolName = keyof typeof TOOLS

@@ -7,10 +7,9 @@ import { javaArgs, requireJava } from '../../deploy/local/java.ts'
 import { installKafka } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
-import { makeSecrets } from '../../deploy/secrets.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import type { KafkaConnection } from '../../services/kafka/connection.ts'
-import { composeModel, envOf } from './compose.ts'
+import { composeModel, newSecrets } from './compose.ts'
 
 export type ComposeBroker = {
   /** How a user of `compose.yaml` connects: `admin`, or a stage. */
@@ -24,8 +23,7 @@ export async function startComposeBroker (): Promise<ComposeBroker> {
   await requireJava()
   const jars = await installKafka(() => {})
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-compose-`)
-  const secrets = envOf(Object.entries(makeSecrets())
-    .map(([name, value]) => `${name}=${value}\n`).join(''))
+  const secrets = newSecrets()
   const ports = { 9092: await freePort(), 9093: await freePort(), 9094: await freePort() }
   const properties = `${folder}/server.properties`
   writeFileSync(properties, propertiesOf(secrets, ports, folder), { mode: 0o600 })

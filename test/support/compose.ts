@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { makeSecrets } from '../../deploy/secrets.ts'
 import { root } from './sources.ts'
 import { yamlOf } from './yaml.ts'
 
@@ -57,6 +58,10 @@ export function envOf (text: string): Env {
     return name === undefined ? [] : [[name, value.replace(/^'(.*)'$/, '$1')]]
   }))
 }
+
+/** New secrets, as compose reads them from the file that `deploy/secrets.ts` makes. */
+export const newSecrets = (): Env =>
+  envOf(Object.entries(makeSecrets()).map(([name, value]) => `${name}=${value}\n`).join(''))
 
 /** Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?message}` in every text of a value. */
 function filled (value: unknown, env: Env): unknown {
