@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { cacheDir } from '../../deploy/local/parts.ts'
 import { writeSecrets } from '../../deploy/secrets.ts'
@@ -15,6 +16,7 @@ const COMPOSE = 'docker compose -f deploy/compose.yaml'
 const KEPT_LAYERS = '6gb'
 /** For a minute or two, while containers start again. */
 const RETRIES = 60
+const POLL_MS = 500
 
 /** A container as `docker compose ps` describes it. */
 type Container = {
@@ -33,7 +35,7 @@ export type Deployment = {
   /** A command of the workspace, with its result. */
   readonly workspace: <T>(...words: readonly string[]) => Promise<T>
   readonly containers: () => Promise<readonly Container[]>
-  /** Kills the first process of a container from outside; Docker starts it again. */
+  /** Kills the first process of a container from outside, until Docker has started it again. */
   readonly kill: (service: string) => Promise<void>
   /** Builds another image, as of a new release, and has the services use it. */
   readonly upgrade: () => Promise<void>
@@ -82,6 +84,9 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
       const pid = await inspect(service, '{{.State.Pid}}')
       await engine.run(['docker', 'run', '--rm', '--pid', 'host', '--user', '0',
         '--entrypoint', 'sh', env.IMAGE, '-c', `kill -KILL ${pid}`])
+      const isBack = async () => await inspect(service, '{{.State.Pid}}') !== pid &&
+        await inspect(service, '{{.State.Health.Status}}') === 'healthy'
+      while (!await isBack()) await sleep(POLL_MS)
     },
     upgrade: async () => {
       await documented('docker build', '--label release=next')
