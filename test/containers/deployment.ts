@@ -22,8 +22,6 @@ const POLL_MS = 500
 type Container = {
   readonly ID: string
   readonly Service: string
-  readonly State: string
-  readonly Health: string
 }
 
 /** The project's files on an engine, by the commands of the guide to deployment. */
@@ -39,6 +37,8 @@ export type Deployment = {
   readonly kill: (service: string) => Promise<void>
   /** Builds another image, as of a new release, and has the services use it. */
   readonly upgrade: () => Promise<void>
+  /** The result of its health check. */
+  readonly health: (service: string) => Promise<string>
   /** How often Docker started a container again. */
   readonly restarts: (service: string) => Promise<number>
   /** A client over TLS, which trusts the gateway. */
@@ -72,6 +72,7 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
     const { ID: id } = (await containers()).find(({ Service: name }) => name === service) ?? {}
     return (await engine.run(['docker', 'inspect', '--format', format, String(id)])).trim()
   }
+  const health = (service: string) => inspect(service, '{{.State.Health.Status}}')
   const documented: Deployment['documented'] = (text, ...more) =>
     shell([documentedCommand(text).replace(DOCUMENTED_IMAGE, env.IMAGE), ...more].join(' '))
   return {
@@ -85,13 +86,14 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
       await engine.run(['docker', 'run', '--rm', '--pid', 'host', '--user', '0',
         '--entrypoint', 'sh', env.IMAGE, '-c', `kill -KILL ${pid}`])
       const isBack = async () => await inspect(service, '{{.State.Pid}}') !== pid &&
-        await inspect(service, '{{.State.Health.Status}}') === 'healthy'
+        await health(service) === 'healthy'
       while (!await isBack()) await sleep(POLL_MS)
     },
     upgrade: async () => {
       await documented('docker build', '--label release=next')
       await compose('up', '-d', '--wait')
     },
+    health,
     restarts: async service => Number(await inspect(service, '{{.RestartCount}}')),
     client: async apiKey => {
       await shell(documentedCommand(' cp ').replace(/ \.$/, ` ${folder}`))
