@@ -7,6 +7,7 @@ import type { Gate } from './pause.ts'
 import { every } from './flush-held.ts'
 import type { Stage, MessageCodec } from './stage.ts'
 import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
+import { withTimeout } from '../platform/retry.ts'
 import { createSteps, type Effects, type StepsDeps } from './steps.ts'
 import type { Subscription } from '../platform/topics.ts'
 import { createWorker } from './worker.ts'
@@ -25,6 +26,8 @@ export type EngineDeps = StepsDeps & {
   readonly effects?: Effects
   /** Interval between two flushes of held messages; 0 disables them. */
   readonly flushHeldMs?: number
+  /** Flush once more at the stop, so that what is held does not wait for the next process. */
+  readonly flushOnStop?: boolean
   /** Pauses the stage while it is closed; always open by default. */
   readonly gate?: Gate | undefined
   /** The weight of a tenant in fair scheduling; 1 by default. */
@@ -43,6 +46,8 @@ export type FlushableStage = RunningStage & { readonly flushHeld: () => Promise<
 
 const FLUSH_HELD_MS = 1_000
 const DEAD_LIMIT = 100
+/** How long a stop waits for the last flush. */
+const LAST_FLUSH_MS = 1_000
 
 /**
  * Runs a stage on its topics. A stage that holds messages must be a function, called once per
@@ -117,6 +122,9 @@ async function consume<S extends StageName> (
   return {
     ready: () => consumption.ready() && steps.stalled() === 0,
     flushHeld,
-    stop: async () => { await Promise.all([consumption.stop(), flushing.stop()]) },
+    stop: async () => {
+      if (deps.flushOnStop === true) await withTimeout(flushHeld(), LAST_FLUSH_MS)
+      await Promise.all([consumption.stop(), flushing.stop()])
+    },
   }
 }

@@ -24,7 +24,7 @@ export async function startSettle (
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
   return await runStage(stage, {
-    ...connected, messageCodec, subscriptions, flushHeldMs: STORE_EVERY_MS,
+    ...connected, messageCodec, subscriptions, flushHeldMs: STORE_EVERY_MS, flushOnStop: true,
   })
 }
 

@@ -51,6 +51,27 @@ describe('held messages that need no further message', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
+  it('are flushed once more at the stop, if the stage wants it, and not waited for without end',
+    async () => {
+      for (const flushOnStop of [true, false]) {
+        const { stage, state } = holding()
+        const bench = await benchOf(stage, { flushOnStop })
+        await bench.deliver([rawMessage(0)])
+        state.isFree = true
+        await bench.running.stop()
+        expect(bench.effects).toEqual(
+          flushOnStop ? ['rows.normalized m0', 'commit 1', 'stopped'] : ['stopped'])
+      }
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      const bench = await benchOf(
+        echoStage({ decide: async () => [], flushHeld: () => new Promise(() => {}) }),
+        { flushOnStop: true })
+      await bench.deliver([rawMessage(0)])
+      const stopped = bench.running.stop()
+      await vi.advanceTimersByTimeAsync(1_000)
+      await stopped
+    })
+
   it('are dead letters if their decision always fails', async () => {
     const { stage, state } = holding({ afterProduced: async () => { throw new Error('bug') } })
     const bench = await benchOf(stage, { deadLimit: 3 })
