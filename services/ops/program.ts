@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Command } from 'commander'
+import { addCapacity } from './capacity.ts'
 import type { Screen } from './command-line.ts'
 import { addDead } from './dead/command.ts'
 import { addDrain } from './drain.ts'
@@ -42,6 +43,7 @@ export function createOpsProgram (
   addPause(program, screen)
   addResume(program, screen)
   addScaleAdvice(program, screen)
+  addCapacity(program, screen)
   addReplay(program, screen)
   addDrain(program, screen)
   addDead(program, print)

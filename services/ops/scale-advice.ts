@@ -47,13 +47,15 @@ export function addScaleAdvice (program: Command, screen: Screen): void {
     })
 }
 
-function parseShare (text: string): number {
+/** Parses a share of a core. Throws UsageError for any other text. */
+export function parseShare (text: string): number {
   const share = parsePositive('--utilization', text)
   if (share <= 1) return share
   throw new UsageError(`--utilization ${text} is not a share of a core (above 0, at most 1).`)
 }
 
-type StageAdvice = {
+/** What a stage needs for a rate. */
+export type StageAdvice = {
   readonly stage: StageName
   readonly cpuSecondsPer100kRows: number
   /** Cores that are fully used at the requested rate. */
@@ -63,7 +65,8 @@ type StageAdvice = {
   readonly limitedBy: readonly TopicName[]
 }
 
-type TopicAdvice = {
+/** The partitions that the instances of all readers of a topic need. */
+export type TopicAdvice = {
   readonly topic: TopicName
   readonly readBy: readonly StageName[]
   readonly partitions: number
@@ -98,7 +101,7 @@ export function adviceFor (costs: Costs, { rowsPerSecond, utilization }: Load): 
   const coresOf = (name: string) => (costs[name] ?? 0) * rowsPerSecond / COST_ROWS
   const known = STAGES.filter(stage => costs[stage] !== undefined)
   const stages = known.map(stage => {
-    const instances = Math.max(1, Math.ceil(round(coresOf(stage) / utilization, 6)))
+    const instances = instancesFor(coresOf(stage), utilization)
     const limitedBy = limitingTopics(stage).filter(topic => partitionsOf(topic) < instances)
     const cpuSecondsPer100kRows = round(costs[stage] ?? 0, 3)
     return {
@@ -120,6 +123,11 @@ export function adviceFor (costs: Costs, { rowsPerSecond, utilization }: Load): 
   }
 }
 
+/** The number of instances, each with one thread, that keep so many cores busy. */
+export function instancesFor (cores: number, utilization: number): number {
+  return Math.max(1, Math.ceil(round(cores / utilization, 6)))
+}
+
 /** The topics that the stages read. */
 function topicsOf (stages: readonly StageAdvice[]): readonly TopicAdvice[] {
   return (Object.keys(topology.topics) as TopicName[]).flatMap(topic => {
@@ -135,7 +143,7 @@ function topicsOf (stages: readonly StageAdvice[]): readonly TopicAdvice[] {
  * The topics whose partitions limit a stage: all that it reads, except a retry topic that only the
  * stage itself writes. Retry topics have few partitions on purpose.
  */
-function limitingTopics (stage: StageName): readonly TopicName[] {
+export function limitingTopics (stage: StageName): readonly TopicName[] {
   const reads: readonly TopicName[] = topology.stages[stage].reads
   return reads.filter(topic => writersOf(topic).join() !== stage)
 }
@@ -145,7 +153,8 @@ function writersOf (topic: TopicName): readonly StageName[] {
     (topology.stages[stage].writes as readonly TopicName[]).includes(topic))
 }
 
-function partitionsOf (topic: TopicName): number {
+/** The present number of partitions of a topic, in each of its divisions. */
+export function partitionsOf (topic: TopicName): number {
   return topology.topics[topic].partitions
 }
 

@@ -72,8 +72,8 @@ it('the program has all commands', () => {
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
   expect(createOpsProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'replay', 'drain', 'dead',
-      'journal', 'audit'])
+    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'capacity', 'replay', 'drain',
+      'dead', 'journal', 'audit'])
 })
 
 it('only stages that read topics have dead letters', () => {
