@@ -44,8 +44,11 @@ local function binding_in(hash, field, now)
   return binding and now < struct.unpack('>I6', binding) and binding or nil
 end
 
--- Binds a free key to a request. Returns the binding of one that is not free.
-local function bind(hashes, key, request, at)
+-- Binds a free key to a request. Returns the binding of one that is not free. The expiry of the
+-- hash is set each time: a script that begins just before midnight still finds the hash of two days
+-- ago, and the new binding must not expire with it. A claim of the past passes 'NX', so that it
+-- never makes a hash expire earlier.
+local function bind(hashes, key, request, at, ...)
   local day = math.floor(at / DAY_MS)
   local hash, other = hashes[day % 2 + 1], hashes[(day + 1) % 2 + 1]
   local field = field_of(key)
@@ -61,15 +64,15 @@ local function bind(hashes, key, request, at)
     end
     redis.call('HSET', hash, field, binding)
   end
-  redis.call('PEXPIREAT', hash, string.format('%.0f', (day + 2) * DAY_MS), 'NX')
+  redis.call('PEXPIREAT', hash, string.format('%.0f', (day + 2) * DAY_MS), ...)
 end
 
 -- Binds a key to a request, whatever it was bound to.
-local function rebind(hashes, key, request, at)
+local function rebind(hashes, key, request, at, ...)
   for _, hash in ipairs(hashes) do
     redis.call('HDEL', hash, field_of(key))
   end
-  bind(hashes, key, request, at)
+  bind(hashes, key, request, at, ...)
 end
 
 -- Releases the key of a job, if it has one that is not bound to another job.

@@ -61,10 +61,10 @@ if found[2] ~= '1' then
 end
 if key ~= '' then
   local request, at = request_of(job, fingerprint), tonumber(claimed_at)
-  local binding = bind(keys.idempotency, key, request, at)
+  local binding = bind(keys.idempotency, key, request, at, 'NX')
   -- An old file of Redis may have an earlier claim.
   if binding and bound_request(binding) ~= request then
-    rebind(keys.idempotency, key, request, at)
+    rebind(keys.idempotency, key, request, at, 'NX')
   end
 end
 if cursor ~= '' then

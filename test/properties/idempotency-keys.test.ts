@@ -84,6 +84,19 @@ async function follow (
   }
 }
 
+it('a binding of a new day does not expire with the hash of two days ago', async () => {
+  await redis.flushall()
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const bindAt = (key: string, atMs: number) =>
+    redis.eval(STEP, 2, ...HASHES, 'bind', key, 'job_1', String(atMs))
+  await bindAt('a', today)
+  // Redis still has that hash when a script reads the time just after midnight.
+  await bindAt('b', today + 2 * DAY_MS)
+  const [name] = await redis.keys('idem:*')
+  expect(await redis.hlen(name ?? '')).toBe(2)
+  expect(await redis.pexpiretime(name ?? '')).toBe(today + 4 * DAY_MS)
+})
+
 it('an ended binding is free, and a job that was claimed by it keeps its outcome', async () => {
   await redis.flushall()
   await redis.script('FLUSH')
