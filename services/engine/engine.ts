@@ -53,10 +53,16 @@ const LAST_FLUSH_MS = 1_000
  * Runs a stage on its topics. A stage that holds messages must be a function, called once per
  * subscription: each consumer group needs its own state, because `forget` is called for each
  * generation of one group. A stateless stage may be passed directly.
+ * @throws TypeError for a stage that holds messages of several subscriptions.
  */
 export async function runStage<S extends StageName> (
   stage: Stage<S> | ((subscription: Subscription) => Stage<S>), deps: EngineDeps
 ): Promise<FlushableStage> {
+  if (typeof stage !== 'function' && stage.flushHeld !== undefined &&
+    deps.subscriptions.length > 1) {
+    throw new TypeError(`the stage ${stage.name} holds messages, but its ` +
+      `${deps.subscriptions.length} subscriptions share it: pass a function that creates one each`)
+  }
   const readAhead = { bytes: 0, maxBytes: READ_AHEAD_BYTES }
   const stageOf = typeof stage === 'function' ? stage : () => stage
   const started = await Promise.allSettled(deps.subscriptions.map(subscription =>

@@ -16,14 +16,15 @@ export async function startSettle (
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
   const messageCodec = createJobMessageCodec(connected, config)
-  const stage = createSettleStage({
-    ...createRepositories({ ...connected, messageCodec }),
+  const repositories = createRepositories({ ...connected, messageCodec })
+  const stage = () => createSettleStage({
+    ...repositories,
     clock: connected.clock,
     batch: config.SETTLE_BATCH_MESSAGES,
     batchBytes: config.INSERT_BATCH_BYTES,
   })
   const subscriptions = subscriptionsOf('settle', { lanes: config.LANES })
-  return await runStage(stage, {
+  return await runStage<'settle'>(stage, {
     ...connected, messageCodec, subscriptions, flushHeldMs: STORE_EVERY_MS, flushOnStop: true,
   })
 }

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
+import { subscriptionsOf } from '../../../services/platform/topics.ts'
 import { createSerialQueues, every } from '../../../services/engine/flush-held.ts'
 import { eventually } from '../../support/eventually.ts'
 import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
@@ -36,6 +37,15 @@ describe('held messages that need no further message', () => {
     expect(bench.effects).toEqual(['rows.normalized m0', 'rows.normalized m1', 'commit 2'])
     expect(calls).toContainEqual({ topic: 'rows.submitted.small', partition: 0 })
   })
+
+  it('are not shared by subscriptions: a new generation of one group would drop those of others',
+    async () => {
+      const { stage } = holding()
+      const subscriptions = subscriptionsOf('normalize')
+      expect(subscriptions).toHaveLength(2)
+      await expect(benchOf(stage, { subscriptions }))
+        .rejects.toThrow('the stage normalize holds messages, but its 2 subscriptions share it')
+    })
 
   it('are flushed periodically until the stage stops', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
