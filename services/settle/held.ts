@@ -15,6 +15,8 @@ type Partition = Pick<RawMessage, 'topic' | 'partition'>
 
 /** Messages of a partition whose rows are counted. */
 export type Counted = {
+  /** Of the consumer group, see `createCounted`. */
+  readonly generation: symbol
   readonly messages: readonly Message[]
   readonly tallied: readonly Tallied[]
   /** They end jobs whose blocks Redis keeps until they are stored. */
@@ -70,13 +72,18 @@ export function messagesByJob (messages: readonly Message[]): readonly (readonly
 
 /** Counted messages, until they are stored and taken. */
 export function createCounted (clock: Clock) {
+  let generation = Symbol('generation')
   let batches: readonly (Counted | Stored)[] = []
   let storedAtMs = -Infinity
   const isStored = (batch: Counted | Stored): batch is Stored => 'finishings' in batch
   const isIn = ({ topic, partition }: Partition) => ({ messages: [first] }: Counted) =>
     first?.raw.topic === topic && first.raw.partition === partition
   return {
-    add: (batch: Counted): void => { batches = [...batches, batch] },
+    generation: () => generation,
+    /** Drops a batch of an earlier generation: its messages are delivered again. */
+    add: (batch: Counted): void => {
+      if (batch.generation === generation) batches = [...batches, batch]
+    },
     unstored: (): readonly Counted[] => batches.filter(batch => !isStored(batch)),
     stored: (stored: readonly Stored[]): void => {
       const byMessages = new Map(stored.map(batch => [batch.messages, batch]))
@@ -92,7 +99,10 @@ export function createCounted (clock: Clock) {
     beginStore: (): void => { storedAtMs = clock.now() },
     /** True if nothing was stored lately: then what comes next is stored at once. */
     isQuiet: (): boolean => batches.length === 0 && clock.now() - storedAtMs >= STORE_EVERY_MS,
-    clear: (): void => { batches = [] },
+    clear: (): void => {
+      generation = Symbol('generation')
+      batches = []
+    },
   }
 }
 

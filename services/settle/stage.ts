@@ -68,7 +68,7 @@ export function createSettleStage (given: SettleDeps): Stage<'settle'> {
   })
   const countLate = async (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> => {
     const dead = await Promise.all(jobs.map(async messages => {
-      const batch = await countOrGiveUp(deps, messages)
+      const batch = await countOrGiveUp(deps, messages, counted.generation())
       uncounted.remove(messages.map(({ raw }) => raw))
       if (!('dead' in batch)) counted.add(batch)
       return 'dead' in batch ? [batch] : []
@@ -81,7 +81,7 @@ export function createSettleStage (given: SettleDeps): Stage<'settle'> {
     decide: async (messages) => {
       const ready = uncounted.add(messages)
       if (ready.length === 0) return []
-      const batch = await count(deps, ready)
+      const batch = await count(deps, ready, counted.generation())
       const mayWait = batch.mayWait && !counted.isQuiet()
       const stored = mayWait ? [] : await store([batch])
       if (mayWait) counted.add(batch)
@@ -107,11 +107,14 @@ export function createSettleStage (given: SettleDeps): Stage<'settle'> {
   }
 }
 
-async function count (deps: SettleDeps, messages: Messages): Promise<Counted> {
+async function count (
+  deps: SettleDeps, messages: Messages, generation: symbol
+): Promise<Counted> {
   const counts = await Promise.all(messagesByJob(messages).map(ofJob =>
     tally(deps, ofJob.map(({ value }) => value))))
   failpoint('settle.tallied')
   return {
+    generation,
     messages,
     tallied: counts.flatMap(({ tallied }) => tallied),
     mayWait: counts.every(({ mayWait }) => mayWait),
@@ -120,10 +123,10 @@ async function count (deps: SettleDeps, messages: Messages): Promise<Counted> {
 
 /** Counts messages of one job. A job that cannot be counted must not block the others. */
 async function countOrGiveUp (
-  deps: SettleDeps, messages: Messages
+  deps: SettleDeps, messages: Messages, generation: symbol
 ): Promise<Counted | Decision<'settle'> & { readonly dead: string }> {
   try {
-    return await count(deps, messages)
+    return await count(deps, messages, generation)
   } catch (error) {
     if (isInfrastructure(error) || error instanceof FatalError) throw error
     return { completes: messages, emits: [], dead: `decision failed: ${String(error)}` }

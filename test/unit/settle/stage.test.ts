@@ -276,6 +276,17 @@ describe('settle, while small jobs end in close succession', () => {
     expect(test.inserts).toEqual([2])
   })
 
+  it('does not hold a job that was counted in an earlier generation', async () => {
+    const test = stageWith(JOBS.map(job => endOf(job)))
+    await endJobs(test, JOBS.slice(0, 1))
+    const deciding = test.stage.decide([await wholeJob(1)], signal)
+    test.stage.forget()
+    expect(await deciding).toEqual([])
+    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+    test.clock.advance(STORE_EVERY_MS)
+    expect(await endJobs(test, JOBS.slice(1, 2))).toEqual([[0n]])
+  })
+
   it('stores those of all partitions in one insert, and completes those of each', async () => {
     const test = stageWith(JOBS.map(job => endOf(job)))
     await endJobs(test, JOBS.slice(0, 2))
