@@ -137,8 +137,8 @@ describe('a host of several services', () => {
     const { output } = await hostOf({ LOG_LEVEL: 'info' }, 'SIGTERM')
     const lines = output.filter(line => line.startsWith('{'))
       .map(line => JSON.parse(line) as { readonly name: string, readonly msg: string })
-    expect(lines.filter(({ msg }) => msg === 'a line').map(({ name }) => name))
-      .toEqual(['reads', 'writes', 'front'])
+    expect(lines.filter(({ msg }) => msg === 'a line').map(({ name }) => name).toSorted())
+      .toEqual(['front', 'reads', 'writes'])
     expect(lines.find(({ msg }) => msg === 'started')?.name).toBe('host')
   })
 
