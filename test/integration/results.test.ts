@@ -4,7 +4,6 @@ import { provision } from '../../deploy/provision.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
-import { finishJob } from '../../services/results/finish-job.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/results/result-blocks.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
@@ -281,30 +280,4 @@ describe('shared reads of blocks', () => {
       expect(found[index]).toEqual(expect.arrayContaining([...await blocks.read(wanted[index]!)]))
     }
   })
-})
-
-describe('a job whose blocks are counted, and die with the process before they are stored', () => {
-  it('is stored and closed from the blocks that Redis keeps, even if they never come again',
-    async () => {
-      const repositories = createRepositories(connected)
-      // Time stands still, so that all but the first job wait to be stored.
-      const stopped = createSettleStage({
-        ...repositories, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
-      })
-      const [first, second] = [await startJob(), await startJob()]
-      expect(await stopped.decide(first.messages, signal)).toHaveLength(1)
-      expect(await stopped.decide(second.messages, signal)).toEqual([])
-      stopped.forget()
-      const { tenant, job } = second
-      const ended = await store.read(tenant, job)
-      expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
-        .toEqual([true, false, undefined])
-      const finishing = await finishJob(repositories, { job: ended!, entry: undefined })
-      await finishing?.close()
-      const { attached } = await store.readWithManifest(tenant, job) ?? {}
-      expect([attached, (await store.read(tenant, job))?.closed]).toEqual(['', true])
-      const rows = parseCsv(await csvOf(tenant, job))
-      expect(rows.map(row => row['carrier'])).toEqual(['a', 'b', 'c', '', 'd', 'b', 'e', 'f'])
-      expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
-    })
 })
