@@ -49,8 +49,6 @@ let job: JobStatusResource
 
 describe('a big job whose checks are suspended and resumed', () => {
   it('is shown by lag and jobs, until drain reports that nothing is left', async () => {
-    // Jobs of other tests on this stack may still run.
-    const others = JSON.parse((await commands.run({}, 'drain', '--timeout', '60', '--json')).out)
     environment.services.kill('verify-1', 'SIGSTOP')
     const inputs = mixedPhones(ROWS, 4_000_000)
     const { id } = await environment.live.createJob({
@@ -66,9 +64,7 @@ describe('a big job whose checks are suspended and resumed', () => {
       .toMatchObject([{ id, tenant, service: 'phone-validation', rows: ROWS }])
     const given = await commands.run({}, 'drain', '--timeout', '0.5', '--json')
     expect(given.code).toBe(1)
-    expect(JSON.parse(given.out)).toMatchObject({
-      drained: false, openJobs: others.openJobs + 1,
-    })
+    expect(JSON.parse(given.out)).toMatchObject({ drained: false, openJobs: 1 })
 
     environment.services.kill('verify-1', 'SIGCONT')
     const { code, out } = await commands.run({}, 'drain', '--timeout', '400')

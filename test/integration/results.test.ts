@@ -4,6 +4,7 @@ import { provision } from '../../deploy/provision.ts'
 import type { Journal } from '../../schemas/types.ts'
 import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
+import { finishJob } from '../../services/results/finish-job.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/results/result-blocks.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
@@ -82,6 +83,12 @@ async function startJob () {
   const messages = await Promise.all(emissions.map((one, offset) =>
     arrived({ tenant, job, offset }, one)))
   return { tenant, job, messages, entry: accepted.entry as Journal }
+}
+
+/** Ends and closes a job: other tests wait until their stack has no open one. */
+async function endJob (messages: readonly Incoming<'rows.completed'>[]): Promise<void> {
+  const [decision] = await settle.decide(messages, signal) as Decision<'settle'>[]
+  await decision?.afterProduced?.()
 }
 
 const producer = connected.bus.producer('journal')
@@ -279,5 +286,38 @@ describe('shared reads of blocks', () => {
         .toEqual([own[1], own[3]].toSorted())
       expect(found[index]).toEqual(expect.arrayContaining([...await blocks.read(wanted[index]!)]))
     }
+    await Promise.all(jobs.map(({ messages }) => endJob(messages)))
+    const open = await Promise.all(jobs.map(({ tenant }) => store.openJobs(tenant)))
+    expect(open).toEqual([[], []])
   })
+})
+
+describe('a job whose blocks are counted, and die with the process before they are stored', () => {
+  it('is stored and closed from the blocks that Redis keeps, even if they never come again',
+    async () => {
+      const repositories = createRepositories(connected)
+      // Time stands still, so that all but the first job wait to be stored.
+      const stopped = createSettleStage({
+        ...repositories, clock: { now: () => 0 }, batch: 10, batchBytes: 100_000,
+      })
+      const [first, second] = [await startJob(), await startJob()]
+      const [stored] = await stopped.decide(first.messages, signal) as Decision<'settle'>[]
+      await stored?.afterProduced?.()
+      expect(stored?.completes).toEqual(first.messages)
+      expect(await stopped.decide(second.messages, signal)).toEqual([])
+      stopped.forget()
+      const { tenant, job } = second
+      const ended = await store.read(tenant, job)
+      expect([ended?.ended, ended?.closed, await archive.find(tenant, job)])
+        .toEqual([true, false, undefined])
+      const finishing = await finishJob(repositories, { job: ended!, entry: undefined })
+      await finishing?.close()
+      const { attached } = await store.readWithManifest(tenant, job) ?? {}
+      expect([attached, (await store.read(tenant, job))?.closed]).toEqual(['', true])
+      expect(await store.openJobs(first.tenant)).toEqual([])
+      expect(await store.openJobs(tenant)).toEqual([])
+      const rows = parseCsv(await csvOf(tenant, job))
+      expect(rows.map(row => row['carrier'])).toEqual(['a', 'b', 'c', '', 'd', 'b', 'e', 'f'])
+      expect(rows.map(row => row['input'])).toEqual([...inputs(0), ...inputs(1)])
+    })
 })
