@@ -10,7 +10,7 @@ export function createHeldMessages<M extends Held> () {
   const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
   const inPartition = (partition: Partition) => partitions.get(nameOf(partition)) ?? new Map()
   return {
-    add: (message: M, atMs: number): void => {
+    add: (message: M, atMs = 0): void => {
       const messages = inPartition(message.raw)
       messages.set(message.raw.offset, { message, atMs })
       partitions.set(nameOf(message.raw), messages)

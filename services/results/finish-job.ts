@@ -45,10 +45,13 @@ export async function finishJob (
   return finishingOf(deps, ended)
 }
 
+/** A final record, and the blocks that were kept with the job, see `attachBlocks`. */
+type EndRecord = ArchivedJob & { readonly attached?: string | undefined }
+
 /** The final record of an ended job; undefined if it is closed already, or runs again. */
 export async function recordOfEnd (
   { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
-): Promise<ArchivedJob & { readonly attached?: string | undefined } | undefined> {
+): Promise<EndRecord | undefined> {
   if (manifest !== undefined) return { job, manifest }
   const found = await store.readWithManifest(job.tenant, job.id)
   // A job that was rebuilt since will end again, with another manifest.
@@ -60,7 +63,7 @@ export async function recordOfEnd (
 /** A closed job is readable, and its rows may have been counted by a process that died then. */
 async function hasBlocks (
   { blocks }: FinishDeps,
-  { job, manifest, attached = '' }: ArchivedJob & { readonly attached?: string | undefined }
+  { job, manifest, attached = '' }: EndRecord
 ): Promise<boolean> {
   // A job that was failed without its data key has a block without a digest, which is not stored.
   const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')

@@ -49,7 +49,7 @@ export function createUncounted (
     add: (messages: readonly Message[]): readonly Message[] => {
       const [first] = messages
       if (first === undefined) return []
-      for (const message of messages) held.add(message, 0)
+      for (const message of messages) held.add(message)
       const all = held.of(first.raw)
       if (isFull(all)) return all
       return messagesByJob(all).filter(ofJob => mayEndJob(ofJob.map(({ raw }) => raw))).flat()
