@@ -112,6 +112,8 @@ export type Settled = {
   readonly endedAt: number
   /** Sealed metadata and webhook address. */
   readonly header: null | Buffer
+  /** Partner of a feed job, empty for other jobs; null in messages of older releases. */
+  readonly partner: null | string
 }
 
 /** The results of a block, by column. */

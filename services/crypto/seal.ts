@@ -17,6 +17,10 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES
 const COMPRESSION_LEVEL = 2
+const COMPRESSED_FROM_BYTES = 512
+const ZSTD_MAGIC = 0xfd2fb528
+const RAW_DESCRIPTOR = 0xa0
+const RAW_HEAD_BYTES = 12
 
 /** No service seals more, so a larger content can only be an attack on the memory of the reader. */
 const MAX_PLAIN_BYTES = 64 * 1024 * 1024
@@ -29,8 +33,7 @@ const BUFFER_BYTES = { compressed: 48 * 1024, plain: 96 * 1024 } as const
  * ciphertext. The nonce is never derived, because a redelivered message may contain other rows.
  */
 export function seal (key: Buffer, binding: Binding, plain: Buffer): Buffer {
-  const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
-  const compressed = zstdCompressSync(plain, { params, chunkSize: BUFFER_BYTES.compressed })
+  const compressed = pack(plain)
   const sealed = sealPlain(key, binding, compressed)
   detachBuffer(compressed)
   return sealed
@@ -71,6 +74,34 @@ export function openSealed (key: Buffer, binding: Binding, sealed: Buffer): Buff
   }
 }
 
+/** A compressor takes more time to create than to encrypt a small content, which shrinks little. */
+function pack (plain: Buffer): Buffer {
+  if (plain.length < COMPRESSED_FROM_BYTES) return rawFrame(plain)
+  const params = { [constants.ZSTD_c_compressionLevel]: COMPRESSION_LEVEL }
+  return zstdCompressSync(plain, { params, chunkSize: BUFFER_BYTES.compressed })
+}
+
+/**
+ * A zstd frame of one raw block, so that every decompressor reads it: magic number, descriptor
+ * (single segment, size of the content in 4 bytes), that size, block header (last block, raw, size
+ * in the upper 21 bits), content. RFC 8878, sections 3.1.1 and 3.1.1.2.
+ */
+function rawFrame (plain: Buffer): Buffer {
+  const frame = Buffer.allocUnsafe(RAW_HEAD_BYTES + plain.length)
+  frame.writeUInt32LE(ZSTD_MAGIC, 0)
+  frame.writeUInt8(RAW_DESCRIPTOR, 4)
+  frame.writeUInt32LE(plain.length, 5)
+  frame.writeUIntLE(plain.length << 3 | 1, 9, 3)
+  plain.copy(frame, RAW_HEAD_BYTES)
+  return frame
+}
+
+function isRawFrame (bytes: Buffer): boolean {
+  const length = bytes.length - RAW_HEAD_BYTES
+  return length >= 0 && bytes.readUInt32LE(0) === ZSTD_MAGIC && bytes[4] === RAW_DESCRIPTOR &&
+    bytes.readUInt32LE(5) === length && bytes.readUIntLE(9, 3) === (length << 3 | 1)
+}
+
 /** Unpacks and decodes the content of `openSealed`. `decode` must not keep the buffer. */
 export function unpackWith<T> (compressed: Buffer, decode: (plain: Buffer) => T): T {
   const plain = unpack(compressed)
@@ -87,6 +118,7 @@ export function unpackWith<T> (compressed: Buffer, decode: (plain: Buffer) => T)
  */
 export function unpack (compressed: Buffer): Buffer {
   try {
+    if (isRawFrame(compressed)) return Buffer.from(compressed.subarray(RAW_HEAD_BYTES))
     return zstdDecompressSync(compressed, {
       maxOutputLength: MAX_PLAIN_BYTES, chunkSize: BUFFER_BYTES.plain,
     })
@@ -101,10 +133,13 @@ export function unpack (compressed: Buffer): Buffer {
 export function subkey (dataKey: Buffer, purpose: string): Buffer {
   const known = subkeys.get(dataKey) ?? new Map<string, Buffer>()
   subkeys.set(dataKey, known)
-  const found = known.get(purpose) ?? Buffer.from(hkdfSync('sha256', dataKey, '', purpose, 32))
+  const found = known.get(purpose) ?? deriveSubkey(dataKey, purpose)
   known.set(purpose, found)
   return found
 }
+
+const deriveSubkey = (dataKey: Buffer, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', keyObject(dataKey), '', purpose, 32))
 
 /** The cached KeyObject of a key; creating one takes as long as an encryption. */
 function keyObject (key: Buffer): KeyObject {

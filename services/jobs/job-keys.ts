@@ -29,9 +29,9 @@ export type NewJobKey = { readonly key: Buffer, readonly wrapped: Buffer }
 /** Unwrapped data keys in memory, by their name in Redis. */
 export type KeyCache = LRUCache<string, Buffer>
 
-/** An empty cache; keys leave it `KEY_CACHE_MS` after they were read. */
+/** An empty cache; keys leave it, and the memory, `KEY_CACHE_MS` after they were read. */
 export function createKeyCache (): KeyCache {
-  return new LRUCache({ max: 5_000, ttl: KEY_CACHE_MS })
+  return new LRUCache({ max: 5_000, ttl: KEY_CACHE_MS, ttlAutopurge: true })
 }
 
 export type JobKeysOptions = {
@@ -66,11 +66,6 @@ export const KEY_CACHE_MS = 5_000
  */
 export function createJobKeys (options: JobKeysOptions): JobKeys {
   const { redis, ring, cache: unwrapped = createKeyCache() } = options
-  const remember = (name: string, key: Buffer) => {
-    // Expired keys must not stay in memory.
-    unwrapped.purgeStale()
-    unwrapped.set(name, key)
-  }
   const restored = createRestored(options)
   const isErased = async (tenant: string, job: string) =>
     await redis.exists(jobKeys(tenant, job).erased) === 1
@@ -100,7 +95,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     create: (tenant, job) => {
       const key = randomBytes(32)
       const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
-      remember(nameOf(tenant, job), key)
+      unwrapped.set(nameOf(tenant, job), key)
       return { key, wrapped }
     },
     get: async (tenant, job) => {
@@ -110,7 +105,7 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
       const key = await unwrap(tenant, job, wrapped)
-      remember(name, key)
+      unwrapped.set(name, key)
       return key
     },
   }

@@ -31,9 +31,9 @@ export const sleep: Sleep = async (ms, signal) => {
 
 /** Resolves when the work ends or the time is over; rejects if the work fails before. */
 export async function withTimeout (work: Promise<unknown> | undefined, ms: number): Promise<void> {
-  const over = new AbortController()
-  const late = sleep(Math.max(ms, 0), over.signal).catch(() => {})
-  await Promise.race([work, late]).finally(() => over.abort())
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(late.resolve, Math.max(ms, 0))
+  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer))
 }
 
 /** Exponential backoff with full jitter, in milliseconds; `attempt` counts from 1. */

@@ -55,6 +55,7 @@ async function publishJob (
   deps: PublishDeps, { value }: Incoming<'jobs.settled'>, signal: AbortSignal
 ): Promise<DeadReason | undefined> {
   const { tenant, job: id } = value
+  if (value.partner === '') return undefined
   const feed = (await deps.findJob(tenant, id))?.feed
   if (feed === undefined) return undefined
   const { partner } = feed

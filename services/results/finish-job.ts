@@ -117,5 +117,6 @@ export function settledOf (job: Job): Settled {
     createdAt: job.createdAtMs,
     endedAt: job.endedAtMs,
     header: job.header.length === 0 ? null : job.header,
+    partner: job.feed?.partner ?? '',
   }
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import {
   openSealed, seal, SealError, sealPlain, subkey, unpack,
@@ -14,6 +15,18 @@ describe('sealed bytes', () => {
     expect(sealed[0]).toBe(1)
     expect(sealed.length).toBeLessThan(200)
     expect(unpack(openSealed(key, binding, sealed))).toEqual(plain)
+  })
+
+  it('hold few bytes as they are, in a frame that every decompressor of zstd reads', () => {
+    for (const length of [0, 1, 255, 256, 511, 512]) {
+      const plain = Buffer.alloc(length, 'ab')
+      const content = openSealed(key, binding, seal(key, binding, plain))
+      expect(content.includes(plain)).toBe(length < 512)
+      expect(zstdDecompressSync(content)).toEqual(plain)
+      expect(unpack(content)).toEqual(plain)
+    }
+    const small = zstdCompressSync(Buffer.from('of an older release'))
+    expect(unpack(small).toString()).toBe('of an older release')
   })
 
   it('are never the same twice', () => {

@@ -4,7 +4,7 @@ import { packChecks } from '../../../services/cache/evidence.ts'
 import { feedCells, type ContactResult } from '../../../services/results/partner-results.ts'
 import type { FeedRows } from '../../../services/results/results.ts'
 import { LostResultsError } from '../../../services/results/read-chunks.ts'
-import { createPublishStage } from '../../../services/publish/stage.ts'
+import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
 
@@ -73,6 +73,15 @@ describe('publish', () => {
         sent: [], targets: [], decision: { completes: [message], emits: [] },
       })
     }
+  })
+
+  it('reads no job whose event says that it belongs to no partner', async () => {
+    const stage = createPublishStage({
+      findJob: async () => { throw new Error('was read') },
+    } as unknown as PublishDeps)
+    const other = { value: { ...message.value, partner: '' } } as Incoming<'jobs.settled'>
+    expect(await stage.decide([other], new AbortController().signal))
+      .toEqual([{ completes: [other], emits: [] }])
   })
 
   it('dead-letters a job whose contacts, results or partner are lost', async () => {

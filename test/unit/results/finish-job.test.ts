@@ -97,6 +97,8 @@ describe('settledOf', () => {
       endedAt: QUOTED_AT_MS + 5_000,
       header: Buffer.from('h'),
     })
-    expect(settledOf(endedJob()).header).toBeNull()
+    expect(settledOf(endedJob())).toMatchObject({ header: null, partner: '' })
+    const feed = { partner: 'acme', partition: 1 }
+    expect(settledOf(endedJob({ feed }))).toMatchObject({ partner: 'acme' })
   })
 })
