@@ -6,7 +6,7 @@ import {
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'fairness', 'recovery',
-  'small', 'soak', 'peers',
+  'small', 'soak', 'peers', 'state',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -100,6 +100,8 @@ function createProgram (): Command {
     .option('--soak <minutes>', 'memory of each service under a steady load', positiveNumber)
     .option('--peers', 'one plain Kafka hop with kafkajs and with @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')
+    .option('--state', 'the most one-row jobs that one state Redis takes, every step of them and ' +
+      'nothing else (1 min)')
     .option('--all', `all of these; the soak takes ${SOAK_MINUTES} min unless given`)
     .option('--save', 'write JSON and an SVG plot to test/bench/results/, named by day and commit')
 }

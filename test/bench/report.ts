@@ -8,6 +8,7 @@ import type { RecoveryFigures } from './scenarios/recovery.ts'
 import type { ScalingFigures } from './scenarios/scaling.ts'
 import type { SmallFigures } from './scenarios/small.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
+import type { StateFigures } from './scenarios/state.ts'
 import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
 
@@ -24,4 +25,5 @@ export type Report = CoreFigures & {
   readonly small?: SmallFigures
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
+  readonly state?: StateFigures
 }

@@ -11,6 +11,7 @@ import { measureRecovery } from './scenarios/recovery.ts'
 import { measureScaling } from './scenarios/scaling.ts'
 import { measureSmallJobs } from './scenarios/small.ts'
 import { measureSoak } from './scenarios/soak.ts'
+import { measureState } from './scenarios/state.ts'
 import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
@@ -28,7 +29,8 @@ type Measurement = { readonly scenario: Scenario, readonly measure: () => Promis
 /**
  * Measures the core figures, then the selected scenarios. Those that need a configuration or a
  * memory of their own run on separate services: small jobs and the soak start with new processes.
- * The peers run last, because no service consumes the rows that they produce.
+ * The peers run last, because no service consumes the rows that they produce, and the state Redis
+ * alone, whose jobs are in no topic.
  */
 export async function runBenchmark (stack: BenchStack, options: RunOptions): Promise<Report> {
   const { rows, soakMinutes, bareLoopMs, log, overrides, processes } = options
@@ -63,6 +65,7 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
+    { scenario: 'state', measure: () => measureState(stack, log) },
   ])
   return { ...report, ...separate }
 }

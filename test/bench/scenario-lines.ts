@@ -12,13 +12,14 @@ import {
   MAX_P95_MS, STEADY_JOBS_PER_SECOND, type SmallFigures, type SmallJobsFigures,
 } from './scenarios/small.ts'
 import type { SoakFigures } from './scenarios/soak.ts'
+import type { StateFigures } from './scenarios/state.ts'
 import type { VerificationFigures } from './scenarios/verifications.ts'
 import type { WebhookFigures } from './scenarios/webhooks.ts'
 
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { verifications, recovery, small, soak, peers } = report
+  const { verifications, recovery, small, soak, peers, state } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -31,6 +32,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...small === undefined ? [] : smallLines(small),
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
+    ...state === undefined ? [] : stateLines(state),
   ]
 }
 
@@ -159,5 +161,15 @@ function peerLines ({ bareLoopMs, kafkajs, platformatic, sealed }: PeersFigures)
     ['peers: plain kafkajs', text(kafkajs)],
     ['peers: plain platformatic', text(platformatic)],
     ['peers: sealed normalize', text(sealed)],
+  ]
+}
+
+function stateLines (
+  { jobs, jobsPerSecond, cpuMsPerJob, corePercent, clientPercent }: StateFigures
+): readonly Line[] {
+  return [
+    ['state: one-row jobs, one state Redis', `${fixed(jobsPerSecond)} jobs/s, ${jobs} jobs`],
+    ['  CPU', `${fixed(cpuMsPerJob, 2)} ms per job, ${fixed(corePercent)} % of a core, ` +
+      `the client ${fixed(clientPercent)} %`],
   ]
 }

@@ -46,7 +46,7 @@ export const DEFAULT_LIMITS = {
 }
 
 /** 100,000 USD. */
-const TOP_UP = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
+export const TOP_UP = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
 
 /** Runs work on an embedded stack with two organizations. Always stops the stack. */
 export async function withStack<T> (

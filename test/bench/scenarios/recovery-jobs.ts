@@ -8,6 +8,7 @@ import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { createDemo } from '../../../services/workspace/demo.ts'
 import { withWorkspace } from '../../../services/workspace/deps.ts'
 import { freshPhones } from '../jobs.ts'
+import { TOP_UP } from '../services.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -20,8 +21,6 @@ export type RealJobs = {
   readonly untilClosed: () => Promise<void>
 }
 
-/** 100,000 USD. */
-const TOP_UP = { id: 'bench', amountMicros: 100_000_000_000, reason: 'benchmark' }
 const CLIENTS = 32
 const POLL_EVERY_MS = 100
 

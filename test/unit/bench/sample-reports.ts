@@ -66,4 +66,7 @@ export const FULL_REPORT: Report = {
     growth: [],
     worst: { name: 'ingest-1', firstMb: 100, lastMb: 110, ratio: 1.1 },
   },
+  state: {
+    jobs: 30_000, jobsPerSecond: 1_500, cpuMsPerJob: 0.35, corePercent: 53, clientPercent: 98,
+  },
 }
