@@ -1,47 +1,65 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { billOfMaterials, licenceErrors, type Component } from '../deploy/sbom.ts'
 import { findingsIn } from './audit.ts'
 import { root } from './support/sources.ts'
 
-/** Licences under which the services may be shipped with what they run with. */
-const ALLOWED: ReadonlySet<string> = new Set([
-  'MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'BlueOak-1.0.0', 'CC0-1.0',
-  'Unlicense', 'Python-2.0', 'CC-BY-4.0',
-])
+type Locked = { readonly dev?: boolean, readonly version: string }
 
-type Locked = { readonly dev?: boolean, readonly license?: string }
+const bom = await billOfMaterials('libc6 2.36-9+deb12u10 amd64\nzlib1g 1:1.2.13 amd64\n')
+const component = (licenses: Component['licenses']): Component => ({
+  type: 'library',
+  name: 'left',
+  version: '1.0.0',
+  purl: 'pkg:npm/left@1.0.0',
+  ...licenses && { licenses },
+})
 
-/** Names no licence in its package.json; the file it comes with is the MIT licence. */
-const TOLD_BY_FILE = 'node_modules/@kafkajs/confluent-schema-registry'
-
-/** A licence that gives a choice is allowed when one of them is. */
-const isAllowed = (licence: string): boolean =>
-  licence.replace(/[()]/g, '').split(' OR ').some(one => ALLOWED.has(one))
-
-describe('the dependencies the services run with', () => {
-  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
-    readonly packages: Readonly<Record<string, Locked>>
-  }
-  const shipped = Object.entries(lock.packages).filter(([path, { dev }]) => path !== '' && !dev)
-
-  it('have licences that allow it', () => {
+describe('the software bill of materials', () => {
+  it('names every package that the services run with', () => {
+    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      readonly packages: Readonly<Record<string, Locked>>
+    }
+    const shipped = Object.entries(lock.packages)
+      .filter(([path, { dev }]) => path !== '' && dev !== true && existsSync(join(root, path)))
+      .map(([path, { version }]) => `${path.split('node_modules/').at(-1)} ${version}`)
     expect(shipped.length).toBeGreaterThan(20)
-    const others = shipped.map(([path, { license = '' }]) =>
-      [path, license || licenceOnDisk(path)] as const)
-    expect(others.filter(([, licence]) => !isAllowed(licence))).toEqual([])
+    const named = new Set(bom.components.map(({ name, version }) => `${name} ${version}`))
+    expect(shipped.filter(one => !named.has(one))).toEqual([])
+  })
+
+  it('has Node, and the packages of the system that it is given', () => {
+    expect(bom.components.map(({ purl }) => purl)).toEqual(expect.arrayContaining([
+      `pkg:generic/node@${process.versions.node}`,
+      'pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64',
+      'pkg:deb/debian/zlib1g@1%3A1.2.13?arch=amd64',
+    ]))
+  })
+
+  it('has only licences under which the services may be shipped', () => {
+    expect(licenceErrors(bom)).toEqual([])
+  })
+
+  it('reports a package without a licence, and one with a licence that is not allowed', () => {
+    const errorsOf = (licenses: Component['licenses']) =>
+      licenceErrors({ components: [component(licenses)] })
+    expect(errorsOf(undefined)).toEqual([expect.stringContaining('left 1.0.0 names no licence')])
+    expect(errorsOf([{ license: { id: 'AGPL-3.0' } }]))
+      .toEqual([expect.stringContaining('has the licence AGPL-3.0')])
+    expect(errorsOf([{ license: { name: 'SEE LICENSE IN README' } }])).toHaveLength(1)
+    expect(errorsOf([{ expression: '(GPL-3.0 OR MIT)' }])).toEqual([])
   })
 })
 
-/** What the package says of itself where the lock file is silent. */
-function licenceOnDisk (path: string): string {
-  if (path === TOLD_BY_FILE) {
-    const text = readFileSync(join(root, path, 'LICENSE'), 'utf8')
-    return text.includes('MIT License') ? 'MIT' : 'none'
+it('each dependency has its reason in the documentation', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly dependencies: Readonly<Record<string, string>>
   }
-  const text = readFileSync(join(root, path, 'package.json'), 'utf8')
-  return String((JSON.parse(text) as { license?: string }).license ?? 'none')
-}
+  const page = readFileSync(join(root, 'deploy/docs/dependencies.md'), 'utf8')
+  const explained = [...page.matchAll(/^\| `(\S+)` \| .+ \|$/gm)].map(([, name]) => name)
+  expect(explained).toEqual(Object.keys(dependencies))
+})
 
 describe('an audit', () => {
   const finding = (severity: string) => ({ name: 'left', severity, range: '<2' })

@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
+import type { Bom, Component } from '../../deploy/sbom.ts'
 import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy-tools.ts'
 import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/dockerfile.ts'
@@ -138,5 +139,17 @@ describe('what the Dockerfile builds', () => {
       .toBe(read('node_modules/kafkajs/src/consumer/consumerGroup.js'))
     const { code } = await runTool('ls', [join(folder, 'service/node_modules/vitest')])
     expect(code).not.toBe(0)
+  })
+
+  it('names every package that it holds in its software bill of materials', () => {
+    const app = join(folder, 'service')
+    const { components } = JSON.parse(readFileSync(join(app, 'sbom.json'), 'utf8')) as Bom
+    const named = new Set(components.map(({ name, version }) => `${name} ${version}`))
+    const held = globSync('node_modules/{*,@*/*}/package.json', { cwd: app })
+      .map(path => JSON.parse(readFileSync(join(app, path), 'utf8')) as Component)
+      .map(({ name, version }) => `${name} ${version}`)
+    expect(held.length).toBeGreaterThan(50)
+    expect(held.filter(one => !named.has(one))).toEqual([])
+    expect(components.some(({ purl }) => purl.startsWith('pkg:deb/debian/libc6@'))).toBe(true)
   })
 })

@@ -14,7 +14,7 @@ export type StateFigures = {
   readonly jobsPerSecond: number
   /** CPU of the state Redis per job. */
   readonly cpuMsPerJob: number
-  /** The same in percent of a core: what is missing to 100 are waits, for the disk or the client. */
+  /** The same in percent of a core; the rest are waits, for the disk or the client. */
   readonly corePercent: number
   /** CPU of the client in percent of a core: near 100, the state Redis takes more than this. */
   readonly clientPercent: number
@@ -24,7 +24,7 @@ const TENANTS = 20
 const CLIENTS = 96
 const WARM_UP_MS = 3_000
 const MEASURED_MS = 20_000
-/** Sizes as in a one-row job: a wrapped data key, and the sealed blocks that wait for the insert. */
+/** As in a one-row job: a wrapped data key, and sealed blocks that wait for the insert. */
 const WRAPPED_KEY_BYTES = 61
 const ATTACHED_BYTES = 700
 

@@ -1,0 +1,125 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Command } from 'commander'
+
+/** Licences under which the services may be shipped with what they run with (SPDX). */
+const ALLOWED: ReadonlySet<string> = new Set([
+  'MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'BlueOak-1.0.0', 'CC0-1.0',
+  'Unlicense', 'Python-2.0', 'CC-BY-4.0',
+])
+
+/** Packages whose package.json names no licence, but whose file LICENSE does. */
+const LICENCE_IN_FILE: ReadonlySet<string> = new Set(['@kafkajs/confluent-schema-registry'])
+
+type Licence = { readonly license?: { readonly id?: string, readonly name?: string } } &
+  { readonly expression?: string }
+
+export type Component = {
+  readonly type: string
+  readonly name: string
+  readonly version: string
+  readonly purl: string
+  readonly licenses?: readonly Licence[]
+  readonly properties?: readonly { readonly name: string, readonly value: string }[]
+  readonly 'bom-ref'?: string
+}
+
+/** A software bill of materials in the format CycloneDX 1.5, as far as it is read here. */
+export type Bom = {
+  readonly components: readonly Component[]
+  readonly dependencies: readonly { readonly ref: string }[]
+}
+
+const root = join(import.meta.dirname, '..')
+
+/**
+ * The packages that services run with, by `npm sbom`, and the Node that runs them. `system` has a
+ * line for each package of the system: name, version and architecture, separated by spaces.
+ * Rejects with the message of npm, for example for packages that the lock file does not have.
+ */
+export async function billOfMaterials (system = ''): Promise<Bom> {
+  const { stdout } = await promisify(execFile)('npm', ARGUMENTS, {
+    cwd: root, maxBuffer: 64 * 1_024 * 1_024,
+  })
+  const bom = JSON.parse(stdout) as Bom
+  const shipped = bom.components.filter(component => !isForDevelopment(component))
+  const others = new Set(bom.components.filter(isForDevelopment).map(one => one['bom-ref']))
+  return {
+    ...bom,
+    components: [...shipped.map(withLicence), NODE, ...systemComponents(system)],
+    dependencies: bom.dependencies.filter(({ ref }) => !others.has(ref)),
+  }
+}
+
+/** With `--omit dev`, npm also omits packages that development needs as well. */
+const ARGUMENTS = ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only']
+
+const isForDevelopment = ({ properties = [] }: Component): boolean =>
+  properties.some(({ name }) => name === 'cdx:npm:package:development')
+
+const licensed = (id: string) => ({ licenses: [{ license: { id } }] })
+
+const NODE: Component = {
+  type: 'platform',
+  name: 'node',
+  version: process.versions.node,
+  purl: `pkg:generic/node@${process.versions.node}`,
+  ...licensed('MIT'),
+}
+
+function withLicence (component: Component): Component {
+  const { name, licenses = [] } = component
+  const file = join(root, 'node_modules', name, 'LICENSE')
+  if (licenses.length > 0 || !LICENCE_IN_FILE.has(name) || !existsSync(file)) return component
+  return readFileSync(file, 'utf8').includes('MIT License')
+    ? { ...component, ...licensed('MIT') }
+    : component
+}
+
+function systemComponents (system: string): readonly Component[] {
+  return system.split('\n').filter(line => line.trim() !== '').map((line) => {
+    const [name = '', version = '', architecture = ''] = line.split(' ')
+    const at = `${encodeURIComponent(name)}@${encodeURIComponent(version)}`
+    const purl = `pkg:deb/debian/${at}?arch=${architecture}`
+    return { type: 'library', name, version, purl }
+  })
+}
+
+/**
+ * What is wrong with the licences of a bill: a line for each npm package that has none, or none
+ * that is allowed. Packages of the system come under those of the distribution.
+ */
+export function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] {
+  return bom.components.filter(({ purl }) => purl.startsWith('pkg:npm/')).flatMap((component) => {
+    const found = (component.licenses ?? []).map(({ license, expression }) =>
+      expression ?? license?.id ?? license?.name ?? '')
+    if (found.some(isAllowed)) return []
+    const text = found.length === 0 ? 'names no licence' : `has the licence ${found.join(', ')}`
+    return [`${component.name} ${component.version} ${text}, which is not allowed: replace it or ` +
+      'add the licence to deploy/sbom.ts if the services may be shipped with it']
+  })
+}
+
+/** A licence that gives a choice is allowed when one of its parts is. */
+const isAllowed = (expression: string): boolean =>
+  expression.replace(/[()]/g, '').split(' OR ').some(licence => ALLOWED.has(licence))
+
+if (import.meta.main) {
+  const { system, output } = new Command('sbom')
+    .description('Writes the software bill of materials of the services (CycloneDX 1.5, JSON): ' +
+      'npm packages, Node and, in the image, the packages of the system. Exits with 1 if a ' +
+      'licence is not allowed.')
+    .option('--system <file>', 'packages of the system: lines of name, version, architecture')
+    .option('-o, --output <file>', 'write to this file; standard output by default')
+    .parse().opts<{ readonly system?: string, readonly output?: string }>()
+  const bom = await billOfMaterials(system === undefined ? '' : readFileSync(system, 'utf8'))
+  const text = `${JSON.stringify(bom, undefined, 2)}\n`
+  if (output === undefined) process.stdout.write(text)
+  else writeFileSync(output, text)
+  for (const error of licenceErrors(bom)) {
+    console.error(error)
+    process.exitCode = 1
+  }
+}
