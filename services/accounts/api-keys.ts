@@ -1,8 +1,10 @@
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import {
-  hashOf, isWellFormed, newApiKey, createKeyStore, type KeyRecord, type KeyStore, type Scope,
+  createKeyStore, hashOf, isWellFormed, newApiKey, type KeyRecord, type KeyStore, type Scope,
 } from './key-store.ts'
+import { networksOf, plainAddress, type Networks } from '../platform/networks.ts'
+import { createOrganizations } from './organizations.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 
 /** The owner of the API key of a request. */
@@ -17,13 +19,25 @@ export type Caller = {
 
 export type KeyLookup =
   | { readonly kind: 'ok', readonly key: Caller }
-  | { readonly kind: 'missing' | 'invalid' | 'expired' | 'revoked' }
+  | { readonly kind: 'missing' | 'invalid' | 'expired' | 'revoked' | 'foreign_address' }
 
 export type NewKey = {
   readonly orgId: string
   readonly mode: Mode
   readonly scopes: readonly Scope[]
+  /** Up to 100 characters. */
+  readonly name?: string
+  /** Who asked for it, such as 'operator'. */
+  readonly createdBy?: string
+  /** IP addresses and networks that may use it; all by default. */
+  readonly networks?: readonly string[]
+  /** At most as far away as the policy `keyDays` allows, which also is its default. */
   readonly expiresAtMs?: number
+}
+
+/** A value of a new key that is not allowed; the message says what is. */
+export class NewKeyError extends Error {
+  override readonly name = 'NewKeyError'
 }
 
 /** A new key; its secret is shown only once. */
@@ -38,28 +52,40 @@ export type ApiKeys = ReturnType<typeof createApiKeys>
 const CACHE_MS = 1_000
 const CACHED_KEYS = 10_000
 const LAST_USED_EVERY_MS = 60_000
+const DAY_MS = 86_400_000
+const MAX_NAME_CHARACTERS = 100
+const MAX_NETWORKS = 20
 
 /** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
 export function createApiKeys (redis: Redis, now: () => number = Date.now) {
-  const deps: KeyDeps = { store: createKeyStore(redis), records: recordCache(), now }
+  const organizations = createOrganizations(redis, now)
+  const maxDays = async (orgId: string) => (await organizations.find(orgId))?.policy.keyDays
+  const deps: KeyDeps = { store: createKeyStore(redis), records: recordCache(), now, maxDays }
   const usedAt = new LRUCache<string, number>({ max: CACHED_KEYS })
 
   return {
+    /** @throws NewKeyError for a name, network or expiry that is not allowed. */
     create: (key: NewKey) => createKey(deps, key),
 
     /** Revokes a key, everywhere within a second; false if it does not exist. */
     revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
 
-    /** Finds the owner of a secret. Reads Redis at most once a second; stores no secret. */
-    async findKey (secret: string): Promise<KeyLookup> {
+    /**
+     * Finds the owner of a secret that came from an address. Reads Redis at most once a second;
+     * stores no secret.
+     */
+    async findKey (secret: string, address: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
       const hash = hashOf(secret)
       if (!isWellFormed(secret)) return { kind: 'invalid' }
-      const record = await recordOf(deps, hash)
-      if (record === undefined) return { kind: 'invalid' }
+      const found = await recordOf(deps, hash)
+      if (found === undefined) return { kind: 'invalid' }
+      const { record, allowed } = found
       const reason = inactiveReason(record, now())
       if (reason !== undefined) return { kind: reason }
-      recordUse(deps, usedAt, record)
+      const from = plainAddress(address)
+      if (allowed?.has(from) === false) return { kind: 'foreign_address' }
+      recordUse(deps, usedAt, { record, from })
       return { kind: 'ok', key: callerOf(record) }
     },
 
@@ -77,12 +103,13 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
     async roll (orgId: string, keyId: string, graceMs: number): Promise<CreatedKey | undefined> {
       const old = await recordById(deps.store, orgId, keyId)
       if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
-      const { mode, scopes, createdAtMs, expiresAtMs } = old
+      const { createdAtMs, expiresAtMs } = old
+      const lifetimeMs = expiresAtMs === 0 ? Infinity : expiresAtMs - createdAtMs
+      const longestMs = (await maxDays(orgId) ?? Infinity) * DAY_MS
+      const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
+      const { expiresAtMs: _old, ...same } = old
       const fresh = await createKey(deps, {
-        orgId,
-        mode,
-        scopes,
-        ...expiresAtMs === 0 ? {} : { expiresAtMs: now() + expiresAtMs - createdAtMs },
+        ...same, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
       })
       await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
       deps.records.delete(old.hash)
@@ -91,8 +118,11 @@ export function createApiKeys (redis: Redis, now: () => number = Date.now) {
   }
 }
 
+/** A key, and the addresses that may use it; undefined if all may. */
+type CheckedKey = { readonly record: KeyRecord, readonly allowed: Networks | undefined }
+
 const recordCache = () =>
-  new LRUCache<string, { readAtMs: number, record: KeyRecord }>({ max: CACHED_KEYS })
+  new LRUCache<string, { readonly readAtMs: number } & CheckedKey>({ max: CACHED_KEYS })
 
 /** The dependencies of key operations. */
 type KeyDeps = {
@@ -100,26 +130,86 @@ type KeyDeps = {
   /** Cache of keys. */
   readonly records: ReturnType<typeof recordCache>
   readonly now: () => number
+  /** The longest lifetime of a key of an organization, in days, if it has one. */
+  readonly maxDays: (orgId: string) => Promise<number | undefined>
 }
 
-async function recordOf ({ store, records, now }: KeyDeps, hash: string) {
+async function recordOf (
+  { store, records, now }: KeyDeps, hash: string
+): Promise<CheckedKey | undefined> {
   const cached = records.get(hash)
-  if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached.record
+  if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached
   const record = await store.read(hash)
-  if (record !== undefined) records.set(hash, { readAtMs: now(), record })
-  return record
+  if (record === undefined) return undefined
+  const { networks } = record
+  const checked = { record, allowed: networks.length === 0 ? undefined : networksOf(networks) }
+  records.set(hash, { readAtMs: now(), ...checked })
+  return checked
 }
 
 async function recordById (store: KeyStore, orgId: string, keyId: string) {
   return (await store.list(orgId)).find(record => record.id === keyId)
 }
 
-async function createKey ({ store, now }: KeyDeps, key: NewKey): Promise<CreatedKey> {
-  const secret = newApiKey(key.mode)
-  const id = await store.add({
-    ...key, hash: hashOf(secret), last4: secret.slice(-4), createdAtMs: now(),
+async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
+  const { orgId, mode, scopes, createdBy = '', networks = [] } = key
+  const name = (key.name ?? '').trim()
+  checkNewKey({ name, networks })
+  const expiresAtMs = await expiryOf(deps, key)
+  const secret = newApiKey(mode)
+  const id = await deps.store.add({
+    orgId,
+    mode,
+    scopes,
+    name,
+    createdBy,
+    networks,
+    hash: hashOf(secret),
+    last4: secret.slice(-4),
+    createdAtMs: deps.now(),
+    expiresAtMs,
   })
   return { id, secret }
+}
+
+function checkNewKey (
+  { name, networks }: { readonly name: string, readonly networks: readonly string[] }
+): void {
+  if (name.length > MAX_NAME_CHARACTERS) {
+    throw new NewKeyError(`The name has ${name.length} characters; use at most ` +
+      `${MAX_NAME_CHARACTERS}.`)
+  }
+  if (networks.length > MAX_NETWORKS) {
+    throw new NewKeyError(`There are ${networks.length} networks; use at most ${MAX_NETWORKS}.`)
+  }
+  const wrong = networks.find(network => !isNetwork(network))
+  if (wrong !== undefined) {
+    throw new NewKeyError(`"${wrong}" is not an IP address or network: use one like 192.0.2.7, ` +
+      '192.0.2.0/24 or 2001:db8::/32.')
+  }
+}
+
+function isNetwork (text: string): boolean {
+  try {
+    networksOf([text])
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** When a new key expires; 0 for never. */
+async function expiryOf (
+  { now, maxDays }: KeyDeps, { orgId, expiresAtMs = 0 }: NewKey
+): Promise<number> {
+  const days = await maxDays(orgId)
+  if (days === undefined) return expiresAtMs
+  const latestMs = now() + days * DAY_MS
+  if (expiresAtMs > latestMs) {
+    throw new NewKeyError(`The key would expire after more than ${days} days, the longest ` +
+      'lifetime that this organization allows. Choose an earlier time.')
+  }
+  return expiresAtMs === 0 ? latestMs : expiresAtMs
 }
 
 async function revokeKey (
@@ -133,13 +223,14 @@ async function revokeKey (
 }
 
 function recordUse (
-  { store, now }: KeyDeps, usedAt: LRUCache<string, number>, record: KeyRecord
+  { store, now }: KeyDeps, usedAt: LRUCache<string, number>,
+  { record, from }: { readonly record: KeyRecord, readonly from: string }
 ): void {
   const last = usedAt.get(record.hash) ?? record.lastUsedAtMs
   if (now() - last < LAST_USED_EVERY_MS) return
   usedAt.set(record.hash, now())
   // Not awaited; a lost update is repeated a minute later.
-  store.recordUse(record.hash, now()).catch(() => usedAt.delete(record.hash))
+  store.recordUse(record.hash, { atMs: now(), from }).catch(() => usedAt.delete(record.hash))
 }
 
 /** Why a key is not valid; undefined if it is. */

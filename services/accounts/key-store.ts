@@ -4,10 +4,27 @@ import { isMode, type Mode } from './tenant.ts'
 import { createHash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-/** The permissions of keys: create jobs, read jobs and results. */
-export const SCOPES = ['jobs:write', 'jobs:read'] as const
+/** The permissions of keys. */
+export const SCOPES =
+  ['jobs:write', 'jobs:read', 'results:read', 'usage:read', 'webhooks:write'] as const
 
 export type Scope = typeof SCOPES[number]
+
+/** The scopes of a key for which none are chosen; they include all others. */
+export const DEFAULT_SCOPES = ['jobs:write', 'jobs:read'] as const
+
+/** The broader scope that includes a narrower one. */
+const INCLUDED_IN: Readonly<Partial<Record<Scope, Scope>>> = {
+  'results:read': 'jobs:read', 'usage:read': 'jobs:read', 'webhooks:write': 'jobs:write',
+}
+
+/** A scope, and the broader one that includes it. */
+export const scopesThatAllow = (scope: Scope): readonly Scope[] =>
+  [scope, ...INCLUDED_IN[scope] === undefined ? [] : [INCLUDED_IN[scope]]]
+
+/** Whether a key with these scopes has one, by itself or in a broader one. */
+export const hasScope = (scopes: readonly Scope[], wanted: Scope): boolean =>
+  scopesThatAllow(wanted).some(scope => scopes.includes(scope))
 
 /** Ids of keys; `workspace` is the one of all keys that the workspace page makes for itself. */
 export const KEY_ID = /^(key_[0-9a-f]{16}|workspace)$/
@@ -20,15 +37,21 @@ export type KeyRecord = {
   readonly orgId: string
   readonly mode: Mode
   readonly scopes: readonly Scope[]
+  /** What the customer calls it, and who created it; '' for keys of older releases. */
+  readonly name: string
+  readonly createdBy: string
+  /** IP addresses and networks that may use it; all if there are none. */
+  readonly networks: readonly string[]
   readonly last4: string
   readonly createdAtMs: number
   readonly expiresAtMs: number
   readonly revokedAtMs: number
   readonly lastUsedAtMs: number
+  /** The address of its last use; '' if it was not used. */
+  readonly lastUsedFrom: string
 }
 
-type NewRecord = Pick<KeyRecord, 'hash' | 'orgId' | 'mode' | 'scopes' | 'last4' | 'createdAtMs'>
-  & { readonly expiresAtMs?: number }
+type NewRecord = Omit<KeyRecord, 'id' | 'revokedAtMs' | 'lastUsedAtMs' | 'lastUsedFrom'>
 
 export type KeyStore = ReturnType<typeof createKeyStore>
 
@@ -44,14 +67,17 @@ export function createKeyStore (redis: Redis) {
 
     /** Stores a new key and returns its id, which is safe to show. */
     async add (record: NewRecord): Promise<string> {
-      const { hash, orgId, mode, scopes, last4, createdAtMs, expiresAtMs = 0 } = record
+      const { hash, orgId, mode, scopes, name, createdBy, networks } = record
       const fields = {
         org: orgId,
         mode,
         scopes: scopes.join(' '),
-        last4,
-        createdAt: String(createdAtMs),
-        expiresAt: String(expiresAtMs),
+        name,
+        createdBy,
+        networks: networks.join(' '),
+        last4: record.last4,
+        createdAt: String(record.createdAtMs),
+        expiresAt: String(record.expiresAtMs),
       }
       await records.change({ name: keyOf(hash), fields, from: 0, random: true })
       return idOf(hash)
@@ -62,8 +88,10 @@ export function createKeyStore (redis: Redis) {
     },
 
     /** Records the last use of a key, which does not change its revision. */
-    async recordUse (hash: string, nowMs: number): Promise<void> {
-      await redis.hset(keyOf(hash), { lastUsedAt: String(nowMs) })
+    async recordUse (
+      hash: string, use: { readonly atMs: number, readonly from: string }
+    ): Promise<void> {
+      await redis.hset(keyOf(hash), { lastUsedAt: String(use.atMs), lastUsedFrom: use.from })
     },
 
     /** The keys of an organization in the order they were made. */
@@ -90,11 +118,15 @@ function recordOf (hash: string, fields: Readonly<Record<string, string>>): KeyR
     orgId: org,
     mode,
     scopes: SCOPES.filter(scope => (fields.scopes ?? '').split(' ').includes(scope)),
+    name: fields.name ?? '',
+    createdBy: fields.createdBy ?? '',
+    networks: (fields.networks ?? '').split(' ').filter(network => network !== ''),
     last4: fields.last4 ?? '',
     createdAtMs: time('createdAt'),
     expiresAtMs: time('expiresAt'),
     revokedAtMs: time('revokedAt'),
     lastUsedAtMs: time('lastUsedAt'),
+    lastUsedFrom: fields.lastUsedFrom ?? '',
   }
 }
 

@@ -115,6 +115,8 @@ export type Policy = {
   readonly gets?: number
   /** Its webhook endpoints get `balance.low` when a reservation takes it below; in USD micros. */
   readonly lowBalanceMicros?: number
+  /** The longest lifetime of a new API key, in days. */
+  readonly keyDays?: number
 }
 
 /** What is cached of an organization: its policy, and per mode its subscriptions as stored. */
@@ -143,6 +145,7 @@ export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
   postSustained: { min: 1, max: MAX_REQUESTS },
   gets: { min: 1, max: MAX_REQUESTS },
   lowBalanceMicros: { min: 1, max: MAX_AMOUNT_MICROS },
+  keyDays: { min: 1, max: 3_650 },
 }
 
 /** New values by name; `default` resets one to the configuration. */

@@ -1,7 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Caller, KeyLookup } from '../accounts/api-keys.ts'
-import { hashOf, isWellFormed, type Scope } from '../accounts/key-store.ts'
+import {
+  hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
+} from '../accounts/key-store.ts'
 import { clientNetwork } from '../platform/networks.ts'
 import { ApiException, type ApiError } from './errors.ts'
 
@@ -25,13 +27,14 @@ export async function authenticate (
       retryAfterSeconds: lookup.retryAfterSeconds,
     })
   }
+  if (lookup.kind === 'foreign_address') throw new ApiException(addressFault(request.ip))
   if (lookup.kind !== 'ok') throw new ApiException({ code: `${lookup.kind}_key` })
   return lookup.key
 }
 
 /** @throws ApiException if the key lacks a scope. */
 export function requireScopes (caller: Caller, scopes: readonly Scope[]): void {
-  const missing = scopes.find(scope => !caller.scopes.includes(scope))
+  const missing = scopes.find(scope => !hasScope(caller.scopes, scope))
   if (missing !== undefined) throw new ApiException(scopeFault(missing))
 }
 
@@ -46,9 +49,18 @@ function secretOf (request: FastifyRequest): string {
 }
 
 function scopeFault (scope: Scope): ApiError {
+  const names = scopesThatAllow(scope).join(' or ')
   return {
     code: 'insufficient_scope',
-    message: `The API key lacks the scope ${scope}. Use a key that has it.`,
+    message: `The API key lacks the scope ${names}. Use a key that has it.`,
+  }
+}
+
+function addressFault (address: string): ApiError {
+  return {
+    code: 'address_not_allowed',
+    message: `The API key may not be used from the address ${address}. Send the request from one ` +
+      'of its networks, or add this one to a new key in the workspace.',
   }
 }
 
@@ -57,7 +69,7 @@ type GuardedLookup = KeyLookup | {
   readonly kind: 'throttled', readonly retryAfterSeconds: number
 }
 
-type FindKey = (secret: string) => Promise<KeyLookup>
+type FindKey = (secret: string, address: string) => Promise<KeyLookup>
 
 const WINDOW_MS = 60_000
 /** A client above this limit guesses keys. */
@@ -79,16 +91,16 @@ export function createKeyGuard (
   })
   const known = new LRUCache<string, true>({ max: REMEMBERED.keys, ttl: 10 * WINDOW_MS, ...clock })
   return async (secret, address) => {
-    if (!isWellFormed(secret)) return await findKey(secret)
+    if (!isWellFormed(secret)) return await findKey(secret, address)
     const client = clientNetwork(address)
     const hash = hashOf(secret)
     if ((unknown.get(client) ?? 0) >= MAX_UNKNOWN && !known.has(hash)) {
       const leftMs = unknown.getRemainingTTL(client)
       return { kind: 'throttled', retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }
     }
-    const lookup = await findKey(secret)
+    const lookup = await findKey(secret, address)
     if (lookup.kind === 'ok') known.set(hash, true)
-    else known.delete(hash)
+    else if (lookup.kind !== 'foreign_address') known.delete(hash)
     if (lookup.kind === 'invalid') unknown.set(client, (unknown.get(client) ?? 0) + 1)
     return lookup
   }

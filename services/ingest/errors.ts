@@ -39,6 +39,8 @@ export const ERRORS = {
     'maximum counts rows from the cache too: they are free, but their price is reserved until ' +
     'the job ends. Top up and send it again.'],
   insufficient_scope: [403, 'permission', 'The API key lacks the scope this request needs.'],
+  address_not_allowed: [403, 'permission',
+    'The API key may not be used from this address.'],
   https_required: [403, 'permission',
     'Use HTTPS. Replace this key if it was sent over an open network.'],
   job_not_found: [404, 'not_found', 'There is no such job.'],

@@ -15,7 +15,7 @@ import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */
 export type IngestDeps = Webhooks & {
-  readonly findKey: (secret: string) => Promise<KeyLookup>
+  readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** The quote of a job; reserves nothing and creates no job. */

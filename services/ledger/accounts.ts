@@ -23,7 +23,8 @@ export type AccountsDeps = {
 const TOPIC = topicName('accounts')
 const BATCH_RECORDS = 200
 /** Fields that are in Redis only, not in the topic. */
-const LOCAL_FIELDS: ReadonlySet<string> = new Set(['revision', 'madeIn', 'lastUsedAt'])
+const LOCAL_FIELDS: ReadonlySet<string> = new Set(
+  ['revision', 'madeIn', 'lastUsedAt', 'lastUsedFrom'])
 
 /** ARGV: the revision in the topic, then its fields. */
 const RESTORE = `

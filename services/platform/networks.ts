@@ -9,10 +9,13 @@ export type Networks = { readonly has: (address: string) => boolean }
 export function networksOf (texts: readonly string[], setting = 'networks'): Networks {
   const list = new BlockList()
   for (const text of texts) {
-    const [address = '', bits] = text.split('/')
+    const [address = '', bits] = text.split(/\/(.*)/s)
     const version = isIP(address)
-    if (version === 0) throw new TypeError(`${setting}: "${text}" is not an address or network`)
-    const prefix = bits === undefined ? (version === 4 ? 32 : 128) : Number(bits)
+    const longest = version === 4 ? 32 : 128
+    const prefix = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN
+    if (version === 0 || !(prefix <= longest)) {
+      throw new TypeError(`${setting}: "${text}" is not an address or network`)
+    }
     list.addSubnet(address, prefix, version === 4 ? 'ipv4' : 'ipv6')
   }
   return {

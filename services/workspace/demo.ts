@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { SCOPES } from '../accounts/key-store.ts'
+import { DEFAULT_SCOPES } from '../accounts/key-store.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'
@@ -21,8 +21,9 @@ export const DEMO_CREDIT_MICROS = 1_000_000_000
 export async function createDemo (env: Environment): Promise<Demo> {
   return withWorkspace(env, async deps => {
     const orgId = env.DEMO_ORG || await createDemoOrganization(deps)
+    const key = { orgId, scopes: DEFAULT_SCOPES, createdBy: 'demo' }
     const [live = '', test = ''] = await Promise.all(MODES.map(async mode =>
-      (await deps.apiKeys.create({ orgId, mode, scopes: SCOPES })).secret))
+      (await deps.apiKeys.create({ ...key, mode })).secret))
     return { orgId, keys: { live, test }, webhookSecret: await deps.webhookSecrets.show(orgId) }
   })
 }

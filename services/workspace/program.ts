@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { commandEnvironment } from '../platform/command-environment.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
 import { withWorkspace } from './deps.ts'
@@ -56,7 +57,11 @@ function addKeyCommands (program: Command, { run, change }: Runs): void {
     key.command(name).description(description).requiredOption('--org <id>', 'organization')
   add('create', 'create a key; its secret is shown once')
     .option('--mode <mode>', 'live or test', 'live')
-    .option('--scopes <list>', 'jobs:write, jobs:read or both', 'jobs:write,jobs:read')
+    .option('--name <name>', 'what it is for')
+    .option('--scopes <list>', `of ${SCOPES.join(', ')}; jobs:read includes results:read and ` +
+      'usage:read, jobs:write includes webhooks:write', DEFAULT_SCOPES.join(','))
+    .option('--networks <list>', 'IP addresses and networks that may use it, such as ' +
+      '192.0.2.0/24,2001:db8::/32; all by default')
     .option('--expires <time>', 'expiry as an ISO 8601 time')
     .action(change(tasks.createKey))
   add('list', 'list keys without their secrets').action(run(tasks.listApiKeys))
@@ -110,6 +115,7 @@ function addSettingsCommands (program: Command, change: Run): void {
     .option('--gets <number>', 'burst of GET requests, as LIMIT_GET')
     .option('--low-balance-micros <micros>', 'the event balance.low is sent when a job takes the ' +
       'available balance below it')
+    .option('--key-days <days>', 'the longest lifetime of API keys made from now on')
     .action(change(tasks.policy))
   const secret = program.command('webhook-secret').description('the secret that signs webhooks')
   secret.command('show').description('show the secret')

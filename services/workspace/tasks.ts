@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Scope, SCOPES } from '../accounts/key-store.ts'
+import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
+import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
@@ -27,10 +28,26 @@ export const createKey: Task = async (deps, options) => {
   const expiresAtMs = options.expires === undefined ? undefined : expiryOf(options.expires)
   const mode = modeOf(options)
   const scopes = scopesOf(options.scopes)
-  const { id, secret } = await deps.apiKeys.create({
-    orgId, mode, scopes, ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+  const { name = '', networks: list = '' } = options
+  const networks = list.split(',').map(network => network.trim()).filter(text => text !== '')
+  const { id, secret } = await createdKey(deps, {
+    orgId,
+    mode,
+    scopes,
+    name,
+    networks,
+    createdBy: 'operator',
+    ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
   })
   return { id, secret, mode, scopes: scopes.join(','), note: 'The secret is not shown again.' }
+}
+
+async function createdKey ({ apiKeys }: WorkspaceDeps, key: NewKey): Promise<CreatedKey> {
+  try {
+    return await apiKeys.create(key)
+  } catch (error) {
+    throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
+  }
 }
 
 export const listApiKeys: Task = async (deps, options) => {
@@ -166,7 +183,7 @@ export const rotateWebhookSecret: Task = async (deps, options) => ({
   note: 'For 24 hours deliveries are also signed with the previous secret.',
 })
 
-function scopesOf (text = SCOPES.join(',')): Scope[] {
+function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {
   const names = text.split(',').map(name => name.trim())
   const scopes = SCOPES.filter(scope => names.includes(scope))
   if (scopes.length !== new Set(names).size) {

@@ -43,7 +43,8 @@ const accounts = () => ({
   webhookSecrets: createWebhookSecrets({ redis, ring }),
   endpoints: createWebhookEndpoints({ redis, ring }),
 })
-const kindOf = async (secret: string) => (await accounts().apiKeys.findKey(secret)).kind
+const kindOf = async (secret: string) =>
+  (await accounts().apiKeys.findKey(secret, '192.0.2.7')).kind
 
 /** An organization with a policy, a webhook secret, a partner, a good key and a revoked one. */
 async function createAll () {
@@ -214,13 +215,13 @@ describe('a change of an account', () => {
   it('does not include when a key was used', async () => {
     const { orgId, good } = await createAll()
     await ship()
-    await createKeyStore(redis).recordUse(hashOf(good.secret), 5)
+    await createKeyStore(redis).recordUse(hashOf(good.secret), { atMs: 5, from: '192.0.2.7' })
     expect(await unshipped()).toEqual([])
     await accounts().apiKeys.revoke(orgId, good.id)
     await ship()
     const fields = (await shippedAccounts()).flatMap(account => account.fields)
-    expect(fields.filter(({ name }) => ['lastUsedAt', 'madeIn', 'revision'].includes(name)))
-      .toEqual([])
+    const local = ['lastUsedAt', 'lastUsedFrom', 'madeIn', 'revision']
+    expect(fields.filter(({ name }) => local.includes(name))).toEqual([])
   })
 })
 

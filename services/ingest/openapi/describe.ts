@@ -1,3 +1,4 @@
+import { scopesThatAllow, type Scope } from '../../accounts/key-store.ts'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifySchema, type RouteOptions } from 'fastify'
 import { API_VERSION } from '../../../schemas/api/root.ts'
@@ -73,8 +74,9 @@ function describedSchema (schema: FastifySchema | undefined, route: RouteOptions
   }
 }
 
-function withScopes (description: string | undefined, scopes: readonly string[]): string {
-  const names = scopes.map(scope => `\`${scope}\``).join(' and ')
+function withScopes (description: string | undefined, scopes: readonly Scope[]): string {
+  const names = scopes.map(scope =>
+    scopesThatAllow(scope).map(name => `\`${name}\``).join(' or ')).join(' and ')
   const noun = scopes.length === 1 ? 'scope' : 'scopes'
   return `${description === undefined ? '' : `${description} `}Needs the ${noun} ${names}.`
 }
@@ -95,7 +97,7 @@ const EVERYWHERE: readonly ErrorCode[] = [
 ]
 const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
-  'rate_limited',
+  'address_not_allowed', 'rate_limited',
 ]
 const WITH_BODY: readonly ErrorCode[] = [
   'invalid_json', 'invalid_encoding', 'invalid_request', 'body_too_large',

@@ -60,9 +60,9 @@ free.
 
 Requests need HTTPS, and under \`/api/v1\` the header \`Authorization: Bearer <API_KEY>\`. Create
 keys on the workspace page, which shows each key once: \`vj_live_...\` checks and pays,
-\`vj_test_...\` does neither. A key has scopes, and each operation names the one that it needs. Keep
-keys on servers, never in a page or an app. The examples of this page read the key and the address
-of this service from the shell:
+\`vj_test_...\` does neither. A key has scopes, and each operation names the one that it needs. It
+can be limited to networks, and expire. Keep keys on servers, never in a page or an app. The
+examples of this page read the key and the address of this service from the shell:
 
     export BASE=https://api.example.com/api/v1
     export KEY=vj_test_...

@@ -24,7 +24,7 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/balance',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: { scope: 'usage:read', produces: 'application/json' },
     schema: {
       operationId: 'getBalance',
       summary: 'Read the balance',
@@ -86,7 +86,7 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/transactions',
-    config: { scope: 'jobs:read', produces: 'application/json' },
+    config: { scope: 'usage:read', produces: 'application/json' },
     schema: {
       operationId: 'listTransactions',
       summary: 'List the transactions of the balance, newest first',

@@ -24,7 +24,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
     url: '/api/v1/verifications',
     config: {
       // It creates a job and reads its results.
-      scope: ['jobs:write', 'jobs:read'],
+      scope: ['jobs:write', 'results:read'],
       produces: 'application/json',
       takesBody: true,
       preflight: 'keyed',

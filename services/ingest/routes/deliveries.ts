@@ -77,7 +77,7 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     method: 'POST',
     url: '/api/v1/jobs/:id/deliveries/:deliveryId/resend',
     config: {
-      scope: 'jobs:write',
+      scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['job_not_found', 'not_found', 'body_too_large', 'unsupported_media_type',
         'invalid_json', 'invalid_encoding', 'invalid_request'],

@@ -21,7 +21,7 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
     method: 'GET',
     url: '/api/v1/jobs/:id/results',
     config: {
-      scope: 'jobs:read',
+      scope: 'results:read',
       produces: Object.values(RESULT_TYPES),
       errors: ['job_not_found', 'job_not_completed', 'results_expired', 'results_erased',
         'invalid_request'],

@@ -21,7 +21,7 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
     method: 'GET',
     url: '/api/v1/usage',
     config: {
-      scope: 'jobs:read',
+      scope: 'usage:read',
       produces: Object.values(TYPES),
       errors: ['invalid_request', 'not_acceptable'],
     },

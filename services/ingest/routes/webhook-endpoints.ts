@@ -35,7 +35,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
     method: 'POST',
     url: ADDRESS,
     config: {
-      scope: 'jobs:write',
+      scope: 'webhooks:write',
       produces: 'application/json',
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoints_limit'],
@@ -121,7 +121,7 @@ export function updateEndpointRoute (
     method: 'PATCH',
     url: `${ADDRESS}/:id`,
     config: {
-      scope: 'jobs:write',
+      scope: 'webhooks:write',
       produces: 'application/json',
       takesBody: true,
       errors: ['invalid_webhook_url', 'webhook_endpoint_not_found'],
@@ -154,7 +154,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
     method: 'DELETE',
     url: `${ADDRESS}/:id`,
     config: {
-      scope: 'jobs:write',
+      scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
     },
@@ -181,7 +181,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
     method: 'POST',
     url: `${ADDRESS}/:id/rotate-secret`,
     config: {
-      scope: 'jobs:write',
+      scope: 'webhooks:write',
       produces: 'application/json',
       errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
     },

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import type { KeySummary } from '../../accounts/api-keys.ts'
-import { SCOPES } from '../../accounts/key-store.ts'
+import { NewKeyError, type KeySummary } from '../../accounts/api-keys.ts'
+import { DEFAULT_SCOPES, SCOPES } from '../../accounts/key-store.ts'
 import { customerRoutes, field, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
@@ -52,7 +52,16 @@ async function createKey (
     return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
   }
   const { secret } = await deps.apiKeys.create({
-    orgId, mode, scopes, ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
+    orgId,
+    mode,
+    scopes,
+    name: field(request, 'name'),
+    networks: field(request, 'networks').split(/[\s,]+/).filter(network => network !== ''),
+    createdBy: 'workspace page',
+    ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
+  }).catch((error: unknown) => {
+    if (!(error instanceof NewKeyError)) throw error
+    throw new PageError('bad_form', `${error.message} Go back and change it.`)
   })
   return sendHtml(reply, secretView(visit, {
     title: `Your new ${mode} key`, secret, hint: HINT, section: 'keys',
@@ -140,18 +149,23 @@ const TONES = {
 function keyTable (visit: Visit, keys: readonly KeySummary[], nowMs: number): Html {
   const when = (ms: number, never: string) => ms === 0 ? never : time(ms, visit.zone)
   return table('API keys', [
-    { text: 'Ends in' }, { text: 'State' }, { text: 'Scopes' }, { text: 'Created' },
-    { text: 'Last used' }, { text: 'Expires' }, { text: 'Actions', isUnseen: true },
+    { text: 'Name' }, { text: 'Ends in' }, { text: 'State' }, { text: 'Scopes' },
+    { text: 'Created' }, { text: 'Last used' }, { text: 'Expires' },
+    { text: 'Actions', isUnseen: true },
   ], keys.toReversed().map(key => {
     const state = keyState(key, nowMs)
     const [text, tone] = TONES[state]
     const path = `/${visit.tenant.mode}/keys/${key.id}`
     return html`<tr>
+      <td>${key.name}</td>
       <th scope="row"><code>…${key.last4}</code></th>
       <td><span class="badge ${tone}">${text}</span></td>
-      <td>${key.scopes.join(', ')}</td>
-      <td>${when(key.createdAtMs, '–')}</td>
-      <td>${when(key.lastUsedAtMs, 'Never')}</td>
+      <td>${key.scopes.join(', ')}${key.networks.length > 0 && html`<br>
+        <span class="hint">from ${key.networks.join(', ')}</span>`}</td>
+      <td>${when(key.createdAtMs, '–')}${key.createdBy !== '' && html`<br>
+        <span class="hint">${key.createdBy}</span>`}</td>
+      <td>${when(key.lastUsedAtMs, 'Never')}${key.lastUsedFrom !== '' && html`<br>
+        <span class="hint">${key.lastUsedFrom}</span>`}</td>
       <td>${when(key.expiresAtMs, 'Never')}</td>
       <td class="actions">${state === 'active' && html`
         <a href="${path}/roll" aria-label="Roll the key that ends in ${key.last4}">Roll</a>
@@ -161,17 +175,27 @@ function keyTable (visit: Visit, keys: readonly KeySummary[], nowMs: number): Ht
   }))
 }
 
+const SCOPE_TEXTS = {
+  'jobs:write': 'Create, cancel and erase jobs; change webhook endpoints',
+  'jobs:read': 'Read jobs, results and usage',
+  'results:read': 'Read results only',
+  'usage:read': 'Read usage and balance only',
+  'webhooks:write': 'Change webhook endpoints only',
+} as const
+
 function createForm (visit: Visit, nonce: string): Html {
   const { mode } = visit.tenant
   return html`<section><h2>New ${mode} key</h2>
     <form class="card" method="post" action="/${mode}/keys">
       ${tokenField(visit.visitor.session)}<input type="hidden" name="nonce" value="${nonce}">
-      <fieldset><legend>Scopes</legend>
-        <label class="check"><input type="checkbox" name="scope" value="jobs:write" checked>
-          Create jobs <code>jobs:write</code></label>
-        <label class="check"><input type="checkbox" name="scope" value="jobs:read" checked>
-          Read jobs and results <code>jobs:read</code></label>
+      <label>Name <input name="name" maxlength="100" placeholder="What it is for"></label>
+      <fieldset><legend>Scopes</legend>${SCOPES.map(scope => html`
+        <label class="check"><input type="checkbox" name="scope" value="${scope}"${
+          DEFAULT_SCOPES.some(one => one === scope) && html` checked`}>
+          ${SCOPE_TEXTS[scope]} <code>${scope}</code></label>`)}
       </fieldset>
+      <label>Only from these addresses
+        <input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32"></label>
       <label>Expires <select name="days">
         <option value="">Never</option>
         <option value="30">In 30 days</option>

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { hashOf, newApiKey, SCOPES, WORKSPACE_KEY } from '../../accounts/key-store.ts'
+import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../../accounts/key-store.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
 
@@ -85,7 +85,7 @@ function fieldsOf ({ orgId, mode }: Tenant, secret: string, nowMs: number) {
     id: WORKSPACE_KEY,
     org: orgId,
     mode,
-    scopes: SCOPES.join(' '),
+    scopes: DEFAULT_SCOPES.join(' '),
     last4: secret.slice(-4),
     createdAt: String(nowMs),
     expiresAt: String(nowMs + KEY_MS),

@@ -13,7 +13,7 @@ const CODES: Readonly<Record<number, string>> = {
     'invalid_country_code invalid_file too_many_inputs invalid_webhook_url invalid_idempotency_key',
   401: 'missing_key invalid_key expired_key revoked_key',
   402: 'insufficient_balance',
-  403: 'insufficient_scope https_required',
+  403: 'insufficient_scope address_not_allowed https_required',
   404: 'job_not_found webhook_endpoint_not_found not_found',
   405: 'method_not_allowed',
   406: 'not_acceptable',

@@ -21,6 +21,32 @@ async function anHourPasses (key: Shown): Promise<void> {
 }
 
 describe('an API key', () => {
+  it('reaches with a narrow scope nothing else, and works only from its networks', async () => {
+    const { orgId } = await newCustomer()
+    const usage = await make(orgId, { scopes: 'usage:read', name: 'Controlling' })
+    const job = await ask('/jobs/job_1', { key: usage.secret ?? '' })
+    expect([await codeOf(usage.secret ?? ''), job.code]).toEqual([undefined, 'insufficient_scope'])
+    const here = await make(orgId, { networks: '127.0.0.0/8' })
+    const elsewhere = await make(orgId, { networks: '192.0.2.0/24,2001:db8::/32' })
+    expect([await codeOf(here.secret ?? ''), await codeOf(elsewhere.secret ?? '')])
+      .toEqual([undefined, 'address_not_allowed'])
+    const used = async () => {
+      const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
+      return (keys as { name: string, lastUsedFrom: string }[]).find(({ name }) => name !== '')
+    }
+    await expect.poll(used).toMatchObject({ name: 'Controlling', lastUsedFrom: '127.0.0.1' })
+  })
+
+  it('lives no longer than its organization allows', async () => {
+    const { orgId } = await newCustomer()
+    await workspace(parts => tasks.policy(parts, { org: orgId, keyDays: '7' }))
+    await make(orgId)
+    await expect(make(orgId, { expires: '2999-01-01T00:00:00Z' })).rejects.toThrow('7 days')
+    const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
+    const { expiresAt } = (keys as { expiresAt: string }[]).at(-1) ?? { expiresAt: '' }
+    expect(Math.round((Date.parse(expiresAt) - Date.now()) / 86_400_000)).toBe(7)
+  })
+
   it(proves('is vj_live_ or vj_test_, 30 characters and a checksum, and shown once'), async () => {
     const { orgId, live, test } = await newCustomer()
     expect(live.key).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)

@@ -1,8 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { createApiKeys, type ApiKeys } from '../../../services/accounts/api-keys.ts'
+import { createApiKeys, NewKeyError, type ApiKeys } from '../../../services/accounts/api-keys.ts'
 import { hashOf, newApiKey } from '../../../services/accounts/key-store.ts'
 import { memoryRedis } from './memory-redis.ts'
 
+/** As Node reports an IPv4 address of a socket for both versions. */
+const ADDRESS = '::ffff:192.0.2.7'
 let memory: ReturnType<typeof memoryRedis>
 let keys: ApiKeys
 let nowMs: number
@@ -15,12 +17,12 @@ beforeEach(() => {
 const newKey = (more: object = {}) => keys.create({
   orgId: 'org_1', mode: 'live', scopes: ['jobs:write', 'jobs:read'], ...more,
 })
-const kindOf = async (secret: string) => (await keys.findKey(secret)).kind
+const kindOf = async (secret: string) => (await keys.findKey(secret, ADDRESS)).kind
 
 describe('finding a key', () => {
   it('returns its owner and its scopes', async () => {
     const { id, secret } = await newKey({ mode: 'test', scopes: ['jobs:read'] })
-    expect(await keys.findKey(secret)).toEqual({
+    expect(await keys.findKey(secret, ADDRESS)).toEqual({
       kind: 'ok',
       key: { org: 'org_1', tenant: 'org_1.test', mode: 'test', scopes: ['jobs:read'], keyId: id },
     })
@@ -77,10 +79,11 @@ describe('finding a key', () => {
     nowMs += 1
     await kindOf(secret)
     expect((memory.calls.hset ?? 0) - writes).toBe(2)
-    expect((await keys.list('org_1'))[0]?.lastUsedAtMs).toBe(nowMs)
+    expect((await keys.list('org_1'))[0])
+      .toMatchObject({ lastUsedAtMs: nowMs, lastUsedFrom: '192.0.2.7' })
     const stuck = { ...memory.redis, hset: () => new Promise(() => {}) }
     const slow = createApiKeys(stuck as unknown as typeof memory.redis, () => nowMs + 120_000)
-    expect((await slow.findKey(secret)).kind).toBe('ok')
+    expect((await slow.findKey(secret, ADDRESS)).kind).toBe('ok')
   })
 })
 
@@ -94,11 +97,15 @@ describe('the keys of an organization', () => {
         id: first.id,
         mode: 'live',
         scopes: ['jobs:write', 'jobs:read'],
+        name: '',
+        createdBy: '',
+        networks: [],
         last4: first.secret.slice(-4),
         createdAtMs: 1_000_000,
         expiresAtMs: 0,
         revokedAtMs: 0,
         lastUsedAtMs: 0,
+        lastUsedFrom: '',
       },
       expect.objectContaining({ id: second.id, mode: 'test', expiresAtMs: 1_000_006 }),
     ])
@@ -134,5 +141,59 @@ describe('the keys of an organization', () => {
     const { id } = await newKey()
     await keys.revoke('org_1', id)
     expect(await keys.roll('org_1', id, 60_000)).toBeUndefined()
+  })
+})
+
+describe('a key that belongs to networks', () => {
+  it('works from them and from nowhere else', async () => {
+    const { secret } = await newKey({ networks: ['192.0.2.0/28', '2001:db8::/32'] })
+    const kinds = ['192.0.2.7', '::ffff:192.0.2.7', '2001:db8::1', '192.0.2.16', '::1', '']
+      .map(async address => (await keys.findKey(secret, address)).kind)
+    expect(await Promise.all(kinds))
+      .toEqual(['ok', 'ok', 'ok', 'foreign_address', 'foreign_address', 'foreign_address'])
+  })
+
+  it.each([
+    'office', '192.0.2.0/33', '192.0.2.0/', '2001:db8::/129', '192.0.2', '192.0.2.7/-1',
+  ])('is not created with %o', async network => {
+    await expect(newKey({ networks: [network] })).rejects.toThrow(NewKeyError)
+    await expect(newKey({ networks: [network] })).rejects.toThrow(network)
+  })
+
+  it('is not created with too many of them, or with a name that is too long', async () => {
+    const networks = Array.from({ length: 21 }, (_, index) => `192.0.2.${index}`)
+    await expect(newKey({ networks })).rejects.toThrow('21 networks; use at most 20')
+    await expect(newKey({ name: 'x'.repeat(101) })).rejects.toThrow('101 characters')
+  })
+
+  it('passes them, its name and its creator on when it is replaced', async () => {
+    const same = { name: 'Nightly import', createdBy: 'operator', networks: ['192.0.2.7'] }
+    const { id } = await newKey(same)
+    await keys.roll('org_1', id, 0)
+    expect((await keys.list('org_1'))[1]).toMatchObject(same)
+  })
+})
+
+describe('an organization with a longest lifetime of keys', () => {
+  const DAY_MS = 86_400_000
+  beforeEach(() => {
+    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
+  })
+
+  it('gets keys that live no longer', async () => {
+    await newKey()
+    await newKey({ expiresAtMs: nowMs + DAY_MS })
+    expect((await keys.list('org_1')).map(({ expiresAtMs }) => expiresAtMs))
+      .toEqual([nowMs + 30 * DAY_MS, nowMs + DAY_MS])
+    await expect(newKey({ expiresAtMs: nowMs + 31 * DAY_MS }))
+      .rejects.toThrow('more than 30 days, the longest lifetime')
+  })
+
+  it('replaces an older key by one that ends in time', async () => {
+    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1' })
+    const { id } = await newKey()
+    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
+    await keys.roll('org_1', id, 0)
+    expect((await keys.list('org_1'))[1]?.expiresAtMs).toBe(nowMs + 30 * DAY_MS)
   })
 })

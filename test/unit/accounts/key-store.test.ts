@@ -9,8 +9,12 @@ const record = {
   orgId: 'org_1',
   mode: 'live',
   scopes: ['jobs:read'],
+  name: 'Nightly import',
+  createdBy: 'operator',
+  networks: ['192.0.2.0/24', '2001:db8::/32'],
   last4: 'wxyz',
   createdAtMs: 1_000,
+  expiresAtMs: 0,
 } as const
 
 let memory: ReturnType<typeof memoryRedis>
@@ -27,6 +31,9 @@ describe('the stored keys', () => {
       org: 'org_1',
       mode: 'live',
       scopes: 'jobs:read',
+      name: 'Nightly import',
+      createdBy: 'operator',
+      networks: '192.0.2.0/24 2001:db8::/32',
       last4: 'wxyz',
       createdAt: '1000',
       expiresAt: '0',
@@ -36,14 +43,19 @@ describe('the stored keys', () => {
 
   it('are read with every time that was never set as 0', async () => {
     const id = await store.add({ ...record, expiresAtMs: 2_000 })
-    await store.recordUse(HASH, 1_500)
+    await store.recordUse(HASH, { atMs: 1_500, from: '192.0.2.7' })
     expect(await store.read(HASH)).toEqual({
-      ...record, id, expiresAtMs: 2_000, revokedAtMs: 0, lastUsedAtMs: 1_500,
+      ...record,
+      id,
+      expiresAtMs: 2_000,
+      revokedAtMs: 0,
+      lastUsedAtMs: 1_500,
+      lastUsedFrom: '192.0.2.7',
     })
   })
 
   it('are none without an organization, or of a mode there is not', async () => {
-    await store.recordUse(HASH, 1_500)
+    await store.recordUse(HASH, { atMs: 1_500, from: '192.0.2.7' })
     expect(await store.read(HASH)).toBeUndefined()
     await store.change(HASH, { org: 'org_1', mode: 'prod' })
     expect(await store.read(HASH)).toBeUndefined()

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { authenticate, requireScopes } from '../../../services/ingest/authenticate.ts'
+import { ApiException } from '../../../services/ingest/errors.ts'
 import { doubles, KEY_ID } from './doubles.ts'
 
 /** A request with these Authorization headers, as Node gives them to the framework. */
@@ -15,7 +16,7 @@ async function secretOf (request: FastifyRequest): Promise<string> {
   const { findKey } = doubles()
   await authenticate(request, async secret => {
     calls.push(secret)
-    return findKey('live')
+    return findKey('live', '192.0.2.7')
   })
   return calls.join()
 }
@@ -55,6 +56,31 @@ describe('the caller of a request', () => {
         message: 'The API key lacks the scope jobs:write. Use a key that has it.',
       },
     }))
+  })
+
+  it('has the narrower scopes that its scopes include', async () => {
+    const reader = await authenticate(requestWith('Bearer reader'), doubles().findKey)
+    expect(() => requireScopes(reader, ['results:read', 'usage:read'])).not.toThrow()
+    expect(() => requireScopes(reader, ['webhooks:write'])).toThrow(expect.objectContaining({
+      fault: expect.objectContaining({
+        message: 'The API key lacks the scope webhooks:write or jobs:write. Use a key that has it.',
+      }),
+    }))
+    const narrow = { ...reader, scopes: ['usage:read'] as const }
+    expect(() => requireScopes(narrow, ['usage:read'])).not.toThrow()
+    expect(() => requireScopes(narrow, ['jobs:read'])).toThrow(ApiException)
+    expect(() => requireScopes(narrow, ['results:read'])).toThrow(ApiException)
+  })
+
+  it('is refused from an address that its key does not allow, with that address', async () => {
+    const request = Object.assign(requestWith('Bearer live'), { ip: '198.51.100.9' })
+    await expect(authenticate(request, async () => ({ kind: 'foreign_address' })))
+      .rejects.toMatchObject({
+        fault: {
+          code: 'address_not_allowed',
+          message: expect.stringContaining('from the address 198.51.100.9'),
+        },
+      })
   })
 
   it('is not guessed if keys cannot be read', async () => {

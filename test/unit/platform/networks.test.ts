@@ -12,6 +12,10 @@ it('networks contain their addresses', () => {
 it('networks reject an invalid text and name the setting', () => {
   expect(() => networksOf(['proxy'], 'TRUSTED_PROXIES'))
     .toThrow('TRUSTED_PROXIES: "proxy" is not an address or network')
+  // An empty length would be 0, which is every address.
+  for (const text of ['10.0.0.0/', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/ 8']) {
+    expect(() => networksOf([text])).toThrow(`"${text}" is not an address or network`)
+  }
 })
 
 it('the network of a client is an IPv4 address or a /64', () => {

@@ -56,7 +56,7 @@ it('workspace prints names and values, and lists as indented JSON', async () => 
   const { id } = await deps.organizations.create('Example')
   expect(await outputOf('policy', '--org', id, '--weight', '3', '--gets', '50')).toBe(`orgId: ${id}
 freshnessDays: 90\nweight: 3\nactiveJobs: default\npostBurst: default
-postSustained: default\ngets: 50\nlowBalanceMicros: default`)
+postSustained: default\ngets: 50\nlowBalanceMicros: default\nkeyDays: default`)
   expect(await outputOf('policy', '--org', id, '--gets', 'default')).toContain('gets: default')
   expect(await outputOf('key', 'list', '--org', id)).toBe('keys: []')
   const key = await outputOf('key', 'create', '--org', id, '--mode', 'test')

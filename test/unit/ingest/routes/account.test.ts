@@ -8,7 +8,7 @@ import { application, doubles, good, jobOf, settings } from '../doubles.ts'
 
 describe('the balance', () => {
   it('is what is available and what is reserved', async () => {
-    expect(getBalanceRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+    expect(getBalanceRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
     const { get } = application()
     expect((await get('/balance')).json()).toEqual({
       balanceMicros: 10, reservedMicros: 3, availableMicros: 7, currency: 'USD',

@@ -164,7 +164,7 @@ describe('a verification', () => {
 
   it('needs the scopes to write and to read', async () => {
     expect(createVerificationRoute(doubles(), settings).config?.scope)
-      .toEqual(['jobs:write', 'jobs:read'])
+      .toEqual(['jobs:write', 'results:read'])
     for (const [key, missing] of [['reader', 'jobs:write'], ['writer', 'jobs:read']] as const) {
       const { post, calls } = verifying([closed])
       const answer = await post(good, { key })

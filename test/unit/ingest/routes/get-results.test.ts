@@ -8,7 +8,7 @@ describe('the route of results', () => {
       method: 'GET',
       url: '/api/v1/jobs/:id/results',
       config: {
-        scope: 'jobs:read',
+        scope: 'results:read',
         produces: ['text/csv', 'application/json', 'application/x-ndjson'],
       },
     })

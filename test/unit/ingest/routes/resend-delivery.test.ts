@@ -36,7 +36,7 @@ const refused = (code: string) => ({ answer: [404, code], sent: [] })
 
 describe('the route of resending', () => {
   it('needs the scope to write', () => {
-    expect(resendDeliveryRoute(doubles()).config).toMatchObject({ scope: 'jobs:write' })
+    expect(resendDeliveryRoute(doubles()).config).toMatchObject({ scope: 'webhooks:write' })
   })
 
   it('continues from the last attempt of the history', async () => {

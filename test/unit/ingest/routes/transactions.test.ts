@@ -35,7 +35,7 @@ async function ask (query: string, entries: readonly Journal[]) {
 
 describe('the list of transactions', () => {
   it('needs the scope to read', () => {
-    expect(listTransactionsRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+    expect(listTransactionsRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
   })
 
   it('shows amounts, balances, job and time of each, and nothing internal', async () => {

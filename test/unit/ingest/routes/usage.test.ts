@@ -24,7 +24,7 @@ async function ask (query = '', headers: Record<string, string> = {}) {
 
 describe('the usage', () => {
   it('needs the scope to read', () => {
-    expect(getUsageRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
+    expect(getUsageRoute(doubles()).config).toMatchObject({ scope: 'usage:read' })
   })
 
   it('is that of the last 30 days by day, today included', async () => {

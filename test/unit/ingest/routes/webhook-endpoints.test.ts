@@ -108,7 +108,8 @@ describe('webhook endpoints', () => {
   })
 
   it('need the scope to write, or to read', async () => {
-    expect(createEndpointRoute(doubles(), settings).config).toMatchObject({ scope: 'jobs:write' })
+    expect(createEndpointRoute(doubles(), settings).config)
+      .toMatchObject({ scope: 'webhooks:write' })
     expect(listEndpointsRoute(doubles()).config).toMatchObject({ scope: 'jobs:read' })
     const call = withOne()
     for (const [method, path] of [

@@ -15,11 +15,15 @@ const key = {
   id: 'key_1',
   mode: 'live',
   scopes: ['jobs:read'],
+  name: 'Nightly import',
+  createdBy: 'operator',
+  networks: ['192.0.2.0/24'],
   last4: 'Ab3d',
   createdAtMs: 1,
   expiresAtMs: 0,
   revokedAtMs: 0,
-  lastUsedAtMs: 0,
+  lastUsedAtMs: 9,
+  lastUsedFrom: '192.0.2.7',
 } as const
 const text = ({ html: source }: { readonly html: string }) =>
   source.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ')
