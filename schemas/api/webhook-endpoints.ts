@@ -116,3 +116,12 @@ export const EndpointDeliveriesSchema = Type.Object({
 
 /** The type of that page. */
 export type EndpointDeliveriesBody = Static<typeof EndpointDeliveriesSchema>
+
+/** The public keys of an organization that verify its webhooks. */
+export const WebhookKeysSchema = Type.Object({
+  data: Type.Array(Type.Object({
+    key: Type.String({
+      pattern: '^whpk_[A-Za-z0-9+/]{43}=$', description: 'Ed25519, whpk_ and base64.',
+    }),
+  }), { description: 'The newest first; for a day after a rotation, both sign events.' }),
+}, { title: 'WebhookKeyList' })

@@ -1,11 +1,27 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { publicKeyOf } from '../crypto/ed25519.ts'
 import { SealError } from '../crypto/seal.ts'
 import { createAccountRecords, replaceField } from './records.ts'
 import { createCompareAndSet } from '../platform/redis.ts'
 
 type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
+
+/** A kind of secret of an organization. */
+type Kind = {
+  /** Of its hash; `<field>Before` and `<field>BeforeUntil` are those of the previous secret. */
+  readonly field: string
+  readonly binding: string
+  readonly prefix: string
+}
+
+/** The shared secret of HMAC signatures. */
+const SECRET: Kind = { field: 'webhookSecret', binding: 'webhook-secret', prefix: 'whsec_' }
+/** The private key of Ed25519 signatures, of which receivers only need the public key. */
+const SIGNING_KEY: Kind =
+  { field: 'webhookSigningKey', binding: 'webhook-signing-key', prefix: 'whsk_' }
+const KINDS = [SECRET, SIGNING_KEY]
 
 export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>
 
@@ -14,12 +30,13 @@ const SECRET_BYTES = 32
 const ROTATION_MS = 86_400_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
-const aadOf = (orgId: string) => ['webhook-secret', orgId]
-const textOf = (secret: Buffer) => `whsec_${secret.toString('base64')}`
 
 /** The secrets that sign webhooks, wrapped by the key ring, in the hash of the organization. */
-export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) {
+export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, kind = SECRET) {
+  const { field, prefix } = kind
   const records = createAccountRecords(redis)
+  const textOf = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
+  const aadOf = (orgId: string) => [kind.binding, orgId]
   function open (orgId: string, sealed: string): string {
     return textOf(ring.unwrap(Buffer.from(sealed, 'base64'), aadOf(orgId)))
   }
@@ -27,9 +44,9 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
   async function write (orgId: string, previous: string): Promise<string> {
     const secret = randomBytes(SECRET_BYTES)
     const fields = {
-      webhookSecret: ring.wrap(secret, aadOf(orgId)).toString('base64'),
-      webhookSecretBefore: previous,
-      webhookSecretBeforeUntil: String(previous === '' ? 0 : now() + ROTATION_MS),
+      [field]: ring.wrap(secret, aadOf(orgId)).toString('base64'),
+      [`${field}Before`]: previous,
+      [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
     }
     await records.change({ name: keyOf(orgId), fields })
     return textOf(secret)
@@ -38,7 +55,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
   /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
     const [current, before, until] = await redis.hmget(
-      keyOf(orgId), 'webhookSecret', 'webhookSecretBefore', 'webhookSecretBeforeUntil')
+      keyOf(orgId), field, `${field}Before`, `${field}BeforeUntil`)
     const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
     return sealed.flatMap(text => text ? [open(orgId, text)] : [])
   }
@@ -51,21 +68,30 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options) 
       return (await active(orgId))[0] ?? await write(orgId, '')
     },
 
-    /** The wrapped secrets of an organization. */
-    wrapped: (orgId: string) => wrappedSecrets(redis, orgId),
-
     /**
      * Creates a new secret and returns it. The previous one stays active for a day, unless it is
      * damaged: it cannot sign, and would block every webhook for that day.
      * @throws FatalError when the ring lacks the key of the previous one.
      */
     async rotate (orgId: string): Promise<string> {
-      const before = await redis.hget(keyOf(orgId), 'webhookSecret') ?? ''
+      const before = await redis.hget(keyOf(orgId), field) ?? ''
       const isLost = before !== '' && isDamaged(() => open(orgId, before))
       return write(orgId, isLost ? '' : before)
     },
   }
 }
+
+/** The private keys that sign webhooks (Ed25519), kept and rotated like their secrets. */
+export const createWebhookSigningKeys = (options: Options): WebhookSecrets =>
+  createWebhookSecrets(options, SIGNING_KEY)
+
+/** The bytes of a secret or signing key, of which the text is `<prefix>_<base64>`. */
+export const secretBytes = (text: string): Buffer =>
+  Buffer.from(text.slice(text.indexOf('_') + 1), 'base64')
+
+/** The public key of a signing key, as Standard Webhooks writes it: `whpk_` and base64. */
+export const publicKeyText = (signingKey: string): string =>
+  `whpk_${publicKeyOf(secretBytes(signingKey)).toString('base64')}`
 
 /** Rethrows if the ring lacks a key: the secret is readable again once the key is restored. */
 function isDamaged (open: () => string): boolean {
@@ -78,16 +104,17 @@ function isDamaged (open: () => string): boolean {
   }
 }
 
-async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> {
+/** The wrapped secrets and signing keys of an organization. */
+export async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> {
   const records = createAccountRecords(redis)
   const name = keyOf(orgId)
   const texts = (await records.read(name))?.fields ?? {}
-  return (['webhookSecret', 'webhookSecretBefore'] as const).flatMap(field => {
+  return KINDS.flatMap(kind => [kind.field, `${kind.field}Before`].flatMap(field => {
     const text = texts[field] ?? ''
     if (text === '') return []
     const replace = (fresh: Buffer) => replaceField(records, name, { field, text, fresh })
-    return [{ bytes: Buffer.from(text, 'base64'), binding: aadOf(orgId), replace }]
-  })
+    return [{ bytes: Buffer.from(text, 'base64'), binding: [kind.binding, orgId], replace }]
+  }))
 }
 
 type SecretOptions = { readonly redis: Redis, readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
 import type { BalanceEventBody, EventType } from '../../schemas/api/event.ts'
 import type { JobStatusResource } from './client.ts'
 
@@ -26,7 +26,12 @@ export type WebhookRequest = {
   /** The body exactly as received, before any parsing. */
   readonly body: string | Uint8Array
   /** The whole `whsec_...` text, or several during a rotation. */
-  readonly secret: string | readonly string[]
+  readonly secret?: string | readonly string[]
+  /**
+   * In place of the secret: the `whpk_...` text of GET /api/v1/webhook-keys, or several. With
+   * public keys alone, events can be verified and not forged.
+   */
+  readonly publicKey?: string | readonly string[]
   readonly toleranceSeconds?: number
   readonly nowMs?: number
 }
@@ -42,17 +47,22 @@ export type VerifiedWebhook =
 const TOLERANCE_SECONDS = 300
 
 /**
- * Verifies that a webhook comes from the service and is recent: by `X-Service-Signature`, or
- * without it by the headers of Standard Webhooks. An event may arrive more than once: store the ids
- * that you have processed.
+ * Verifies that a webhook comes from the service and is recent: with a public key by the headers of
+ * Standard Webhooks, with a secret by `X-Service-Signature`, or without it by those headers. An
+ * event may arrive more than once: store the ids that you have processed.
+ * @throws TypeError without secret and public key.
  */
 export function verifyWebhook (request: WebhookRequest): VerifiedWebhook {
-  const signed = parseServiceSignature(request) ?? parseStandardSignature(request)
+  const { secret, publicKey, toleranceSeconds = TOLERANCE_SECONDS, nowMs = Date.now() } = request
+  const keys = [publicKey ?? secret ?? []].flat()
+  if (keys.length === 0) throw new TypeError('verifyWebhook needs a secret or a public key')
+  const signed = publicKey === undefined
+    ? parseServiceSignature(request) ?? parseStandardSignature(request)
+    : parsePublicSignature(request)
   if (signed === undefined) return { ok: false, reason: 'missing_signature' }
-  const { toleranceSeconds = TOLERANCE_SECONDS, nowMs = Date.now() } = request
-  const isGenuine = [request.secret].flat().some(secret => {
-    const expected = signed.expected(secret)
-    return signed.signatures.map(one => isEqual(one, expected)).includes(true)
+  const isGenuine = keys.some(key => {
+    const matches = signed.matcher(key)
+    return signed.signatures.map(matches).includes(true)
   })
   if (!isGenuine) return { ok: false, reason: 'wrong_signature' }
   const ageSeconds = Math.abs(nowMs / 1_000 - signed.timestamp)
@@ -68,8 +78,8 @@ type Signed = {
   /** Unix seconds. */
   readonly timestamp: number
   readonly signatures: readonly string[]
-  /** The correct signature for a secret. */
-  readonly expected: (secret: string) => string
+  /** Whether a signature is that of a secret, or of the owner of a public key. */
+  readonly matcher: (key: string) => (signature: string) => boolean
 }
 
 /** `t=<seconds>,v1=<hex>` with one or more `v1`, over `<t>.<body>`; the key is the secret text. */
@@ -80,27 +90,54 @@ function parseServiceSignature ({ headers, body }: WebhookRequest): Signed | und
   return {
     timestamp: Number(timestamp),
     signatures: fields.filter(field => field.startsWith('v1=')).map(field => field.slice(3)),
-    expected: secret =>
-      createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex'),
+    matcher: secret => isEqual(
+      createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')),
   }
 }
 
 /** `v1,<base64>` separated by spaces, over `<id>.<t>.<body>`; the key is the decoded secret. */
-function parseStandardSignature ({ headers, body }: WebhookRequest): Signed | undefined {
+function parseStandardSignature (request: WebhookRequest): Signed | undefined {
+  const standard = standardHeaders(request, 'v1')
+  return standard && {
+    ...standard,
+    matcher: secret => isEqual(createHmac('sha256', bytesOf(secret))
+      .update(standard.before).update(request.body).digest('base64')),
+  }
+}
+
+/** `v1a,<base64>`, the Ed25519 signature of the same; the key is the decoded public key. */
+function parsePublicSignature (request: WebhookRequest): Signed | undefined {
+  const standard = standardHeaders(request, 'v1a')
+  if (standard === undefined) return undefined
+  const content = Buffer.concat([Buffer.from(standard.before), Buffer.from(request.body)])
+  return {
+    ...standard,
+    matcher: text => {
+      const x = bytesOf(text).toString('base64url')
+      const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+      return signature => verify(null, content, key, Buffer.from(signature, 'base64'))
+    },
+  }
+}
+
+/** The bytes after the prefix of a secret or public key. */
+const bytesOf = (text: string) => Buffer.from(text.replace(/^wh(?:sec|pk)_/, ''), 'base64')
+
+/** The time and signatures of a version, and what is signed before the body. */
+function standardHeaders ({ headers }: WebhookRequest, version: 'v1' | 'v1a') {
   const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature']
     .map(name => headerOf(headers, name))
   if (id === undefined || signatures === undefined || !isSeconds(timestamp)) return undefined
   return {
     timestamp: Number(timestamp),
-    signatures: signatures.split(' ')
-      .filter(one => one.startsWith('v1,')).map(one => one.slice(3)),
-    expected: secret => createHmac('sha256', Buffer.from(secret.replace(/^whsec_/, ''), 'base64'))
-      .update(`${id}.${timestamp}.`).update(body).digest('base64'),
+    before: `${id}.${timestamp}.`,
+    signatures: signatures.split(' ').filter(one => one.startsWith(`${version},`))
+      .map(one => one.slice(version.length + 1)),
   }
 }
 
 /** Compares in constant time. */
-function isEqual (given: string, expected: string): boolean {
+const isEqual = (expected: string) => (given: string): boolean => {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)]
   return a.length === b.length && timingSafeEqual(a, b)
 }

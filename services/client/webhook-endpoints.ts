@@ -35,6 +35,11 @@ export function createWebhookEndpointsApi (send: Transport) {
         method: 'POST', repeatable: false,
       })),
 
+    /** The public keys that verify events, the newest first: `publicKey` of `verifyWebhook`. */
+    webhookKeys: async () =>
+      (await jsonOf<{ readonly data: readonly { readonly key: string }[] }>(send('/webhook-keys')))
+        .data.map(({ key }) => key),
+
     /** Iterates over the delivery attempts to an endpoint, those of the newest jobs first. */
     endpointDeliveries: (id: string): AsyncIterable<AttemptBody> =>
       paginate(async cursor => await jsonOf<EndpointDeliveriesBody>(

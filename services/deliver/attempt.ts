@@ -31,6 +31,7 @@ export type AttemptDeps = RecordDeps & {
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
   readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
+  readonly signingKeys: Pick<WebhookSecrets, 'active' | 'show'>
   readonly endpoints: Pick<WebhookEndpoints, 'current'>
   readonly send: Sender
 }
@@ -104,7 +105,9 @@ async function sendEvent (
   if ('answer' in target) return target
   const body = JSON.stringify(eventOf(job, { id, type: claim.type }, header))
   const timestamp = Math.floor(atMs / 1_000)
-  const signatures = signatureHeaders({ id, timestamp, body }, target.secrets)
+  const signingKeys = await activeOf(deps.signingKeys, partsOf(claim.tenant).orgId)
+  const { secrets } = target
+  const signatures = signatureHeaders({ id, timestamp, body }, { secrets, signingKeys })
   const headers = {
     'content-type': 'application/json',
     'user-agent': USER_AGENT,
@@ -122,7 +125,7 @@ async function targetOfJob (
   { secrets }: AttemptDeps, { tenant }: DeliveryClaim, { webhookUrl: url }: JobHeader
 ): Promise<Target | Sent> {
   if (url === '') return ERASED
-  return { url, secrets: await secretsOfOrganization(secrets, partsOf(tenant).orgId) }
+  return { url, secrets: await activeOf(secrets, partsOf(tenant).orgId) }
 }
 
 async function targetOfEndpoint (
@@ -151,7 +154,7 @@ async function traced (
 }
 
 /** The active secrets; creates the first one of an organization that has none yet. */
-async function secretsOfOrganization (
+async function activeOf (
   secrets: AttemptDeps['secrets'], orgId: string
 ): Promise<readonly string[]> {
   const active = await secrets.active(orgId)

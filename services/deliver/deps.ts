@@ -1,5 +1,5 @@
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createDeliveries } from '../jobs/deliveries.ts'
@@ -26,6 +26,7 @@ export function deliveryDeps (config: DeliverConfig, connected: Connected): Deli
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     keys,
     secrets: createWebhookSecrets(secured),
+    signingKeys: createWebhookSigningKeys(secured),
     endpoints: createWebhookEndpoints(secured),
     send: createSender({
       timeoutMs: config.WEBHOOK_TIMEOUT_MS,

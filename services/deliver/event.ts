@@ -3,6 +3,8 @@ import type { Static } from 'typebox'
 import type { EventBody, LowBalanceSchema } from '../../schemas/api/event.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
+import { secretBytes } from '../accounts/webhook-secrets.ts'
+import { signEd25519 } from '../crypto/ed25519.ts'
 import type { EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
@@ -64,23 +66,31 @@ type Signable = {
   readonly body: string
 }
 
-const SECRET_PREFIX = 'whsec_'
+/** What signs an event, the newest first: both are several while one replaces the other. */
+export type Signers = {
+  /** `whsec_` and base64. */
+  readonly secrets: readonly string[]
+  /** Private keys of the organization: `whsk_` and base64. */
+  readonly signingKeys: readonly string[]
+}
 
 /**
- * The headers that a receiver checks, with one signature per active secret (`whsec_` and base64):
+ * The headers that a receiver checks, with one signature per secret and signing key:
  * X-Service-Signature, an HMAC-SHA256 in hex over `<t>.<body>` with the whole text of the secret as
- * key; and those of Standard Webhooks 1.0.0, in base64 over `<id>.<t>.<body>` with the secret's
- * decoded bytes.
+ * key; and those of Standard Webhooks 1.0.0, in base64 over `<id>.<t>.<body>`: `v1`, an HMAC-SHA256
+ * with the secret's decoded bytes, and `v1a`, by Ed25519.
  */
 export function signatureHeaders (
-  { id, timestamp, body }: Signable, secrets: readonly string[]
+  { id, timestamp, body }: Signable, { secrets, signingKeys }: Signers
 ): Readonly<Record<string, string>> {
+  const content = `${id}.${timestamp}.${body}`
   const own = secrets.map(secret =>
     `v1=${createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')}`)
-  const standard = secrets.map(secret => {
-    const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
-    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
-  })
+  const standard = [
+    ...secrets.map(secret =>
+      `v1,${createHmac('sha256', secretBytes(secret)).update(content).digest('base64')}`),
+    ...signingKeys.map(key => `v1a,${signEd25519(secretBytes(key), content).toString('base64')}`),
+  ]
   return {
     'x-service-signature': [`t=${timestamp}`, ...own].join(','),
     'webhook-id': id,

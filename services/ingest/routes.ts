@@ -18,6 +18,7 @@ import {
 } from './routes/deliveries.ts'
 import {
   createEndpointRoute, deleteEndpointRoute, getEndpointRoute, listEndpointsRoute,
+  listWebhookKeysRoute,
   rotateEndpointSecretRoute, updateEndpointRoute,
 } from './routes/webhook-endpoints.ts'
 
@@ -66,6 +67,7 @@ function webhookEndpointRoutes (deps: IngestDeps, settings: Settings): RouteOpti
     deleteEndpointRoute(deps),
     rotateEndpointSecretRoute(deps),
     listEndpointDeliveriesRoute(deps),
+    listWebhookKeysRoute(deps),
   ]
 }
 

@@ -1,4 +1,5 @@
 import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
+import { createWebhookSigningKeys, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
@@ -25,6 +26,8 @@ export type Webhooks = {
   readonly findDelivery: Deliveries['find']
   /** Sends an event again at once, unless an attempt is in progress. */
   readonly resend: Deliveries['resend']
+  /** The public keys that verify the events of an organization, the newest first. */
+  readonly webhookKeys: (orgId: string) => Promise<readonly string[]>
 }
 
 /** Reads webhook data of jobs, and resends events. */
@@ -32,10 +35,15 @@ export function createWebhooks (options: WebhookOptions): Webhooks {
   const { clickhouse, recordMac, keys, state, clock, ring } = options
   const deliveries = createDeliveries(state)
   const history = createDeliveryHistory(clickhouse, recordMac)
+  const secured = { redis: state, ring: createKeyRing(ring), now: clock.now }
+  const signingKeys = createWebhookSigningKeys(secured)
   return {
-    endpoints: createWebhookEndpoints({
-      redis: state, ring: createKeyRing(ring), now: clock.now,
-    }),
+    endpoints: createWebhookEndpoints(secured),
+    webhookKeys: async orgId => {
+      // Creates the first one.
+      await signingKeys.show(orgId)
+      return (await signingKeys.active(orgId)).map(publicKeyText)
+    },
     listAttempts: history.list,
     listEndpointAttempts: history.listOfEndpoint,
     findDelivery: deliveries.find,

@@ -4,7 +4,7 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { defineConfig, loadConfig, pick, commonConfig } from '../platform/config.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
@@ -41,6 +41,7 @@ function connectWorkspace (env: Environment) {
     organizations: createOrganizations(redis),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets({ redis, ring }),
+    webhookSigningKeys: createWebhookSigningKeys({ redis, ring }),
     endpoints: createWebhookEndpoints({ redis, ring }),
     /** The exceptions of a development installation. */
     webhookRules: {

@@ -124,6 +124,14 @@ function addSettingsCommands (program: Command, change: Run): void {
   secret.command('rotate').description('replace the secret')
     .requiredOption('--org <id>', 'organization')
     .action(change(tasks.rotateWebhookSecret))
+  const key = program.command('webhook-key').description('the key pair that signs webhooks ' +
+    '(Ed25519); its private key never leaves the service')
+  key.command('show').description('show the public keys')
+    .requiredOption('--org <id>', 'organization')
+    .action(change(tasks.showWebhookKeys))
+  key.command('rotate').description('replace the key pair')
+    .requiredOption('--org <id>', 'organization')
+    .action(change(tasks.rotateWebhookKey))
 }
 
 function addEndpointCommands (program: Command, { run, change }: Runs): void {

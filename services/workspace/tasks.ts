@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
+import { publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
 import {
@@ -181,6 +182,19 @@ export const showWebhookSecret: Task = async (deps, options) =>
 export const rotateWebhookSecret: Task = async (deps, options) => ({
   webhookSecret: await deps.webhookSecrets.rotate(await organizationOf(deps, options)),
   note: 'For 24 hours deliveries are also signed with the previous secret.',
+})
+
+/** The public keys that verify webhooks without a secret, the newest first. */
+export const showWebhookKeys: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
+  await deps.webhookSigningKeys.show(orgId)
+  return { publicKeys: (await deps.webhookSigningKeys.active(orgId)).map(publicKeyText) }
+}
+
+export const rotateWebhookKey: Task = async (deps, options) => ({
+  publicKey: publicKeyText(
+    await deps.webhookSigningKeys.rotate(await organizationOf(deps, options))),
+  note: 'For 24 hours deliveries are also signed with the previous key.',
 })
 
 function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {

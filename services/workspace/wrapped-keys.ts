@@ -1,5 +1,5 @@
 import { createPartners } from '../accounts/partners.ts'
-import { createRequestSecret, createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createRequestSecret, wrappedSecrets } from '../accounts/webhook-secrets.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { dataKeyAad } from '../jobs/job-keys.ts'
@@ -24,7 +24,6 @@ export function wrappedKeySources (
   stores: Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>, ring: KeyRing
 ): WrappedKeySources {
   const { redis } = stores
-  const secrets = createWebhookSecrets({ redis, ring })
   const endpoints = createWebhookEndpoints({ redis, ring })
   return {
     jobKeys: () => wrappedInRedis(redis),
@@ -33,7 +32,7 @@ export function wrappedKeySources (
     async * webhookSecrets () {
       const orgs = new Set((await createTenants(redis).all()).map(tenant => partsOf(tenant).orgId))
       for (const org of orgs) {
-        yield * await secrets.wrapped(org)
+        yield * await wrappedSecrets(redis, org)
         yield * await endpoints.wrapped(org)
       }
     },

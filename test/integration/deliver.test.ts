@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EventBody, EventType } from '../../schemas/api/event.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import {
+  createWebhookSecrets, createWebhookSigningKeys, publicKeyText,
+} from '../../services/accounts/webhook-secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { createDeliveries, type WebhookDelivery } from '../../services/jobs/deliveries.ts'
@@ -151,6 +153,20 @@ describe.concurrent('a webhook', () => {
     const verified = [former, current].flatMap(secret => bothSchemes(got!, secret))
     expect(verified.map(({ ok }) => ok)).toEqual([true, true, true, true])
     expect(bothSchemes(got!, 'whsec_AAAA').map(({ ok }) => ok)).toEqual([false, false])
+  })
+
+  it('is signed with both private keys of the organization while they change', async () => {
+    const [former = ''] = await client.webhookKeys()
+    await createWebhookSigningKeys({ redis: state, ring }).rotate(demo.orgId)
+    const keys = await client.webhookKeys()
+    expect([keys.length, keys[1]]).toEqual([2, former])
+    const { path } = await startJob('200')
+    const [got] = await receiver.until(1, path)
+    const { headers, body } = got!
+    expect(keys.map(publicKey => verifyWebhook({ headers, body, publicKey }).ok))
+      .toEqual([true, true])
+    const stranger = publicKeyText(`whsk_${Buffer.alloc(32).toString('base64')}`)
+    expect(verifyWebhook({ headers, body, publicKey: stranger }).ok).toBe(false)
   })
 
   it('is attempted on schedule until exhausted, with a new signature each time', async () => {

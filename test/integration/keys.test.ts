@@ -21,6 +21,7 @@ describe('a key of the ring', () => {
     await producer.send([tombstoneOf(tenant, 'job_0')])
     const secret = await accountsOf(old).webhookSecrets.show(org)
     const rotated = await accountsOf(old).webhookSecrets.rotate(org)
+    const signingKey = await accountsOf(old).signingKeys.show(org)
     const partner = await accountsOf(old).partners.create({
       name: 'acme', orgId: org, mode: 'live', pricesMicros: {}, partitions: 4,
     })
@@ -31,7 +32,7 @@ describe('a key of the ring', () => {
       jobKeys: 1,
       jobKeysInTopic: 1,
       jobKeysInClickhouse: 1,
-      webhookSecrets: 2,
+      webhookSecrets: 3,
       partnerKeys: 1,
       requestSecrets: 1,
     }
@@ -56,7 +57,7 @@ describe('a key of the ring', () => {
     expect(await rewrapAll(partsOf(fresh))).toMatchObject({ rewrapped: 0, lacking: ['k1'] })
 
     const done = await rewrapAll(partsOf(both))
-    expect(done).toMatchObject({ rewrapped: 7, missed: 0, lacking: [], broken: 0 })
+    expect(done).toMatchObject({ rewrapped: 8, missed: 0, lacking: [], broken: 0 })
     expect(done.keys[0]).toEqual({
       kid: 'k1', inRing: true, isActive: false, wraps: none, isFree: true,
     })
@@ -68,6 +69,7 @@ describe('a key of the ring', () => {
     expect(kidOf(inTopic)).toBe('k2')
     expect(copied.map(({ job, wrapped }) => [job, kidOf(wrapped)]).toSorted())
       .toEqual([['job_1', 'k2'], ['job_2', 'k2']])
+    expect(await accountsOf(fresh).signingKeys.active(org)).toEqual([signingKey])
     expect(await accountsOf(fresh).webhookSecrets.active(org))
       .toEqual([rotated, secret])
     expect(await accountsOf(fresh).partners.keysOf('acme'))

@@ -126,6 +126,7 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
       findJob,
       keys: { get: async () => key },
       secrets: { active: async () => [], show: async () => '' },
+      signingKeys: { active: async () => [], show: async () => '' },
       endpoints: { current: async (_tenant, id) => endpointOf({ id, url: `https://${id}/` }) },
       send: async (url, { body }) => {
         onSent(new URL(url).hostname, JSON.parse(body) as EventBody)

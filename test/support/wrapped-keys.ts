@@ -1,7 +1,7 @@
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import {
-  createRequestSecret, createWebhookSecrets,
+  createRequestSecret, createWebhookSecrets, createWebhookSigningKeys,
 } from '../../services/accounts/webhook-secrets.ts'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
@@ -58,6 +58,7 @@ export function accountsOf (ring: KeyRing) {
   return {
     organizations: createOrganizations(redis),
     webhookSecrets: createWebhookSecrets({ redis, ring }),
+    signingKeys: createWebhookSigningKeys({ redis, ring }),
     partners: createPartners({ redis, ring }),
     requestSecret: createRequestSecret({ redis, ring }),
   }

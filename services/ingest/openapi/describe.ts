@@ -281,7 +281,8 @@ const HEADERS = [
     'active secret. Reject times more than 300 seconds away, and compare in constant time.'],
   ['webhook-id', 'The id of the event, see Standard Webhooks.'],
   ['webhook-timestamp', 'Unix seconds of this attempt.'],
-  ['webhook-signature', 'v1,<base64>, one per active secret, see Standard Webhooks.'],
+  ['webhook-signature', 'v1,<base64 HMAC-SHA256>, one per active secret, and v1a,<base64 ' +
+    'Ed25519> by the key of `GET /api/v1/webhook-keys`, see Standard Webhooks.'],
 ] as const
 
 const NOTES: Partial<Record<EventType, string>> = {

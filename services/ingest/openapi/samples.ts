@@ -72,6 +72,8 @@ console.log(secret)`,
     `for await (const attempt of client.endpointDeliveries(endpointId)) {
   console.log(attempt.jobId, attempt.type, attempt.outcome)
 }`,
+  listWebhookKeys: () => `const publicKey = await client.webhookKeys()
+console.log(verifyWebhook({ headers, body, publicKey }).ok)`,
   getBalance: () => `const { availableMicros } = await client.balance()
 console.log(availableMicros)`,
   listTransactions: () => `for await (const { type, amountMicros } of client.transactions()) {
@@ -208,6 +210,9 @@ export function endpointAnswers (attempt: AttemptBody): Readonly<Record<string, 
       }],
       has_more: false,
       next_cursor: null,
+    },
+    'listWebhookKeys 200 application/json': {
+      data: [{ key: `whpk_${Buffer.alloc(32).toString('base64')}` }],
     },
   }
 }

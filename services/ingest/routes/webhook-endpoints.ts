@@ -2,8 +2,9 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
 import {
   CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
-  EndpointSchema, EndpointWithSecretSchema, UpdateEndpointSchema, type CreateEndpointBody,
-  type EndpointBody, type EndpointPath, type EndpointWithSecretBody, type UpdateEndpointBody,
+  EndpointSchema, EndpointWithSecretSchema, UpdateEndpointSchema, WebhookKeysSchema,
+  type CreateEndpointBody, type EndpointBody, type EndpointPath,
+  type EndpointWithSecretBody, type UpdateEndpointBody,
 } from '../../../schemas/api/webhook-endpoints.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../accounts/webhook-endpoints.ts'
@@ -86,6 +87,27 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
       const tenant = tenantOf(request)
       const list = await deps.endpoints.list(tenant)
       return reply.send({ data: list.map(endpoint => bodyOf(tenant, endpoint)) })
+    },
+  }
+}
+
+/** GET /api/v1/webhook-keys: the public keys that verify the events of an organization. */
+export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
+  return {
+    method: 'GET',
+    url: '/api/v1/webhook-keys',
+    config: { scope: 'jobs:read', produces: 'application/json' },
+    schema: {
+      operationId: 'listWebhookKeys',
+      summary: 'List the public keys of webhooks',
+      description: 'Events are also signed with a key of the organization (Ed25519), so that who ' +
+        'verifies them needs no secret: `v1a` in `webhook-signature`, see Standard Webhooks.',
+      tags,
+      response: { 200: WebhookKeysSchema, ...errors },
+    },
+    handler: async (request, reply) => {
+      const keys = await deps.webhookKeys(callerOf(request).org)
+      return reply.send({ data: keys.map(key => ({ key })) })
     },
   }
 }

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { publicKeyText } from '../../../services/accounts/webhook-secrets.ts'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
+import { signatureHeaders } from '../../../services/deliver/event.ts'
 
 const secret = 'whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE='
 const former = 'whsec_QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI='
@@ -65,5 +67,44 @@ describe('a webhook receiver', () => {
     ['half of the standard ones', { 'webhook-id': 'evt_1', 'webhook-timestamp': '1700000000' }],
   ])('reports a missing signature for %s', (_, headers) => {
     expect(verifyWebhook({ ...fresh, headers })).toEqual({ ok: false, reason: 'missing_signature' })
+  })
+})
+
+describe('a webhook receiver with a public key', () => {
+  const signingKeys = [1, 2].map(byte => `whsk_${Buffer.alloc(32, byte).toString('base64')}`)
+  const [publicKey = '', other = ''] = signingKeys.map(publicKeyText)
+  const signed = (keys: readonly string[]) => ({
+    body,
+    nowMs,
+    headers: signatureHeaders({ id: 'evt_1', timestamp: 1_700_000_000, body }, {
+      secrets: [secret], signingKeys: keys,
+    }),
+  })
+
+  it('accepts what the owner of the key signed, also during a rotation', () => {
+    const request = signed(signingKeys.slice(0, 1))
+    expect(verifyWebhook({ ...request, publicKey })).toEqual({ ok: true, event: { a: 'é' } })
+    expect(verifyWebhook({ ...request, publicKey: [other, publicKey] }).ok).toBe(true)
+    expect(verifyWebhook({ ...signed(signingKeys), publicKey: other }).ok).toBe(true)
+  })
+
+  it('rejects what others signed, changed or sent again later', () => {
+    const request = { ...signed(signingKeys.slice(0, 1)), publicKey }
+    const wrong = { ok: false, reason: 'wrong_signature' }
+    expect(verifyWebhook({ ...request, publicKey: other })).toEqual(wrong)
+    expect(verifyWebhook({ ...request, body: '{"a":"e"}' })).toEqual(wrong)
+    expect(verifyWebhook({ ...signed([]), publicKey })).toEqual(wrong)
+    expect(verifyWebhook({ ...request, nowMs: nowMs + 301_000 }))
+      .toEqual({ ok: false, reason: 'outside_tolerance' })
+    // An HMAC under the public key, which everybody knows.
+    const forged = signatureHeaders({ id: 'evt_1', timestamp: 1_700_000_000, body }, {
+      secrets: [publicKey.replace('whpk_', 'whsec_')], signingKeys: [],
+    })
+    expect(verifyWebhook({ ...request, headers: forged })).toEqual(wrong)
+  })
+
+  it('gets an error without secret and key', () => {
+    expect(() => verifyWebhook(signed([]))).toThrow('needs a secret or a public key')
+    expect(() => verifyWebhook({ ...signed([]), publicKey: [] })).toThrow(TypeError)
   })
 })

@@ -21,6 +21,7 @@ const header = sealHeader(key, owner, { metadata: { a: '1' }, webhookUrl })
 const event = eventIdOf(DELIVERED_JOB, 'job.completed')
 const secrets = ['1', '2'].map(digit =>
   `whsec_${Buffer.alloc(32, digit).toString('base64')}`) as [string, string]
+const signingKey = `whsk_${Buffer.alloc(32, 5).toString('base64')}`
 const NOW_MS = Date.parse('2026-08-11T10:00:03.000Z')
 
 const claimOf = (more: Partial<DeliveryClaim> = {}): DeliveryClaim =>
@@ -44,6 +45,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     findJob: async () => endedJob({ header }),
     keys: { get: async () => key },
     secrets: { active: async () => secrets, show: async () => secrets[0] },
+    signingKeys: { active: async () => [signingKey], show: async () => signingKey },
     endpoints: { current: async () => undefined },
     send: async (url, request) => {
       sent.push({ url, ...request })

@@ -1,5 +1,7 @@
+import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { API_VERSION } from '../../../schemas/api/root.ts'
+import { publicKeyText, secretBytes } from '../../../services/accounts/webhook-secrets.ts'
 import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
@@ -84,7 +86,7 @@ const standard = [
 
 describe('the signature of a webhook event', () => {
   it('is an HMAC over time and body in two schemes', () => {
-    expect(signatureHeaders(signable, [first])).toEqual({
+    expect(signatureHeaders(signable, { secrets: [first], signingKeys: [] })).toEqual({
       'x-service-signature': `t=1700000000,v1=${own[0]}`,
       'webhook-id': 'evt_1',
       'webhook-timestamp': '1700000000',
@@ -93,9 +95,35 @@ describe('the signature of a webhook event', () => {
   })
 
   it('is present once per active secret', () => {
-    expect(signatureHeaders(signable, [second, first])).toMatchObject({
+    const signers = { secrets: [second, first], signingKeys: [] }
+    expect(signatureHeaders(signable, signers)).toMatchObject({
       'x-service-signature': `t=1700000000,v1=${own[1]},v1=${own[0]}`,
       'webhook-signature': `v1,${standard[1]} v1,${standard[0]}`,
     })
+  })
+
+  it('is also an Ed25519 signature per signing key, which openssl verifies', () => {
+    const signingKeys = [1, 2].map(byte => `whsk_${Buffer.alloc(32, byte).toString('base64')}`)
+    const publicKeys = signingKeys.map(publicKeyText)
+    const { 'webhook-signature': text = '' } =
+      signatureHeaders(signable, { secrets: [first], signingKeys })
+    const [hmac, ...signatures] = text.split(' ')
+    expect(hmac).toBe(`v1,${standard[0]}`)
+    const content = Buffer.from(`evt_1.1700000000.${signable.body}`)
+    for (const [index, signature] of signatures.entries()) {
+      const [version = '', bytes = ''] = signature.split(',')
+      expect(version).toBe('v1a')
+      // RFC 8410: a public key in DER, before its 32 bytes.
+      const key = createPublicKey({
+        key: Buffer.concat([
+          Buffer.from('302a300506032b6570032100', 'hex'), secretBytes(publicKeys[index] ?? ''),
+        ]),
+        format: 'der',
+        type: 'spki',
+      })
+      expect(verify(null, content, key, Buffer.from(bytes, 'base64'))).toBe(true)
+      expect(verify(null, Buffer.from('other'), key, Buffer.from(bytes, 'base64'))).toBe(false)
+    }
+    expect(signatures).toHaveLength(2)
   })
 })

@@ -152,6 +152,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     listAttempts: async () => [],
     listEndpointAttempts: async () => [],
     endpoints: endpointsDouble(),
+    webhookKeys: async () => [`whpk_${Buffer.alloc(32).toString('base64')}`],
     findDelivery: async () => undefined,
     resend: async () => 'queued',
     csvStream: async function * () { yield 'row,input\r\n'; yield '1,+12127365000\r\n' },

@@ -90,6 +90,7 @@ it('workspace has a command for every task, each with a description', () => {
     'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'policy',
     'webhook-secret', 'show', 'rotate',
+    'webhook-key', 'show', 'rotate',
     'webhook-endpoint', 'create', 'list', 'disable', 'enable', 'rotate', 'delete',
     'partner', 'create', 'list', 'rotate',
     'revoke', 'audit',

@@ -86,7 +86,7 @@ describe('the samples of code', () => {
     const forFiles = labels.filter(label => label === 'curl, TypeScript, curl with a file')
     expect(forFiles).toHaveLength(2)
     expect(labels.slice(0, -6).filter(label => label !== forFiles[0]))
-      .toEqual(Array(19).fill('curl, TypeScript'))
+      .toEqual(Array(20).fill('curl, TypeScript'))
     expect(labels.slice(-6)).toEqual(Array(6).fill('TypeScript, by hand'))
   })
 })
