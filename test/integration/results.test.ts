@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
-import type { Journal } from '../../schemas/types.ts'
-import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
-import { createLedgerStage } from '../../services/ledger/stage.ts'
+import type { Decision, Incoming } from '../../services/engine/stage.ts'
 import { finishJob } from '../../services/results/finish-job.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/results/result-blocks.ts'
@@ -12,104 +10,19 @@ import { audit } from '../../services/workspace/audit/audit.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import { takeAuditSnapshot } from '../../services/workspace/audit/snapshot.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import * as support from '../support/settle.ts'
+import { connectAll } from '../support/connected.ts'
+import { parseCsv } from '../support/environment.ts'
+import { createSettledJobs, inputsOf as inputs } from '../support/settled-jobs.ts'
+import { emitted } from '../support/stage-doubles.ts'
 
+const all = connectAll()
 const {
-  acceptClaimed, acceptRequest, blockEmission, connectAll, emitted, incoming, live, parseCsv,
-  textOf,
-} = support
-const {
-  archive, blocks, clickhouse, connected, env, journal, keyCopy, keys, outbox, redis, results,
-  store, wallet, messageCodec,
-} = connectAll()
+  archive, blocks, clickhouse, connected, env, journal, outbox, redis, results, store, wallet,
+} = all
 const signal = new AbortController().signal
-const settle = createSettleStage({
-  ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
-})
-const ledger = createLedgerStage({
-  journal, keys: keyCopy, clock: connected.clock, batch: 1, copyAfterMs: 0,
-})
-
-/** Seconds pass between two looks at it, so that everything is stored at once. */
-function hurriedClock () {
-  let nowMs = 0
-  const now = () => {
-    nowMs += 1_000
-    return nowMs
-  }
-  return { now }
-}
-
-const coordinates = { chunks: 2, rows: 4, totalRows: 8 }
-const inputs = (chunk: number) => [0, 1, 2, 3].map(row => `raw ${chunk}.${row}, "x"`)
+const { settle, csvOf, copy, end: endJob, start: startJob } = createSettledJobs(all)
 const auditOf = (tenant: string) =>
   audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] })
-
-async function arrived (
-  { tenant, job, offset }: { tenant: string, job: string, offset: number },
-  emission: Emission<'rows.completed'>
-): Promise<Incoming<'rows.completed'>> {
-  const value = { ...emission.value, tenant, job }
-  const message = await messageCodec.encode({ ...emission, value })
-  const opened = await messageCodec.decode({
-    ...message, key: Buffer.from(message.key), partition: 0, offset: BigInt(offset), timestampMs: 0,
-  })
-  if (opened.kind !== 'message') throw new Error(opened.kind)
-  return opened.message as Incoming<'rows.completed'>
-}
-
-/** A tenant with 1 USD and one accepted job: 8 rows, one of them invalid, one a duplicate. */
-async function startJob () {
-  const tenant = `org_${randomUUID()}.live`
-  // An id beyond the largest ULID would be in no list.
-  const job = `job_0${randomUUID()}`
-  await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
-  const accepted = await acceptClaimed(store, tenant, {
-    ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }),
-    chunks: 2,
-    wrappedKey: keys.create(tenant, job).wrapped,
-  })
-  if (accepted.kind !== 'accepted') throw new Error('the job was refused')
-  const at = (chunk: number) => ({ ...coordinates, chunk, firstRow: chunk * 4 })
-  const emissions = [
-    blockEmission(at(0), [[3, { ...live(''), status: 'invalid', source: 'preflight' }]],
-      { batch: -1, inputs: inputs(0) }),
-    blockEmission(at(1), [[1, { source: 'duplicate', duplicateOf: 2 }]],
-      { batch: -1, inputs: inputs(1) }),
-    blockEmission(at(0), [[0, live('a')], [1, live('b', 1)], [2, live('c')]]),
-    blockEmission(at(1),
-      [[0, live('d')], [2, live('e')], [3, { ...live('f'), status: 'unknown', source: 'none' }]]),
-  ]
-  const messages = await Promise.all(emissions.map((one, offset) =>
-    arrived({ tenant, job, offset }, one)))
-  return { tenant, job, messages, entry: accepted.entry as Journal }
-}
-
-/** Ends and closes a job: other tests wait until their stack has no open one. */
-async function endJob (messages: readonly Incoming<'rows.completed'>[]): Promise<void> {
-  const [decision] = await settle.decide(messages, signal) as Decision<'settle'>[]
-  await decision?.afterProduced?.()
-}
-
-const producer = connected.bus.producer('journal')
-
-/** What settle produces and ledger copies. */
-const copy = async (entries: readonly Journal[]) => {
-  await producer.send(await Promise.all(entries.map(async entry => ({
-    topic: 'wallet.journal',
-    key: entry.tenant,
-    value: await connected.codec.encode('wallet.journal-value', entry),
-    headers: {},
-  }))))
-  await ledger.decide(entries.map((entry, offset) =>
-    incoming('wallet.journal', entry, { rows: () => undefined, offset })), signal)
-}
-
-const csvOf = async (tenant: string, job: string) => {
-  const found = await archive.find(tenant, job)
-  if (found === undefined) throw new Error('the job is not stored')
-  return await textOf(results.csvStream(found.job, found.manifest))
-}
 
 describe('provision', () => {
   it('may run again', async () => {

@@ -14,8 +14,7 @@ import { messageMacOf, recordMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
 
 /** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
-export function connectAll () {
-  const env = stackEnv()
+export function connectAll (env = stackEnv()) {
   const brokers = (env.KAFKA_BROKERS ?? '').split(',')
   const state = connectRedis(env.REDIS_STATE_URL ?? '')
   const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')

@@ -31,6 +31,16 @@ export const NOT_RUN: readonly Exception[] = [
     reason: 'needs a dead letter: test/integration/dead.test.ts has some',
   },
   {
+    page: 'deploy/docs/recovery.md',
+    begins: 'BACKUP DATABASE',
+    reason: 'test/integration/backup.test.ts runs it on a file',
+  },
+  {
+    page: 'deploy/docs/recovery.md',
+    begins: 'RESTORE DATABASE',
+    reason: 'test/integration/backup.test.ts runs it on a file',
+  },
+  {
     page: 'deploy/docs/keys.md',
     begins: 'npm run workspace -- job erase',
     reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',

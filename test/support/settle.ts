@@ -1,5 +1,4 @@
 export { connectAll } from './connected.ts'
 export { acceptClaimed, acceptRequest } from './jobs.ts'
-export { blockEmission, live, textOf } from './results.ts'
-export { emitted, incoming } from './stage-doubles.ts'
+export { textOf } from './results.ts'
 export { parseCsv } from './environment.ts'

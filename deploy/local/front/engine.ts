@@ -30,8 +30,10 @@ export function openEngine (folder: string): Engine {
   const incoming = `${folder}.incoming`
   rmSync(incoming, { recursive: true, force: true })
   mkdirSync(incoming, { recursive: true })
+  const connectionArgs = [`--config-file=${writeConfig(folder)}`]
+  const connect = () => new Session(folder, { connectionArgs })
   // The engine would be torn down with its last connection, so one stays open.
-  const main = new Session(folder)
+  const main = connect()
   const files = createFiles(incoming)
 
   async function insertFrom (session: Session, request: EngineRequest): Promise<EngineResult> {
@@ -49,7 +51,7 @@ export function openEngine (folder: string): Engine {
 
   return {
     run: async (request) => {
-      const session = new Session(folder)
+      const session = connect()
       try {
         prepareSession(session, request)
         if (request.insert) return closing(session, await insertFrom(session, request))
@@ -67,6 +69,24 @@ export function openEngine (folder: string): Engine {
       main.close()
     },
   }
+}
+
+/**
+ * Writes what is no setting of a query: the folder of backups, and a cluster of this engine alone,
+ * which it recognizes by the port; nothing listens there. Returns the path of the file.
+ */
+function writeConfig (folder: string): string {
+  const file = `${folder}.xml`
+  const backups = `${folder}.backups`.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  writeFileSync(file, `<clickhouse>
+  <backups><allowed_path>${backups}</allowed_path></backups>
+  <tcp_port>1</tcp_port>
+  <remote_servers><embedded><shard><replica>
+    <host>127.0.0.1</host><port>1</port>
+  </replica></shard></embedded></remote_servers>
+</clickhouse>
+`)
+  return file
 }
 
 /**

@@ -2,6 +2,9 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
+import {
+  COMMAND_TIMEOUT_MS, connectClickhouse,
+} from '../../../services/platform/clickhouse.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/ops/connections.ts'
@@ -105,21 +108,30 @@ const journal: Loss = {
 
 const clickhouse: Loss = {
   store: 'ClickHouse',
-  destroyed: 'all data of ClickHouse',
-  restoredBy: '"npm run provision" for the tables and "npm run ops -- replay --stage ledger ' +
-    '--from beginning --yes" for the copies of journal and data keys',
-  announced: 'records and results of closed jobs and the history of deliveries; the audit names ' +
-    'these jobs',
-  gone: ['record of a closed job', 'results of a closed job', 'audit', 'idempotency key'],
+  destroyed: 'all data of ClickHouse, after a backup without data keys',
+  restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run ops -- ' +
+    'replay --stage ledger --from beginning --yes" for the keys and newer entries of the journal',
+  announced: 'records, results and deliveries that were stored after the backup',
+  gone: [],
   lose: async environment => {
     const { stack, services } = environment
+    await runStatement(stack.env, 'BACKUP DATABASE default ' +
+      'EXCEPT TABLES default.job_keys, default.applied_migrations TO File(\'drill\')')
     await emptyPart(environment, 'clickhouse')
+    await runStatement(stack.env, 'RESTORE DATABASE default FROM File(\'drill\')')
     await provision(stack.env)
     await services.setScale({ ledger: 0 })
     await replayLedger(stack.env)
     await services.setScale({})
     await services.untilReady()
   },
+}
+
+async function runStatement (
+  env: Readonly<Record<string, string>>, query: string
+): Promise<void> {
+  const client = connectClickhouse(env['CLICKHOUSE_URL'] ?? '', COMMAND_TIMEOUT_MS)
+  await client.command({ query }).finally(() => client.close())
 }
 
 async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {

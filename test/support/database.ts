@@ -1,0 +1,18 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll } from 'vitest'
+import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { stackEnv } from './stack.ts'
+
+/** A database of its own for a test file, without tables, and the stack's addresses with it. */
+export function ownDatabase () {
+  const database = `test_${randomUUID().replaceAll('-', '')}`
+  const url = new URL(stackEnv().CLICKHOUSE_URL ?? '')
+  const outer = connectClickhouse(url.href)
+  url.pathname = database
+  beforeAll(async () => { await outer.command({ query: `CREATE DATABASE ${database}` }) })
+  afterAll(async () => {
+    await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
+    await outer.close()
+  })
+  return { database, outer, env: { ...stackEnv(), CLICKHOUSE_URL: url.href } }
+}
