@@ -23,6 +23,12 @@ export const provisionConfig = Type.Object({
     minimum: 1,
     description: 'Copies that acknowledge a write; as the brokers are set up when left out.',
   })),
+  CLICKHOUSE_CLUSTER: Type.Optional(Type.String({
+    pattern: '^[A-Za-z0-9_.-]+$',
+    description: 'Cluster of the configuration of the ClickHouse servers, on which tables are ' +
+      'replicated, and divided by tenant. Tables of one server when left out. It cannot be ' +
+      'changed later.',
+  })),
 })
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -45,7 +51,7 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
     }),
     withAdmin(connection, admin => alignAccess(admin, say)),
     registerSchemas(config.SCHEMA_REGISTRY_URL, say),
-    applyMigrations(config.CLICKHOUSE_URL, say),
+    applyMigrations({ url: config.CLICKHOUSE_URL, cluster: config.CLICKHOUSE_CLUSTER }, say),
   ])
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../../services/platform/clickhouse.ts'
+import { migrationsOnCluster, onCluster } from './cluster.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
@@ -76,19 +77,57 @@ function ownRelease (): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
 }
 
-/** Applies missing migrations in order. All statements are idempotent. */
+export type Target = {
+  readonly url: string
+  /** A cluster of the configuration of the servers; undefined for tables of one server. */
+  readonly cluster?: string | undefined
+}
+
+/**
+ * Applies missing migrations in order. All statements are idempotent.
+ * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
+ */
 export async function applyMigrations (
-  url: string, say: (line: string) => void
+  { url, cluster }: Target, say: (line: string) => void
 ): Promise<void> {
   const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
   try {
-    await clickhouse.command({ query: CREATE_TABLE })
+    const database = await databaseOf(clickhouse, cluster)
+    const target = cluster === undefined ? undefined : { cluster, database }
+    const create = target === undefined ? CREATE_TABLE : migrationsOnCluster(CREATE_TABLE, target)
+    await clickhouse.command({ query: create })
     const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
-    for (const migration of missing) await apply(clickhouse, migration)
+    for (const { statements, ...migration } of missing) {
+      await apply(clickhouse, {
+        ...migration,
+        statements: target === undefined
+          ? statements
+          : statements.flatMap(statement => onCluster(statement, target)),
+      })
+    }
     say(`tables: ${missing.length} migrations applied`)
   } finally {
     await clickhouse.close()
   }
+}
+
+/** The name of the database, once its tables are of the wanted kind. */
+async function databaseOf (
+  clickhouse: ClickHouseClient, cluster: string | undefined
+): Promise<string> {
+  const answer = await clickhouse.query({
+    query: `
+      SELECT currentDatabase() AS database,
+        (SELECT any(engine) FROM system.tables
+          WHERE database = currentDatabase() AND name = 'jobs') AS engine`,
+    format: 'JSONEachRow',
+  })
+  const [found] = await answer.json<{ readonly database: string, readonly engine: string | null }>()
+  const { database = '', engine } = found ?? {}
+  if (!engine || (engine === 'Distributed') === (cluster !== undefined)) return database
+  throw new Error(`the tables of database ${database} are ` + (cluster === undefined
+    ? 'those of a cluster: set CLICKHOUSE_CLUSTER'
+    : 'those of one server: unset CLICKHOUSE_CLUSTER, or use an empty database and copy the rows'))
 }
 
 const CREATE_TABLE = `

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { insertRows, streamRows } from '../platform/clickhouse.ts'
+import { deleteRows, insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 import { batchReads } from '../platform/batch-writes.ts'
 
@@ -68,13 +68,17 @@ export function createJobKeyCopy (
 
     /** Deletes the rows of these jobs; ClickHouse deletes their files some seconds later. */
     erase: async (tenant: string, jobs: readonly string[]): Promise<void> => {
-      await clickhouse.command({ query: ERASE, query_params: { tenant, jobs } })
+      await deleteRows(clickhouse, {
+        table: 'job_keys', where: () => OF_JOBS, parameters: { tenant, jobs },
+      })
     },
 
     /** For all jobs with a row wrapped by this key of the ring, deletes every other row. */
     keepWrappedBy: async (kid: string): Promise<void> => {
       const prefix = Buffer.from([Buffer.byteLength(kid), ...Buffer.from(kid)]).toString('hex')
-      await clickhouse.command({ query: KEEP, query_params: { prefix } })
+      await deleteRows(clickhouse, {
+        table: 'job_keys', where: isReplacedIn, parameters: { prefix },
+      })
     },
   }
 }
@@ -93,18 +97,14 @@ const SELECT = `
   SELECT tenant, job, base64Encode(wrapped) AS wrapped_base64,
     toString(toUnixTimestamp64Milli(created)) AS created_ms, mac
   FROM job_keys`
-const OF_JOBS = 'WHERE tenant = {tenant:String} AND job IN {jobs:Array(String)}'
+const OF_JOBS = 'tenant = {tenant:String} AND job IN {jobs:Array(String)}'
 const SELECT_SOME = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY created`
-const SELECT_JOBS = `SELECT job FROM job_keys ${OF_JOBS}`
-const ERASE = `ALTER TABLE job_keys DELETE ${OF_JOBS} SETTINGS mutations_sync = 2`
+const SELECT_JOBS = `SELECT job FROM job_keys WHERE ${OF_JOBS}`
 const IS_WRAPPED = 'startsWith(wrapped, unhex({prefix:String}))'
-const KEEP = `
-  ALTER TABLE job_keys DELETE
-  WHERE NOT ${IS_WRAPPED}
-    AND (tenant, job) IN (SELECT tenant, job FROM job_keys WHERE ${IS_WRAPPED})
-  SETTINGS mutations_sync = 2`
+const isReplacedIn = (name: string) => `NOT ${IS_WRAPPED}
+  AND (tenant, job) IN (SELECT tenant, job FROM ${name} WHERE ${IS_WRAPPED})`
 
 function rowOf ({ tenant, job, wrapped, createdMs }: CopiedKey, mac: RecordMac) {
   const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }

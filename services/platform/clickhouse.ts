@@ -23,8 +23,11 @@ export function connectClickhouse (
     use_multipart_params_auto: true,
     // The log of the client would contain parts of statements.
     log: { level: ClickHouseLogLevel.OFF },
-    // A response means that the rows are stored; asynchronous inserts would delay it.
-    clickhouse_settings: { date_time_input_format: 'best_effort', async_insert: 0 },
+    // A response means that the rows are stored, also on another server of a cluster;
+    // asynchronous inserts would delay it.
+    clickhouse_settings: {
+      date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
+    },
   }), { get: (client, name) => wrapped(client, Reflect.get(client, name)) })
 }
 
@@ -69,6 +72,40 @@ export async function insertRows (
     },
   })
 }
+
+export type Deletion = {
+  readonly table: string
+  /** The condition; gets the name of the table that has the rows. */
+  readonly where: (name: string) => string
+  readonly parameters: Record<string, unknown>
+}
+
+/**
+ * Deletes rows, and resolves when all replicas have. A table over the shards of a cluster cannot
+ * delete, so the tables on the servers do. Replicated tables reject a condition with a subquery
+ * unless nondeterministic ones are allowed: a replica that lacks rows may keep some.
+ */
+export async function deleteRows (
+  clickhouse: Pick<ClickHouseClient, 'query' | 'command'>, { table, where, parameters }: Deletion
+): Promise<void> {
+  const answer = await clickhouse.query({
+    query: SELECT_ENGINE, query_params: { table }, format: 'JSONEachRow',
+  })
+  const [found] = await answer.json<{ readonly engine: string }>()
+  const [, cluster, database, local] = DISTRIBUTED.exec(found?.engine ?? '') ?? []
+  const name = local === undefined ? table : `\`${database}\`.${local}`
+  const servers = cluster === undefined ? '' : ` ON CLUSTER '${cluster}'`
+  await clickhouse.command({
+    query: `ALTER TABLE ${name}${servers} DELETE WHERE ${where(name)} ` +
+      'SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1',
+    query_params: parameters,
+  })
+}
+
+const SELECT_ENGINE = `
+  SELECT engine_full AS engine FROM system.tables
+  WHERE database = currentDatabase() AND name = {table:String}`
+const DISTRIBUTED = /^Distributed\('([^']+)', '([^']+)', '([^']+)'/
 
 /**
  * Streams the rows of a query, so that a long result is never held in memory. Ending the iteration

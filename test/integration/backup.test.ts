@@ -41,7 +41,7 @@ describe('a backup of ClickHouse', () => {
   let erased: typeof kept
   let before: readonly unknown[]
   beforeAll(async () => {
-    await applyMigrations(env.CLICKHOUSE_URL, () => {})
+    await applyMigrations({ url: env.CLICKHOUSE_URL }, () => {})
     kept = await settledJob()
     erased = await settledJob()
     before = [await jobs.csvOf(kept.tenant, kept.job), await report(kept.tenant)]
@@ -59,7 +59,7 @@ describe('a backup of ClickHouse', () => {
 
   it('has no data keys, so that none of an erased job comes back; provision creates their table',
     async () => {
-      await applyMigrations(env.CLICKHOUSE_URL, () => {})
+      await applyMigrations({ url: env.CLICKHOUSE_URL }, () => {})
       expect(await keys()).toEqual([])
       await keyCopy.append([kept.copied])
       expect(await keys()).toEqual([kept.job])

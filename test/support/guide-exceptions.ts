@@ -95,11 +95,6 @@ export const NOT_RUN: readonly Exception[] = [
     begins: 'CREATE DATABASE',
     reason: 'needs a ClickHouse cluster',
   },
-  {
-    page: 'deploy/docs/deployment.md',
-    begins: '{ cat schemas/clickhouse',
-    reason: 'needs a ClickHouse cluster',
-  },
 ]
 
 /** Pages whose blocks are run one after another, as a reader does. */

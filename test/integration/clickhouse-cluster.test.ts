@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
+import { applyMigrations, migrations } from '../../deploy/provision/migrations.ts'
+import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
+import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
+import { createRepositories } from '../../services/results/repositories.ts'
+import { audit } from '../../services/workspace/audit/audit.ts'
+import { connectAll } from '../support/connected.ts'
+import { ownDatabase } from '../support/database.ts'
+import { createSettledJobs } from '../support/settled-jobs.ts'
+import { stackEnv } from '../support/stack.ts'
+
+// The engine of the stack is a cluster of one server. It has no Keeper, so it runs the statements
+// without what needs one: `ON CLUSTER` and replication.
+const { database, outer, env } = ownDatabase()
+const target = { cluster: 'embedded', database }
+const statements = migrations()
+  .flatMap(migration => migration.statements.flatMap(text => onCluster(text, target)))
+const withoutKeeper = (query: string) => query
+  .replace(/ ON CLUSTER '\w+'/, '').replace(/ReplicatedMergeTree\([^)]*\)/, 'MergeTree')
+  .replace(' replicated_deduplication_window', ' non_replicated_deduplication_window')
+
+const all = connectAll(env)
+const { archive, clickhouse, connected, journal, outbox, redis, results, recordMac } = all
+const jobs = createSettledJobs(all)
+const commands: string[] = []
+const keyCopy = createJobKeyCopy({
+  insert: options => clickhouse.insert(options),
+  query: clickhouse.query.bind(clickhouse),
+  command: options => {
+    commands.push(options.query)
+    return clickhouse.command({ ...options, query: withoutKeeper(options.query) })
+  },
+}, recordMac)
+const countOf = async (table: string, job: string) => {
+  const found = await clickhouse.query({
+    query: `SELECT toUInt32(count()) AS rows FROM ${table} WHERE job = {job:String}`,
+    query_params: { job },
+    format: 'JSONEachRow',
+  })
+  return (await found.json<{ rows: number }>())[0]?.rows
+}
+
+beforeAll(async () => {
+  for (const text of statements) await clickhouse.command({ query: withoutKeeper(text) })
+})
+
+describe('the statements for a cluster', () => {
+  it('are valid for the engine as they are', async () => {
+    const create = 'CREATE TABLE IF NOT EXISTS applied_migrations (a Int8) ' +
+      'ENGINE = ReplacingMergeTree ORDER BY a'
+    for (const text of [migrationsOnCluster(create, target), ...statements]) {
+      const parsed = await outer.query({ query: `EXPLAIN AST ${text}`, format: 'TabSeparated' })
+      expect(await parsed.text()).toMatch(/^(Create|Alter)Query/)
+    }
+  })
+
+  it('are never mixed with those for one server', async () => {
+    await expect(applyMigrations({ url: env.CLICKHOUSE_URL }, () => {}))
+      .rejects.toThrow(`the tables of database ${database} are those of a cluster: set ` +
+        'CLICKHOUSE_CLUSTER')
+    const url = stackEnv().CLICKHOUSE_URL ?? ''
+    await expect(applyMigrations({ url, cluster: 'embedded' }, () => {}))
+      .rejects.toThrow('are those of one server: unset CLICKHOUSE_CLUSTER')
+  })
+})
+
+describe('services on the tables over all shards', () => {
+  it('end a job, read its results and pass the audit', async () => {
+    const { tenant, job, messages } = await jobs.start()
+    const before = await outbox.pending(tenant)
+    await jobs.copy([...before, ...await jobs.end(messages)])
+    await outbox.remove(tenant, before.map(({ seq }) => seq))
+    expect((await jobs.csvOf(tenant, job)).match(/raw/g)).toHaveLength(8)
+    expect(await audit({ redis, journal, archive, results }, { waitMs: 0, only: [tenant] }))
+      .toMatchObject({ ok: true, tenants: [{ closedJobs: 1, entries: 3, rows: 8 }] })
+    expect([await countOf('result_blocks_local', job), await countOf('jobs_local', job)])
+      .toEqual([4, 1])
+    expect((await archive.list(tenant, { limit: 1 })).map(({ id }) => id)).toEqual([job])
+  })
+
+  it('store an insert once that they repeat, in every table', async () => {
+    const { tenant, job, messages } = await jobs.start()
+    await jobs.end(messages)
+    const { blocks, saveSettled } = createRepositories(connected)
+    const archived = (await archive.find(tenant, job))!
+    const value = { ...messages[0]!.value, job: `${job}z` }
+    for (let time = 0; time < 2; time++) {
+      await saveSettled([{ block: value }, {
+        archived: {
+          ...archived,
+          job: {
+            ...archived.job, id: value.job,
+          }
+        }
+      }])
+      await blocks.insert([{ ...value, job: `${job}b` }])
+      await archive.save([{ ...archived, job: { ...archived.job, id: `${job}c` } }])
+    }
+    expect([await countOf('result_blocks', value.job), await countOf('jobs', value.job),
+      await countOf('result_blocks', `${job}b`), await countOf('jobs', `${job}c`)])
+      .toEqual([1, 1, 1, 1])
+  })
+
+  it('delete keys from the table of every server', async () => {
+    const kid = randomBytes(4).toString('hex')
+    const wrapped = (name: string) =>
+      Buffer.concat([Buffer.from([name.length]), Buffer.from(name), randomBytes(40)])
+    const key = (job: string, name: string) =>
+      ({ tenant: 'org_keys.live', job, wrapped: wrapped(name), createdMs: Date.now() })
+    await keyCopy.append([key('job_1', 'old'), key('job_2', 'old'), key('job_3', 'old')])
+    await keyCopy.append([key('job_1', kid)])
+    await keyCopy.keepWrappedBy(kid)
+    await keyCopy.erase('org_keys.live', ['job_2'])
+    expect((await keyCopy.rowsOf('org_keys.live', ['job_1', 'job_2', 'job_3'])).toSorted())
+      .toEqual(['job_1', 'job_3'])
+    expect(await keyCopy.find('org_keys.live', 'job_1')).toMatchObject({ length: 49 })
+    expect(commands.map(text => text.slice(0, text.indexOf(' DELETE')))).toEqual([
+      `ALTER TABLE \`${database}\`.job_keys_local ON CLUSTER 'embedded'`,
+      `ALTER TABLE \`${database}\`.job_keys_local ON CLUSTER 'embedded'`,
+    ])
+  })
+
+  it('list the attempts of a job and of an endpoint', async () => {
+    const history = createDeliveryHistory(clickhouse, recordMac)
+    const attempt = {
+      tenant: 'org_deliveries.live',
+      job: 'job_1',
+      event: 'evt_1',
+      attempt: 1,
+      type: 'job.completed',
+      atMs: 1_764_000_000_000,
+      outcome: 'delivered',
+      reason: '',
+      httpStatus: 200,
+      durationMs: 3,
+      nextAtMs: undefined,
+    } as const
+    await history.append([{ ...attempt, atMs: Date.now() }])
+    expect(await history.list(attempt.tenant, 'job_1')).toMatchObject([{ event: 'evt_1' }])
+    expect(await history.listOfEndpoint(attempt.tenant, 'whe_1', { limit: 1 })).toEqual([])
+  })
+})
