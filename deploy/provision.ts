@@ -15,7 +15,9 @@ import { createTopics } from './provision/topics.ts'
 
 /** Addresses of the infrastructure, and the replication of topics. */
 export const provisionConfig = Type.Object({
-  ...pick(commonConfig, [...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL']),
+  ...pick(commonConfig, [
+    ...kafkaKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL', 'JOBS_KEEP_MONTHS',
+  ]),
   TOPIC_REPLICATION: Type.Optional(Type.Integer({
     minimum: 1, description: 'Copies of every topic; as the brokers are set up when left out.',
   })),
@@ -51,7 +53,11 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
     }),
     withAdmin(connection, admin => alignAccess(admin, say)),
     registerSchemas(config.SCHEMA_REGISTRY_URL, say),
-    applyMigrations({ url: config.CLICKHOUSE_URL, cluster: config.CLICKHOUSE_CLUSTER }, say),
+    applyMigrations({
+      url: config.CLICKHOUSE_URL,
+      cluster: config.CLICKHOUSE_CLUSTER,
+      keepMonths: config.JOBS_KEEP_MONTHS,
+    }, say),
   ])
 }
 

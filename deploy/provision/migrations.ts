@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../../services/platform/clickhouse.ts'
 import { migrationsOnCluster, onCluster } from './cluster.ts'
+import { keepRecords } from './retention.ts'
 
 const folder = new URL('../../schemas/clickhouse/', import.meta.url)
 
@@ -81,14 +82,16 @@ export type Target = {
   readonly url: string
   /** A cluster of the configuration of the servers; undefined for tables of one server. */
   readonly cluster?: string | undefined
+  /** How long final records are kept; undefined for ever. */
+  readonly keepMonths?: number | undefined
 }
 
 /**
- * Applies missing migrations in order. All statements are idempotent.
+ * Applies missing migrations in order, and the retention. All statements are idempotent.
  * @throws Error if the database has tables of one server, and a cluster is wanted, or conversely.
  */
 export async function applyMigrations (
-  { url, cluster }: Target, say: (line: string) => void
+  { url, cluster, keepMonths }: Target, say: (line: string) => void
 ): Promise<void> {
   const clickhouse = connectClickhouse(url, COMMAND_TIMEOUT_MS)
   try {
@@ -96,16 +99,15 @@ export async function applyMigrations (
     const target = cluster === undefined ? undefined : { cluster, database }
     const create = target === undefined ? CREATE_TABLE : migrationsOnCluster(CREATE_TABLE, target)
     await clickhouse.command({ query: create })
+    const convert = (statement: string) =>
+      target === undefined ? [statement] : onCluster(statement, target)
     const missing = pending(migrations(), await appliedIn(clickhouse), ownRelease())
     for (const { statements, ...migration } of missing) {
-      await apply(clickhouse, {
-        ...migration,
-        statements: target === undefined
-          ? statements
-          : statements.flatMap(statement => onCluster(statement, target)),
-      })
+      await apply(clickhouse, { ...migration, statements: statements.flatMap(convert) })
     }
     say(`tables: ${missing.length} migrations applied`)
+    const changed = await keepRecords(clickhouse, { months: keepMonths, convert })
+    if (changed !== undefined) say(`tables: ${changed}`)
   } finally {
     await clickhouse.close()
   }

@@ -242,6 +242,13 @@ export const commonConfig = {
     'rediss?(-cluster|-sentinel)?', 'Redis for the cache, which may evict; a cluster: ' +
     'redis-cluster://host:port,host:port.', 'redis://localhost:6380'),
   CLICKHOUSE_URL: url('https?', 'Address of ClickHouse.', 'http://localhost:8123'),
+  JOBS_KEEP_MONTHS: Type.Optional(Type.Integer({
+    minimum: 4,
+    maximum: 1_200,
+    description: 'Months after which the final records of jobs are deleted from ClickHouse; ' +
+      'forever when left out. provision applies it, and audit must have the same value. Older ' +
+      'jobs are unknown (404), and missing in lists and usage.',
+  })),
   KEY_RING: secretKeys('Keys that wrap data keys: JSON, key id to 32 bytes of base64.'),
   KEY_ACTIVE: Type.String({
     minLength: 1, description: 'Id of the key that wraps new data keys.', examples: ['1'],

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
 import { applyMigrations, migrations } from '../../deploy/provision/migrations.ts'
+import { keepRecords } from '../../deploy/provision/retention.ts'
 import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
@@ -25,14 +26,15 @@ const all = connectAll(env)
 const { archive, clickhouse, connected, journal, outbox, redis, results, recordMac } = all
 const jobs = createSettledJobs(all)
 const commands: string[] = []
-const keyCopy = createJobKeyCopy({
-  insert: options => clickhouse.insert(options),
-  query: clickhouse.query.bind(clickhouse),
-  command: options => {
-    commands.push(options.query)
-    return clickhouse.command({ ...options, query: withoutKeeper(options.query) })
-  },
-}, recordMac)
+const client = new Proxy(clickhouse, {
+  get: (given, name) => name !== 'command'
+    ? Reflect.get(given, name) as unknown
+    : (options: { readonly query: string }) => {
+        commands.push(options.query)
+        return given.command({ ...options, query: withoutKeeper(options.query) })
+      },
+})
+const keyCopy = createJobKeyCopy(client, recordMac)
 const countOf = async (table: string, job: string) => {
   const found = await clickhouse.query({
     query: `SELECT toUInt32(count()) AS rows FROM ${table} WHERE job = {job:String}`,
@@ -63,6 +65,26 @@ describe('the statements for a cluster', () => {
     const url = stackEnv().CLICKHOUSE_URL ?? ''
     await expect(applyMigrations({ url, cluster: 'embedded' }, () => {}))
       .rejects.toThrow('are those of one server: unset CLICKHOUSE_CLUSTER')
+  })
+})
+
+describe('the retention of final records', () => {
+  it('is that of the table on every server, and can be taken back', async () => {
+    const keep = (months?: number) =>
+      keepRecords(client, { months, convert: text => onCluster(text, target) })
+    expect([await keep(), await keep(12), await keep(12), await keep(), await keep()]).toEqual([
+      undefined,
+      'final records are kept for 12 months',
+      undefined,
+      'final records are kept forever',
+      undefined,
+    ])
+    const altered = `ALTER TABLE \`${database}\`.jobs_local ON CLUSTER 'embedded'`
+    expect(commands.splice(0)).toEqual([
+      `${altered} MODIFY SETTING ttl_only_drop_parts = 1`,
+      `${altered} MODIFY TTL toDateTime(created) + toIntervalMonth(12)`,
+      `${altered} REMOVE TTL`,
+    ])
   })
 })
 

@@ -25,6 +25,8 @@ export type AuditDeps = AuditSnapshotDeps & {
   readonly history?: Pick<DeliveryHistory, 'listAll'>
   /** The journal in Kafka, read once after all tenants. Kafka is not checked without it. */
   readonly kafka?: Pick<KafkaJournal, 'texts'>
+  /** Records of jobs that were reserved earlier may have expired; all are kept without it. */
+  readonly recordsSinceMs?: number | undefined
 }
 
 export const JOBS_PER_PAGE = 100
@@ -104,7 +106,7 @@ async function auditTenant (
     ...checkNumbers(movements),
     ...checkBalances(copy, outbox, balance),
     ...checkIds(entries),
-    ...checkEntries(jobs, entries),
+    ...checkEntries(jobs, entries, deps.recordsSinceMs),
     ...checkAges(openJobs, Date.now()),
     ...checkSlots(openJobs, slots),
     ...results.found,

@@ -18,7 +18,7 @@ import { createKafkaJournal, readExportedHeads } from './journals.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
   ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-  'KEY_ACTIVE',
+  'KEY_ACTIVE', 'JOBS_KEEP_MONTHS',
 ]))
 
 type CommandOptions = Omit<AuditOptions, 'heads'> & {
@@ -49,7 +49,8 @@ export async function runAudit (
     const findClosed = closedKeys(stores)
     const keys = createJobKeys({ redis, ring: createKeyRing(config), findClosed })
     const kafka = createKafkaJournal(config, codec)
-    const deps = { ...createAuditDeps({ ...stores, keys }), kafka }
+    const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
+    const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }
     if (options.explain === true || heads.size > 0) return await audit(deps, { ...options, heads })
     const position = createPosition(redis, config)
     const from = incremental ? await position.read() : new Map()
@@ -57,6 +58,17 @@ export async function runAudit (
     if (options.only === undefined) await position.write(proven)
     return report
   })
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * From when on the final records of all jobs are kept: a day later than ClickHouse keeps them, as a
+ * job is reserved after its creation. Undefined without a retention.
+ */
+export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
+  if (months === undefined) return undefined
+  return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
 }
 
 type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {

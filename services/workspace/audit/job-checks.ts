@@ -49,12 +49,15 @@ export async function countResults (
 
 /**
  * Checks that each reserve entry has a job, and that each job has one reserve entry and, once it
- * has ended, one settle or void entry.
+ * has ended, one settle or void entry. Jobs reserved before `recordsSinceMs` may have expired.
  */
-export function checkEntries (jobs: readonly Job[], entries: readonly Journal[]): TenantBreaches {
+export function checkEntries (
+  jobs: readonly Job[], entries: readonly Journal[], recordsSinceMs = -Infinity
+): TenantBreaches {
   const byJob = Map.groupBy(entries.filter(({ job }) => job !== ''), ({ job }) => job)
   const known = new Set(jobs.map(({ id }) => id))
-  const unknown = [...byJob.keys()].filter(job => !known.has(job))
+  const unknown = [...byJob].flatMap(([job, [first]]) =>
+    known.has(job) || (first !== undefined && first.at < recordsSinceMs) ? [] : [job])
   return [
     ...unknown.flatMap(job => breachUnless(false, {
       rule: 'every reservation has a job',

@@ -206,7 +206,8 @@ async function proveEnds (
     const entries = beyond.slice(at, at + JOBS_PER_PAGE).flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
     const archived = await deps.archive.findAllWithManifest(tenant, ids)
-    if (checkEntries(archived.map(({ job }) => job), entries).length > 0) return undefined
+    const found = checkEntries(archived.map(({ job }) => job), entries, deps.recordsSinceMs)
+    if (found.length > 0) return undefined
     const audited = await auditPage(deps, tenant, archived)
     if (audited.some(({ found }) => found.length > 0)) return undefined
     rows += audited.reduce((sum, one) => sum + one.rows, 0)

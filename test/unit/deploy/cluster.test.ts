@@ -54,6 +54,13 @@ describe('on a cluster', () => {
         `ALTER TABLE \`v\`.${table}_local ON CLUSTER 'main' ${setting}`))
   })
 
+  it.each([
+    'MODIFY TTL toDateTime(created) + toIntervalMonth(12)', 'REMOVE TTL',
+  ])('the retention %s is that of the table on each server', action => {
+    expect(onCluster(`ALTER TABLE jobs ${action}`, target))
+      .toEqual([`ALTER TABLE \`v\`.jobs_local ON CLUSTER 'main' ${action}`])
+  })
+
   it('every statement of every migration runs', () => {
     for (const { text } of everyStatement) expect(onCluster(text, target)).not.toEqual([])
   })

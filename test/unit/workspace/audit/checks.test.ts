@@ -95,6 +95,10 @@ describe('the audit of jobs', () => {
   it('requires one reserve and one end per job, and a job for each', () => {
     expect(checkEntries([job], entries)).toEqual([])
     expect(rules(checkEntries([], entries))).toEqual(['every reservation has a job'])
+    const reservedAtMs = entries[1]!.at
+    expect(rules(checkEntries([], entries, reservedAtMs)))
+      .toEqual(['every reservation has a job'])
+    expect(checkEntries([], entries, reservedAtMs + 1)).toEqual([])
     expect(rules(checkEntries([job], entries.slice(0, 2))))
       .toEqual(['one settle or void per ended job, none before'])
     expect(rules(checkEntries([running], entries.slice(0, 2)))).toEqual([])
