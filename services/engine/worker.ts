@@ -1,5 +1,5 @@
 import type { Clock } from '../platform/clock.ts'
-import type { ConsumeOptions, FetchedBatch, DeliveryOutcome, RawMessage } from '../kafka/bus.ts'
+import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import {
   createCommit, createCompletionCount, type Commit, createOffsets, type Offsets,
 } from './offsets.ts'
@@ -53,7 +53,7 @@ export function createWorker (deps: WorkerDeps): Worker {
     if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
   }, gate)
   const queueOf = createTenantQueues(deps)
-  const onDelivery = async (delivery: FetchedBatch): Promise<DeliveryOutcome> => {
+  const onDelivery = async (delivery: FetchedBatch): Promise<void> => {
     ages.begin(delivery, delivery.messages[0]?.timestampMs)
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
     const offsets = current
@@ -75,7 +75,7 @@ export function createWorker (deps: WorkerDeps): Worker {
         const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
         offsets.rewind(delivery, fromOffset)
         const afterMs = Math.max(0, postponed.untilMs - clock.now())
-        return { kind: 'redeliver', fromOffset, afterMs }
+        return delivery.redeliver(fromOffset, afterMs)
       }
     } catch (error) {
       if (!delivery.signal.aborted) throw error
@@ -83,7 +83,6 @@ export function createWorker (deps: WorkerDeps): Worker {
       queue.clear()
       ages.end(delivery)
     }
-    return { kind: 'done' }
   }
   return {
     onDelivery: delivery => partitionQueues.take(delivery, () => onDelivery(delivery)),

@@ -77,9 +77,9 @@ function translated (error: unknown): unknown {
   return refusal === undefined ? error : new InfrastructureError(refusal, { cause: error })
 }
 
-/** Whether a topic exists; throws when the brokers are unavailable. */
-export async function hasTopic (connection: KafkaConnection, name: string): Promise<boolean> {
-  return (await withAdmin(connection, admin => admin.listTopics())).includes(name)
+/** The names of all topics; throws when the brokers are unavailable. */
+export async function topicNames (connection: KafkaConnection): Promise<ReadonlySet<string>> {
+  return new Set(await withAdmin(connection, admin => admin.listTopics()))
 }
 
 /** Creates topics; topics that exist are not changed. */

@@ -35,6 +35,18 @@ export type FetchedBatch = {
    * their messages are delivered again.
    */
   readonly commit: (nextOffset: bigint) => void
+  /**
+   * Delivers the messages from this offset again, after a time in milliseconds or once the promise
+   * is settled. The partition is paused until then; others continue. It may be called during a
+   * delivery, which should return soon then, or at any time after it.
+   */
+  readonly redeliver: (fromOffset: bigint, after: number | Promise<void>) => void
+}
+
+/** A partition whose next messages the client cannot decode, such as Snappy. */
+export type UndecodableBatch = Pick<FetchedBatch, 'topic' | 'partition'> & {
+  /** Fetches them again once the promise is settled; the partition is paused until then. */
+  readonly retry: (after: Promise<void>) => void
 }
 
 /** Waits for more messages until there are `bytes` of them, as `fetch.min.bytes` does. */
@@ -51,23 +63,21 @@ export type ConsumeOptions = {
   /** Without it, messages are delivered at once. */
   readonly fetchBatching?: FetchBatching | undefined
   /**
-   * Called concurrently for different partitions, one delivery at a time for each partition. Its
-   * result says where the next delivery starts. A rejection is fatal and stops the process.
+   * Called concurrently for different partitions, one delivery at a time for each partition. A
+   * rejection is fatal and stops the process.
    */
-  readonly onDelivery: (delivery: FetchedBatch) => Promise<DeliveryOutcome>
+  readonly onDelivery: (delivery: FetchedBatch) => Promise<void>
   /** The group has a new generation: the handler must drop all messages that it holds. */
   readonly onAssigned: () => void
   /**
-   * Called when the consumer failed: a handler rejected, or the client crashed permanently. The
-   * caller stops it and may start another one. Without it, the process stops.
+   * Called when the consumer failed: a handler rejected, the client crashed permanently, or a topic
+   * is missing. The caller stops it and may start another one. Without it, the process stops, and
+   * the consumer waits for missing topics.
    */
   readonly onFailed?: ((error: unknown) => void) | undefined
+  /** Called for an undecodable batch, of which other partitions notice nothing. Fatal without. */
+  readonly onUndecodable?: ((error: unknown, batch: UndecodableBatch) => void) | undefined
 }
-
-/** `redeliver`: deliver the messages from this offset again, after a pause. */
-export type DeliveryOutcome =
-  | { readonly kind: 'done' }
-  | { readonly kind: 'redeliver', readonly fromOffset: bigint, readonly afterMs: number }
 
 export type Consumption = {
   /** True once the group is joined and while heartbeats succeed. */
@@ -94,5 +104,7 @@ export type Bus = {
    * rare use.
    */
   readonly lastValue: (topic: string, key: string) => Promise<Buffer | undefined>
+  /** The names of all topics; rejects when the brokers are unavailable. */
+  readonly topicNames: () => Promise<ReadonlySet<string>>
   readonly close: () => Promise<void>
 }

@@ -2,7 +2,7 @@ import type { Consumer, EachBatchPayload, Kafka } from 'kafkajs'
 import { withTimeout, retryForever, sleep, type Sleep } from '../platform/retry.ts'
 import type { ConsumeOptions, Consumption } from './bus.ts'
 import { createCommits } from './commits.ts'
-import { isTransient, accessErrorOf } from './errors.ts'
+import { accessErrorOf, isTransient, kafkaTypeOf } from './errors.ts'
 import type { MessageMac } from './message-mac.ts'
 import { createPartitionReader, type PartitionReader } from './partition-reader.ts'
 
@@ -37,6 +37,8 @@ const RESTART_DELAY_MS = 300
 
 /** The delay after an access error, which lasts until an operator fixes the user or its ACLs. */
 const ACCESS_ERROR_DELAY_MS = 2_000
+
+const MISSING_TOPIC = 'UNKNOWN_TOPIC_OR_PARTITION'
 
 type ConsumerOptions = {
   readonly kafka: Kafka
@@ -104,7 +106,10 @@ class GroupConsumer implements Consumption {
       maxBytesPerPartition: fetchBatching?.maxPartitionBytes ?? settings.maxBytesPerPartition,
       allowAutoTopicCreation: false,
       // After the retries, kafkajs crashes and restarts, and looks up the coordinator again.
-      retry: { retries: 8, restartOnFailure: async () => !this.#stopping.signal.aborted },
+      retry: {
+        retries: 8,
+        restartOnFailure: async (error) => !this.#stopping.signal.aborted && !this.#isFinal(error),
+      },
     })
   }
 
@@ -127,8 +132,9 @@ class GroupConsumer implements Consumption {
       if (payload.restart) return
       // kafkajs disconnects after one lost response of a coordinator or one access error.
       if (isRefused) this.#consumer = this.#launch(ACCESS_ERROR_DELAY_MS)
-      else if (isTransient(payload.error)) this.#consumer = this.#launch(RESTART_DELAY_MS)
-      else this.#fail(payload.error)
+      else if (isTransient(payload.error) && !this.#isFinal(payload.error)) {
+        this.#consumer = this.#launch(RESTART_DELAY_MS)
+      } else this.#fail(payload.error)
     })
   }
 
@@ -149,13 +155,22 @@ class GroupConsumer implements Consumption {
       await consumer.connect()
       await consumer.subscribe({ topics: [...consume.topics], fromBeginning: true })
     }
-    await retryForever(join, { signal, onRetry, maxMs: 2_000 }).catch(() => {})
-    if (signal.aborted) return
+    const when = (error: unknown) => !this.#isFinal(error)
+    try {
+      await retryForever(join, { signal, onRetry, when, maxMs: 2_000 })
+    } catch (error) {
+      return this.#fail(error)
+    }
     await consumer.run({
       autoCommit: false,
       eachBatchAutoResolve: false,
       eachBatch: async (payload: EachBatchPayload) => { this.#generation?.enqueue(payload) },
     })
+  }
+
+  /** A missing topic, if the caller can start a consumer without it. */
+  #isFinal (error: unknown): boolean {
+    return this.#options.consume.onFailed !== undefined && kafkaTypeOf(error) === MISSING_TOPIC
   }
 
   #fail (error: unknown): void {
@@ -232,6 +247,7 @@ export function startGeneration (
       signal: controller.signal,
       mac,
       onDelivery: consume.onDelivery,
+      onUndecodable: consume.onUndecodable,
     })
     readers.set(key, reader)
     return reader

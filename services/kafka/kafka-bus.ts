@@ -3,6 +3,7 @@ import { zstdCompress, zstdDecompress } from 'node:zlib'
 import kafkajs, {
   Kafka, logLevel, Partitioners, type KafkaConfig, type PartitionerArgs,
 } from 'kafkajs'
+import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { InfrastructureError } from '../platform/errors.ts'
@@ -89,6 +90,7 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     },
     producer,
     lastValue: lastValues.find,
+    topicNames: () => topicNames(options),
     close: async () => {
       await lastValues.close()
       await consumers.closeAll()

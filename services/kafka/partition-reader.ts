@@ -16,8 +16,7 @@ export type PartitionReaderOptions = {
   /** Aborted when the generation ends. */
   readonly signal: AbortSignal
   readonly fail: (error: unknown) => void
-  readonly onDelivery: ConsumeOptions['onDelivery']
-}
+} & Pick<ConsumeOptions, 'onDelivery' | 'onUndecodable'>
 
 export type PartitionReader = {
   /** Buffers a fetched batch and returns at once, so that fetches and heartbeats continue. */
@@ -27,9 +26,10 @@ export type PartitionReader = {
   readonly resume: () => void
 }
 
-/** kafkajs has this field but does not declare it. */
-type Fetched = EachBatchPayload['batch'] & { readonly fetchedOffset: string }
-type Redelivery = { readonly fromOffset: bigint, readonly afterMs: number }
+/** kafkajs does not declare these fields. Our patch adds `error`; the batch is empty then. */
+type Fetched = EachBatchPayload['batch'] & {
+  readonly fetchedOffset: string, readonly error?: unknown,
+}
 
 /** Delivers the messages of one partition to `onDelivery`, one delivery at a time. */
 export function createPartitionReader (options: PartitionReaderOptions): PartitionReader {
@@ -44,6 +44,8 @@ class Reader implements PartitionReader {
   #position: bigint | undefined
   #unexpected: bigint | undefined
   #resume: (() => void) | undefined
+  /** The pause before a redelivery. */
+  #pausing: Promise<void> | undefined
   #latest: EachBatchPayload | undefined
   #running: Promise<void> | undefined
 
@@ -53,8 +55,9 @@ class Reader implements PartitionReader {
 
   enqueue (payload: EachBatchPayload): void {
     const batch = payload.batch as Fetched
-    if (!this.#isExpected(BigInt(batch.fetchedOffset))) return
+    if (this.#pausing !== undefined || !this.#isExpected(BigInt(batch.fetchedOffset))) return
     this.#latest = payload
+    if (batch.error !== undefined) return this.#reject(batch.error)
     this.#position = BigInt(batch.lastOffset()) + 1n
     payload.resolveOffset(batch.lastOffset())
     for (const message of batch.messages) {
@@ -109,28 +112,46 @@ class Reader implements PartitionReader {
     const commit: FetchedBatch['commit'] = (nextOffset) => commits.add(
       { topic, partition }, nextOffset,
       async (offsets) => { await this.#latest?.commitOffsetsIfNecessary(offsets) })
+    const redeliver: FetchedBatch['redeliver'] = (offset, after) => this.#rewind(offset, after)
     const messages = more()
-    const outcome = await onDelivery({ topic, partition, messages, more, signal, commit })
-    if (outcome.kind === 'redeliver' && !signal.aborted) await this.#rewind(outcome, signal)
+    await onDelivery({ topic, partition, messages, more, signal, commit, redeliver })
+  }
+
+  /** The messages before the batch are still delivered. */
+  #reject (error: unknown): void {
+    const { topic, partition, fail, onUndecodable } = this.#options
+    if (onUndecodable === undefined) return fail(error)
+    onUndecodable(error, { topic, partition, retry: (after) => this.#pauseUntil(after) })
   }
 
   #takeWaiting (): readonly RawMessage[] {
     const messages = this.#waiting
     this.#waiting = []
     this.#waitingBytes = 0
-    this.resume()
+    if (this.#pausing === undefined) this.resume()
     return messages
   }
 
-  /** Drops buffered messages, seeks back, and pauses the partition until the redelivery. */
-  async #rewind ({ fromOffset, afterMs }: Redelivery, signal: AbortSignal): Promise<void> {
-    this.#pause()
+  /** Drops buffered messages, seeks, and pauses the partition until the redelivery. */
+  #rewind (fromOffset: bigint, after: number | Promise<void>): void {
+    const { signal } = this.#options
+    if (signal.aborted) return
     this.#waiting = []
     this.#waitingBytes = 0
     this.#position = fromOffset
     this.#latest?.resolveOffset((fromOffset - 1n).toString())
-    await sleep(afterMs, signal).catch(() => {})
-    this.resume()
+    this.#pauseUntil(typeof after === 'number' ? sleep(after, signal) : after)
+  }
+
+  #pauseUntil (after: Promise<void>): void {
+    this.#pause()
+    const end = () => {
+      if (this.#pausing !== after) return
+      this.#pausing = undefined
+      this.resume()
+    }
+    this.#pausing = after
+    after.then(end, end)
   }
 }
 

@@ -25,7 +25,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
   return {
-    ...connectPartners(config, state),
+    ...connectPartners(config, { state, bus }),
     findJob: async (tenant, job) =>
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     findArchived: archive.find,

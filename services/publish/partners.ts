@@ -1,7 +1,5 @@
-import type { Redis } from 'ioredis'
 import { createPartners, type Partners } from '../accounts/partners.ts'
-import { hasTopic } from '../kafka/admin.ts'
-import { kafkaConnectionOf } from '../kafka/connection.ts'
+import type { Connections } from '../engine/connections.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { sleep } from '../platform/retry.ts'
 import { topicName } from '../platform/topics.ts'
@@ -12,12 +10,13 @@ export type IsDeleted = (partner: string) => Promise<boolean>
 
 /** The registered partners, and the check whether a partner is deleted. */
 export function connectPartners (
-  config: PublishConfig, redis: Redis
+  config: PublishConfig, { state: redis, bus }: Pick<Connections, 'state' | 'bus'>
 ): { readonly partners: Partners, readonly isDeleted: IsDeleted } {
   const partners = createPartners({ redis, ring: createKeyRing(config) })
-  const connection = kafkaConnectionOf(config)
   return {
-    partners, isDeleted: createDeletionCheck(partners, topic => hasTopic(connection, topic)),
+    partners,
+    isDeleted: createDeletionCheck(partners, async topic =>
+      (await bus.topicNames()).has(topic)),
   }
 }
 

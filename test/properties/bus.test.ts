@@ -35,7 +35,6 @@ async function consumeAll (options: MemoryBusOptions) {
     onDelivery: async ({ partition, messages: delivered, commit }) => {
       deliveries.push(`${partition}: ${delivered.map(({ value }) => value).join(' ')}`)
       commit((delivered.at(-1)?.offset ?? -1n) + 1n)
-      return { kind: 'done' }
     },
   })
   const consumption = await consume()
@@ -81,7 +80,6 @@ describe('the bus in memory', () => {
       onDelivery: async ({ messages: [message], commit }) => {
         if (message?.offset === 2n) await gate.promise
         commit((message?.offset ?? 0n) + 1n)
-        return { kind: 'done' }
       },
     })
     await bus.producer('any').send(messages(5))
@@ -95,7 +93,6 @@ describe('the bus in memory', () => {
       onAssigned: () => {},
       onDelivery: async ({ messages: [message] }) => {
         offsets.push(message?.offset ?? -1n)
-        return { kind: 'done' }
       },
     })
     await bus.idle()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bus, DeliveryOutcome, RawMessage } from '../../services/kafka/bus.ts'
+import type { Bus, FetchedBatch, RawMessage } from '../../services/kafka/bus.ts'
 import {
-  after, distinct, next, numbered, offsetOf, record, valuesOf, type Handler,
+  after, distinct, numbered, offsetOf, record, valuesOf, type Handler,
 } from './bus-record.ts'
 import { eventually } from './eventually.ts'
 
@@ -135,10 +135,9 @@ function describeOffsets (environment: () => BusHarness): void {
     await bus.producer('lower').send(numbered(topic, 12))
     let committed = false
     const handle: Handler = async ({ messages, commit }) => {
-      if (after(messages) !== 12n) return next
+      if (after(messages) !== 12n) return
       commit(4n)
       committed = true
-      return next
     }
     const first = await record(bus, [topic], { handle })
     await first.until(() => committed)
@@ -159,7 +158,6 @@ function describeMembers (environment: () => BusHarness): void {
     const topic = await createTopic(4)
     const handle: Handler = async ({ messages, commit }) => {
       commit(after(messages))
-      return next
     }
     const first = await record(bus, [topic])
     await bus.producer('shared').send(numbered(topic, 40))
@@ -184,11 +182,11 @@ function describeAgain (environment: () => BusHarness): void {
     const afterMs = 300
     const times: number[] = []
     let fromOffset = 0n
-    const handle: Handler = ({ messages }) => {
+    const handle: Handler = ({ messages, redeliver }) => {
       times.push(performance.now())
-      if (times.length > 1) return next
+      if (times.length > 1) return
       fromOffset = messages.length > 2 ? 2n : 0n
-      return { kind: 'redeliver', fromOffset, afterMs }
+      redeliver(fromOffset, afterMs)
     }
     await bus.producer('again').send(numbered(topic, 40))
     const run = await record(bus, [topic], { handle })
@@ -208,13 +206,12 @@ function describePauses (environment: () => BusHarness): void {
     const topic = await createTopic(2)
     let paused = -1
     let pauses = 0
-    // Longer than any test: what is delivered meanwhile is not delivered because the pause is over.
-    const endless: DeliveryOutcome = { kind: 'redeliver', fromOffset: 0n, afterMs: 3_600_000 }
-    const handle: Handler = ({ partition }) => {
+    const over = Promise.withResolvers<void>()
+    const handle: Handler = ({ partition, redeliver }) => {
       if (paused === -1) paused = partition
-      if (partition !== paused) return next
+      if (partition !== paused) return
       pauses += 1
-      return endless
+      if (pauses === 1) redeliver(0n, over.promise)
     }
     await bus.producer('beside').send(numbered(topic, 40))
     const run = await record(bus, [topic], { handle })
@@ -226,9 +223,25 @@ function describePauses (environment: () => BusHarness): void {
     const others = (messages: readonly RawMessage[]) =>
       messages.filter(({ partition }) => partition !== paused).length
     await run.until(() => others(run.seen) === others(all.seen))
-    await run.consumption.stop()
     expect(others(run.seen)).toBeGreaterThan(0)
     expect(pauses).toBe(1)
+    over.resolve()
+    await run.until(() => distinct(run.seen) === 80)
+    await run.consumption.stop()
+  })
+
+  it('redelivers after the end of a delivery too', async () => {
+    const { bus, createTopic } = environment()
+    const topic = await createTopic(1)
+    const deliveries: FetchedBatch[] = []
+    const handle: Handler = (delivery) => { deliveries.push(delivery) }
+    await bus.producer('later').send(numbered(topic, 5))
+    const run = await record(bus, [topic], { handle })
+    await run.until(() => run.seen.length === 5)
+    deliveries.at(-1)?.redeliver(1n, 0)
+    await run.until(() => run.seen.length === 9)
+    await run.consumption.stop()
+    expect(run.seen.slice(5).map(({ offset }) => Number(offset))).toEqual([1, 2, 3, 4])
   })
 }
 
@@ -241,7 +254,6 @@ function describeSlowness (environment: () => BusHarness): void {
     const handle: Handler = async ({ partition }) => {
       if (slow === -1) slow = partition
       if (partition === slow) await gate.promise
-      return next
     }
     await bus.producer('slow').send(numbered(topic, 20))
     const run = await record(bus, [topic], { handle })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import {
-  after, distinct, newGroup, next, numbered, record, valuesOf, type Handler,
+  after, distinct, newGroup, numbered, record, valuesOf, type Handler,
 } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
 import { eventually } from './eventually.ts'
@@ -9,7 +9,6 @@ import type { ProxyFault } from './kafka-proxy-faults.ts'
 
 const commitAll: Handler = async ({ messages, commit }) => {
   commit(after(messages))
-  return next
 }
 
 const JOINS: readonly { readonly name: string, readonly fault: ProxyFault }[] = [
@@ -172,7 +171,6 @@ function describeTakenWork (onLink: OnLink): void {
         await new Promise(resolve => signal.addEventListener('abort', resolve))
         aborted = true
         commit(after(messages))
-        return next
       }
       const group = newGroup()
       const first = await record(link.bus, [topic], { group, handle })

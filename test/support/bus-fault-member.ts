@@ -27,6 +27,5 @@ await bus.consume({
     commit(BigInt(offset))
     // It is frozen for long: what it is handed afterwards is nothing to this case.
     await new Promise(() => {})
-    return { kind: 'done' }
   },
 })

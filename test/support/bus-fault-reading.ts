@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import {
-  after, distinct, next, numbered, record, valuesOf, type Handler,
+  after, distinct, numbered, record, valuesOf, type Handler,
 } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
 import { eventually } from './eventually.ts'
@@ -59,7 +59,6 @@ export function describeReadingFaults (onLink: OnLink): void {
       const handle: Handler = async ({ messages, commit }) => {
         // A commit may be lost when the group rebalanced meanwhile; then all comes again.
         commit(after(messages))
-        return next
       }
       const injected = faults.map(fault => link.proxy.inject(fault))
       const run = await record(link.bus, [topic], { handle })
@@ -109,7 +108,7 @@ function describeSlowReads (onLink: OnLink): void {
     const run = await record(link.bus, [topic], {
       handle: async () => {
         await gate.promise
-        return next
+        return
       },
     })
     const large = (index: number) =>

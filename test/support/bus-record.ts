@@ -1,10 +1,9 @@
 import type {
-  Bus, ConsumeOptions, Consumption, FetchedBatch, DeliveryOutcome, OutgoingMessage, RawMessage,
+  Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
 } from '../../services/kafka/bus.ts'
 
-export type Handler = (delivery: FetchedBatch) => Promise<DeliveryOutcome> | DeliveryOutcome
+export type Handler = (delivery: FetchedBatch) => Promise<void> | void
 
-export const next: DeliveryOutcome = { kind: 'done' }
 let groups = 0
 export const newGroup = () => `contract-${process.pid}-${Date.now()}-${groups++}`
 
@@ -45,7 +44,7 @@ export const valuesOf = (messages: readonly RawMessage[]) =>
 export async function record (bus: Bus, topics: readonly string[], more: {
   readonly group?: string, readonly handle?: Handler,
 } = {}) {
-  const { group = newGroup(), handle = () => next } = more
+  const { group = newGroup(), handle = () => {} } = more
   const watch = createWatch()
   const events: ('assigned' | RawMessage)[] = []
   const seen: RawMessage[] = []
@@ -60,9 +59,8 @@ export async function record (bus: Bus, topics: readonly string[], more: {
       seen.push(...delivery.messages)
       events.push(...delivery.messages)
       watch.changed()
-      const outcome = await handle(delivery)
+      await handle(delivery)
       watch.changed()
-      return outcome
     },
   }
   const consumption: Consumption = await bus.consume(options)

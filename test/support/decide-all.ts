@@ -47,5 +47,6 @@ export async function decideAll<S extends StageName> (
     more: () => [],
     signal: new AbortController().signal,
     commit: async () => {},
+    redeliver: () => {},
   })
 }

@@ -1,5 +1,5 @@
 import type {
-  Bus, ConsumeOptions, Consumption, FetchedBatch, DeliveryOutcome, OutgoingMessage, RawMessage,
+  Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
 } from '../../services/kafka/bus.ts'
 import { sleep as realSleep, type Sleep } from '../../services/platform/retry.ts'
 
@@ -12,7 +12,7 @@ export type MemoryBusOptions = {
   /** Probability that a send arrives twice, as after a lost answer. */
   readonly duplicateSends?: number
   readonly onFatal?: (error: unknown) => void
-  /** Waits for `again`; a simulation gives its own. */
+  /** Waits before a redelivery; a simulation gives its own. */
   readonly sleep?: Sleep
   readonly nowMs?: () => number
 }
@@ -52,6 +52,7 @@ export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
     lastValue: async (topic, key) =>
       broker.logsOf(topic).flat().findLast((message) => String(message.key) === key)?.value ??
         undefined,
+    topicNames: async () => broker.topicNames(),
     close: () => broker.close(),
     idle: () => broker.idle(),
     crash: (consumption) => {
@@ -93,6 +94,10 @@ class Broker {
       Array.from({ length: this.options.partitionsOf(topic) }, () => [])
     this.#topics.set(topic, logs)
     return logs
+  }
+
+  topicNames (): ReadonlySet<string> {
+    return new Set(this.#topics.keys())
   }
 
   groupOf (name: string): Group {
@@ -201,8 +206,10 @@ class Member implements Consumption {
   #positions = new Map<string, number>()
   /** What was committed before the newest commit of each partition. */
   #committedBefore = new Map<string, bigint>()
-  /** Partitions whose handler runs or which pause after `again`. */
+  /** Partitions whose handler runs. */
   #busy = new Map<string, Promise<void>>()
+  /** Partitions that pause before a redelivery. */
+  #paused = new Map<string, Promise<void>>()
 
   constructor (broker: Broker, consume: ConsumeOptions) {
     this.#broker = broker
@@ -238,6 +245,7 @@ class Member implements Consumption {
       this.consume.onAssigned()
       this.#places = places
       this.#positions = new Map()
+      this.#paused = new Map()
       this.#committedBefore.clear()
       this.#started = true
       this.#broker.wake()
@@ -245,13 +253,14 @@ class Member implements Consumption {
   }
 
   isIdle (): boolean {
-    return this.#life.signal.aborted || (this.#started && this.#busy.size === 0)
+    return this.#life.signal.aborted || (this.#started && this.#busy.size + this.#paused.size === 0)
   }
 
   candidates (): Candidate[] {
     if (!this.ready()) return []
     return this.#places
-      .filter((place) => !this.#busy.has(keyOf(place)) && this.#isBehind(place))
+      .filter((place) => !this.#busy.has(keyOf(place)) && !this.#paused.has(keyOf(place)))
+      .filter((place) => this.#isBehind(place))
       .map((place) => ({ ...place, member: this }))
   }
 
@@ -274,8 +283,10 @@ class Member implements Consumption {
     }
     try {
       const more = () => signal.aborted ? [] : this.#take(place)
-      const outcome = await this.consume.onDelivery({ ...place, messages, more, signal, commit })
-      if (!signal.aborted) await this.#goOn(place, outcome, signal)
+      const redeliver: FetchedBatch['redeliver'] = (fromOffset, after) => {
+        if (!signal.aborted) this.#pause(place, fromOffset, after)
+      }
+      await this.consume.onDelivery({ ...place, messages, more, signal, commit, redeliver })
     } catch (error) {
       if (signal.aborted) return
       this.end()
@@ -283,10 +294,18 @@ class Member implements Consumption {
     }
   }
 
-  async #goOn (place: Place, outcome: DeliveryOutcome, signal: AbortSignal): Promise<void> {
-    if (outcome.kind === 'done') return
-    this.#positions.set(keyOf(place), Number(outcome.fromOffset))
-    await this.#broker.options.sleep(outcome.afterMs, signal)
+  #pause (place: Place, fromOffset: bigint, after: number | Promise<void>): void {
+    const key = keyOf(place)
+    const { sleep } = this.#broker.options
+    const pause = typeof after === 'number' ? sleep(after, this.#life.signal) : after
+    this.#positions.set(key, Number(fromOffset))
+    this.#paused.set(key, pause)
+    const end = () => {
+      if (this.#paused.get(key) !== pause) return
+      this.#paused.delete(key)
+      this.#broker.wake()
+    }
+    pause.then(end, end)
   }
 
   get #committed (): Map<string, bigint> {

@@ -29,7 +29,6 @@ await run('secure', defineConfig(pick(commonConfig, messageKeys)), async (config
     onAssigned: () => {},
     onDelivery: async ({ messages }) => {
       for (const { value } of messages) report({ kind: 'read', text: String(value) })
-      return { kind: 'done' }
     },
   })
   // What cannot be sent is retried forever, and ends with the process.

@@ -30,6 +30,7 @@ function scene () {
     more: () => [],
     signal,
     commit: next => { commits.push(next) },
+    redeliver: () => {},
   }
   return { commits, commitNow: () => commit(delivery, offsets, at) }
 }

@@ -1,5 +1,5 @@
 import type {
-  Bus, ConsumeOptions, DeliveryOutcome, OutgoingMessage, RawMessage, Producer,
+  Bus, ConsumeOptions, OutgoingMessage, RawMessage, Producer,
 } from '../../../services/kafka/bus.ts'
 import { runStage, type EngineDeps } from '../../../services/engine/engine.ts'
 import { createLog } from '../../../services/platform/log.ts'
@@ -99,6 +99,7 @@ export function notingBus () {
       producers.set(name, producer)
       return producer
     },
+    topicNames: async () => new Set(),
     lastValue: async () => undefined,
     close: async () => {},
   }
@@ -131,19 +132,23 @@ export async function benchOf (
     ...more,
   })
   const options = consumed.at(-1) as ConsumeOptions
-  const deliver = (
+  /** Resolves to the redelivery that the stage asked for, if any. */
+  const deliver = async (
     messages: readonly RawMessage[],
     { signal = new AbortController().signal, partition = 0, later = [] }: Given = {}
-  ): Promise<DeliveryOutcome> => {
+  ) => {
     const coming = [...later]
-    return options.onDelivery({
+    let outcome: object = { kind: 'done' }
+    await options.onDelivery({
       topic: 'rows.submitted.small',
       partition,
       messages: messages.map(message => ({ ...message, partition })),
       more: () => coming.shift() ?? [],
       signal,
       commit: offset => { effects.push(`commit ${offset}`) },
+      redeliver: (fromOffset, afterMs) => { outcome = { kind: 'redeliver', fromOffset, afterMs } },
     })
+    return outcome
   }
   return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }
 }

@@ -19,7 +19,6 @@ function setUp (more: {
       onAssigned: more.onAssigned ?? (() => { events.push('assigned') }),
       onDelivery: more.onDelivery ?? (async ({ partition, messages }) => {
         events.push(`${partition}: ${messages.map(({ offset }) => offset).join()}`)
-        return { kind: 'done' }
       }),
     },
     maxBufferedBytes: 10,
@@ -71,7 +70,7 @@ describe('a generation of a group', () => {
   })
 
   it('ends when its handlers have returned, and resumes its partitions', async () => {
-    const handler = Promise.withResolvers<{ kind: 'done' }>()
+    const handler = Promise.withResolvers<void>()
     const { membership, events, take, fetch } = setUp({ onDelivery: () => handler.promise })
     take(0)
     await turn()
@@ -80,7 +79,7 @@ describe('a generation of a group', () => {
     const ended = membership.ended().then(() => { events.push('ended') })
     await turn()
     expect(events).toEqual(['assigned'])
-    handler.resolve({ kind: 'done' })
+    handler.resolve()
     await ended
     expect(events).toEqual(['assigned', '0 resumed', 'ended'])
   })

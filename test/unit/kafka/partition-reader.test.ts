@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
 import { createPartitionReader } from '../../../services/kafka/partition-reader.ts'
 
-type Options = Pick<ConsumeOptions, 'onDelivery'> & {
+type Options = Pick<ConsumeOptions, 'onDelivery' | 'onUndecodable'> & {
   readonly maxBufferedBytes?: number
 }
 
 /** A reader of one partition, and the part of kafkajs around it. */
-function createReader ({ onDelivery, maxBufferedBytes = 1_000 }: Options) {
+function createReader ({ onDelivery, onUndecodable, maxBufferedBytes = 1_000 }: Options) {
   const membership = new AbortController()
   const calls: string[] = []
   const failures: unknown[] = []
@@ -21,9 +21,16 @@ function createReader ({ onDelivery, maxBufferedBytes = 1_000 }: Options) {
     signal: membership.signal,
     fail: (error) => { failures.push(error) },
     onDelivery,
+    onUndecodable,
   })
-  const batch = (fetchedOffset: number, offsets: readonly number[]) => reader.enqueue({
+  const reject = (fetchedOffset: number, error: unknown) => enqueue(fetchedOffset, [], error)
+  const batch = (fetchedOffset: number, offsets: readonly number[]) =>
+    enqueue(fetchedOffset, offsets)
+  const enqueue = (
+    fetchedOffset: number, offsets: readonly number[], error?: unknown
+  ) => reader.enqueue({
     batch: {
+      error,
       topic: 'rows',
       partition: 0,
       fetchedOffset: `${fetchedOffset}`,
@@ -38,7 +45,7 @@ function createReader ({ onDelivery, maxBufferedBytes = 1_000 }: Options) {
       return () => { calls.push('resume') }
     },
   } as unknown as EachBatchPayload)
-  return { reader, batch, membership, calls, failures }
+  return { reader, batch, reject, membership, calls, failures }
 }
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
@@ -49,7 +56,6 @@ describe('a partition reader', () => {
     const { batch, calls } = createReader({
       onDelivery: async ({ messages }) => {
         delivered.push(...messages.map(({ offset }) => offset))
-        return { kind: 'done' }
       },
     })
     batch(70, [70, 71])
@@ -63,24 +69,62 @@ describe('a partition reader', () => {
 
   it('seeks back for a redelivery and drops the fetch in flight', async () => {
     const delivered: bigint[][] = []
+    const over = Promise.withResolvers<void>()
     const { reader, batch, calls } = createReader({
-      onDelivery: async ({ messages }) => {
+      onDelivery: async ({ messages, redeliver }) => {
         delivered.push(messages.map(({ offset }) => offset))
-        return delivered.length > 1
-          ? { kind: 'done' }
-          : { kind: 'redeliver', fromOffset: 1n, afterMs: 0 }
+        if (delivered.length === 1) redeliver(1n, over.promise)
       },
     })
     batch(0, [0, 1, 2])
     batch(0, [0, 1, 2])
     await later()
     batch(3, [3, 4])
+    expect(calls).not.toContain('resume')
+    over.resolve()
+    await later()
+    batch(3, [3, 4])
     batch(1, [1, 2])
     batch(3, [3, 4])
     await reader.ended()
     expect(delivered).toEqual([[0n, 1n, 2n], [1n, 2n, 3n, 4n]])
-    expect(calls.slice(0, 3)).toEqual(['resolve 2', 'pause', 'resolve 0'])
-    expect(calls).toContain('resume')
+    expect(calls.slice(0, 4)).toEqual(['resolve 2', 'resolve 0', 'pause', 'resume'])
+  })
+
+  it('pauses before an undecodable batch and delivers the messages before it', async () => {
+    const delivered: bigint[] = []
+    const errors: unknown[] = []
+    const over = Promise.withResolvers<void>()
+    const { reader, batch, reject, calls, failures } = createReader({
+      onDelivery: async ({ messages }) => {
+        delivered.push(...messages.map(({ offset }) => offset))
+      },
+      onUndecodable: (error, { retry }) => {
+        errors.push(error)
+        retry(over.promise)
+      },
+    })
+    const error = new Error('Snappy compression not implemented')
+    batch(0, [0])
+    batch(0, [0])
+    reject(1, error)
+    reject(1, error)
+    await reader.ended()
+    expect([delivered, errors, failures]).toEqual([[0n], [error], []])
+    expect(calls).toEqual(['resolve 0', 'pause'])
+    over.resolve()
+    await later()
+    batch(1, [1])
+    await reader.ended()
+    expect([delivered, calls.at(-2)]).toEqual([[0n, 1n], 'resume'])
+  })
+
+  it('fails at an undecodable batch that nobody handles', () => {
+    const { reject, failures } = createReader({ onDelivery: async () => {} })
+    const error = new Error('Snappy compression not implemented')
+    reject(0, error)
+    reject(0, error)
+    expect(failures).toEqual([error])
   })
 
   it('pauses at maxBufferedBytes and resumes after the delivery', async () => {
@@ -91,7 +135,6 @@ describe('a partition reader', () => {
       onDelivery: async ({ messages }) => {
         sizes.push(messages.length)
         await gate.promise
-        return { kind: 'done' }
       },
     })
     batch(0, [0])

@@ -22,9 +22,12 @@ function createGroup () {
       assigned: () => [{ topic: 'rows', partitions: [0] }],
       paused: () => state.paused,
       isPaused: () => false,
+      pause: () => {},
     },
+    logger: { info: () => {} },
     offsetManager: { committedOffsets: () => ({ rows: { 0: '0' } }), nextOffset: () => 0 },
     preferredReadReplicasPerTopicPartition: {},
+    pausedAt: Date.now(),
     seekOffset: { has: () => false },
     quietNodes: new Set(),
     maxWaitTime: 200,
@@ -34,7 +37,7 @@ function createGroup () {
     seekOffsets: async () => {},
     getActiveTopicPartitions: () => ({ rows: new Set([0]) }),
   })
-  return { state, fetches, fetch: async () => { await group.fetch(1) } }
+  return { state, group, fetches, fetch: async () => { await group.fetch(1) } }
 }
 
 /** These fail without `deploy/patches`, whose effect no other test would notice. */
@@ -60,5 +63,16 @@ describe('the consumer group of kafkajs, patched', () => {
     state.paused = []
     await fetch()
     expect(fetches.map(({ maxWaitTime }) => maxWaitTime)).toEqual([100, 1_000])
+  })
+
+  it('fetches less often while a partition is paused for long', async () => {
+    const { state, group, fetches, fetch } = createGroup()
+    state.paused = [{ topic: 'rows', partitions: [1] }]
+    await fetch()
+    group.pausedAt = Date.now() - 10_000
+    await fetch()
+    group.pause([{ topic: 'rows', partitions: [2] }])
+    await fetch()
+    expect(fetches.map(({ maxWaitTime }) => maxWaitTime)).toEqual([100, 1_000, 100])
   })
 })
