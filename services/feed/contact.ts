@@ -3,7 +3,8 @@ import { MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import { FeedSealError, openContact } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
 import {
-  MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults, type ResultTarget,
+  connectPartnerResults, MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults,
+  type ResultTarget,
 } from '../results/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
 import type { Stamp } from './replay-guard.ts'
@@ -171,4 +172,11 @@ export function createRejections (
       await results.send({ ...target, service }, [failed], signal)
     },
   }
+}
+
+/** Results of contacts without a job, sent to the partners' topics. */
+export function connectRejections (
+  connected: Parameters<typeof connectPartnerResults>[0], { now }: { readonly now: () => number }
+): Rejections {
+  return createRejections({ results: connectPartnerResults(connected, 'feed'), now })
 }

@@ -46,45 +46,37 @@ type Into = {
 const MESSAGES_PER_TURN = 500
 
 /**
- * Reads a partner's messages. Valid contacts go to their cursors, rejected contacts are answered,
+ * Reads a partner's messages; rejects when the signal of the delivery is aborted. Valid contacts go to their cursors, rejected contacts are answered,
  * and undecodable messages become dead letters. A message is finished only after that, so none is
  * lost silently. A replayed contact is finished without an answer.
  */
-export function createIntake (
-  deps: IntakeDeps
-): Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> {
+export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
   const { gate = OPEN_GATE } = deps
-  let partitions = new Map<number, Partition>()
+  const partitions = new Map<number, Partition>()
   const partitionOf = async (delivery: FetchedBatch): Promise<Partition> => {
-    // A rebalance during the await replaces the map; this generation keeps its own.
-    const own = partitions
-    const found = own.get(delivery.partition) ?? await deps.openPartition(delivery)
-    own.set(delivery.partition, found)
+    const found = partitions.get(delivery.partition) ?? await deps.openPartition(delivery)
+    partitions.set(delivery.partition, found)
     return found
   }
-  return {
-    onAssigned: () => { partitions = new Map() },
-    onDelivery: async delivery => {
-      const { signal, messages } = delivery
-      try {
-        const partition = await partitionOf(delivery)
-        const fromOffset = partition.rewindFrom(messages[0]?.offset ?? 0n)
-        if (fromOffset !== undefined) return { kind: 'redeliver', fromOffset, afterMs: 0 }
-        partition.begin(delivery)
-        for (let from = 0; from < messages.length; from += MESSAGES_PER_TURN) {
-          await partition.untilFree()
-          await gate.opened(signal)
-          signal.throwIfAborted()
-          const some = messages.slice(from, from + MESSAGES_PER_TURN)
-          await takeIn(deps, some, { partition, signal })
-          await yieldToEventLoop('bulk')
-        }
-        await partition.commit()
-      } catch (error) {
-        if (!signal.aborted) throw error
-      }
-      return { kind: 'done' }
-    },
+  return async delivery => {
+    const { signal, messages } = delivery
+    const partition = await partitionOf(delivery)
+    const fromOffset = partition.seekTo(messages[0]?.offset ?? 0n)
+    if (fromOffset !== undefined) {
+      // The group may have no commit yet: its lag counts only what is not finished.
+      delivery.commit(fromOffset)
+      return delivery.redeliver(fromOffset, 0)
+    }
+    partition.begin(delivery)
+    for (let from = 0; from < messages.length; from += MESSAGES_PER_TURN) {
+      await partition.untilFree()
+      await gate.opened(signal)
+      signal.throwIfAborted()
+      const some = messages.slice(from, from + MESSAGES_PER_TURN)
+      await takeIn(deps, some, { partition, signal })
+      await yieldToEventLoop('bulk')
+    }
+    await partition.commit()
   }
 }
 

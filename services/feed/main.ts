@@ -6,11 +6,11 @@ import { createKeyRing } from '../crypto/key-ring.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { createWallet } from '../money/wallet.ts'
-import { connectPartnerResults } from '../results/partner-results.ts'
 import { feedConfig, type FeedConfig } from './config.ts'
-import { createRejections } from './contact.ts'
+import { connectRejections } from './contact.ts'
 import { createCapacity, type Capacity } from './partition.ts'
-import { startPartnerFeed, startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
+import { createPartnerFeed } from './partner-feed.ts'
+import { startPartnerFeeds, type PartnerFeedsDeps } from './partner-feeds.ts'
 import { createMarkStore } from './replay-guard.ts'
 import { connectFeedSubmitter, type SubmitDeps } from './submitter.ts'
 
@@ -29,8 +29,8 @@ export function feedDeps (
   const partners = createPartners({ redis: state, ring: createKeyRing(config), now: clock.now })
   const configured = new Set(Object.entries(config.PROVIDERS)
     .filter(([, names]) => names.length > 0).map(([service]) => service))
+  const now = () => performance.now()
   const common = {
-    bus,
     codec,
     metrics,
     gate,
@@ -48,9 +48,7 @@ export function feedDeps (
       limit: Infinity,
       now: clock.now,
     }),
-    rejections: createRejections({
-      results: connectPartnerResults({ bus, codec }, 'feed'), now: clock.now,
-    }),
+    rejections: connectRejections({ bus, codec }, clock),
     batchLimits: { contacts: config.FEED_BATCH_CONTACTS, ageMs: config.FEED_BATCH_AGE_MS },
     backpressure: {
       wallet: createWallet(state),
@@ -59,13 +57,13 @@ export function feedDeps (
       pollMs: config.FEED_PAUSE_POLL_MS,
     },
     pauseAfterMs: config.FEED_PAUSE_AFTER_MS,
-    fail: fatal,
-    now: () => performance.now(),
+    now,
     ...logging(log),
   }
   return {
     partners,
-    start: partner => startPartnerFeed(partner, {
+    bus,
+    createFeed: partner => createPartnerFeed(partner, {
       ...common,
       isConfigured: service => partner.mode === 'test' || configured.has(service),
       onRetry: error => log.warn(
@@ -73,6 +71,7 @@ export function feedDeps (
     }),
     pollMs: config.PARTNERS_POLL_MS,
     log,
+    now,
     fail: fatal,
     buffered,
   }
@@ -82,7 +81,7 @@ function logging (log: ServiceContext['log']) {
   const isReplayLogged = createLogThrottle(LOG_REPLAYS_EVERY_MS)
   return {
     onBroken: (error: unknown, partner: string) =>
-      log.error({ err: error, partner }, 'partner feed failed, restarting its consumer'),
+      log.error({ err: error, partner }, 'partner feed failed, retrying'),
     onLost: (error: unknown, cursor: object) =>
       log.warn({ err: error, ...cursor }, 'outcome of a feed job unknown, rereading the cursor'),
     onReplay: (replay: { readonly partner: string }) => {

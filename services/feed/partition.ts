@@ -14,7 +14,7 @@ export type PartitionDeps =
     CursorDeps, 'batchLimits' | 'submit' | 'failContact' | 'pause' | 'fail' | 'now' | 'sleep'
   > & {
     readonly topicPartition: { readonly topic: string, readonly partition: number }
-    /** Aborted when the partition is lost or the partner is paused. */
+    /** Aborted when the partition is lost, or the partner is paused or has failed. */
     readonly signal: AbortSignal
     /** The offsets of the stored cursors; waits until Redis answers. */
     readonly positions: () => Promise<CursorPositions>
@@ -28,14 +28,14 @@ export type PartitionDeps =
     readonly buffered: Capacity
   }
 
-/** Messages of one partition of a partner, in one generation of its consumer group. */
+/** Messages of one partition of a partner, from its opening until the signal is aborted. */
 export type Partition = Pick<ReplayGuard, 'check'> & {
   /**
-   * The offset to read from instead, if the first delivery starts after the end of the stored
-   * marks: the log rebuilds lost marks. Undefined otherwise, and from the second delivery on,
-   * because the log itself may have gaps.
+   * The offset to read from instead, if the first delivery does not start at the end of the stored
+   * marks. Before it everything is finished; after it the log rebuilds lost marks. Undefined from
+   * the second delivery on, because the log itself may have gaps.
    */
-  readonly rewindFrom: (first: bigint) => bigint | undefined
+  readonly seekTo: (first: bigint) => bigint | undefined
   /** Whether a message was finished before the partition was opened. */
   readonly isFinished: (offset: number) => boolean
   /** Whether the cursor of these terms had passed the offset when the partition was opened. */
@@ -91,11 +91,11 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
 
   return {
     check: guard.check,
-    rewindFrom: first => {
+    seekTo: first => {
       const next = BigInt(guard.finishedTo) + 1n
-      const isBehind = isFirst && first > next
+      const isElsewhere = isFirst && first !== next
       isFirst = false
-      return isBehind ? next : undefined
+      return isElsewhere ? next : undefined
     },
     isFinished: offset => offset <= guard.finishedTo,
     isPassed: (terms, offset) => offset <= (positions.get(cursorNameOf(terms)) ?? BEGINNING),
@@ -110,7 +110,8 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
     close: () => { for (const cursor of cursors.values()) cursor.close() },
     untilFree: async () => {
       await own.untilFree(signal)
-      await buffered.untilFree(signal)
+      // Another partition has as much memory again, however many contacts this one has.
+      await buffered.untilFree(signal, own.used)
     },
     commit: commits.commit,
   }
@@ -158,15 +159,17 @@ export type Capacity = {
   readonly take: (count: number) => void
   readonly release: (count: number) => void
   readonly used: () => number
-  /** Resolves once the use is below the limit, or the signal is aborted. */
-  readonly untilFree: (signal: AbortSignal) => Promise<void>
+  /**
+   * Resolves once the use is below the limit by more than `margin`, which is 0 by default, or the
+   * signal is aborted.
+   */
+  readonly untilFree: (signal: AbortSignal, margin?: () => number) => Promise<void>
 }
 
 /** Capacity for this many contacts. `take` may exceed it, because messages arrive in batches. */
 export function createCapacity (limit: number): Capacity {
   const waiting = new Set<() => void>()
   let used = 0
-  const isFull = () => used >= limit
   return {
     take: count => { used += count },
     release: count => {
@@ -174,8 +177,8 @@ export function createCapacity (limit: number): Capacity {
       for (const proceed of [...waiting]) proceed()
     },
     used: () => used,
-    untilFree: async signal => {
-      while (isFull() && !signal.aborted) {
+    untilFree: async (signal, margin = () => 0) => {
+      while (used + margin() >= limit && !signal.aborted) {
         await new Promise<void>(resolve => {
           const proceed = () => {
             waiting.delete(proceed)

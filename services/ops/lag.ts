@@ -12,7 +12,7 @@ import { metricsTargets, queryMetrics } from './metrics.ts'
 import { pauseLine } from './pause.ts'
 import { type Pause, withOptionalPauses } from './pauses.ts'
 import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
-import { logicalTopic } from '../platform/topics.ts'
+import { feedGroupOf, logicalTopic } from '../platform/topics.ts'
 
 type Options = {
   readonly partitions?: true
@@ -178,11 +178,13 @@ const AGE_METRICS = new Set(['stage_oldest_age_seconds'])
 
 /** Returns the groups of the topology, and those that read the topics of partners. */
 export function consumerGroups (topics: readonly string[]): readonly ConsumerGroup[] {
-  const partners = topics.flatMap((name): readonly ConsumerGroup[] => {
+  const submitted = topics.flatMap(name => {
     const { topic, partner } = logicalTopic(name) ?? {}
-    if (topic !== 'feeds.submitted' || partner === undefined) return []
-    return [{ stage: 'feed', group: `feed.${partner}`, topics: [name] }]
+    return topic !== 'feeds.submitted' || partner === undefined ? [] : [{ name, partner }]
   })
+  const partners = [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
+    .map(([group, some]): ConsumerGroup =>
+      ({ stage: 'feed', group, topics: some.map(({ name }) => name) }))
   return [...TOPOLOGY_GROUPS, ...partners]
 }
 

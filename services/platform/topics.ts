@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import {
   LANES, READING_STAGES, SERVICE_SLUGS, SMALL_LANE_ROWS, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,
@@ -63,6 +64,22 @@ export function logicalTopic (name: string): Named | undefined {
 export function messageKey (topic: TopicName, value: object): string {
   const fields = topology.topics[topic].key.split(':')
   return fields.map(field => String((value as Readonly<Record<string, unknown>>)[field])).join(':')
+}
+
+const FEED_GROUP_COUNT = 8
+
+/**
+ * The consumer groups of partner topics. Partners are spread over them by their names: few groups
+ * cost little, and several keep small what a new partner interrupts. No partner name has a dot, so
+ * none of these was the group of a partner before.
+ */
+export const FEED_GROUPS: readonly string[] =
+  Array.from({ length: FEED_GROUP_COUNT }, (_, index) => `feed.shared.${index}`)
+
+/** The consumer group that reads the contacts of a partner. */
+export function feedGroupOf (partner: string): string {
+  const index = hash('sha256', partner, 'buffer').readUInt32BE() % FEED_GROUP_COUNT
+  return FEED_GROUPS[index] as string
 }
 
 /** The topics of one partner, which are created when the partner is registered. */

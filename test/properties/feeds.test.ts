@@ -7,10 +7,10 @@ import type { Submitted } from '../../services/jobs/submit.ts'
 import type { Submission } from '../../services/jobs/send.ts'
 import type { Consumption, ConsumeOptions } from '../../services/kafka/bus.ts'
 import { sleep } from '../../services/platform/retry.ts'
-import { startPartnerFeed } from '../../services/feed/partner-feeds.ts'
+import { feedGroupOf } from '../../services/platform/topics.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import { feedDeps, fill, newPartner, type Sent } from '../support/feeds.ts'
+import { feedDeps, fill, newPartner, runFeed, type Sent } from '../support/feeds.ts'
 import { acceptRequest } from '../support/jobs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import { startRedis } from '../support/redis.ts'
@@ -97,8 +97,9 @@ async function run ({ seed, log, replies, crashes, limit }: Plan) {
       members.push(member)
       return member
     }
-    const feed = startPartnerFeed(
-      partner, feedDeps(redis, { bus: { consume }, limit, submitter }))
+    const { topicNames } = bus
+    const feed = runFeed(
+      partner, { consume, topicNames }, feedDeps(redis, { limit, submitter }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
   for (const { afterMs, losesCommits, losesMarks } of crashes) {
@@ -112,7 +113,7 @@ async function run ({ seed, log, replies, crashes, limit }: Plan) {
   // Lost marks are rebuilt when there is something to read.
   await fill(bus, partner.name, log.slice(-1))
   const last = start()
-  await expect.poll(() => bus.committed(`feed.${partner.name}`, topic, 0), { interval: 1 })
+  await expect.poll(() => bus.committed(feedGroupOf(partner.name), topic, 0), { interval: 1 })
     .toBe(BigInt(log.length))
   await expect.poll(async () => (await marks.read(place)).offset, { interval: 1 })
     .toBe(log.length - 1)

@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { sealContact, type ContactPlace } from '../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../schemas/types.ts'
+import type { Partner } from '../../services/accounts/partners.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
 import { systemClock } from '../../services/platform/clock.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import { sleep } from '../../services/platform/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createCapacity } from '../../services/feed/partition.ts'
-import type { PartnerFeedDeps } from '../../services/feed/partner-feeds.ts'
+import { createPartnerFeed, type PartnerFeedDeps } from '../../services/feed/partner-feed.ts'
+import { startPartnerFeeds, type PartnerFeedsDeps } from '../../services/feed/partner-feeds.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import type { MemoryBus } from './memory-bus.ts'
 
@@ -87,11 +89,9 @@ export async function fill (
 /** The dependencies of a feed on its own Redis, with short pauses. */
 export function feedDeps (
   redis: Redis,
-  { bus, limit, submitter }:
-  Pick<PartnerFeedDeps, 'bus' | 'submitter'> & { readonly limit: number }
+  { limit, submitter }: Pick<PartnerFeedDeps, 'submitter'> & { readonly limit: number }
 ): PartnerFeedDeps {
   return {
-    bus,
     codec,
     submitter,
     cursors: createCursors(redis),
@@ -106,7 +106,6 @@ export function feedDeps (
     batchLimits: { contacts: limit, ageMs: 3 },
     backpressure: { wallet: createWallet(redis), redis, maxPauseMs: 10, pollMs: 1 },
     pauseAfterMs: 1_000,
-    fail: error => { throw error },
     now: () => performance.now(),
     // The backoff protects other tenants, of which a test has none.
     sleep: (ms, signal) => sleep(Math.min(ms, 4), signal),
@@ -115,4 +114,19 @@ export function feedDeps (
     onReplay: () => {},
     onRetry: () => {},
   }
+}
+
+/** Runs the feed of one partner. */
+export function runFeed (
+  partner: Partner, bus: PartnerFeedsDeps['bus'], deps: PartnerFeedDeps
+) {
+  return startPartnerFeeds({
+    partners: { list: async () => [partner] },
+    createFeed: one => createPartnerFeed(one, deps),
+    bus,
+    pollMs: 1,
+    now: () => performance.now(),
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    fail: error => { throw error },
+  })
 }

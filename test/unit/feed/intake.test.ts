@@ -66,6 +66,7 @@ function createScenario ({
   const dead: unknown[] = []
   const requests: FeedJobRequest[] = []
   const commits: bigint[] = []
+  const seeks: bigint[] = []
   const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
@@ -79,7 +80,7 @@ function createScenario ({
       },
     }),
   })
-  const intake = createIntake({
+  const takeIn = createIntake({
     ...common,
     deadLetters: { send: async decisions => { dead.push(...decisions.flat()) } },
     rejections: createRejections({ results, now: () => 0 }),
@@ -105,14 +106,17 @@ function createScenario ({
     }),
   })
   const of = { topic, partition: 1, more: () => [], signal: lost.signal }
-  const commit = async (next: bigint) => { commits.push(next) }
+  const commit = (next: bigint) => { commits.push(next) }
+  const redeliver = (fromOffset: bigint) => { seeks.push(fromOffset) }
   const deliver = (messages: readonly RawMessage[]) =>
-    intake.onDelivery({ ...of, messages, commit })
+    takeIn({ ...of, messages, commit, redeliver })
   const take = async () => {
     answer({ kind: 'taken' })
     await turn()
   }
-  return { deliver, sent, dead, requests, commits, buffered, lost, take, replays, saved, failures }
+  return {
+    deliver, sent, dead, requests, commits, seeks, buffered, lost, take, replays, saved, failures,
+  }
 }
 
 describe('the intake of a feed', () => {
@@ -258,9 +262,13 @@ describe('a replayed contact of a feed', () => {
   })
 
   it('is not a contact that was finished before the stored marks', async () => {
-    const { deliver, requests, replays, sent, commits } = createScenario({ marks: marked(1, 0) })
-    await deliver([await raw(0), await raw(1, { service: 'fortune-telling' })])
-    expect([requests, replays, sent, commits]).toEqual([[], [], [], [2n]])
+    const { deliver, requests, replays, sent, commits, seeks } =
+      createScenario({ marks: marked(1, 0) })
+    const finished = [await raw(0), await raw(1, { service: 'fortune-telling' })]
+    await deliver(finished)
+    expect([commits, seeks]).toEqual([[2n], [2n]])
+    await deliver(finished)
+    expect([requests, replays, sent, commits]).toEqual([[], [], [], [2n, 2n]])
   })
 
   it('leaves no mark if it is not authentic', async () => {
@@ -292,11 +300,12 @@ describe('the sender marks of a feed', () => {
   })
 
   it('that are missing are rebuilt from the log', async () => {
-    const { deliver, commits } = createScenario()
-    expect(await deliver([await raw(7)])).toEqual({ kind: 'redeliver', fromOffset: 0n, afterMs: 0 })
+    const { deliver, commits, seeks } = createScenario()
+    await deliver([await raw(7)])
+    expect(seeks).toEqual([0n])
     // The log has a gap, so the next delivery is accepted as it is.
-    expect(await deliver([await raw(5, { service: 'fortune-telling' })])).toEqual({ kind: 'done' })
-    expect(commits).toEqual([6n])
+    await deliver([await raw(5, { service: 'fortune-telling' })])
+    expect([seeks, commits]).toEqual([[0n], [0n, 6n]])
   })
 
   it('suppress a second answer to a rejected contact that its cursor has passed', async () => {

@@ -1,13 +1,17 @@
-import { expect, it } from 'vitest'
-import type { ConsumeOptions } from '../../../services/kafka/bus.ts'
+import { describe, expect, it } from 'vitest'
+import type { FetchedBatch, RawMessage } from '../../../services/kafka/bus.ts'
 import { createCapacity } from '../../../services/feed/partition.ts'
-import { startPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feeds.ts'
+import { createPartnerFeed, type PartnerFeedDeps } from '../../../services/feed/partner-feed.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
+import type { Submitted } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/platform/clock.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { eventually } from '../../support/eventually.ts'
 import { sealedContact } from '../../support/feeds.ts'
 
+const codec = createCodec(localSource())
+const key = Buffer.alloc(32, 3)
+const topic = 'feeds.acme.submitted'
 const partner = {
   name: 'acme',
   orgId: 'org_1',
@@ -19,57 +23,32 @@ const partner = {
   revokedAtMs: 0,
   keys: [],
 } as const
+const taken = { kind: 'accepted' } as Submitted
+const broke = {
+  kind: 'refused',
+  refusal: { code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 },
+} as unknown as Submitted
 
-it('a partner feed restarts its failed consumer and does not stop the process', async () => {
-  const consumers: ConsumeOptions[] = []
-  const events: unknown[] = []
-  let isReady = true
-  const deps: Partial<PartnerFeedDeps> = {
-    bus: {
-      consume: async options => {
-        consumers.push(options)
-        return { ready: () => isReady, stop: async () => { events.push('stop') } }
-      },
-    },
-    fail: error => { events.push(['fatal', error]) },
-    onBroken: (error, name) => { events.push([name, error]) },
-    now: () => 0,
-    sleep: async () => {},
-  }
-  const feed = startPartnerFeed(partner, deps as PartnerFeedDeps)
-  await eventually(() => expect(feed.state()).toBe('running'))
-  isReady = false
-  const error = new Error('Snappy compression not implemented')
-  consumers[0]?.onFailed?.(error)
-  await eventually(() => expect(consumers).toHaveLength(2))
-  expect([events, feed.state()]).toEqual([['stop', ['acme', error]], 'failing'])
-  isReady = true
-  expect(feed.state()).toBe('running')
-  await feed.stop()
-  expect(events).toEqual(['stop', ['acme', error], 'stop'])
-})
+async function raw (offset: number): Promise<RawMessage> {
+  const contact = sealedContact(key, '+12127365000', { partner: 'acme', sequence: offset })
+  const value = await codec.encode('feeds.submitted-value', contact)
+  const at = { topic, partition: 0, offset: BigInt(offset), timestampMs: 0 }
+  return { ...at, key: Buffer.from('k'), value, headers: {} }
+}
 
-it('a partner feed requests no job while its stage is paused', async () => {
-  const codec = createCodec(localSource())
-  const key = Buffer.alloc(32, 3)
+/** A feed with one contact per job, and the redeliveries that it asks for. */
+function createScenario (change: Partial<PartnerFeedDeps> = {}) {
   const requested: Submission[] = []
-  const consumers: ConsumeOptions[] = []
-  const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
-  let checks = 0
+  const answers: Submitted[] = []
+  const broken: unknown[] = []
+  const waits: PromiseWithResolvers<void>[] = []
+  const redeliveries: { readonly fromOffset: bigint, readonly after: unknown }[] = []
+  const balance = { availableMicros: 0 }
   const deps: Partial<PartnerFeedDeps> = {
-    bus: {
-      consume: async options => {
-        consumers.push(options)
-        return { ready: () => true, stop: async () => {} }
-      },
-    },
     codec,
     isConfigured: () => true,
     cursors: { read: async () => new Map() } as unknown as PartnerFeedDeps['cursors'],
-    marks: {
-      read: async () => ({ offset: -1, senders: new Map() }),
-      write: async () => true,
-    },
+    marks: { read: async () => ({ offset: -1, senders: new Map() }), write: async () => true },
     partners: { keysOf: async () => [key] },
     clock: systemClock,
     deadLetters: { send: async () => {} },
@@ -80,29 +59,118 @@ it('a partner feed requests no job while its stage is paused', async () => {
     submitter: {
       submit: async submission => {
         requested.push(submission)
-        return { kind: 'accepted' } as never
+        return answers.shift() ?? taken
       },
     },
+    backpressure: {
+      wallet: { balance: async () => balance as never },
+      redis: { hget: async () => '0' },
+      maxPauseMs: 60_000,
+      pollMs: 1,
+    },
+    pauseAfterMs: 1,
+    onBroken: error => { broken.push(error) },
     now: () => 0,
-    // The pause begins after the contact is read and before the job is requested.
-    gate: { isOpen: () => true, opened: async () => { if (++checks > 1) await resumed } },
+    sleep: () => {
+      const wait = Promise.withResolvers<void>()
+      waits.push(wait)
+      return wait.promise
+    },
+    ...change,
   }
-  const feed = startPartnerFeed(partner, deps as PartnerFeedDeps)
-  const sent = sealedContact(key, '+12127365000', { partner: 'acme', sequence: 0 })
-  const value = await codec.encode('feeds.submitted-value', sent)
-  const topic = 'feeds.acme.submitted'
-  const raw = { offset: 0n, timestampMs: 0, key: Buffer.from('k'), value, headers: {} }
-  await consumers[0]?.onDelivery({
+  const feed = createPartnerFeed(partner, deps as PartnerFeedDeps)
+  const deliver = (message: RawMessage) => feed.onDelivery({
     topic,
     partition: 0,
-    messages: [{ topic, partition: 0, ...raw }],
+    messages: [message],
     more: () => [],
     signal: new AbortController().signal,
-    commit: async () => {},
+    commit: () => {},
+    redeliver: (fromOffset, after) => { redeliveries.push({ fromOffset, after }) },
+  } satisfies FetchedBatch)
+  const inputs = () => requested.flatMap(({ inputs }) => inputs)
+  const { buffered } = deps
+  return { feed, deliver, inputs, answers, broken, waits, redeliveries, balance, buffered }
+}
+
+describe('a partner feed', () => {
+  it('that is refused jobs pauses, releases its contacts and reads them again', async () => {
+    const { feed, deliver, inputs, answers, redeliveries, balance, buffered } = createScenario()
+    answers.push(broke)
+    await deliver(await raw(0))
+    await eventually(() => expect(feed.state()).toBe('paused'))
+    expect([buffered?.used(), redeliveries.map(({ fromOffset }) => fromOffset)]).toEqual([0, [0n]])
+    await deliver(await raw(0))
+    expect([redeliveries.length, inputs().length]).toEqual([2, 1])
+    balance.availableMicros = 500
+    await redeliveries[1]?.after
+    expect(feed.state()).toBe('running')
+    await deliver(await raw(0))
+    await eventually(() => expect(inputs()).toHaveLength(2))
+    feed.stop()
   })
-  await eventually(() => expect(checks).toBe(2))
-  expect(requested).toEqual([])
-  resume()
-  await eventually(() => expect(requested.map(({ inputs }) => inputs)).toEqual([['+12127365000']]))
-  await feed.stop()
+
+  it('that fails reads its contacts again after a wait', async () => {
+    const error = new Error('no keys')
+    const answers: (readonly [Buffer] | Error)[] = [error, [key]]
+    const keysOf = async () => {
+      const answer = answers.shift() ?? [key] as const
+      if (answer instanceof Error) throw answer
+      return answer
+    }
+    const { feed, deliver, inputs, broken, waits, redeliveries } =
+      createScenario({ partners: { keysOf } })
+    await deliver(await raw(0))
+    expect([feed.state(), broken, redeliveries.length]).toEqual(['failing', [error], 1])
+    waits[0]?.resolve()
+    await redeliveries[0]?.after
+    expect(feed.state()).toBe('running')
+    await deliver(await raw(0))
+    await eventually(() => expect(inputs()).toHaveLength(1))
+    feed.stop()
+  })
+
+  it('keeps its contacts when their successors are undecodable', async () => {
+    const { feed, deliver, inputs, broken, waits } =
+      createScenario({ batchLimits: { contacts: 2, ageMs: 60_000 } })
+    await deliver(await raw(0))
+    const error = new Error('Snappy compression not implemented')
+    const pauses: Promise<void>[] = []
+    const retry = (after: Promise<void>) => { pauses.push(after) }
+    feed.onUndecodable(error, { topic, partition: 0, retry })
+    expect([feed.state(), broken, inputs()]).toEqual(['failing', [error], []])
+    waits.at(-1)?.resolve()
+    await pauses[0]
+    expect(feed.state()).toBe('running')
+    await deliver(await raw(1))
+    await eventually(() => expect(inputs()).toHaveLength(2))
+    feed.stop()
+  })
+
+  it('opens its partitions again in a new generation of the group', async () => {
+    const { feed, deliver, inputs, buffered } =
+      createScenario({ batchLimits: { contacts: 2, ageMs: 60_000 } })
+    await deliver(await raw(0))
+    expect(buffered?.used()).toBe(1)
+    feed.onAssigned()
+    expect(buffered?.used()).toBe(0)
+    await deliver(await raw(0))
+    await deliver(await raw(1))
+    await eventually(() => expect(inputs()).toHaveLength(2))
+    feed.stop()
+  })
+
+  it('requests no job while its stage is paused', async () => {
+    const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
+    let checks = 0
+    // The pause begins after the contact is read and before the job is requested.
+    const gate = { isOpen: () => true, opened: async () => { if (++checks > 1) await resumed } }
+    const { feed, deliver, inputs } = createScenario({ gate })
+    await deliver(await raw(0))
+    await eventually(() => expect(checks).toBe(2))
+    expect(inputs()).toEqual([])
+    resume()
+    await eventually(() => expect(inputs()).toEqual(['+12127365000']))
+    feed.stop()
+  })
 })

@@ -1,15 +1,30 @@
 import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
 import { startPartnerFeeds } from '../../../services/feed/partner-feeds.ts'
+import type { PartnerFeed } from '../../../services/feed/partner-feed.ts'
+import type { ConsumeOptions, FetchedBatch } from '../../../services/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { feedGroupOf } from '../../../services/platform/topics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner
-const log = { info: () => {}, warn: () => {} }
+const topicOf = (name: string) => `feeds.${name}.submitted`
+/** Names of one group, and one of another. */
+const [first, second, third] = Array.from({ length: 100 }, (_, index) => `p${index}`)
+  .filter(name => feedGroupOf(name) === feedGroupOf('p0')) as [string, string, string]
+const other = Array.from({ length: 100 }, (_, index) => `q${index}`)
+  .find(name => feedGroupOf(name) !== feedGroupOf(first)) as string
 
 function environment () {
-  const state = { partners: [] as Partner[], fails: undefined as Error | undefined }
+  const state = {
+    partners: [] as Partner[],
+    topics: new Set<string>(),
+    fails: undefined as Error | undefined,
+    nowMs: 0,
+  }
   const events: string[] = []
+  const delivered: string[] = []
+  const consumers: ConsumeOptions[] = []
   const feeds = startPartnerFeeds({
     partners: {
       list: async () => {
@@ -17,30 +32,122 @@ function environment () {
         return state.partners
       },
     },
-    start: ({ name }) => {
-      events.push(`start ${name}`)
-      return {
-        state: () => name === 'poor' ? 'paused' : 'running',
-        stop: async () => { events.push(`stop ${name}`) },
-      }
+    createFeed: ({ name }): PartnerFeed => ({
+      name,
+      topic: topicOf(name),
+      state: () => name === third ? 'paused' : 'running',
+      onAssigned: () => { events.push(`assigned ${name}`) },
+      onDelivery: async () => { delivered.push(name) },
+      onUndecodable: () => { events.push(`undecodable ${name}`) },
+      stop: () => { events.push(`stop ${name}`) },
+    }),
+    bus: {
+      consume: async options => {
+        consumers.push(options)
+        events.push(`consume ${options.topics.length}`)
+        return { ready: () => true, stop: async () => { events.push('leave') } }
+      },
+      topicNames: async () => state.topics,
     },
     pollMs: 1,
-    log,
+    now: () => state.nowMs,
+    log: { info: () => {}, warn: () => {}, error: () => {} },
     fail: error => { events.push(`fail ${String(error)}`) },
   })
-  return { state, events, feeds }
+  const register = (...names: readonly string[]) => {
+    state.partners = names.map(name => partnerOf(name))
+    for (const name of names) state.topics.add(topicOf(name))
+  }
+  return { state, events, delivered, consumers, feeds, register }
 }
 
 describe('the partner feeds', () => {
-  it('start with the registration of a partner and stop with its revocation', async () => {
-    const { state, events, feeds } = environment()
-    state.partners = [partnerOf('acme'), partnerOf('gone', 5)]
-    await eventually(() => expect(events).toEqual(['start acme']))
-    state.partners = [partnerOf('acme', 9), partnerOf('poor')]
-    await eventually(() => expect(events).toEqual(['start acme', 'stop acme', 'start poor']))
-    expect([feeds.ready(), feeds.count('running'), feeds.count('paused')]).toEqual([true, 0, 1])
+  it('read the topics of many partners with few consumers', async () => {
+    const { consumers, feeds, register } = environment()
+    const names = Array.from({ length: 200 }, (_, index) => `p${index}`)
+    register(...names)
+    await eventually(() => expect(feeds.ready() && feeds.count('running')).toBe(199))
+    expect(consumers).toHaveLength(8)
+    expect(consumers.flatMap(({ topics }) => topics).toSorted())
+      .toEqual(names.map(topicOf).toSorted())
     await feeds.stop()
-    expect(events.at(-1)).toBe('stop poor')
+  })
+
+  it('subscribe again only where a partner is new or revoked', async () => {
+    const { state, events, consumers, feeds, register } = environment()
+    register(first, other)
+    await eventually(() => expect(events).toEqual(['consume 1', 'consume 1']))
+    state.nowMs = 10
+    register(first, other, third)
+    await eventually(() => expect(events.slice(2)).toEqual(['leave', 'consume 2']))
+    expect([feeds.ready(), feeds.count('running'), feeds.count('paused')]).toEqual([true, 2, 1])
+    state.partners = [partnerOf(first), partnerOf(third, 5), partnerOf(other)]
+    await eventually(() => expect(events.slice(4)).toEqual([`stop ${third}`]))
+    const pauses: unknown[] = []
+    await consumers.at(-1)?.onDelivery({
+      topic: topicOf(third),
+      messages: [{ offset: 3n }],
+      redeliver: (offset: bigint) => { pauses.push(offset) },
+    } as unknown as FetchedBatch)
+    expect(pauses).toEqual([3n])
+    state.nowMs = 20
+    await eventually(() => expect(events.slice(5)).toEqual(['leave', 'consume 1']))
+    await feeds.stop()
+  })
+
+  it('batch changes that follow each other', async () => {
+    const { state, events, feeds, register } = environment()
+    register(first)
+    await eventually(() => expect(events).toEqual(['consume 1']))
+    register(first, second)
+    await eventually(() => expect(feeds.count('failing')).toBe(1))
+    register(first, second, third)
+    await eventually(() => expect(feeds.count('failing')).toBe(2))
+    expect(events).toEqual(['consume 1'])
+    state.nowMs = 10
+    await eventually(() => expect(events).toEqual(['consume 1', 'leave', 'consume 3']))
+    await feeds.stop()
+  })
+
+  it('leave out a missing topic until it exists', async () => {
+    const { state, events, feeds, register } = environment()
+    register(first, second)
+    state.topics.delete(topicOf(second))
+    await eventually(() => expect(events).toEqual(['consume 1']))
+    expect([feeds.ready(), feeds.count('running'), feeds.count('failing')]).toEqual([true, 1, 1])
+    state.topics.add(topicOf(second))
+    state.nowMs = 10
+    await eventually(() => expect(events).toEqual(['consume 1', 'leave', 'consume 2']))
+    expect(feeds.count('failing')).toBe(0)
+    await feeds.stop()
+  })
+
+  it('start a failed consumer again, and no other one', async () => {
+    const { state, events, consumers, feeds, register } = environment()
+    register(first, other)
+    await eventually(() => expect(consumers).toHaveLength(2))
+    consumers.find(({ group }) => group === feedGroupOf(first))?.onFailed?.(new Error('crash'))
+    expect([feeds.ready(), feeds.count('failing'), feeds.count('running')]).toEqual([true, 1, 1])
+    state.nowMs = 1_000
+    await eventually(() => expect(events.slice(2)).toEqual(['leave', 'consume 1']))
+    expect(feeds.count('running')).toBe(2)
+    await feeds.stop()
+  })
+
+  it('get what arrives in their topics', async () => {
+    const { events, delivered, consumers, feeds, register } = environment()
+    register(first, second)
+    await eventually(() => expect(consumers).toHaveLength(1))
+    const [consumer] = consumers
+    consumer?.onAssigned()
+    await consumer?.onDelivery({ topic: topicOf(second) } as FetchedBatch)
+    consumer?.onUndecodable?.(new Error('Snappy'), {
+      topic: topicOf(first), partition: 0, retry: () => {},
+    })
+    expect(delivered).toEqual([second])
+    expect(events.slice(1)).toEqual(
+      [`assigned ${first}`, `assigned ${second}`, `undecodable ${first}`])
+    await feeds.stop()
   })
 
   it('are not ready while Redis is unavailable, and recover', async () => {

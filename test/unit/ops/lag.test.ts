@@ -4,6 +4,7 @@ import {
   consumerGroups, lagLines, type LagSnapshot, lagText, takeLagSnapshot,
 } from '../../../services/ops/lag.ts'
 import type { Pause } from '../../../services/ops/pauses.ts'
+import { feedGroupOf } from '../../../services/platform/topics.ts'
 
 const groupLag = (partition: number, offset: number, lag: number): GroupLag => ({
   stage: 'settle', group: 'settle.bulk', topic: 'rows.completed.bulk', partition, offset, lag,
@@ -92,7 +93,7 @@ describe('a lag snapshot', () => {
   it('includes the groups of partners', () => {
     expect(consumerGroups(['feeds.acme.submitted', 'feeds.acme.finished', 'strange'])).toEqual([
       ...TOPOLOGY_GROUPS,
-      { stage: 'feed', group: 'feed.acme', topics: ['feeds.acme.submitted'] },
+      { stage: 'feed', group: feedGroupOf('acme'), topics: ['feeds.acme.submitted'] },
     ])
   })
 

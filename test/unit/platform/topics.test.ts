@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
-  allTopics, deadTopic, laneOf, logicalTopic, messageKey, partnerTopics, subscriptionsOf, topicName,
-  topicPattern,
+  FEED_GROUPS, feedGroupOf, allTopics, deadTopic, laneOf, logicalTopic, messageKey,
+  partnerTopics, subscriptionsOf, topicName, topicPattern,
 } from '../../../services/platform/topics.ts'
 import { topology, type TopicName } from '../../../services/topology.ts'
 
@@ -98,5 +98,20 @@ describe('subscriptions', () => {
 describe('lanes', () => {
   it('are split at SMALL_LANE_ROWS', () => {
     expect([laneOf(1), laneOf(1_000), laneOf(1_001)]).toEqual(['small', 'small', 'bulk'])
+  })
+})
+
+describe('the groups of partner topics', () => {
+  const partners = Array.from({ length: 1_000 }, (_, index) => `partner-${index}`)
+
+  it('are few, and each has its share of the partners', () => {
+    const sizes = [...Map.groupBy(partners, feedGroupOf).values()].map(({ length }) => length)
+    expect(sizes).toHaveLength(FEED_GROUPS.length)
+    expect(Math.max(...sizes)).toBeLessThan(2 * Math.min(...sizes))
+  })
+
+  it('never change for a partner', () => {
+    expect(['acme', 'globex', '0'].map(feedGroupOf))
+      .toEqual(['feed.shared.5', 'feed.shared.5', 'feed.shared.6'])
   })
 })
