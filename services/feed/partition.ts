@@ -1,6 +1,7 @@
 import { BEGINNING, type CursorPositions } from '../jobs/cursors.ts'
 import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import { InconsistencyError } from '../platform/errors.ts'
+import { createCapacity, type Capacity } from '../platform/capacity.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { createOffsets } from '../engine/offsets.ts'
 import { cursorNameOf, type Contact, type Terms } from './contact.ts'
@@ -150,45 +151,6 @@ function createCommits (
       // A failed commit is not retried: the next one covers it.
       committing = committing.then(commitNow).catch(() => {})
       return committing
-    },
-  }
-}
-
-/** A counting semaphore for contacts in memory. */
-export type Capacity = {
-  readonly take: (count: number) => void
-  readonly release: (count: number) => void
-  readonly used: () => number
-  /**
-   * Resolves once the use is below the limit by more than `margin`, which is 0 by default, or the
-   * signal is aborted.
-   */
-  readonly untilFree: (signal: AbortSignal, margin?: () => number) => Promise<void>
-}
-
-/** Capacity for this many contacts. `take` may exceed it, because messages arrive in batches. */
-export function createCapacity (limit: number): Capacity {
-  const waiting = new Set<() => void>()
-  let used = 0
-  return {
-    take: count => { used += count },
-    release: count => {
-      used -= count
-      for (const proceed of [...waiting]) proceed()
-    },
-    used: () => used,
-    untilFree: async (signal, margin = () => 0) => {
-      while (used + margin() >= limit && !signal.aborted) {
-        await new Promise<void>(resolve => {
-          const proceed = () => {
-            waiting.delete(proceed)
-            signal.removeEventListener('abort', proceed)
-            resolve()
-          }
-          waiting.add(proceed)
-          signal.addEventListener('abort', proceed, { once: true })
-        })
-      }
     },
   }
 }

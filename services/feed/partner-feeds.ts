@@ -92,7 +92,10 @@ async function subscribe (
 ): Promise<void> {
   let found: Promise<ReadonlySet<string>> | undefined
   // One request for all groups.
-  const existingTopics = () => found ??= bus.topicNames()
+  const existingTopics = () => {
+    found ??= bus.topicNames()
+    return found
+  }
   const byGroup = Map.groupBy(feeds.values(), ({ name }) => feedGroupOf(name))
   await Promise.all([...groups].map(([name, group]) =>
     group.read(byGroup.get(name) ?? [], existingTopics)))

@@ -8,7 +8,7 @@ export const publishConfig = defineConfig({
     'KEY_ACTIVE',
   ]),
   PUBLISH_BATCH_MESSAGES: Type.Integer({
-    default: 20, minimum: 1, maximum: 1_000, description: 'Ended jobs published between commits.',
+    default: 20, minimum: 1, maximum: 1_000, description: 'Ended jobs published at the same time.',
   }),
 })
 

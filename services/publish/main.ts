@@ -15,13 +15,14 @@ import { connectPartners } from './partners.ts'
 import { createPublishStage, type PublishDeps } from './stage.ts'
 
 const TOPIC_CHECK_MS = 5_000
+const STALLED_AFTER_MS = 2_000
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
-  { readonly keys: Pick<JobKeys, 'get'> }
+  Pick<ServiceContext, 'log'> & { readonly keys: Pick<JobKeys, 'get'> }
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function publishDeps (config: PublishConfig, connected: Connected): PublishDeps {
-  const { bus, codec, state, clickhouse, recordMac, keys } = connected
+  const { bus, codec, state, clickhouse, recordMac, keys, log } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
   return {
@@ -33,6 +34,9 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
     partnerResults: connectPartnerResults({ bus, codec }, 'publish'),
     topicCheckMs: TOPIC_CHECK_MS,
     batch: config.PUBLISH_BATCH_MESSAGES,
+    stalledAfterMs: STALLED_AFTER_MS,
+    onRetry: (error, job) =>
+      log.warn({ err: error, ...job }, 'publishing the results of a job failed, retrying'),
   }
 }
 

@@ -1,116 +1,113 @@
-import type { Partners } from '../accounts/partners.ts'
-import type { Job, JobFeed } from '../jobs/job.ts'
-import { InconsistencyError } from '../platform/errors.ts'
-import { failpoint } from '../platform/failpoint.ts'
+import { createSerialQueues } from '../engine/flush-held.ts'
+import { createHeldMessages } from '../engine/held-messages.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
-import type { ArchivedJob } from '../results/archive.ts'
-import { columnsOf } from '../results/columns.ts'
-import { feedCells, type PartnerResults } from '../results/partner-results.ts'
-import type { FeedRows, Results } from '../results/results.ts'
-import { LostResultsError } from '../results/read-chunks.ts'
-import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
+import type { Job, JobFeed } from '../jobs/job.ts'
+import { createCapacity } from '../platform/capacity.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { createFairSlots } from '../platform/fair-slots.ts'
+import { retry, retryForever } from '../platform/retry.ts'
+import {
+  publishJob, type DeadReason, type Publication, type PublishJobDeps,
+} from './publish-job.ts'
 
-export type PublishDeps = {
-  readonly partners: Pick<Partners, 'keysOf'>
+export type PublishDeps = PublishJobDeps & {
   /** An ended job, from Redis or from the archive, without its results. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
-  readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
-  readonly results: Pick<Results, 'feedRows'>
-  readonly partnerResults: PartnerResults
-  readonly isDeleted: IsDeleted
-  /** Milliseconds between two checks whether the partner of a pending send is deleted. */
-  readonly topicCheckMs: number
-  /** Maximum number of messages in one call of `decide`. */
+  /** Maximum number of messages in one call of `decide`, and of jobs published at a time. */
   readonly batch: number
+  /** Called with each failure that is retried. */
+  readonly onRetry: (error: unknown, job: { readonly job: string, readonly partner: string }) => void
 }
 
-/** Why some results of a job cannot be published; the reason of its dead letter. */
-type DeadReason = 'unknown_partner' | 'partner_topic_deleted' | 'contacts_lost' | 'results_lost'
+type Message = Incoming<'jobs.settled'>
+/** A message that is held until its job is published or dead. */
+type Held = Pick<Message, 'raw'> & { decision?: Decision<'publish'> }
+/** Jobs that wait for their partner's topic. Above, the partition waits for one of them. */
+const MAX_UNPUBLISHED = 10_000
+const TRIES = 3
 
 /**
- * Publishes the results of feed jobs to the result topics of their partners. Each result has the id
- * of its contact, so a partner recognizes what a crash repeats. A job whose results cannot be
- * published completely becomes a dead letter.
+ * Publishes the results of feed jobs to the result topics of their partners. Jobs of a partner
+ * follow each other; partners do not wait for each other: a job is held until it is published, and
+ * one whose topic is slow or missing leaves its slot to others. Only its offset is not committed,
+ * so a crash repeats the jobs after it. Each result has the id of its contact, so a partner
+ * recognizes repeats. A job whose results cannot be published completely becomes a dead letter.
  */
 export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
+  const held = createHeldMessages<Held>()
+  const unpublished = createCapacity(MAX_UNPUBLISHED)
+  const publish = createPublish(deps)
+  const start = (message: Message, feed: JobFeed, signal: AbortSignal) => {
+    const one: Held = { raw: message.raw }
+    held.add(one)
+    unpublished.take(1)
+    publish({ message, feed, signal }).then(dead => {
+      const finished = { completes: [message], emits: [] }
+      one.decision = dead === undefined ? finished : { ...finished, dead }
+      // It rejects only after the end of its generation, when nothing is held any more.
+    }, () => {}).finally(() => unpublished.release(1)).catch(() => {})
+  }
   return {
     name: 'publish',
     batch: deps.batch,
     decide: async (messages, signal) => {
-      const decisions: Decision<'publish'>[] = []
-      for (const message of messages) {
-        const dead = await publishJob(deps, message, signal)
-        const finished = { completes: [message], emits: [] }
-        decisions.push(dead === undefined ? finished : { ...finished, dead })
+      const jobs = await Promise.all(messages.map(({ value: { tenant, job, partner } }) =>
+        partner === '' ? undefined : deps.findJob(tenant, job)))
+      const others: Message[] = []
+      for (const [index, message] of messages.entries()) {
+        const feed = jobs[index]?.feed
+        if (feed === undefined) {
+          others.push(message)
+          continue
+        }
+        await unpublished.untilFree(signal)
+        signal.throwIfAborted()
+        start(message, feed, signal)
       }
-      return decisions
+      return others.map(message => ({ completes: [message], emits: [] }))
+    },
+    flushHeld: async partition => {
+      const ended = held.of(partition).filter(({ decision }) => decision !== undefined)
+      held.remove(ended.map(({ raw }) => raw))
+      return ended.flatMap(({ decision }) => decision ?? [])
     },
     resolveDead: async () => [],
-    forget: () => {},
+    forget: () => held.clear(),
   }
 }
 
-/** Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. */
-async function publishJob (
-  deps: PublishDeps, { value }: Incoming<'jobs.settled'>, signal: AbortSignal
-): Promise<DeadReason | undefined> {
-  const { tenant, job: id } = value
-  if (value.partner === '') return undefined
-  const feed = (await deps.findJob(tenant, id))?.feed
-  if (feed === undefined) return undefined
-  const { partner } = feed
-  const [key] = await deps.partners.keysOf(partner) ?? []
-  if (key === undefined) return 'unknown_partner'
-  const archived = await deps.findArchived(tenant, id)
-  if (archived === undefined) {
-    throw new InconsistencyError(`job ${id} of tenant ${tenant} is settled, but ClickHouse has ` +
-      'no archived record of it; check that ClickHouse has lost no data')
+/** Publishes jobs: of each partner one at a time, and of all partners up to `batch`. */
+function createPublish (deps: PublishDeps) {
+  const queues = createSerialQueues()
+  const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
+  const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
+    const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
+    const ended = Promise.withResolvers<DeadReason | 'publish_failed' | undefined>()
+    slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
+      const publishing = publishRetrying(deps, { ...publication, onStalled })
+      publishing.then(ended.resolve, ended.reject)
+      await Promise.race([publishing, stalled])
+    }).catch(ended.reject)
+    return ended.promise
   }
-  const isDeleted = () => deps.isDeleted(partner)
-  const send = (sending: AbortSignal) =>
-    sendResults(deps, { archived, feed, key, signal: sending })
-  return await sendUnlessDeleted(send, { isDeleted, checkMs: deps.topicCheckMs, signal })
+  return (publication: Omit<Publication, 'onStalled'>) =>
+    queues.take(publication.feed.partner, () => inSlot(publication))
 }
 
-type Sending = {
-  readonly archived: ArchivedJob
-  readonly feed: JobFeed
-  readonly key: Buffer
-  readonly signal: AbortSignal
-}
-
-async function sendResults (
-  { results, partnerResults }: PublishDeps,
-  { archived: { job, manifest }, feed, key, signal }: Sending
-): Promise<DeadReason | undefined> {
-  const target = { ...feed, key, service: job.service }
-  const columns = columnsOf(job.service)
-  let lost: DeadReason | undefined
+/** As the engine retries decisions: outages forever, other failures a few times. */
+async function publishRetrying (
+  deps: PublishDeps, publication: Publication
+): Promise<DeadReason | 'publish_failed' | undefined> {
+  const { message: { value: { job } }, feed: { partner }, signal } = publication
+  const onRetry = (error: unknown) => deps.onRetry(error, { job, partner })
+  const isOther = (error: unknown) => !signal.aborted && !isInfrastructure(error)
   try {
-    for await (const { rows, contacts } of results.feedRows(job, manifest)) {
-      signal.throwIfAborted()
-      if (contacts === undefined) lost = 'contacts_lost'
-      else {
-        failpoint('publish.sending')
-        await partnerResults.send(target, resultsOf({ rows, contacts }, columns, job.id), signal)
-        failpoint('publish.sent')
-      }
-    }
+    return await retry(TRIES, () => retryForever(() => publishJob(deps, publication), {
+      signal, onRetry, when: isInfrastructure,
+    }), { signal, onRetry, when: isOther })
   } catch (error) {
-    if (!(error instanceof LostResultsError)) throw error
-    lost = 'results_lost'
+    if (!isOther(error)) throw error
+    onRetry(error)
+    return 'publish_failed'
   }
-  return lost
-}
-
-function resultsOf (
-  { rows, contacts }: { rows: FeedRows['rows'], contacts: NonNullable<FeedRows['contacts']> },
-  columns: readonly string[], job: string
-) {
-  const { offsets, references } = contacts
-  return rows.map((row, index) => ({
-    offset: offsets[index] ?? -1,
-    reference: references[index] ?? '',
-    cells: feedCells(columns, row, job),
-  }))
 }

@@ -4,6 +4,7 @@ import { keyIdOf, partnerKeyOf, textOfPartnerKey } from '../../schemas/feeds/sea
 import { connectFeedSubmitter } from '../../services/feed/submitter.ts'
 import { publishDeps } from '../../services/publish/main.ts'
 import { topicNames, withAdmin } from '../../services/kafka/admin.ts'
+import { createLog } from '../../services/platform/log.ts'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createPartner } from '../../services/workspace/partner-tasks.ts'
@@ -187,7 +188,7 @@ it('feed and publish share the same connections', async () => {
   const made = await connectFeedSubmitter(feed, connected, { onStop: close => closers.push(close) })
   expect(Object.keys(made)).toEqual(['submit', 'quote'])
   for (const close of closers.reverse()) await close()
-  const deps = publishDeps(publish, { ...connected, keys })
+  const deps = publishDeps(publish, { ...connected, keys, log: createLog('test', { level: 'silent' }) })
   const other = await createTestPartner(env)
   expect(await deps.isDeleted(other.name)).toBe(false)
   await withWorkspace(env, ({ partners }) => partners.revoke(other.name))

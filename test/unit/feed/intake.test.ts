@@ -8,7 +8,8 @@ import { createPartnerResults } from '../../../services/results/partner-results.
 import { createRejections } from '../../../services/feed/contact.ts'
 import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
 import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
-import { createCapacity, createPartition } from '../../../services/feed/partition.ts'
+import { createPartition } from '../../../services/feed/partition.ts'
+import { createCapacity } from '../../../services/platform/capacity.ts'
 import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
 import { SENDER, sealedContact } from '../../support/feeds.ts'
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import { createBatch } from '../../../services/feed/cursor.ts'
-import { createCapacity } from '../../../services/feed/partition.ts'
 
 const contact = (offset: number) => ({ offset, reference: `c${offset}`, input: '' })
 const offsets = (contacts: readonly { readonly offset: number }[]) =>
@@ -34,32 +33,5 @@ describe('a batch of feed contacts', () => {
     expect(batch.size()).toBe(2)
     expect(offsets(batch.passTo(99))).toEqual([5, 8])
     expect(batch.size()).toBe(0)
-  })
-})
-
-describe('the capacity for contacts in memory', () => {
-  const never = new AbortController().signal
-
-  it('blocks while it is used up', async () => {
-    const capacity = createCapacity(2)
-    await capacity.untilFree(never)
-    capacity.take(3)
-    let isFree = false
-    const waiting = capacity.untilFree(never).then(() => { isFree = true })
-    capacity.release(1)
-    await Promise.resolve()
-    expect([isFree, capacity.used()]).toEqual([false, 2])
-    capacity.release(1)
-    await waiting
-    expect(isFree).toBe(true)
-  })
-
-  it('does not block after an abort', async () => {
-    const capacity = createCapacity(1)
-    capacity.take(1)
-    const stopping = new AbortController()
-    const waiting = capacity.untilFree(stopping.signal)
-    stopping.abort()
-    await expect(waiting).resolves.toBeUndefined()
   })
 })

@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../services/results/columns.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
-import { feedCells, type ContactResult } from '../../../services/results/partner-results.ts'
+import {
+  feedCells, type ContactResult, type ResultTarget,
+} from '../../../services/results/partner-results.ts'
 import type { FeedRows } from '../../../services/results/results.ts'
 import { LostResultsError } from '../../../services/results/read-chunks.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Incoming } from '../../../services/engine/stage.ts'
+import type { Decision, Incoming, Stage } from '../../../services/engine/stage.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const key = Buffer.alloc(32)
 const columns = columnsOf('whatsapp')
@@ -14,10 +18,17 @@ const row = (number: number) => columns.map(name => {
   if (name === 'row') return String(number)
   return name === 'status' ? 'valid' : ''
 })
-const message = { value: { tenant: 'org_1.live', job: 'job_1' } } as Incoming<'jobs.settled'>
-const feedJob = {
-  id: 'job_1', service: 'whatsapp', feed: { partner: 'acme', partition: 2 },
-} as Job
+const partition = { topic: 'jobs.settled', partition: 0 }
+const messageOf = (offset: number) => ({
+  value: { tenant: 'org_1.live', job: `job_${offset}` },
+  raw: { ...partition, offset: BigInt(offset) },
+}) as Incoming<'jobs.settled'>
+const jobOf = (id: string, partner = 'acme') =>
+  ({ id, service: 'whatsapp', feed: { partner, partition: 2 } }) as Job
+const message = messageOf(1)
+const feedJob = jobOf('job_1')
+const contacts = { offsets: [7, 9], references: ['a', 'b'] }
+const piece = { rows: [row(1), row(2)], contacts }
 
 async function * from (pieces: readonly (FeedRows | Error)[]): AsyncIterable<FeedRows> {
   for (const piece of pieces) {
@@ -26,12 +37,40 @@ async function * from (pieces: readonly (FeedRows | Error)[]): AsyncIterable<Fee
   }
 }
 
+/** A stage with one piece of results per job, all of which are sent. */
+function createStage (change: Partial<PublishDeps> = {}) {
+  return createPublishStage({
+    partners: { keysOf: async () => [key] },
+    findJob: async (_tenant, id) => jobOf(id),
+    findArchived: async (_tenant, id) => ({ job: jobOf(id), manifest: [] }),
+    results: { feedRows: () => from([piece]) },
+    partnerResults: { send: async () => {} },
+    isDeleted: async () => false,
+    topicCheckMs: 60_000,
+    batch: 10,
+    stalledAfterMs: 60_000,
+    onRetry: () => {},
+    ...change,
+  })
+}
+
+/** What is decided about one message, at once or when it is published. */
+async function decide (stage: Stage<'publish'>, one = message) {
+  const [decision] = await stage.decide([one], new AbortController().signal)
+  if (decision !== undefined) return decision
+  return await eventually(async () => {
+    const [flushed] = await stage.flushHeld?.(partition) ?? []
+    expect(flushed).toBeDefined()
+    return flushed
+  })
+}
+
 async function publish (
   job: Job | undefined, pieces: readonly (FeedRows | Error)[] = [], hasKey = true
 ) {
   const sent: ContactResult[] = []
   const targets: unknown[] = []
-  const stage = createPublishStage({
+  const stage = createStage({
     partners: { keysOf: async () => hasKey ? [key] : undefined },
     findJob: async () => job,
     findArchived: async () => job === undefined ? undefined : { job, manifest: [] },
@@ -42,20 +81,33 @@ async function publish (
         sent.push(...results)
       },
     },
-    isDeleted: async () => false,
-    topicCheckMs: 60_000,
-    batch: 10,
   })
-  const [decision] = await stage.decide([message], new AbortController().signal)
-  return { sent, targets, decision }
+  return { sent, targets, decision: await decide(stage) }
+}
+
+/** Sends that wait until the test acknowledges those of a partner. */
+function createSlowTopics () {
+  const sent: string[] = []
+  const waiting = new Map<string, PromiseWithResolvers<void>>()
+  const of = (partner: string) => {
+    const found = waiting.get(partner) ?? Promise.withResolvers<void>()
+    waiting.set(partner, found)
+    return found
+  }
+  return {
+    sent,
+    acknowledge: (partner: string) => of(partner).resolve(),
+    send: async ({ partner }: ResultTarget, [result]: readonly ContactResult[]) => {
+      sent.push(`${partner} ${String(result?.cells['job'])}`)
+      await of(partner).promise
+    },
+  }
 }
 
 describe('publish', () => {
   it('sends one result per contact, under the reference of the partner', async () => {
-    const contacts = { offsets: [7, 9], references: ['a', 'b'] }
     const { sent, targets, decision } = await publish(feedJob, [
-      { rows: [row(1), row(2)], contacts },
-      { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } },
+      piece, { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } },
     ])
     const cells = { status: 'valid', job: 'job_1' }
     expect(sent).toEqual([
@@ -96,13 +148,7 @@ describe('publish', () => {
 
   it('dead-letters a job whose partner and result topic are deleted', async () => {
     const answers = [false, true]
-    const stage = createPublishStage({
-      partners: { keysOf: async () => [key] },
-      findJob: async () => feedJob,
-      findArchived: async () => ({ job: feedJob, manifest: [] }) as never,
-      results: {
-        feedRows: () => from([{ rows: [row(1)], contacts: { offsets: [1], references: ['b'] } }]),
-      },
+    const stage = createStage({
       partnerResults: {
         send: (_of, _results, signal) => new Promise((_resolve, reject) => {
           signal?.addEventListener('abort', () => reject(signal.reason))
@@ -110,14 +156,70 @@ describe('publish', () => {
       },
       isDeleted: async () => answers.shift() ?? true,
       topicCheckMs: 1,
-      batch: 10,
     })
-    const [decision] = await stage.decide([message], new AbortController().signal)
-    expect([decision, answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
+    expect([await decide(stage), answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
   })
 
-  it('retries a job whose results are not readable yet', async () => {
-    await expect(publish(feedJob, [new Error('a block is missing')])).rejects.toThrow('missing')
+  it('retries an outage until it ends, and another failure three times', async () => {
+    const failures: unknown[] = []
+    const outages = Array.from({ length: 5 }, () => new InfrastructureError('away'))
+    const onRetry = (error: unknown) => { failures.push(error) }
+    const away = createStage({
+      results: { feedRows: () => from([outages.shift() ?? piece]) }, onRetry,
+    })
+    expect(await decide(away)).toEqual({ completes: [message], emits: [] })
+    expect(failures).toHaveLength(5)
+    const broken = createStage({
+      results: { feedRows: () => from([new Error('a block is missing')]) }, onRetry,
+    })
+    expect(await decide(broken)).toMatchObject({ dead: 'publish_failed' })
+    expect(failures).toHaveLength(8)
+  })
+})
+
+describe('a slow partner topic', () => {
+  const partners = ['slow', 'slow', 'acme', 'globex']
+  const findJob = async (_tenant: string, id: string) =>
+    jobOf(id, partners[Number(id.split('_')[1])])
+  const signal = new AbortController().signal
+
+  it('holds the jobs of its partner only', async () => {
+    const { sent, acknowledge, send } = createSlowTopics()
+    const stage = createStage({ findJob, partnerResults: { send } })
+    const messages = [0, 1, 2, 3].map(messageOf)
+    expect(await stage.decide(messages, signal)).toEqual([])
+    await eventually(() => expect(sent).toHaveLength(3))
+    acknowledge('acme')
+    acknowledge('globex')
+    const flushed = async (count: number) => await eventually(async () => {
+      decided.push(...await stage.flushHeld?.(partition) ?? [])
+      expect(decided).toHaveLength(count)
+    })
+    const decided: Decision<'publish'>[] = []
+    await flushed(2)
+    expect(decided.flatMap(({ completes }) => completes)).toEqual(messages.slice(2))
+    acknowledge('slow')
+    await flushed(4)
+    expect(sent.filter(one => one.startsWith('slow'))).toEqual(['slow job_0', 'slow job_1'])
+  })
+
+  it('takes no slot from other partners once it is stalled', async () => {
+    const { sent, send } = createSlowTopics()
+    const stage = createStage({ findJob, partnerResults: { send }, batch: 1, stalledAfterMs: 1 })
+    await stage.decide([messageOf(0), messageOf(2)], signal)
+    await eventually(() => expect(sent).toEqual(['slow job_0', 'acme job_2']))
+  })
+
+  it('is forgotten in the next generation of the group', async () => {
+    const { send, acknowledge } = createSlowTopics()
+    const ended = new AbortController()
+    const stage = createStage({ findJob, partnerResults: { send } })
+    await stage.decide([messageOf(0)], ended.signal)
+    ended.abort()
+    stage.forget()
+    acknowledge('slow')
+    expect(await stage.flushHeld?.(partition)).toEqual([])
+    expect(await decide(stage, messageOf(0))).toMatchObject({ completes: [messageOf(0)] })
   })
 })
 

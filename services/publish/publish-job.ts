@@ -1,0 +1,96 @@
+import type { Partners } from '../accounts/partners.ts'
+import type { JobFeed } from '../jobs/job.ts'
+import { InconsistencyError } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import type { Incoming } from '../engine/stage.ts'
+import type { ArchivedJob } from '../results/archive.ts'
+import { columnsOf } from '../results/columns.ts'
+import { feedCells, type PartnerResults } from '../results/partner-results.ts'
+import type { FeedRows, Results } from '../results/results.ts'
+import { LostResultsError } from '../results/read-chunks.ts'
+import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
+
+export type PublishJobDeps = {
+  readonly partners: Pick<Partners, 'keysOf'>
+  readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
+  readonly results: Pick<Results, 'feedRows'>
+  readonly partnerResults: PartnerResults
+  readonly isDeleted: IsDeleted
+  /** Milliseconds between two checks whether the partner of a pending send is deleted. */
+  readonly topicCheckMs: number
+  /** A job is stalled when its results are not acknowledged for this time. */
+  readonly stalledAfterMs: number
+}
+
+/** Why some results of a job cannot be published; the reason of its dead letter. */
+export type DeadReason =
+  | 'unknown_partner' | 'partner_topic_deleted' | 'contacts_lost' | 'results_lost'
+
+export type Publication = {
+  readonly message: Incoming<'jobs.settled'>
+  readonly feed: JobFeed
+  readonly signal: AbortSignal
+  /** Called when the partner's topic does not acknowledge in time. */
+  readonly onStalled: () => void
+}
+
+/** Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. */
+export async function publishJob (
+  deps: PublishJobDeps, publication: Publication
+): Promise<DeadReason | undefined> {
+  const { message: { value: { tenant, job: id } }, feed: { partner }, signal } = publication
+  const [key] = await deps.partners.keysOf(partner) ?? []
+  if (key === undefined) return 'unknown_partner'
+  const archived = await deps.findArchived(tenant, id)
+  if (archived === undefined) {
+    throw new InconsistencyError(`job ${id} of tenant ${tenant} is settled, but ClickHouse has ` +
+      'no archived record of it; check that ClickHouse has lost no data')
+  }
+  const isDeleted = () => deps.isDeleted(partner)
+  const send = (sending: AbortSignal) =>
+    sendResults(deps, { ...publication, archived, key, signal: sending })
+  return await sendUnlessDeleted(send, { isDeleted, checkMs: deps.topicCheckMs, signal })
+}
+
+type Sending = Pick<Publication, 'feed' | 'signal' | 'onStalled'> & {
+  readonly archived: ArchivedJob
+  readonly key: Buffer
+}
+
+async function sendResults (
+  { results, partnerResults, stalledAfterMs }: PublishJobDeps,
+  { archived: { job, manifest }, feed, key, signal, onStalled }: Sending
+): Promise<DeadReason | undefined> {
+  const target = { ...feed, key, service: job.service }
+  const columns = columnsOf(job.service)
+  let lost: DeadReason | undefined
+  try {
+    for await (const { rows, contacts } of results.feedRows(job, manifest)) {
+      signal.throwIfAborted()
+      if (contacts === undefined) lost = 'contacts_lost'
+      else {
+        failpoint('publish.sending')
+        const stalling = setTimeout(onStalled, stalledAfterMs)
+        await partnerResults.send(target, resultsOf({ rows, contacts }, columns, job.id), signal)
+          .finally(() => clearTimeout(stalling))
+        failpoint('publish.sent')
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof LostResultsError)) throw error
+    lost = 'results_lost'
+  }
+  return lost
+}
+
+function resultsOf (
+  { rows, contacts }: { rows: FeedRows['rows'], contacts: NonNullable<FeedRows['contacts']> },
+  columns: readonly string[], job: string
+) {
+  const { offsets, references } = contacts
+  return rows.map((row, index) => ({
+    offset: offsets[index] ?? -1,
+    reference: references[index] ?? '',
+    cells: feedCells(columns, row, job),
+  }))
+}
