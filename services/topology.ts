@@ -21,7 +21,7 @@ const { week, month, quarter, forever } = hours
 
 export const topology = {
   topics: {
-    'feeds.submitted': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
+    'feeds.submitted': { key: 'reference', split: 'partner', partitions: 1, keepHours: week },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'rows.to-verify': {
@@ -39,7 +39,7 @@ export const topology = {
       key: 'tenant', split: 'none', partitions: 2, keepHours: forever, compact: true,
     },
     accounts: { key: 'name', split: 'none', partitions: 1, keepHours: forever },
-    'feeds.finished': { key: 'reference', split: 'partner', partitions: 4, keepHours: week },
+    'feeds.finished': { key: 'reference', split: 'partner', partitions: 1, keepHours: week },
   },
   stages: {
     ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },

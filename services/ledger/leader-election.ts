@@ -36,6 +36,9 @@ export type Leader = {
   readonly stop: () => Promise<void>
 }
 
+/** Commands that change an account wait until it is in the topic. */
+const MAX_SHIPPING_POLL_MS = 100
+
 /** The run of the server and the leader term in which all wallets were compared. */
 type LeaderState = { readonly run: string, readonly fence: string, readonly known: Set<string> }
 
@@ -77,7 +80,7 @@ export function startLeader (deps: LeaderDeps): Leader {
   const repeatShipping = createRepeat(signal, error => deps.log.warn({ err: error },
     'failed to send account changes to topic accounts, retrying; do not restart Redis until this ' +
     'succeeds'))
-  const shipping = repeatShipping(deps.pollMs, async () => {
+  const shipping = repeatShipping(Math.min(deps.pollMs, MAX_SHIPPING_POLL_MS), async () => {
     if (state.current !== undefined) await shipAccounts(deps, signal)
   })
   return {

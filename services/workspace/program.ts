@@ -162,7 +162,7 @@ function addPartnerCommands (program: Command, { run, change }: Runs): void {
     .requiredOption('--name <name>', 'lowercase letters, digits and dashes; a name is never reused')
     .option('--mode <mode>', 'live or test', 'live')
     .option('--prices <json>', 'unit prices in micros that differ, for example {"whatsapp":3500}')
-    .option('--partitions <number>', 'partitions of each of its topics', '4')
+    .option('--partitions <number>', 'partitions of each of its topics', '1')
     .option('--principal <name>', 'its Kafka principal; User:<name> by default')
     .option('--trial', 'accept brokers without an authorizer: every Kafka client can read and ' +
       'write this feed')

@@ -8,11 +8,21 @@ const WINDOW_MS = 10_000
 
 /** CPU of all these processes without any load, in percent of one core. */
 export async function measureIdleCpu (processes: readonly Process[]): Promise<number> {
+  const [percent = NaN] = await idlePercentOf([processes])
+  return percent
+}
+
+/** CPU of each of these groups of processes without any load, in percent of one core. */
+export async function idlePercentOf (
+  groups: readonly (readonly Process[])[]
+): Promise<readonly number[]> {
   await delay(SETTLE_MS)
   const startedAt = performance.now()
-  const before = cpuSecondsOf(processes)
+  const before = groups.map(cpuSecondsOf)
   await delay(WINDOW_MS)
-  return (cpuSecondsOf(processes) - before) / (performance.now() - startedAt) * 100_000
+  const seconds = (performance.now() - startedAt) / 1_000
+  return groups.map((processes, index) =>
+    (cpuSecondsOf(processes) - (before[index] ?? 0)) / seconds * 100)
 }
 
 function cpuSecondsOf (processes: readonly Process[]): number {

@@ -6,7 +6,7 @@ import {
 /** The scenarios that run only on request. */
 export const SCENARIOS = [
   'growth', 'crowd', 'scaling', 'webhooks', 'email', 'verifications', 'fairness', 'recovery',
-  'small', 'soak', 'peers', 'state',
+  'small', 'partners', 'soak', 'peers', 'state',
 ] as const
 
 export type Scenario = typeof SCENARIOS[number]
@@ -22,6 +22,8 @@ export type BenchOptions = {
   readonly recoveryEntries: number
   /** How long the highest rate of one-row jobs is sustained. */
   readonly smallSeconds: number
+  /** Numbers of partners, ascending. */
+  readonly partnerCounts: readonly number[]
   /** Jobs through the whole service in these journals, at most. */
   readonly recoveryJobs: number
   readonly save: boolean
@@ -29,13 +31,14 @@ export type BenchOptions = {
   readonly profile?: string
 }
 
-type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small'>, true>> & {
+type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small' | 'partners'>, true>> & {
   readonly rows: number
   readonly scale: number
   readonly processes: string
   readonly soak?: number
   readonly recovery?: number | true
   readonly small?: number | true
+  readonly partners?: readonly number[] | true
   readonly recoveryJobs: number
   readonly all?: true
   readonly save?: true
@@ -47,6 +50,7 @@ const SOAK_MINUTES = 10
 const RECOVERY_ENTRIES = 1_000_000
 const SMALL_SECONDS = 60
 const RECOVERY_JOBS = 5_000
+const PARTNER_COUNTS = [10, 200, 1_000]
 
 /** Parses the command line. `--help` and invalid options print a message and end the process. */
 export function readOptions (argv: readonly string[]): BenchOptions {
@@ -60,6 +64,7 @@ export function readOptions (argv: readonly string[]): BenchOptions {
     soakMinutes: raw.soak ?? SOAK_MINUTES,
     recoveryEntries: typeof raw.recovery === 'number' ? raw.recovery : RECOVERY_ENTRIES,
     smallSeconds: typeof raw.small === 'number' ? raw.small : SMALL_SECONDS,
+    partnerCounts: Array.isArray(raw.partners) ? raw.partners : PARTNER_COUNTS,
     recoveryJobs,
     save: raw.save === true,
     ...json !== undefined && { json },
@@ -97,6 +102,8 @@ function createProgram (): Command {
     .option('--small [seconds]', 'one-row jobs: the highest rate that is sustained for this long ' +
       '(60 s), CPU of each process per job, idle latency and memory after the start (5 min)',
     positiveInteger)
+    .option('--partners [counts]', 'what registered partners cost while they send nothing ' +
+      '(10,200,1000; 8 min)', positiveIntegers)
     .option('--soak <minutes>', 'memory of each service under a steady load', positiveNumber)
     .option('--peers', 'one plain Kafka hop with kafkajs and with @platformatic/kafka, and the ' +
       'sealed normalize hop alone (1 min)')
@@ -110,6 +117,10 @@ function positiveInteger (text: string): number {
   const value = Number(text)
   if (Number.isSafeInteger(value) && value > 0) return value
   throw new InvalidArgumentError('Expected a positive integer.')
+}
+
+function positiveIntegers (text: string): readonly number[] {
+  return text.split(',').map(positiveInteger)
 }
 
 function positiveNumber (text: string): number {

@@ -3,6 +3,7 @@ import type { CrowdFigures } from './scenarios/crowd.ts'
 import type { EmailFigures } from './scenarios/email.ts'
 import type { FairnessFigures } from './scenarios/fairness.ts'
 import type { GrowthFigures } from './scenarios/growth.ts'
+import type { PartnersFigures } from './scenarios/partners.ts'
 import type { PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures } from './scenarios/recovery.ts'
 import type { ScalingFigures } from './scenarios/scaling.ts'
@@ -23,6 +24,7 @@ export type Report = CoreFigures & {
   readonly fairness?: FairnessFigures
   readonly recovery?: RecoveryFigures
   readonly small?: SmallFigures
+  readonly partners?: PartnersFigures
   readonly soak?: SoakFigures
   readonly peers?: PeersFigures
   readonly state?: StateFigures

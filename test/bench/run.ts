@@ -6,6 +6,7 @@ import { measureCrowd } from './scenarios/crowd.ts'
 import { measureEmail } from './scenarios/email.ts'
 import { measureFairness } from './scenarios/fairness.ts'
 import { measureGrowth } from './scenarios/growth.ts'
+import { measurePartners } from './scenarios/partners.ts'
 import { measurePeers } from './scenarios/peers.ts'
 import { measureRecovery } from './scenarios/recovery.ts'
 import { measureScaling } from './scenarios/scaling.ts'
@@ -18,7 +19,7 @@ import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from '
 
 export type RunOptions =
   Pick<BenchOptions, 'rows' | 'scale' | 'processes' | 'scenarios' | 'soakMinutes' |
-    'recoveryEntries' | 'recoveryJobs' | 'smallSeconds'> &
+    'recoveryEntries' | 'recoveryJobs' | 'smallSeconds' | 'partnerCounts'> &
   Pick<BenchContext, 'bareLoopMs' | 'log'> & {
     /** Additional environment of every service. */
     readonly overrides: Readonly<Record<string, string>>
@@ -62,6 +63,10 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
         return await onServices(context =>
           measureSmallJobs(context, { apiKey, seconds: options.smallSeconds }))
       },
+    },
+    {
+      scenario: 'partners',
+      measure: () => measurePartners(stack, { counts: options.partnerCounts, overrides, log }),
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },

@@ -5,6 +5,7 @@ import type { CrowdFigures } from './scenarios/crowd.ts'
 import type { EmailFigures } from './scenarios/email.ts'
 import type { FairnessFigures } from './scenarios/fairness.ts'
 import type { GrowthFigures } from './scenarios/growth.ts'
+import type { PartnersFigures } from './scenarios/partners.ts'
 import type { HopFigures, PeersFigures } from './scenarios/peers.ts'
 import type { RecoveryFigures, RecoveryStep } from './scenarios/recovery.ts'
 import type { PostFigures, ScalingFigures } from './scenarios/scaling.ts'
@@ -19,7 +20,7 @@ import type { WebhookFigures } from './scenarios/webhooks.ts'
 /** Formats the figures of the scenarios that ran. */
 export function scenarioLines (report: Report): readonly Line[] {
   const { growth, crowd, scaling, webhooks, email, fairness } = report
-  const { verifications, recovery, small, soak, peers, state } = report
+  const { verifications, recovery, small, partners, soak, peers, state } = report
   return [
     ...growth === undefined ? [] : growthLines(growth),
     ...crowd === undefined ? [] : crowdLines(crowd),
@@ -30,6 +31,7 @@ export function scenarioLines (report: Report): readonly Line[] {
     ...fairness === undefined ? [] : fairnessLines(fairness),
     ...recovery === undefined ? [] : recoveryLines(recovery),
     ...small === undefined ? [] : smallLines(small),
+    ...partners === undefined ? [] : partnerLines(partners),
     ...soak === undefined ? [] : soakLines(soak),
     ...peers === undefined ? [] : peerLines(peers),
     ...state === undefined ? [] : stateLines(state),
@@ -142,6 +144,17 @@ function smallJobsLines (name: string, figures: SmallJobsFigures): readonly Line
     ...processes.map((process): Line =>
       [`    ${process.name}`, `${fixed(process.cpuMsPerJob, 2)} ms`]),
   ]
+}
+
+function partnerLines ({ steps }: PartnersFigures): readonly Line[] {
+  return steps.flatMap((step): readonly Line[] => [
+    [`partners: ${step.partners}`,
+      `${step.topics} topics, ${step.partitions} partitions, ${step.connections} connections`],
+    ['  feed', `ready after ${fixed(step.readyMs)} ms, ${fixed(step.feedMb)} MB`],
+    ['  idle CPU', `feed ${fixed(step.feedPercent, 2)} %, Kafka ${fixed(step.kafkaPercent, 2)} ` +
+      `%, state Redis ${fixed(step.redisPercent, 2)} % of a core`],
+    ['  partner create', `${fixed(step.createMs)} ms, command ${fixed(step.commandMs)} ms`],
+  ])
 }
 
 function soakLines ({ minutes, jobs, rowsVerified, growth }: SoakFigures): readonly Line[] {

@@ -49,7 +49,7 @@ describe('topic names', () => {
       { name: 'feeds.acme.submitted', partitions: 2, keepHours: 168, compact: false },
       { name: 'feeds.acme.finished', partitions: 2, keepHours: 168, compact: false },
     ])
-    expect(partnerTopics('acme')[0]?.partitions).toBe(4)
+    expect(partnerTopics('acme')[0]?.partitions).toBe(1)
     expect(allTopics().some(({ name }) => name.startsWith('feeds'))).toBe(false)
   })
 
