@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { script } from '../platform/redis.ts'
 import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 
@@ -53,6 +54,14 @@ const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
 const keyOf = (name: string) => `partner:${name}`
 const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
 
+const VERSION = `
+local revisions = {}
+for index, name in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  revisions[index] = name .. ' ' .. (redis.call('HGET', 'partner:' .. name, 'revision') or '')
+end
+table.sort(revisions)
+return redis.sha1hex(table.concat(revisions, '\\n'))`
+
 /**
  * The registered partners of bulk feeds, in Redis as `partner:<name>`, their keys wrapped by the
  * ring. A name is never reused, as its topics hold data of its first owner.
@@ -60,6 +69,7 @@ const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
 export function createPartners ({ redis, ring, now = Date.now }: Options) {
   const context = { redis, ring, now, records: createAccountRecords(redis) }
   const read = async (name: string) => (await readStored(context, name))?.stored
+  const version = script(redis, { name: 'partners-version', source: VERSION, numberOfKeys: 1 })
   return {
     /** Registers a partner; its key is shown only here. Undefined if the name is taken. */
     async create (
@@ -91,6 +101,9 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
       const found = await Promise.all(names.toSorted().map(read))
       return found.flatMap(stored => stored === undefined ? [] : [partnerOf(stored, now())])
     },
+
+    /** A text that changes with every change of a partner: cheaper than to list all. */
+    version: async () => String(await version([PARTNERS_KEY], [])),
 
     async find (name: string): Promise<Partner | undefined> {
       const stored = await read(name)

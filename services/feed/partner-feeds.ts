@@ -7,7 +7,7 @@ import { FEED_GROUPS, feedGroupOf } from '../platform/topics.ts'
 import type { PartnerFeed } from './partner-feed.ts'
 
 export type PartnerFeedsDeps = {
-  readonly partners: Pick<Partners, 'list'>
+  readonly partners: Pick<Partners, 'list' | 'version'>
   readonly createFeed: (partner: Partner) => PartnerFeed
   readonly bus: Pick<Bus, 'consume' | 'topicNames'>
   readonly pollMs: number
@@ -33,9 +33,12 @@ export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
   const feeds = new Map<string, PartnerFeed>()
   const groups = new Map(FEED_GROUPS.map(name => [name, createFeedGroup(name, deps)]))
   let known = false
+  let version = ''
   const poll = async () => {
     try {
-      await reconcile(deps, feeds)
+      const current = await deps.partners.version()
+      if (current !== version) await reconcile(deps, feeds)
+      version = current
       await subscribe(deps, feeds, groups)
       known = true
     } catch (error) {

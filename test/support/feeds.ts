@@ -121,7 +121,7 @@ export function runFeed (
   partner: Partner, bus: PartnerFeedsDeps['bus'], deps: PartnerFeedDeps
 ) {
   return startPartnerFeeds({
-    partners: { list: async () => [partner] },
+    partners: { list: async () => [partner], version: async () => '1' },
     createFeed: one => createPartnerFeed(one, deps),
     bus,
     pollMs: 1,

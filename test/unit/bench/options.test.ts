@@ -12,6 +12,7 @@ describe('readOptions', () => {
       save: false,
       recoveryEntries: 1_000_000,
       smallSeconds: 60,
+      partnerCounts: [10, 200, 1_000],
       recoveryJobs: 5_000,
     })
   })
@@ -33,6 +34,12 @@ describe('readOptions', () => {
     expect([[...scenarios], recoveryEntries]).toEqual([['recovery'], 20_000])
     expect(readOptions(['--recovery']).recoveryEntries).toBe(1_000_000)
     expect(readOptions(['--recovery-jobs', '100']).recoveryJobs).toBe(100)
+  })
+
+  it('reads the numbers of partners from --partners', () => {
+    const { scenarios, partnerCounts } = readOptions(['--partners', '5,50'])
+    expect([[...scenarios], partnerCounts]).toEqual([['partners'], [5, 50]])
+    expect(readOptions(['--partners']).partnerCounts).toEqual([10, 200, 1_000])
   })
 
   it('reads the duration of the highest rate of small jobs from --small', () => {

@@ -22,14 +22,19 @@ function environment () {
     fails: undefined as Error | undefined,
     nowMs: 0,
   }
+  let lists = 0
   const events: string[] = []
   const delivered: string[] = []
   const consumers: ConsumeOptions[] = []
   const feeds = startPartnerFeeds({
     partners: {
       list: async () => {
-        if (state.fails !== undefined) throw state.fails
+        lists++
         return state.partners
+      },
+      version: async () => {
+        if (state.fails !== undefined) throw state.fails
+        return JSON.stringify(state.partners)
       },
     },
     createFeed: ({ name }): PartnerFeed => ({
@@ -58,16 +63,16 @@ function environment () {
     state.partners = names.map(name => partnerOf(name))
     for (const name of names) state.topics.add(topicOf(name))
   }
-  return { state, events, delivered, consumers, feeds, register }
+  return { state, events, delivered, consumers, feeds, register, lists: () => lists }
 }
 
 describe('the partner feeds', () => {
   it('read the topics of many partners with few consumers', async () => {
-    const { consumers, feeds, register } = environment()
+    const { consumers, feeds, register, lists } = environment()
     const names = Array.from({ length: 200 }, (_, index) => `p${index}`)
     register(...names)
     await eventually(() => expect(feeds.ready() && feeds.count('running')).toBe(199))
-    expect(consumers).toHaveLength(8)
+    expect([consumers.length, lists()]).toEqual([8, 2])
     expect(consumers.flatMap(({ topics }) => topics).toSorted())
       .toEqual(names.map(topicOf).toSorted())
     await feeds.stop()
