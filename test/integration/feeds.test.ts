@@ -11,7 +11,7 @@ import { createPartner } from '../../services/workspace/partner-tasks.ts'
 import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { sealedContact } from '../support/feeds.ts'
-import { createTestPartner, type TestPartner } from '../support/partner.ts'
+import { createTestPartner, sendTo, type TestPartner } from '../support/partner.ts'
 import { configs, runFeeds, type RunningFeeds } from '../support/running-feeds.ts'
 
 const { env, connected, keys, bus, codec } = connectAll()
@@ -27,22 +27,10 @@ afterAll(async () => { await feeds.stop() })
 const taken = (name: string) => feeds.requested
   .filter(({ feed }) => feed?.source.partner === name).flatMap(({ inputs }) => inputs).toSorted()
 
-async function send (to: TestPartner, inputs: readonly string[], ...keys: readonly Buffer[]) {
-  const feed = await to.connect(...keys)
-  await feed.send(inputs.map((input, index) => ({
-    reference: `c${index}`,
-    service: 'phone-validation',
-    countryCode: '',
-    forceFresh: false,
-    input,
-  })))
-  await feed.close()
-}
-
 describe('the feeds on real parts', () => {
   it('take contacts of all partitions, in the name of the registration', async () => {
     const inputs = Array.from({ length: 20 }, (_, index) => `+121273650${index + 10}`)
-    await send(partner, inputs)
+    await sendTo(partner, inputs)
     await eventually(() => expect(taken(partner.name)).toEqual(inputs))
     const tenants = feeds.requested.map(({ tenant }) => tenant)
     expect(new Set(tenants)).toEqual(new Set([`${partner.org}.live`]))
@@ -52,14 +40,14 @@ describe('the feeds on real parts', () => {
 
   it('take those of a partner that is registered while they run, until it is revoked', async () => {
     const late = await createTestPartner(env)
-    await send(late, ['+12127365000'])
+    await sendTo(late, ['+12127365000'])
     await eventually(() => expect(taken(late.name)).toEqual(['+12127365000']))
     await withWorkspace(env, ({ partners }) => partners.revoke(late.name))
     await eventually(() => expect(feeds.count('running')).toBe(1))
-    await send(late, ['+12127365001'])
+    await sendTo(late, ['+12127365001'])
     // What is sent to another one afterwards is taken, so this had its time.
     const before = taken(partner.name).length
-    await send(partner, ['+12127365002'])
+    await sendTo(partner, ['+12127365002'])
     await eventually(() => expect(taken(partner.name)).toHaveLength(before + 1))
     expect(taken(late.name)).toEqual(['+12127365000'])
   })
@@ -92,7 +80,7 @@ describe('the feeds on real parts', () => {
     const results: unknown[] = []
     const feed = await partner.connect()
     await feed.listen(result => { results.push(result) }, error => { results.push(error) })
-    await send(partner, ['+12127365000'], Buffer.alloc(32))
+    await sendTo(partner, ['+12127365000'], Buffer.alloc(32))
     await eventually(() => expect(results).toMatchObject([
       { reference: 'c0', cells: { status: 'invalid', reason: 'unreadable_contact' } },
     ]))
@@ -101,15 +89,15 @@ describe('the feeds on real parts', () => {
 
   it('take contacts under a new key at once, and under the old one until it expires', async () => {
     const one = await createTestPartner(env)
-    await send(one, ['+12127365004'])
+    await sendTo(one, ['+12127365004'])
     await eventually(() => expect(taken(one.name)).toHaveLength(1))
     const rotate = async (graceMs: number) => {
       const rotated = await withWorkspace(env, ({ partners }) => partners.rotate(one.name, graceMs))
       return partnerKeyOf(rotated?.key ?? '')
     }
     const fresh = await rotate(3_600_000)
-    await send(one, ['+12127365005'], fresh)
-    await send(one, ['+12127365006'])
+    await sendTo(one, ['+12127365005'], fresh)
+    await sendTo(one, ['+12127365006'])
     await eventually(() => expect(taken(one.name)).toHaveLength(3))
     const last = await rotate(0)
     const results: unknown[] = []
@@ -117,8 +105,8 @@ describe('the feeds on real parts', () => {
     await feed.listen(result => { results.push(result.cells['reason']) }, error => {
       results.push(String(error))
     })
-    await send(one, ['+12127365007'])
-    await send(one, ['+12127365008'], last)
+    await sendTo(one, ['+12127365007'])
+    await sendTo(one, ['+12127365008'], last)
     await eventually(() => expect(taken(one.name)).toHaveLength(4))
     await eventually(() => expect(results).toEqual(['unreadable_contact']))
     await feed.close()
@@ -137,7 +125,7 @@ describe('the feeds on real parts', () => {
         return feed
       }
       const connected = [await listen(fresh), await listen(fresh, one.key)]
-      await send(one, ['+12127365009'], Buffer.alloc(32))
+      await sendTo(one, ['+12127365009'], Buffer.alloc(32))
       await eventually(() => expect(events.toSorted()).toEqual([
         expect.stringContaining(`sealed with key ${keyIdOf(one.key)}, but FEED_KEY contains only ` +
           keyIdOf(fresh)),

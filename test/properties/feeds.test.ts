@@ -48,6 +48,8 @@ const plan = fc.record({
   replies: fc.infiniteStream(reply),
   crashes: fc.array(crash, { maxLength: 4 }),
   limit: fc.integer({ min: 1, max: 9 }),
+  /** A process of the previous release reads the same partition in another group. */
+  isUpgraded: fc.boolean(),
 })
 type Plan = typeof plan extends fc.Arbitrary<infer P> ? P : never
 
@@ -83,17 +85,18 @@ function pipeline (replies: Iterator<Reply>, taken: number[]) {
   return { submit, ended: () => Promise.all(pending) }
 }
 
-async function run ({ seed, log, replies, crashes, limit }: Plan) {
+async function run ({ seed, log, replies, crashes, limit, isUpgraded }: Plan) {
   const bus = createMemoryBus({ seed, partitionsOf: () => 1, maxDelivery: 8 })
   const { partner, topic } = await newPartner(redis)
   await fill(bus, partner.name, log.slice(0, -1))
   const place = { tenant: partner.tenant, partner: partner.name, partition: 0 }
   const taken: number[] = []
   const submitter = pipeline(replies, taken)
-  const start = ({ losesCommits = false } = {}) => {
+  const start = ({ losesCommits = false, group = feedGroupOf(partner.name) } = {}) => {
     const members: Consumption[] = []
     const consume = async (options: ConsumeOptions) => {
-      const member = await bus.consume(losesCommits ? withoutCommits(options) : options)
+      const own = { ...options, group }
+      const member = await bus.consume(losesCommits ? withoutCommits(own) : own)
       members.push(member)
       return member
     }
@@ -102,6 +105,7 @@ async function run ({ seed, log, replies, crashes, limit }: Plan) {
       partner, { consume, topicNames }, feedDeps(redis, { limit, submitter }))
     return { feed, crash: () => { for (const member of members) bus.crash(member) } }
   }
+  const former = isUpgraded ? start({ group: `feed.${partner.name}` }) : undefined
   for (const { afterMs, losesCommits, losesMarks } of crashes) {
     const { feed, crash } = start({ losesCommits })
     await sleep(afterMs)
@@ -117,6 +121,7 @@ async function run ({ seed, log, replies, crashes, limit }: Plan) {
     .toBe(BigInt(log.length))
   await expect.poll(async () => (await marks.read(place)).offset, { interval: 1 })
     .toBe(log.length - 1)
+  await former?.feed.stop()
   await last.feed.stop()
   await submitter.ended()
   const positions = await cursors.read(place)

@@ -108,7 +108,6 @@ function describeSlowReads (onLink: OnLink): void {
     const run = await record(link.bus, [topic], {
       handle: async () => {
         await gate.promise
-        return
       },
     })
     const large = (index: number) =>

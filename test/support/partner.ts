@@ -4,6 +4,7 @@ import {
 import type { FileContact, WrittenResult } from '../../services/client/feed-files.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
+import { feedGroupOf } from '../../services/platform/topics.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createPartner } from '../../services/workspace/partner-tasks.ts'
 import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
@@ -25,9 +26,20 @@ let made = 0
 /** An organization with a partner of its own, and a balance in USD. */
 export async function createTestPartner (
   env: Record<string, string>,
-  options: { readonly usd?: string, readonly prices?: string, readonly partitions?: string } = {}
+  options: {
+    readonly usd?: string,
+    readonly prices?: string,
+    readonly partitions?: string,
+    /** A partner whose consumer group it shares. */
+    readonly beside?: string,
+  } = {}
 ): Promise<TestPartner> {
-  const name = `acme-${process.pid}-${made++}`
+  const { beside } = options
+  const isBeside = (one: string) =>
+    beside === undefined || feedGroupOf(one) === feedGroupOf(beside)
+  let name: string
+  do name = `acme-${process.pid}-${made++}`
+  while (!isBeside(name))
   return await withWorkspace(env, async parts => {
     const { id } = await createOrganization(parts, { name }) as { id: string }
     const own = { org: id, mode: 'live', name }
@@ -79,4 +91,19 @@ export async function feedContacts (
 
 async function * streamOf (contacts: readonly FileContact[]): AsyncIterable<FileContact> {
   yield * contacts
+}
+
+/** Sends contacts without waiting for results; by the key of the partner, or by other ones. */
+export async function sendTo (
+  partner: TestPartner, inputs: readonly string[], ...keys: readonly Buffer[]
+): Promise<void> {
+  const feed = await partner.connect(...keys)
+  await feed.send(inputs.map((input, index) => ({
+    reference: `c${index}`,
+    service: 'phone-validation',
+    countryCode: '',
+    forceFresh: false,
+    input,
+  })))
+  await feed.close()
 }

@@ -10,26 +10,35 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 
-/** `requested`: every job that the feeds requested. */
+/** `requested`: every job that the pipeline accepted. */
 export type RunningFeeds = PartnerFeeds & { readonly requested: readonly Submission[] }
 
 /** The configuration of `feed` and `publish`, with short pauses. */
 export function configs (env: Env) {
-  const short = { FEED_BATCH_AGE_MS: '50', PARTNERS_POLL_MS: '50' }
+  const short = {
+    FEED_BATCH_AGE_MS: '50',
+    PARTNERS_POLL_MS: '50',
+    FEED_PAUSE_AFTER_MS: '100',
+    FEED_PAUSE_POLL_MS: '50',
+  }
   return {
     feed: loadConfig(feedConfig, { ...env, ...short }), publish: loadConfig(publishConfig, env),
   }
 }
 
-/** The feeds of all partners, with a pipeline that accepts every job at once. */
+const accepted: Submitted = { kind: 'accepted', job: undefined as never, replayed: false }
+
+/** The feeds of all partners, with a pipeline that answers at once: by default it accepts all. */
 export function runFeeds (
-  env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submitter'>
+  env: Env, connected: Omit<Connected, 'log' | 'metrics' | 'fatal' | 'submitter'>,
+  answer: (submission: Submission) => Submitted = () => accepted
 ): RunningFeeds {
   const requested: Submission[] = []
   const submitter = {
     submit: async (submission: Submission): Promise<Submitted> => {
-      requested.push(submission)
-      return { kind: 'accepted', job: undefined as never, replayed: false }
+      const answered = answer(submission)
+      if (answered.kind === 'accepted') requested.push(submission)
+      return answered
     },
     quote: async () => { throw new Error('a feed requested a quote') },
   }
