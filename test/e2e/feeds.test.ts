@@ -1,6 +1,10 @@
+import type { Admin } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FileContact } from '../../services/client/feed-files.ts'
+import { createTopics, withAdmin } from '../../services/kafka/admin.ts'
+import { partnerTopics } from '../../services/platform/topics.ts'
 import { runAudit } from '../support/audit.ts'
+import { eventually } from '../support/eventually.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
@@ -62,6 +66,37 @@ describe('a bulk feed', () => {
     await poor.topUp('1000')
     expect((await waiting).summary.results).toBe(600)
     expect(await breachesOf(environment.env, poor.org, rich.org)).toEqual([])
+  })
+
+  it('publishes results while the result topic of another partner is missing', async () => {
+    const { env } = environment
+    const brokers = env['KAFKA_BROKERS']?.split(',') ?? []
+    const onAdmin = <T>(work: (admin: Admin) => Promise<T>) => withAdmin({ brokers }, work)
+    const sizeOf = async (topic: string) => (await onAdmin(admin => admin.fetchTopicOffsets(topic)))
+      .reduce((sum, { high }) => sum + Number(high), 0)
+    const stuck = await createTestPartner(env, { usd: '1000' })
+    const healthy = await createTestPartner(env, { usd: '1000' })
+    const [topic] = partnerTopics(stuck.name, 4).filter(({ name }) => name.endsWith('.finished'))
+    const { name } = topic!
+    const settled = await sizeOf('jobs.settled')
+    const feed = await stuck.connect()
+    await onAdmin(admin => admin.deleteTopics({ topics: [name] }))
+    // At least one job in each partition, and so in both partitions of jobs.settled.
+    await feed.send(mixedPhones(40, 9_000_000).map((input, index) => ({
+      input,
+      reference: `c${index}`,
+      service: 'phone-validation',
+      countryCode: 'US',
+      forceFresh: false,
+    })))
+    await feed.close()
+    await eventually(async () =>
+      expect(await sizeOf('jobs.settled')).toBeGreaterThanOrEqual(settled + 4))
+    const { summary } = await feedContacts(healthy, named(mixedPhones(2_000, 9_100_000)))
+    expect(summary.results).toBe(2_000)
+    await onAdmin(admin => createTopics(admin, [topic!], {}))
+    await eventually(async () => expect(await sizeOf(name)).toBeGreaterThanOrEqual(40))
+    expect(await breachesOf(env, stuck.org, healthy.org)).toEqual([])
   })
 
   it('returns contacts that cannot be a row, free of charge', async () => {
