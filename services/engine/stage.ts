@@ -97,6 +97,8 @@ export type Stage<S extends StageName = StageName> = {
   readonly flushHeld?: (
     partition: Pick<RawMessage, 'topic' | 'partition'>,
   ) => Promise<readonly Decision<S>[]>
+  /** When the oldest held message that is late was written; Infinity without one. */
+  readonly heldSinceMs?: () => number
   /** Drops all held messages: the group has a new generation. */
   readonly forget: () => void
 }

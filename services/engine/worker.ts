@@ -19,7 +19,7 @@ export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {
    * in progress, so that a stalled partition does not block others.
    */
   readonly flushHeld: () => Promise<void>
-  /** Age of the oldest message in progress, in seconds; 0 when idle. */
+  /** Age of the oldest message in progress or late, in seconds; 0 when idle. */
   readonly oldestAgeSeconds: () => number
   /** Number of messages that are not completed. */
   readonly unfinished: () => number
@@ -42,7 +42,7 @@ export function createWorker (deps: WorkerDeps): Worker {
   const processing = { ...deps, onCompleted: createCompletionCount(deps) }
   const commit = createCommit(deps)
   const work = createBatchProcessor(createProcess(processing), commit, gate)
-  const ages = createAgeTracker(clock)
+  const ages = createAgeTracker(clock, stage.heldSinceMs)
   let current = createOffsets()
   const atOf = ({ topic, partition, signal }: FetchedBatch, offset: bigint): StepContext =>
     ({ location: { stage: stage.name, group, topic, partition, offset }, signal })
@@ -98,16 +98,15 @@ export function createWorker (deps: WorkerDeps): Worker {
 }
 
 /** Deliveries in progress, with the time when their oldest message was written. */
-function createAgeTracker (clock: Clock) {
+function createAgeTracker (clock: Clock, heldSinceMs = () => Infinity) {
   const ages = new Map<FetchedBatch, number>()
   return {
     begin: (delivery: FetchedBatch, oldestMs = clock.now()): void => {
       ages.set(delivery, oldestMs)
     },
     end: (delivery: FetchedBatch): void => { ages.delete(delivery) },
-    oldestSeconds: (): number => ages.size === 0
-      ? 0
-      : Math.max(0, clock.now() - Math.min(...ages.values())) / 1_000,
+    oldestSeconds: (): number =>
+      Math.max(0, clock.now() - Math.min(heldSinceMs(), ...ages.values())) / 1_000,
   }
 }
 

@@ -18,11 +18,11 @@ const TOPIC_CHECK_MS = 5_000
 const STALLED_AFTER_MS = 2_000
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
-  Pick<ServiceContext, 'log'> & { readonly keys: Pick<JobKeys, 'get'> }
+  Pick<ServiceContext, 'log'> & Partial<Pick<Connections, 'gate'>> & { readonly keys: Pick<JobKeys, 'get'> }
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function publishDeps (config: PublishConfig, connected: Connected): PublishDeps {
-  const { bus, codec, state, clickhouse, recordMac, keys, log } = connected
+  const { bus, codec, state, clickhouse, recordMac, keys, log, gate } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
   return {
@@ -34,6 +34,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
     partnerResults: connectPartnerResults({ bus, codec }, 'publish'),
     topicCheckMs: TOPIC_CHECK_MS,
     batch: config.PUBLISH_BATCH_MESSAGES,
+    gate,
     stalledAfterMs: STALLED_AFTER_MS,
     onRetry: (error, job) =>
       log.warn({ err: error, ...job }, 'publishing the results of a job failed, retrying'),

@@ -1,5 +1,6 @@
 import { createSerialQueues } from '../engine/flush-held.ts'
 import { createHeldMessages } from '../engine/held-messages.ts'
+import type { Gate } from '../engine/pause.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
 import { createCapacity } from '../platform/capacity.ts'
@@ -15,6 +16,8 @@ export type PublishDeps = PublishJobDeps & {
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   /** Maximum number of messages in one call of `decide`, and of jobs published at a time. */
   readonly batch: number
+  /** No job is started while it is closed; always open by default. */
+  readonly gate?: Gate | undefined
   /** Called with each failure that is retried. */
   readonly onRetry: (error: unknown, job: { readonly job: string, readonly partner: string }) => void
 }
@@ -39,7 +42,7 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   const publish = createPublish(deps)
   const start = (message: Message, feed: JobFeed, signal: AbortSignal) => {
     const one: Held = { raw: message.raw }
-    held.add(one)
+    held.add(one, message.raw.timestampMs)
     unpublished.take(1)
     publish({ message, feed, signal }).then(dead => {
       const finished = { completes: [message], emits: [] }
@@ -72,6 +75,7 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
       return ended.flatMap(({ decision }) => decision ?? [])
     },
     resolveDead: async () => [],
+    heldSinceMs: held.sinceMs,
     forget: () => held.clear(),
   }
 }
@@ -84,6 +88,7 @@ function createPublish (deps: PublishDeps) {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
     const ended = Promise.withResolvers<DeadReason | 'publish_failed' | undefined>()
     slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
+      await deps.gate?.opened(publication.signal)
       const publishing = publishRetrying(deps, { ...publication, onStalled })
       publishing.then(ended.resolve, ended.reject)
       await Promise.race([publishing, stalled])

@@ -56,6 +56,11 @@ describe('a worker', () => {
     expect([worker.oldestAgeSeconds(), worker.unfinished()]).toEqual([0, 0])
   })
 
+  it('reports the age of a held message that is late', () => {
+    const { worker } = workerOf({ heldSinceMs: () => 4_500 }, 'small')
+    expect(worker.oldestAgeSeconds()).toBe(5)
+  })
+
   it.each([
     ['without slots', undefined, [1, 2, 3]],
     ['with slots for one batch', ONE_BATCH, [1, 1, 1]],

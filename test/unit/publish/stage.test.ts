@@ -21,7 +21,7 @@ const row = (number: number) => columns.map(name => {
 const partition = { topic: 'jobs.settled', partition: 0 }
 const messageOf = (offset: number) => ({
   value: { tenant: 'org_1.live', job: `job_${offset}` },
-  raw: { ...partition, offset: BigInt(offset) },
+  raw: { ...partition, offset: BigInt(offset), timestampMs: 5_000 + offset },
 }) as Incoming<'jobs.settled'>
 const jobOf = (id: string, partner = 'acme') =>
   ({ id, service: 'whatsapp', feed: { partner, partition: 2 } }) as Job
@@ -160,6 +160,19 @@ describe('publish', () => {
     expect([await decide(stage), answers]).toMatchObject([{ dead: 'partner_topic_deleted' }, []])
   })
 
+  it('starts no job while the stage is paused', async () => {
+    const { promise: resumed, resolve: resume } = Promise.withResolvers<void>()
+    const { sent, send, acknowledge } = createSlowTopics()
+    const gate = { isOpen: () => false, opened: () => resumed }
+    const stage = createStage({ partnerResults: { send }, gate })
+    await stage.decide([message], new AbortController().signal)
+    await new Promise(resolve => setImmediate(resolve))
+    expect(sent).toEqual([])
+    resume()
+    acknowledge('acme')
+    await eventually(() => expect(sent).toEqual(['acme job_1']))
+  })
+
   it('retries an outage until it ends, and another failure three times', async () => {
     const failures: unknown[] = []
     const outages = Array.from({ length: 5 }, () => new InfrastructureError('away'))
@@ -198,8 +211,10 @@ describe('a slow partner topic', () => {
     const decided: Decision<'publish'>[] = []
     await flushed(2)
     expect(decided.flatMap(({ completes }) => completes)).toEqual(messages.slice(2))
+    expect(stage.heldSinceMs?.()).toBe(5_000)
     acknowledge('slow')
     await flushed(4)
+    expect(stage.heldSinceMs?.()).toBe(Infinity)
     expect(sent.filter(one => one.startsWith('slow'))).toEqual(['slow job_0', 'slow job_1'])
   })
 
