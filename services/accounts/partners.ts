@@ -117,15 +117,19 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
      * The keys that have not expired, oldest first. Each opens contacts. The oldest seals results,
      * so that clients without the newer keys can read them until their key expires.
      */
-    async keysOf (name: string): Promise<PartnerKeys | undefined> {
-      const stored = await read(name)
-      if (stored === undefined) return undefined
-      const [oldest, ...newer] = unexpired(stored, now()).map(({ id, wrapped }) =>
-        ring.unwrap(Buffer.from(wrapped, 'base64'), aadOf(name, id)))
-      if (oldest === undefined) throw new Error(`partner ${name} has no unexpired key`)
-      return [oldest, ...newer]
-    },
+    keysOf: (name: string) => keysOf(context, name),
   }
+}
+
+async function keysOf (
+  context: Context, name: string
+): Promise<PartnerKeys | undefined> {
+  const stored = (await readStored(context, name))?.stored
+  if (stored === undefined) return undefined
+  const [oldest, ...newer] = unexpired(stored, context.now()).map(({ id, wrapped }) =>
+    context.ring.unwrap(Buffer.from(wrapped, 'base64'), aadOf(name, id)))
+  if (oldest === undefined) throw new Error(`partner ${name} has no unexpired key`)
+  return [oldest, ...newer]
 }
 
 /** At least one. */

@@ -46,9 +46,10 @@ type Into = {
 const MESSAGES_PER_TURN = 500
 
 /**
- * Reads a partner's messages; rejects when the signal of the delivery is aborted. Valid contacts go to their cursors, rejected contacts are answered,
- * and undecodable messages become dead letters. A message is finished only after that, so none is
- * lost silently. A replayed contact is finished without an answer.
+ * Reads a partner's messages; rejects when the signal of the delivery is aborted. Valid contacts go
+ * to their cursors, rejected contacts are answered, and undecodable messages become dead letters. A
+ * message is finished only after that, so none is lost silently. A replayed contact is finished
+ * without an answer.
  */
 export function createIntake (deps: IntakeDeps): ConsumeOptions['onDelivery'] {
   const { gate = OPEN_GATE } = deps

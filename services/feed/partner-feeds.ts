@@ -1,6 +1,6 @@
 import type { Partner, Partners } from '../accounts/partners.ts'
 import { isInfrastructure } from '../platform/errors.ts'
-import type { Bus, Consumption, FetchedBatch } from '../kafka/bus.ts'
+import type { Bus, ConsumeOptions, Consumption } from '../kafka/bus.ts'
 import type { Log } from '../platform/log.ts'
 import { backoffMs, sleep } from '../platform/retry.ts'
 import { FEED_GROUPS, feedGroupOf } from '../platform/topics.ts'
@@ -125,7 +125,6 @@ const FETCH_BATCHING = { bytes: 64 * 1_024, maxPartitionBytes: 128 * 1_024, maxW
 const RETRY = { firstMs: 1_000, maxMs: 60_000 }
 /** Each subscription delivers open batches again; at a poll a second, they can close between. */
 const POLLS_BETWEEN_SUBSCRIPTIONS = 10
-const NEVER = new Promise<void>(() => {})
 
 /**
  * Consumes the topics of several partners. A kafkajs consumer cannot subscribe to further topics
@@ -155,26 +154,13 @@ function createFeedGroup (
     heldUntilMs = now() + backoffMs(failures, RETRY)
     isOutdated = isFailed = true
   }
-  const onDelivery = async (delivery: FetchedBatch) => {
-    const feed = feeds.get(delivery.topic)
-    // Its partner was revoked.
-    if (feed === undefined) return delivery.redeliver(delivery.messages[0]?.offset ?? 0n, NEVER)
-    await feed.onDelivery(delivery)
-  }
   const start = async (found: ReadonlySet<string>) => {
     topics = found
     isFailed = false
     startedAtMs = now()
     if (topics.size === 0) return
-    consumption = await bus.consume({
-      group,
-      topics: [...topics],
-      fetchBatching: FETCH_BATCHING,
-      onAssigned: () => { for (const feed of feeds.values()) feed.onAssigned() },
-      onDelivery,
-      onUndecodable: (error, batch) => feeds.get(batch.topic)?.onUndecodable(error, batch),
-      onFailed,
-    })
+    consumption = await bus.consume(
+      { group, topics: [...topics], onFailed, ...consumerOf(() => feeds) })
   }
   return {
     read: async (wanted, existingTopics) => {
@@ -194,6 +180,23 @@ function createFeedGroup (
     ready: () => topics.size === 0 || consumption?.ready() === true || isFailed,
     isFailing: topic => isFailed || !topics.has(topic),
     stop,
+  }
+}
+
+/** Passes what a consumer gets to the feed of its topic. */
+function consumerOf (
+  feeds: () => ReadonlyMap<string, PartnerFeed>
+): Omit<ConsumeOptions, 'group' | 'topics'> {
+  return {
+    fetchBatching: FETCH_BATCHING,
+    onAssigned: () => { for (const feed of feeds().values()) feed.onAssigned() },
+    onDelivery: async delivery => {
+      const feed = feeds().get(delivery.topic)
+      if (feed !== undefined) return await feed.onDelivery(delivery)
+      // Its partner was revoked: the partition pauses until the next subscription.
+      delivery.redeliver(delivery.messages[0]?.offset ?? 0n, new Promise(() => {}))
+    },
+    onUndecodable: (error, batch) => feeds().get(batch.topic)?.onUndecodable(error, batch),
   }
 }
 

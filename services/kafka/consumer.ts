@@ -141,7 +141,10 @@ class GroupConsumer implements Consumption {
   #join (): void {
     this.#generation?.abort('The group has a new generation.')
     const formerEnded = this.#generation?.ended() ?? Promise.resolve()
-    const { consume, mac, onCommitFailed, settings: { maxBufferedBytes } } = this.#options
+    const { consume, mac, onCommitFailed, settings } = this.#options
+    // Of many partitions, each buffers no more than a fetch returns.
+    const maxBufferedBytes = Math.min(
+      settings.maxBufferedBytes, consume.fetchBatching?.maxPartitionBytes ?? Infinity)
     const onFatal = (error: unknown) => this.#fail(error)
     this.#generation = startGeneration(
       { consume, mac, maxBufferedBytes, onFatal, onCommitFailed }, formerEnded)

@@ -18,7 +18,8 @@ const TOPIC_CHECK_MS = 5_000
 const STALLED_AFTER_MS = 2_000
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
-  Pick<ServiceContext, 'log'> & Partial<Pick<Connections, 'gate'>> & { readonly keys: Pick<JobKeys, 'get'> }
+  Partial<Pick<Connections, 'gate'>> & Pick<ServiceContext, 'log'> &
+  { readonly keys: Pick<JobKeys, 'get'> }
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function publishDeps (config: PublishConfig, connected: Connected): PublishDeps {

@@ -19,7 +19,9 @@ export type PublishDeps = PublishJobDeps & {
   /** No job is started while it is closed; always open by default. */
   readonly gate?: Gate | undefined
   /** Called with each failure that is retried. */
-  readonly onRetry: (error: unknown, job: { readonly job: string, readonly partner: string }) => void
+  readonly onRetry: (
+    error: unknown, job: { readonly job: string, readonly partner: string },
+  ) => void
 }
 
 type Message = Incoming<'jobs.settled'>
@@ -54,8 +56,8 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
     name: 'publish',
     batch: deps.batch,
     decide: async (messages, signal) => {
-      const jobs = await Promise.all(messages.map(({ value: { tenant, job, partner } }) =>
-        partner === '' ? undefined : deps.findJob(tenant, job)))
+      const jobs = await Promise.all(messages.map(async ({ value: { tenant, job, partner } }) =>
+        partner === '' ? undefined : await deps.findJob(tenant, job)))
       const others: Message[] = []
       for (const [index, message] of messages.entries()) {
         const feed = jobs[index]?.feed

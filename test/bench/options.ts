@@ -31,7 +31,9 @@ export type BenchOptions = {
   readonly profile?: string
 }
 
-type RawOptions = Partial<Record<Exclude<Scenario, 'soak' | 'recovery' | 'small' | 'partners'>, true>> & {
+type Flag = Exclude<Scenario, 'soak' | 'recovery' | 'small' | 'partners'>
+
+type RawOptions = Partial<Record<Flag, true>> & {
   readonly rows: number
   readonly scale: number
   readonly processes: string

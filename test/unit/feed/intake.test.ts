@@ -55,6 +55,17 @@ type Given = {
   readonly keepsMarks?: boolean
 }
 
+/** A producer that fails with each outage first. */
+function producerInto (sent: OutgoingMessage[], outages: Error[]) {
+  return {
+    send: async (messages: readonly OutgoingMessage[]) => {
+      const outage = outages.shift()
+      if (outage !== undefined) throw outage
+      sent.push(...messages)
+    },
+  }
+}
+
 /** An intake with one partition; job requests stay open until `take`. */
 function createScenario ({
   positions = new Map(), outages = [], gate, marks = { offset: -1, senders: new Map() },
@@ -71,16 +82,7 @@ function createScenario ({
   const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
-  const results = createPartnerResults({
-    codec,
-    producerOf: () => ({
-      send: async messages => {
-        const outage = outages.shift()
-        if (outage !== undefined) throw outage
-        sent.push(...messages)
-      },
-    }),
-  })
+  const results = createPartnerResults({ codec, producerOf: () => producerInto(sent, outages) })
   const takeIn = createIntake({
     ...common,
     deadLetters: { send: async decisions => { dead.push(...decisions.flat()) } },
@@ -106,11 +108,15 @@ function createScenario ({
       }),
     }),
   })
-  const of = { topic, partition: 1, more: () => [], signal: lost.signal }
-  const commit = (next: bigint) => { commits.push(next) }
-  const redeliver = (fromOffset: bigint) => { seeks.push(fromOffset) }
-  const deliver = (messages: readonly RawMessage[]) =>
-    takeIn({ ...of, messages, commit, redeliver })
+  const of = {
+    topic,
+    partition: 1,
+    more: () => [],
+    signal: lost.signal,
+    commit: (next: bigint) => { commits.push(next) },
+    redeliver: (fromOffset: bigint) => { seeks.push(fromOffset) },
+  }
+  const deliver = (messages: readonly RawMessage[]) => takeIn({ ...of, messages })
   const take = async () => {
     answer({ kind: 'taken' })
     await turn()

@@ -32,7 +32,7 @@ describe('a capacity', () => {
     capacity.take(5)
     const much = capacity.untilFree(never, () => 5)
     await capacity.untilFree(never, () => 4)
-    expect(await Promise.race([much, 'waits'])).toBe('waits')
+    expect(await Promise.race([much, Promise.resolve('waits')])).toBe('waits')
     capacity.release(1)
     await much
   })
