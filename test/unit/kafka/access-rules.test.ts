@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { rulesOf, stageRules } from '../../../services/kafka/access-rules.ts'
 import type { AccessRule } from '../../../services/kafka/admin.ts'
-import { allTopics, subscriptionsOf, topicName } from '../../../services/platform/topics.ts'
+import {
+  allTopics, FEED_GROUPS, subscriptionsOf, topicName,
+} from '../../../services/platform/topics.ts'
 import { LANES, STAGES, topology, type StageName } from '../../../services/topology.ts'
 
 type Access = Pick<AccessRule, 'kind' | 'name' | 'operation'>
@@ -73,6 +75,12 @@ describe('the ACLs of stages', () => {
       'wallet.snapshots',
       'accounts',
     ])
+  })
+
+  it('let feed read in the groups of partner topics, and no other stage', () => {
+    const readers = STAGES.filter(stage => FEED_GROUPS.every(name =>
+      allows(rulesOf(stage), { kind: 'group', name, operation: 'read' })))
+    expect(readers).toEqual(['feed'])
   })
 
   it('have no duplicates', () => {
