@@ -10,6 +10,9 @@ import { stageRules } from '../services/kafka/access-rules.ts'
 import { createAccessRules, deleteOtherAccessRules, withAdmin } from '../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/kafka/connection.ts'
 import { connectRegistry, registryAccessErrorOf, ownSchemas } from '../services/kafka/registry.ts'
+import {
+  parseTopicPartitions, type TopicPartitions,
+} from '../services/platform/topic-partitions.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { createTopics } from './provision/topics.ts'
 
@@ -31,6 +34,12 @@ export const provisionConfig = Type.Object({
       'replicated, and divided by tenant. Tables of one server when left out. It cannot be ' +
       'changed later.',
   })),
+  TOPIC_PARTITIONS: Type.Optional(Type.String({
+    minLength: 1,
+    description: 'Partitions of topics: a number for all that may grow, numbers by topic, lane ' +
+      'or service, or both; those of services/topology.ts when left out. Existing topics grow.',
+    examples: ['8,rows.completed.bulk=16,rows.to-verify.bulk.whatsapp=32'],
+  })),
 })
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -44,11 +53,13 @@ type Say = (line: string) => void
 export async function provision (env: Env, say: Say = () => {}): Promise<void> {
   const config = loadConfig(provisionConfig, env)
   const connection = kafkaConnectionOf(config)
+  const partitions = partitionsOf(config.TOPIC_PARTITIONS)
   await Promise.all([
     createTopics({
       connection,
       replication: config.TOPIC_REPLICATION,
       minInsync: config.TOPIC_MIN_INSYNC,
+      partitions,
       say,
     }),
     withAdmin(connection, admin => alignAccess(admin, say)),
@@ -59,6 +70,14 @@ export async function provision (env: Env, say: Say = () => {}): Promise<void> {
       keepMonths: config.JOBS_KEEP_MONTHS,
     }, say),
   ])
+}
+
+function partitionsOf (text = ''): TopicPartitions {
+  try {
+    return parseTopicPartitions(text)
+  } catch (error) {
+    throw new ConfigError([`TOPIC_PARTITIONS: ${(error as Error).message}.`])
+  }
 }
 
 /**

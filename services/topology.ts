@@ -19,9 +19,21 @@ export const SERVICE_SLUGS = [
 const hours = { week: 168, month: 720, quarter: 2_184, forever: -1 } as const
 const { week, month, quarter, forever } = hours
 
+/** Why the number of partitions of a topic cannot change once it exists. */
+const fixed = {
+  partner: 'contacts are signed for one of its partitions, and a partner chooses their number ' +
+    'when it is registered',
+  journal: 'snapshots of wallets name the offsets to read on from, for which all entries of a ' +
+    'tenant must be in one partition',
+  compacted: 'compaction keeps the last message of a key only within one partition',
+  accounts: 'it is read as a whole after a loss of Redis, so more partitions are of no use',
+} as const
+
 export const topology = {
   topics: {
-    'feeds.submitted': { key: 'reference', split: 'partner', partitions: 1, keepHours: week },
+    'feeds.submitted': {
+      key: 'reference', split: 'partner', partitions: 1, keepHours: week, fixed: fixed.partner,
+    },
     'rows.submitted': { key: 'job:chunk', split: 'lane', partitions: 4, keepHours: week },
     'rows.normalized': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'rows.to-verify': {
@@ -33,13 +45,31 @@ export const topology = {
     'rows.completed': { key: 'job', split: 'lane', partitions: 4, keepHours: week },
     'jobs.settled': { key: 'job', split: 'none', partitions: 2, keepHours: week },
     'jobs.events': { key: 'job', split: 'none', partitions: 2, keepHours: week },
-    'wallet.journal': { key: 'tenant', split: 'none', partitions: 2, keepHours: forever },
-    'job.keys': { key: 'job', split: 'none', partitions: 2, keepHours: quarter, compact: true },
-    'wallet.snapshots': {
-      key: 'tenant', split: 'none', partitions: 2, keepHours: forever, compact: true,
+    'wallet.journal': {
+      key: 'tenant', split: 'none', partitions: 2, keepHours: forever, fixed: fixed.journal,
     },
-    accounts: { key: 'name', split: 'none', partitions: 1, keepHours: forever },
-    'feeds.finished': { key: 'reference', split: 'partner', partitions: 1, keepHours: week },
+    'job.keys': {
+      key: 'job',
+      split: 'none',
+      partitions: 2,
+      keepHours: quarter,
+      compact: true,
+      fixed: fixed.compacted,
+    },
+    'wallet.snapshots': {
+      key: 'tenant',
+      split: 'none',
+      partitions: 2,
+      keepHours: forever,
+      compact: true,
+      fixed: fixed.compacted,
+    },
+    accounts: {
+      key: 'name', split: 'none', partitions: 1, keepHours: forever, fixed: fixed.accounts,
+    },
+    'feeds.finished': {
+      key: 'reference', split: 'partner', partitions: 1, keepHours: week, fixed: fixed.partner,
+    },
   },
   stages: {
     ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },
@@ -110,6 +140,8 @@ type Topology = {
     readonly partitions: number
     readonly keepHours: number
     readonly compact?: true
+    /** Why its partitions cannot grow. Without it, they may grow at any time. */
+    readonly fixed?: string
   }>>
   readonly stages: Readonly<Record<string, {
     readonly reads: readonly string[]

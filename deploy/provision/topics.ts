@@ -3,12 +3,18 @@ import {
   createTopics as create, topicSettingsOf, withAdmin, type TopicsOptions,
 } from '../../services/kafka/admin.ts'
 import type { KafkaConnection } from '../../services/kafka/connection.ts'
-import { allTopics, type RealTopic } from '../../services/platform/topics.ts'
+import { TOPICS_BY_JOB } from '../../services/kafka/partitioning.ts'
+import {
+  configuredPartitions, DEFAULT_PARTITIONS, topicsWithPartitions, whyFixed, type TopicPartitions,
+} from '../../services/platform/topic-partitions.ts'
+import { allTopics, logicalTopic, type RealTopic } from '../../services/platform/topics.ts'
 
 export { topicSettingsOf }
 
 export type TopicOptions = TopicsOptions & {
   readonly connection: KafkaConnection
+  /** Those of services/topology.ts by default. */
+  readonly partitions?: TopicPartitions
   readonly say: (line: string) => void
 }
 
@@ -16,40 +22,75 @@ export type TopicOptions = TopicsOptions & {
 const { ConfigResourceTypes, ConfigSource } = kafkajs
 
 /**
- * Creates missing topics and applies the settings of the topology to all. Never changes other
- * settings or additional partitions, which belong to operators.
- * @throws Error that names the topics with fewer partitions than in the topology.
+ * Creates missing topics, adds configured partitions to others, and applies the settings of the
+ * topology to all. Never changes other settings or additional partitions, which belong to
+ * operators.
+ * @throws Error that names the topics whose partitions cannot be as configured; then nothing was
+ * changed.
  */
 export async function createTopics (options: TopicOptions): Promise<void> {
-  await withAdmin(options.connection, async admin => {
-    const missing = await createMissing(admin, options)
-    const known = allTopics().filter(({ name }) => !missing.has(name))
-    if (known.length === 0) return
-    await checkPartitions(admin, known)
-    await alignSettings(admin, known, options)
+  const { connection, partitions = DEFAULT_PARTITIONS, say } = options
+  const wanted = topicsWithPartitions(partitions)
+  await withAdmin(connection, async admin => {
+    const existing = new Set(await admin.listTopics())
+    const missing = wanted.filter(({ name }) => !existing.has(name))
+    const known = wanted.filter(({ name }) => existing.has(name))
+    const grown = await plannedGrowth(admin, known, partitions)
+    await create(admin, missing, options)
+    say(`topics: ${missing.length} created, ${existing.size} were there`)
+    await addPartitions(admin, grown, say)
+    if (known.length > 0) await alignSettings(admin, known, options)
   })
 }
 
-async function createMissing (
-  admin: Admin, options: TopicOptions
-): Promise<ReadonlySet<string>> {
-  const existing = new Set(await admin.listTopics())
-  const missing = allTopics().filter(({ name }) => !existing.has(name))
-  await create(admin, missing, options)
-  options.say(`topics: ${missing.length} created, ${existing.size} were there`)
-  return new Set(missing.map(({ name }) => name))
-}
+type Growth = { readonly name: string, readonly from: number, readonly to: number }
 
-/** New partitions change the partition of keys, so only an operator can choose the time. */
-async function checkPartitions (admin: Admin, known: readonly RealTopic[]): Promise<void> {
+/** The topics with fewer partitions than wanted. Checks all before anything is changed. */
+async function plannedGrowth (
+  admin: Admin, known: readonly RealTopic[], configured: TopicPartitions
+): Promise<readonly Growth[]> {
+  if (known.length === 0) return []
   const { topics } = await admin.fetchTopicMetadata({ topics: known.map(({ name }) => name) })
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions.length]))
-  const short = known.filter(({ name, partitions }) => (found.get(name) ?? 0) < partitions)
-  if (short.length === 0) return
-  const list = short.map(({ name, partitions }) =>
-    `${name} has ${found.get(name)} partitions, not ${partitions}`)
-  throw new Error(`${list.join('; ')}. Wait until no job is open, then add partitions with ` +
-    'kafka-topics --alter')
+  const changes = known.map(({ name, partitions }) =>
+    ({ name, from: found.get(name) ?? partitions, to: partitions }))
+  const faults = changes.flatMap(change => faultOf(change, configured) ?? [])
+  if (faults.length > 0) throw new Error(faults.join('; '))
+  return changes.filter(({ from, to }) => from < to)
+}
+
+/** Why a change is impossible. Partitions that nobody configured may be more than wanted. */
+function faultOf ({ name, from, to }: Growth, configured: TopicPartitions): string | undefined {
+  if (from > to && configuredPartitions(configured, name) !== undefined) {
+    return `${name} has ${from} partitions and Kafka cannot remove any: set TOPIC_PARTITIONS to ` +
+      `at least ${from}`
+  }
+  if (from >= to) return undefined
+  const why = whyFixed(name)
+  if (why !== undefined) {
+    return `${name} has ${from} partitions, not ${to}, and cannot grow: ${why}`
+  }
+  return from < defaultOf(name)
+    ? `${name} has ${from} partitions, fewer than ${defaultOf(name)}, by which all messages of a ` +
+      'job meet in one. Wait until no job is open, then add some with kafka-topics --alter'
+    : undefined
+}
+
+/** The lowest number of partitions that can grow while jobs are open. */
+function defaultOf (name: string): number {
+  const topic = logicalTopic(name)?.topic
+  if (topic === undefined || !TOPICS_BY_JOB.includes(topic)) return 0
+  return allTopics().find(one => one.name === name)?.partitions ?? 0
+}
+
+async function addPartitions (
+  admin: Admin, grown: readonly Growth[], say: (line: string) => void
+): Promise<void> {
+  if (grown.length === 0) return
+  await admin.createPartitions({
+    topicPartitions: grown.map(({ name, to }) => ({ topic: name, count: to })),
+  })
+  for (const { name, from, to } of grown) say(`topics: ${name} has ${to} partitions, had ${from}`)
 }
 
 /** Altering replaces all settings of a topic, so its current settings are sent as well. */

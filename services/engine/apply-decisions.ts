@@ -1,3 +1,4 @@
+import { partitionHeadersIn } from '../kafka/partitioning.ts'
 import { FatalError } from '../platform/errors.ts'
 import type { DeadLetter } from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
@@ -37,12 +38,33 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
       deadLetters.reset()
     }
   }
-  return async (decisions, batch) => {
+  return async (given, batch) => {
+    const decisions = given.map(decision => withPartitions(decision, batch))
     const { emits, around } = decisionSpans(stage.name, decisions, batch)
     await around(() => apply(decisions, emits, batch))
     logDecisions(deps, decisions)
   }
 }
+
+/** Emissions go to the partitions of their job, which its messages name. */
+function withPartitions (
+  decision: Decision, { deadLettered = [] }: Pick<MessageBatch, 'deadLettered'>
+): Decision {
+  const { completes, emits } = decision
+  const sources = completes.length > 0 ? completes.map(({ raw }) => raw) : deadLettered
+  const ofJobs = new Map([...byJob(sources)].map(([job, [first]]) =>
+    [job, partitionHeadersIn(first?.headers ?? {})]))
+  if ([...ofJobs.values()].every(isEmpty)) return decision
+  return {
+    ...decision,
+    emits: emits.map(emission => {
+      const { job = '' } = emission.value as { readonly job?: string }
+      return { ...emission, partitions: ofJobs.get(job) ?? {} }
+    }),
+  }
+}
+
+const isEmpty = (headers: object) => Object.keys(headers).length === 0
 
 /**
  * Logs one line per job of a decision: for dead letters always, with the position of the first

@@ -17,7 +17,8 @@ import type { ServiceContext } from '../platform/run.ts'
 
 /** The settings of each dependency. */
 export type DepsConfig = {
-  readonly bus: KafkaSettings & MessageKeySettings & { readonly INSTANCE: string }
+  readonly bus: KafkaSettings & MessageKeySettings &
+    { readonly INSTANCE: string, readonly METADATA_MAX_AGE_MS: number }
   readonly codec: { readonly SCHEMA_REGISTRY_URL: string }
   readonly state: { readonly REDIS_STATE_URL: string }
   readonly cache: { readonly REDIS_CACHE_URL: string }
@@ -100,6 +101,7 @@ const openers: Openers = {
       clientId,
       mac: createMessageMac(config, reportForged({ log, metrics })),
       onFatal: fatal,
+      settings: { metadataMaxAgeMs: config.METADATA_MAX_AGE_MS },
       // kafkajs itself reports texts in place of errors.
       log: (level, message, { error, ...details }) =>
         log[level]({ ...details, ...error instanceof Error ? { err: error } : { error } }, message),

@@ -32,7 +32,7 @@ export function createEmitter (
       const { lane = 'bulk', value } = some[0] ?? {}
       if (from > 0 || lane === 'bulk') await yieldToEventLoop(lane, value?.tenant)
       const messages = await Promise.all(some.map(async emission =>
-        traced(await messageCodec.encode(emission), emission)))
+        withHeaders(await messageCodec.encode(emission), emission)))
       for (const [index, emission] of some.entries()) {
         const others = sealed.get(emission.lane) ?? []
         sealed.set(emission.lane, others)
@@ -50,8 +50,11 @@ export function createEmitter (
   return { emit, seal, send }
 }
 
-/** Adds the trace headers of the emission, or of the active span. */
-function traced (message: OutgoingMessage, { trace }: Emission): OutgoingMessage {
-  if (!isTracing()) return message
-  return { ...message, headers: { ...message.headers, ...trace ?? traceHeaders() } }
+/** Adds the partitions of the job, and the trace headers of the emission or the active span. */
+function withHeaders (
+  message: OutgoingMessage, { partitions, trace }: Emission
+): OutgoingMessage {
+  if (partitions === undefined && !isTracing()) return message
+  const traced = isTracing() ? trace ?? traceHeaders() : {}
+  return { ...message, headers: { ...message.headers, ...partitions, ...traced } }
 }

@@ -1,6 +1,7 @@
 import type { FairSlotsOptions, SlotRequest } from '../platform/fair-slots.ts'
 import type { SealedRows, Values } from '../../schemas/types.ts'
 import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
+import type { PartitionHeaders } from '../kafka/partitioning.ts'
 import { countBits } from '../platform/bitmap.ts'
 import type { TraceHeaders } from '../platform/tracing.ts'
 import type {
@@ -29,6 +30,8 @@ export type Emission<T extends TopicName = InnerTopic> = {
     readonly rows: RowsOf<Name>
     /** Trace headers, set by the engine. */
     readonly trace?: TraceHeaders
+    /** The partitions of the job: set by its submitter, and passed on by the engine. */
+    readonly partitions?: PartitionHeaders
   }
 }[T]
 

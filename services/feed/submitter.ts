@@ -8,6 +8,7 @@ import type { Submission } from '../jobs/send.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
+import { watchJobPartitions } from '../kafka/partitioning.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { connectJobKeys } from '../jobs/connect-keys.ts'
@@ -103,7 +104,10 @@ export async function connectFeedSubmitter (
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
   const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
-  return createSubmitter({ store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs })
+  const partitionsOf = watchJobPartitions(bus)
+  return createSubmitter({
+    store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs, partitionsOf,
+  })
 }
 
 /** A subscribed Redis connection accepts no other commands, so the subscriber has its own. */

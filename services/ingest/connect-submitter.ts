@@ -8,6 +8,7 @@ import type { JobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitter } from '../jobs/submit.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import type { Bus } from '../kafka/bus.ts'
+import { watchJobPartitions } from '../kafka/partitioning.ts'
 import type { Clock } from '../platform/clock.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { startLiveness } from '../platform/liveness.ts'
@@ -57,7 +58,15 @@ export async function connectSubmitter (
   context.onStop(() => liveness.stop())
   const { CACHE_SECRET_ACTIVE: tokenVersion, ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   const submission = createSubmitter({
-    store, keys, emitter, outcomes, clock, liveness, tokenVersion, acceptWithinMs,
+    store,
+    keys,
+    emitter,
+    outcomes,
+    clock,
+    liveness,
+    tokenVersion,
+    acceptWithinMs,
+    partitionsOf: watchJobPartitions(options.bus),
   })
   const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
   const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })

@@ -1,10 +1,11 @@
 import type { Emitter } from '../engine/emit.ts'
+import type { PartitionHeaders } from '../kafka/partitioning.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Emission } from '../engine/stage.ts'
 import { inSpan, SpanKind } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { laneOf } from '../platform/topics.ts'
-import type { ServiceSlug } from '../topology.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
 import type { NewJobKey } from './job-keys.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
@@ -41,6 +42,8 @@ export type SendOptions = {
   readonly tokenVersion: string
   /** Maximum rows per chunk; default `CHUNK_ROWS`. */
   readonly chunkRows?: number | undefined
+  /** The partitions that the messages of new jobs of a lane are spread over. */
+  readonly partitionsOf?: ((lane: Lane) => PartitionHeaders) | undefined
 }
 
 /** The claim of a new request; times are Redis time. */
@@ -79,7 +82,7 @@ export async function send (options: SendOptions, sending: Sending): Promise<voi
 }
 
 async function produce (
-  { emitter, tokenVersion, chunkRows }: SendOptions,
+  { emitter, tokenVersion, chunkRows, partitionsOf }: SendOptions,
   { submission, claimed, signal }: Sending
 ): Promise<void> {
   const { tenant } = submission
@@ -99,7 +102,11 @@ async function produce (
   const keyEmissions: readonly Emission[] = claimed.quoteOnly === true
     ? []
     : [{ topic: 'job.keys', lane, value: { tenant, job, wrapped }, rows: undefined }]
-  const context = { submission, claimed, tokenVersion, chunks: chunks.length, header }
+  // Read once: all chunks must meet in one partition.
+  const partitions = partitionsOf?.(lane) ?? {}
+  const context = {
+    submission, claimed, tokenVersion, chunks: chunks.length, header, partitions,
+  }
   for (let from = 0; from < chunks.length; from += CHUNKS_PER_YIELD) {
     const batch = chunks.slice(from, from + CHUNKS_PER_YIELD)
     const emissions = batch.map((chunk, index) => emissionOf(context, chunk, from + index))
@@ -121,11 +128,12 @@ function emissionOf (
     readonly tokenVersion: string
     readonly chunks: number
     readonly header: Buffer
+    readonly partitions: PartitionHeaders
   },
   { firstRow, inputs }: InputChunk,
   chunk: number
 ): Emission<'rows.submitted'> {
-  const { submission, claimed, tokenVersion, chunks, header } = context
+  const { submission, claimed, tokenVersion, chunks, header, partitions } = context
   const { tenant, service, country, forceFresh, idempotencyKey, feed } = submission
   const totalRows = submission.inputs.length
   const value = {
@@ -148,7 +156,7 @@ function emissionOf (
   }
   const contacts = contactsOf(submission, firstRow, inputs.length)
   const rows = { inputs, ...contacts && { contacts } }
-  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows }
+  return { topic: 'rows.submitted', lane: laneOf(totalRows), service, value, rows, partitions }
 }
 
 function contactsOf ({ references, feed }: Submission, firstRow: number, rows: number) {

@@ -1,6 +1,7 @@
 import { READING_STAGES, STAGES, topology, type StageName, type TopicName } from '../topology.ts'
 import { deadTopic, topicPattern } from '../platform/topics.ts'
 import type { AccessRule } from './admin.ts'
+import { TOPICS_BY_JOB } from './partitioning.ts'
 
 type Right = Omit<AccessRule, 'principal'>
 type Operation = AccessRule['operation']
@@ -20,6 +21,10 @@ export function rulesOf (stage: StageName): readonly AccessRule[] {
   const rights: readonly Right[] = [
     ...onTopics([...reads], 'read'),
     ...onTopics(writes, 'write'),
+    // Submitters watch the partitions that the messages of a job are spread over.
+    ...(writes as readonly TopicName[]).includes('rows.submitted')
+      ? onTopics(TOPICS_BY_JOB, 'describe')
+      : [],
     ...READING_STAGES.includes(stage) ? [deadLetters(stage)] : [],
     ...onGroups(stage, 'read'),
     // A stage deletes the temporary groups of its recovery reads.

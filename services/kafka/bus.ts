@@ -106,5 +106,10 @@ export type Bus = {
   readonly lastValue: (topic: string, key: string) => Promise<Buffer | undefined>
   /** The names of all topics; rejects when the brokers are unavailable. */
   readonly topicNames: () => Promise<ReadonlySet<string>>
+  /**
+   * Watches the partitions of topics until the bus closes. The function that it returns has the
+   * number of partitions of a topic that new jobs are spread over.
+   */
+  readonly watchPartitions: (topics: readonly string[]) => (topic: string) => number
   readonly close: () => Promise<void>
 }

@@ -1,4 +1,4 @@
-import type { KafkaConfig, SASLOptions } from 'kafkajs'
+import { Kafka, logLevel, type Admin, type KafkaConfig, type SASLOptions } from 'kafkajs'
 
 /** The settings of connections to the brokers. */
 export type KafkaSettings = {
@@ -42,4 +42,38 @@ export function kafkaOptionsOf (
     ...ssl === undefined ? {} : { ssl },
     ...sasl === undefined ? {} : { sasl },
   }
+}
+
+/** A lazily opened admin connection to Kafka. */
+export type AdminClient = ReturnType<typeof createAdminClient>
+
+/** Connects on first use and keeps the connection, as connecting costs more than the requests. */
+export function createAdminClient (connection: KafkaConnection, clientId: string) {
+  let open: Promise<Admin> | undefined
+  const connect = async () => {
+    const kafka = new Kafka({
+      ...kafkaOptionsOf(connection),
+      clientId,
+      logLevel: logLevel.NOTHING,
+      retry: { retries: 2 },
+    })
+    const admin = kafka.admin()
+    await admin.connect()
+    return admin
+  }
+  const close = async () => {
+    const closing = open
+    open = undefined
+    await closing?.then(admin => admin.disconnect()).catch(() => {})
+  }
+  const use = async <T>(work: (admin: Admin) => Promise<T>): Promise<T> => {
+    open ??= connect()
+    try {
+      return await work(await open)
+    } catch (error) {
+      await close()
+      throw error
+    }
+  }
+  return { use, close }
 }

@@ -20,6 +20,8 @@ export type ConsumerSettings = {
   readonly maxBufferedBytes: number
   /** How long `stop` waits for running handlers, and then for leaving the group. */
   readonly stopTimeoutMs: number
+  /** Age at which metadata of topics is refreshed, which finds new partitions. */
+  readonly metadataMaxAgeMs: number
 }
 
 export const consumerDefaults: ConsumerSettings = {
@@ -30,6 +32,7 @@ export const consumerDefaults: ConsumerSettings = {
   maxBytesPerPartition: 512 * 1024,
   maxBufferedBytes: 512 * 1024,
   stopTimeoutMs: 8_000,
+  metadataMaxAgeMs: 30_000,
 }
 
 /** Delay before a failed consumer is replaced. */
@@ -100,6 +103,7 @@ class GroupConsumer implements Consumption {
       groupId: consume.group,
       sessionTimeout: settings.sessionTimeoutMs,
       heartbeatInterval: settings.heartbeatMs,
+      metadataMaxAge: settings.metadataMaxAgeMs,
       rebalanceTimeout: settings.rebalanceTimeoutMs,
       maxWaitTimeInMs: fetchBatching?.maxWaitMs ?? settings.maxWaitMs,
       minBytes: fetchBatching?.bytes ?? 1,

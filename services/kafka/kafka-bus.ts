@@ -12,6 +12,9 @@ import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
 import { accessErrorOf } from './errors.ts'
 import { createLastValues } from './last-value.ts'
+import {
+  createPartitionCounts, partitionsForJob, startPartitionWatch, type PartitionCounts,
+} from './partitioning.ts'
 import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
 
 export type KafkaLog = (
@@ -33,6 +36,8 @@ export type KafkaBusOptions = KafkaConnection & {
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
+/** New partitions are used after so many times the age at which all consumers have found them. */
+const AGES_UNTIL_USE = 3
 
 /**
  * The bus of the engine on Kafka. Each consumer and each named producer has its own client and
@@ -41,9 +46,9 @@ const REQUEST_TIMEOUT_MS = 10_000
 export function createKafkaBus (options: KafkaBusOptions, start = startConsumer): Bus {
   const { onFatal, mac, log = () => {} } = options
   const settings = { ...consumerDefaults, ...options.settings }
-  const producers = new Map<string, Producer>()
+  const { metadataMaxAgeMs } = settings
+  const partitions = createPartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
-  const sending = createCloseables()
   registerCodecs()
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
@@ -51,26 +56,20 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
     mac,
   })
   const report = createRetryLog(log)
-  const producer = (name: string): Producer => {
-    const known = producers.get(name)
-    if (known !== undefined) return known
-    const made = createSafeProducer({
-      build: () => buildProducer(options, name),
-      onRejected: (error, attempt) =>
-        report(error, 'Kafka produce request failed, retrying', { attempt, producer: name }),
+  const producers = createProducers(
+    options, { partitions, metadataMaxAge: metadataMaxAgeMs }, report)
+  const watches = createCloseables()
+  const watchPartitions = (topics: readonly string[]) => {
+    const watch = startPartitionWatch({
+      connection: options,
+      clientId: `${options.clientId}-partitions`,
+      topics,
+      partitions,
+      everyMs: metadataMaxAgeMs,
+      onFailed: error => report(error, 'partitions of topics not read, retrying', { topics }),
     })
-    const close = sending.add(() => {
-      // The next caller with this name gets a new producer.
-      producers.delete(name)
-      return made.close()
-    })
-    const signing: Producer = {
-      send: (messages, signal) =>
-        made.send(mac === undefined ? messages : messages.map(mac.sign), signal),
-      close,
-    }
-    producers.set(name, signing)
-    return signing
+    watches.add(watch.stop)
+    return partitions.of
   }
   return {
     consume: async (consume) => {
@@ -88,15 +87,45 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
       })
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
-    producer,
+    producer: producers.of,
     lastValue: lastValues.find,
     topicNames: () => topicNames(options),
+    watchPartitions,
     close: async () => {
-      await lastValues.close()
+      await Promise.all([lastValues.close(), watches.closeAll()])
       await consumers.closeAll()
-      await sending.closeAll()
+      await producers.closeAll()
     },
   }
+}
+
+/** The producers by name; each is built when it is first wanted. */
+function createProducers (
+  options: KafkaBusOptions, partitioning: Partitioning, report: ReturnType<typeof createRetryLog>
+) {
+  const { mac } = options
+  const known = new Map<string, Producer>()
+  const open = createCloseables()
+  const create = (name: string): Producer => {
+    const made = createSafeProducer({
+      build: () => buildProducer(options, name, partitioning),
+      onRejected: (error, attempt) =>
+        report(error, 'Kafka produce request failed, retrying', { attempt, producer: name }),
+    })
+    const close = open.add(() => {
+      // The next caller with this name gets a new producer.
+      known.delete(name)
+      return made.close()
+    })
+    const producer: Producer = {
+      send: (messages, signal) =>
+        made.send(mac === undefined ? messages : messages.map(mac.sign), signal),
+      close,
+    }
+    known.set(name, producer)
+    return producer
+  }
+  return { of: (name: string) => known.get(name) ?? create(name), closeAll: open.closeAll }
 }
 
 const LOG_INTERVAL_MS = 600_000
@@ -131,26 +160,37 @@ function createCloseables () {
 }
 
 /** Rejects after half a minute of retries; the next one discovers the brokers again. */
-function buildProducer (options: KafkaBusOptions, name: string) {
+function buildProducer (options: KafkaBusOptions, name: string, partitioning: Partitioning) {
   const retry = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 30 }
-  return createVerifiedProducer(client(options, { clientId: `${options.clientId}-${name}`, retry }))
+  const kafka = client(options, { clientId: `${options.clientId}-${name}`, retry })
+  return createVerifiedProducer(kafka, partitioning)
 }
+
+/** The partitions to use, and the age in milliseconds at which the client refreshes them. */
+type Partitioning = { readonly partitions: PartitionCounts, readonly metadataMaxAge: number }
 
 /**
  * The idempotent producer of kafkajs with a check that it has sent the whole batch. kafkajs alone
  * acknowledges a batch that it has sent in part: when the batch goes to two brokers, one rejects
  * its partitions, and by the retry the other broker, which has responded before, leads them.
  */
-export function createVerifiedProducer (kafka: Kafka): ProducerClient {
+export function createVerifiedProducer (
+  kafka: Kafka, { partitions, metadataMaxAge }: Partitioning
+): ProducerClient {
   const pending = new Set<string>()
   const partitionOf = Partitioners.DefaultPartitioner()
   const trackingPartitioner = (args: PartitionerArgs) => {
-    const partition = partitionOf(args)
-    pending.add(`${args.topic}|${partition}`)
+    const { topic, message, partitionMetadata } = args
+    partitions.update(topic, partitionMetadata.length)
+    const count = partitionsForJob(topic, message.headers) ?? partitions.of(topic)
+    // The partitioner of kafkajs counts partitions and does not look at them, as keys are required.
+    const partition = partitionOf({ ...args, partitionMetadata: partitionMetadata.slice(0, count) })
+    pending.add(`${topic}|${partition}`)
     return partition
   }
   const producer = kafka.producer({
     idempotent: true,
+    metadataMaxAge,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
     createPartitioner: () => trackingPartitioner,

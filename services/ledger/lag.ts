@@ -1,12 +1,8 @@
-import { Kafka, logLevel, type Admin } from 'kafkajs'
-import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
+import type { AdminClient } from '../kafka/connection.ts'
 import { lagsOf } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
-
-/** A lazily opened admin connection to Kafka. */
-export type AdminClient = ReturnType<typeof createAdminClient>
 
 type LagDeps = {
   readonly adminClient: Pick<AdminClient, 'use'>
@@ -34,35 +30,4 @@ export function watchLag ({ adminClient, metrics, log }: LagDeps): void {
     })))
   watch('consumer_lag_messages', 'lag')
   watch('consumer_offset', 'offset')
-}
-
-/** Connects on first use and keeps the connection, as connecting costs more than the requests. */
-export function createAdminClient (connection: KafkaConnection, clientId: string) {
-  let open: Promise<Admin> | undefined
-  const connect = async () => {
-    const kafka = new Kafka({
-      ...kafkaOptionsOf(connection),
-      clientId,
-      logLevel: logLevel.NOTHING,
-      retry: { retries: 2 },
-    })
-    const admin = kafka.admin()
-    await admin.connect()
-    return admin
-  }
-  const close = async () => {
-    const closing = open
-    open = undefined
-    await closing?.then(admin => admin.disconnect()).catch(() => {})
-  }
-  const use = async <T>(work: (admin: Admin) => Promise<T>): Promise<T> => {
-    open ??= connect()
-    try {
-      return await work(await open)
-    } catch (error) {
-      await close()
-      throw error
-    }
-  }
-  return { use, close }
 }

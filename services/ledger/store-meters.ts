@@ -4,7 +4,7 @@ import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
-import type { AdminClient } from './lag.ts'
+import type { AdminClient } from '../kafka/connection.ts'
 
 type Watching = {
   readonly metrics: Pick<Metrics, 'watchAll'>

@@ -1,7 +1,10 @@
 import type { Command } from 'commander'
 import { count } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { STAGES, topology } from '../topology.ts'
+import {
+  DEFAULT_PARTITIONS, fewestPartitions, fixedReason, type TopicPartitions,
+} from '../platform/topic-partitions.ts'
+import { STAGES, topology, type TopicName } from '../topology.ts'
 import {
   callOf, paintFor, parseInteger, parsePositive, round, tableText, type Column, type Paint,
   type Screen,
@@ -11,7 +14,7 @@ import {
   CPU_COSTS, FIGURES, RESULT_DAYS, TABLE_BYTES, TOPIC_BYTES, type Component, type Store,
 } from './measured-costs.ts'
 import {
-  adviceFor, instancesFor, limitingTopics, parseShare, partitionsOf, type StageAdvice,
+  adviceFor, instancesFor, limitingTopics, parsePartitions, parseShare, type StageAdvice,
   type TopicAdvice,
 } from './scale-advice.ts'
 
@@ -35,7 +38,7 @@ Examples:
 
 type Options = Readonly<Record<
   'rowsPerSecond' | 'jobsPerSecond' | 'utilization' | 'replication', string>> &
-  { readonly cores?: string }
+  { readonly cores?: string, readonly partitions?: string }
 
 /** Adds `capacity`. */
 export function addCapacity (program: Command, screen: Screen): void {
@@ -45,6 +48,7 @@ export function addCapacity (program: Command, screen: Screen): void {
     .requiredOption('--jobs-per-second <number>', 'the rate of the jobs that contain these rows')
     .option('--utilization <share>', 'share of a core that an instance or a Redis may use', '0.7')
     .option('--replication <number>', 'replicas of each topic', '3')
+    .option('--partitions <numbers>', 'as in TOPIC_PARTITIONS; those of services/topology.ts')
     .option('--cores <number>', 'cores of the machine, if everything runs on one')
     .addHelpText('after', HELP)
     .action((_options: object, command: Command) => {
@@ -62,6 +66,8 @@ export type Installation = {
   readonly utilization: number
   /** Replicas of each topic. */
   readonly replication: number
+  /** Of topics; those of services/topology.ts by default. */
+  readonly partitions?: TopicPartitions
   /** Cores of the machine, if everything runs on one. */
   readonly cores?: number
 }
@@ -79,6 +85,7 @@ function parseInstallation (options: Options): Installation {
     jobsPerSecond,
     utilization: parseShare(options.utilization),
     replication: parsePositive('--replication', String(replication)),
+    ...options.partitions !== undefined && { partitions: parsePartitions(options.partitions) },
     ...options.cores !== undefined && { cores: parsePositive('--cores', options.cores) },
   }
 }
@@ -101,7 +108,7 @@ type StoreNeeds = {
 }
 
 /** What an installation needs. */
-export type CapacityPlan = Installation & {
+export type CapacityPlan = Omit<Installation, 'partitions'> & {
   /** In the order in which a growing load reaches them. */
   readonly limits: readonly Limit[]
   readonly stages: readonly Omit<StageAdvice, 'cpuSecondsPer100kRows'>[]
@@ -112,13 +119,14 @@ export type CapacityPlan = Installation & {
 
 /** Computes what an installation needs, and the load at which each of its parts is a limit. */
 export function planCapacity (installation: Installation): CapacityPlan {
-  const { rowsPerSecond, utilization } = installation
+  const { partitions = DEFAULT_PARTITIONS, ...load } = installation
+  const { rowsPerSecond, utilization } = load
   const of = coresOf(installation)
   const costs = Object.fromEntries(COMPONENTS.map(name =>
     [name, of[name] * COST_ROWS / rowsPerSecond]))
-  const { stages, topics } = adviceFor(costs, { rowsPerSecond, utilization })
+  const { stages, topics } = adviceFor(costs, { rowsPerSecond, utilization, partitions })
   return {
-    ...installation,
+    ...load,
     limits: limitsOf(installation),
     stages: stages.map(({ cpuSecondsPer100kRows: _, ...stage }) => stage),
     topics,
@@ -157,13 +165,17 @@ function insertsPerSecond (
 type Part = Pick<Limit, 'limit' | 'next'> &
   { readonly full: number, readonly used: (cores: Cores) => number }
 
-function partsOf ({ utilization, cores }: Installation): readonly Part[] {
+function partsOf (
+  { utilization, cores, partitions = DEFAULT_PARTITIONS }: Installation
+): readonly Part[] {
+  const partitionsOf = (topic: TopicName) => fewestPartitions(partitions, topic)
   const thread = (name: Component, limit: string, next: string): Part =>
     ({ limit, next, full: utilization, used: cores => cores[name] })
   const partitioned = LIMITED.filter(stage => limitingTopics(stage).length > 0).map(stage => {
     const fewest = Math.min(...limitingTopics(stage).map(partitionsOf))
     const topics = limitingTopics(stage).filter(topic => partitionsOf(topic) === fewest)
-    const next = `more partitions of ${topics.join(', ')}`
+    const isFixed = topics.some(topic => fixedReason(topic) !== undefined)
+    const next = `more partitions of ${topics.join(', ')}${isFixed ? ': fixed once created' : ''}`
     return { ...thread(stage, `${fewest} instances of ${stage}`, next), full: fewest * utilization }
   })
   return [
@@ -273,7 +285,7 @@ export function capacityText (plan: CapacityPlan, paint: Paint): string {
     tableText(STAGE_COLUMNS, stages.map(({ stage, cores, instances, limitedBy }) =>
       [stage, cores.toFixed(2), count(instances), limitedBy.join(', ') || '-']), paint),
     'Partitions that all instances need, per lane and service:\n' +
-      `${short.join('\n') || 'those of services/topology.ts'}`,
+      `${short.join('\n') || 'no more than there are'}`,
     tableText(STORE_COLUMNS, stores.flatMap(({ store, cores, needs }) =>
       needs.map(({ amount, unit, what }, index) => [
         ...index === 0 ? [store, cores.toFixed(2)] : ['', ''],

@@ -2,6 +2,9 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { count } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
+import {
+  DEFAULT_PARTITIONS, fewestPartitions, parseTopicPartitions, fixedReason, type TopicPartitions,
+} from '../platform/topic-partitions.ts'
 import { STAGES, topology, type StageName, type TopicName } from '../topology.ts'
 import {
   callOf, paintFor, parsePositive, round, tableText, type Column, type Paint, type Screen,
@@ -11,6 +14,7 @@ import { COST_ROWS, measureCosts, type Costs } from './costs.ts'
 type Options = {
   readonly rowsPerSecond: string
   readonly utilization: string
+  readonly partitions?: string
   readonly cost?: readonly string[]
 }
 
@@ -31,6 +35,7 @@ export function addScaleAdvice (program: Command, screen: Screen): void {
     .description('compute instances and partitions for a rate of rows')
     .requiredOption('--rows-per-second <number>', 'the rate, in rows of jobs')
     .option('--utilization <share>', 'share of a core that an instance may use', '0.7')
+    .option('--partitions <numbers>', 'as in TOPIC_PARTITIONS; those of services/topology.ts')
     .option('--cost <stage=seconds>', 'CPU seconds per 100,000 rows; repeatable',
       (text: string, before: readonly string[] = []) => [...before, text])
     .addHelpText('after', HELP)
@@ -39,6 +44,7 @@ export function addScaleAdvice (program: Command, screen: Screen): void {
       const load = {
         rowsPerSecond: parsePositive('--rows-per-second', call.options.rowsPerSecond),
         utilization: parseShare(call.options.utilization),
+        partitions: parsePartitions(call.options.partitions),
       }
       const { costs, source } = await measureCosts(call, ROOT)
       const advice = { source, ...adviceFor(costs, load) }
@@ -52,6 +58,15 @@ export function parseShare (text: string): number {
   const share = parsePositive('--utilization', text)
   if (share <= 1) return share
   throw new UsageError(`--utilization ${text} is not a share of a core (above 0, at most 1).`)
+}
+
+/** Parses partitions as TOPIC_PARTITIONS has them. Throws UsageError for any other text. */
+export function parsePartitions (text = ''): TopicPartitions {
+  try {
+    return parseTopicPartitions(text)
+  } catch (error) {
+    throw new UsageError(`--partitions ${text}: ${(error as Error).message}.`)
+  }
 }
 
 /** What a stage needs for a rate. */
@@ -90,14 +105,22 @@ type Advice = {
 /** Advice with the source of its costs. */
 export type SourcedAdvice = Advice & { readonly source: string }
 
-type Load = { readonly rowsPerSecond: number, readonly utilization: number }
+type Load = {
+  readonly rowsPerSecond: number
+  readonly utilization: number
+  /** Those of services/topology.ts by default. */
+  readonly partitions?: TopicPartitions
+}
 
 /**
  * Computes instances and partitions for a rate. An instance uses one thread, so it counts as one
  * core, of which it uses the share `utilization` to keep room for peaks. All rows may belong to one
  * lane and one service, so every topic needs a partition for each instance.
  */
-export function adviceFor (costs: Costs, { rowsPerSecond, utilization }: Load): Advice {
+export function adviceFor (
+  costs: Costs, { rowsPerSecond, utilization, partitions = DEFAULT_PARTITIONS }: Load
+): Advice {
+  const partitionsOf = (topic: TopicName) => fewestPartitions(partitions, topic)
   const coresOf = (name: string) => (costs[name] ?? 0) * rowsPerSecond / COST_ROWS
   const known = STAGES.filter(stage => costs[stage] !== undefined)
   const stages = known.map(stage => {
@@ -116,7 +139,7 @@ export function adviceFor (costs: Costs, { rowsPerSecond, utilization }: Load): 
     utilization,
     stages,
     unknown: STAGES.filter(stage => costs[stage] === undefined),
-    topics: topicsOf(stages),
+    topics: topicsOf(stages, partitionsOf),
     others,
     instances: stages.reduce((sum, { instances }) => sum + instances, 0),
     cores: round([...stages, ...others].reduce((sum, { cores }) => sum + cores, 0), 3),
@@ -129,7 +152,9 @@ export function instancesFor (cores: number, utilization: number): number {
 }
 
 /** The topics that the stages read. */
-function topicsOf (stages: readonly StageAdvice[]): readonly TopicAdvice[] {
+function topicsOf (
+  stages: readonly StageAdvice[], partitionsOf: (topic: TopicName) => number
+): readonly TopicAdvice[] {
   return (Object.keys(topology.topics) as TopicName[]).flatMap(topic => {
     const readers = stages.filter(({ stage }) => limitingTopics(stage).includes(topic))
     if (readers.length === 0) return []
@@ -151,11 +176,6 @@ export function limitingTopics (stage: StageName): readonly TopicName[] {
 function writersOf (topic: TopicName): readonly StageName[] {
   return STAGES.filter(stage =>
     (topology.stages[stage].writes as readonly TopicName[]).includes(topic))
-}
-
-/** The present number of partitions of a topic, in each of its divisions. */
-export function partitionsOf (topic: TopicName): number {
-  return topology.topics[topic].partitions
 }
 
 const STAGE_COLUMNS: readonly Column[] = [
@@ -200,12 +220,16 @@ function topicCells ({ topic, partitions, needed, readBy }: TopicAdvice) {
 function changeLines (topics: readonly TopicAdvice[]): readonly string[] {
   const short = topics.filter(({ partitions, needed }) => needed > partitions)
   if (short.length === 0) return ['All topics have enough partitions.']
+  const fixed = short.filter(({ topic }) => fixedReason(topic) !== undefined)
+  const setting = short.filter(one => !fixed.includes(one))
+    .map(({ topic, needed }) => `${topic}=${needed}`).join(',')
   return [
     `Too few partitions: ${short.map(({ topic, needed }) => `${topic} ${needed}`).join(', ')}.`,
-    'The partition of a key depends on the number of partitions: change it while no job is open.',
-    'Stop ingest and feed, "npm run ops -- drain", set the numbers in services/topology.ts, add',
-    'partitions to every topic of that name (kafka-topics --alter --partitions), "npm run ' +
-      'provision", restart.',
+    ...setting === ''
+      ? []
+      : ['Add them at any time, also under load, and then instances:',
+        `TOPIC_PARTITIONS=${setting} npm run provision`],
+    ...fixed.map(({ topic }) => `${topic} cannot grow: ${fixedReason(topic)}.`),
   ]
 }
 

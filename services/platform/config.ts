@@ -209,7 +209,9 @@ const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => oth
 export const kafkaKeys = ['KAFKA_BROKERS', 'KAFKA_TLS', ...saslKeys] as const
 
 /** Settings of every service that produces or consumes messages. */
-export const messageKeys = [...kafkaKeys, 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE'] as const
+export const messageKeys = [
+  ...kafkaKeys, 'METADATA_MAX_AGE_MS', 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE',
+] as const
 
 /** Keys that several services share; each service picks what it needs. */
 export const commonConfig = {
@@ -228,6 +230,12 @@ export const commonConfig = {
   KAFKA_SASL_PASSWORD: Type.Optional(Type.String({
     ...saslField(2), secret: true, description: 'Password of the SASL user.',
   })),
+  METADATA_MAX_AGE_MS: Type.Integer({
+    default: 30_000,
+    minimum: 100,
+    description: 'Age in ms at which metadata of topics is refreshed: new partitions are read ' +
+      'then, and written to after three times that.',
+  }),
   MESSAGE_KEYS: secretKeys(
     'Keys that sign messages between services and rows of ClickHouse: JSON, key id to 32 bytes ' +
     'of base64. Keep old keys: the journal keeps the messages that they signed forever.'),

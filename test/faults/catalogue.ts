@@ -9,6 +9,7 @@ import { kills } from './scenarios/kills.ts'
 import { links } from './scenarios/links.ts'
 import { messages } from './scenarios/messages.ts'
 import { outside } from './scenarios/outside.ts'
+import { partitions } from './scenarios/partitions.ts'
 import { processes } from './scenarios/processes.ts'
 import { stores } from './scenarios/stores.ts'
 import { synchronousRequests } from './scenarios/synchronous.ts'
@@ -17,4 +18,5 @@ import { synchronousRequests } from './scenarios/synchronous.ts'
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...synchronousRequests, ...kills, ...processes, ...stores, ...disks,
   ...messages, ...outside, ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
+  ...partitions,
 ]

@@ -2,6 +2,7 @@ import kafkajs, { type Admin } from 'kafkajs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
+import { parseTopicPartitions } from '../../services/platform/topic-partitions.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
 
@@ -14,9 +15,13 @@ let broker: OwnBroker
 beforeAll(async () => { broker = await startOwnBroker() })
 afterAll(() => broker?.close())
 
-async function provisioned (): Promise<readonly string[]> {
+async function provisioned (text = ''): Promise<readonly string[]> {
   const lines: string[] = []
-  await createTopics({ connection: broker, say: line => { lines.push(line) } })
+  await createTopics({
+    connection: broker,
+    partitions: parseTopicPartitions(text),
+    say: line => { lines.push(line) },
+  })
   return lines
 }
 
@@ -30,14 +35,15 @@ async function settings (admin: Admin): Promise<Record<string, string>> {
     .map(({ configName, configValue }) => [configName, configValue]))
 }
 
-async function partitions (admin: Admin): Promise<number | undefined> {
-  return (await admin.fetchTopicMetadata({ topics: [TOPIC] })).topics[0]?.partitions.length
+async function partitions (admin: Admin, topic = TOPIC): Promise<number | undefined> {
+  return (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0]?.partitions.length
 }
 
-it('provision refuses a topic with too few partitions until an operator adds some', async () => {
+it('provision refuses too few partitions of a topic until an operator adds some', async () => {
   await withAdmin(broker, admin =>
     admin.createTopics({ topics: [{ topic: TOPIC, numPartitions: 2 }], waitForLeaders: false }))
-  await eventually(() => expect(provisioned()).rejects.toThrow(`${TOPIC} has 2 partitions, not 4`))
+  await eventually(() =>
+    expect(provisioned()).rejects.toThrow(`${TOPIC} has 2 partitions, fewer than 4`))
   await withAdmin(broker, admin =>
     admin.createPartitions({ topicPartitions: [{ topic: TOPIC, count: 4 }] }))
   await eventually(provisioned)
@@ -67,4 +73,25 @@ it('provision corrects its own settings and keeps those of operators', async () 
     expect(await partitions(admin)).toBe(6)
     expect(await provisioned()).not.toContain('topics: settings of 1 changed')
   })
+})
+
+it('provision adds the configured partitions, and refuses what cannot be', async () => {
+  const setting = '8,rows.normalized.bulk=12'
+  await provisioned()
+  await provisioned(setting)
+  await withAdmin(broker, async admin => {
+    const found = (name: string) => partitions(admin, name)
+    await eventually(async () => {
+      expect(await Promise.all([
+        TOPIC, 'rows.normalized.bulk', 'jobs.settled', 'wallet.journal', 'rows.retry.bulk.whatsapp',
+      ].map(found))).toEqual([8, 12, 8, 2, 1])
+    })
+  })
+  expect((await provisioned(setting)).filter(line => line.includes('had'))).toEqual([])
+  await expect(provisioned('rows.normalized=8')).rejects.toThrow('rows.normalized.bulk has 12 ' +
+    'partitions and Kafka cannot remove any: set TOPIC_PARTITIONS to at least 12')
+  await expect(provisioned('wallet.journal=4')).rejects.toThrow('wallet.journal has 2 ' +
+    'partitions, not 4, and cannot grow: snapshots of wallets')
+  // Without a setting, additional partitions are kept.
+  await provisioned()
 })

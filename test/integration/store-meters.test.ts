@@ -1,5 +1,5 @@
 import { afterAll, expect, it, vi } from 'vitest'
-import { createAdminClient } from '../../services/ledger/lag.ts'
+import { createAdminClient } from '../../services/kafka/connection.ts'
 import { watchStores } from '../../services/ledger/store-meters.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { watchRedis } from '../../services/platform/redis-meters.ts'

@@ -1,6 +1,8 @@
 import type { Redis } from 'ioredis'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
-import { createMemoryBus } from '../support/memory-bus.ts'
+import type { OutgoingMessage } from '../../services/kafka/bus.ts'
+import { whyFixed } from '../../services/platform/topic-partitions.ts'
+import { createMemoryBus, type MemoryBus } from '../support/memory-bus.ts'
 import type { Chaos } from './chaos.ts'
 import { createSupervisor } from './supervisor.ts'
 import { createPoison } from './poison.ts'
@@ -26,6 +28,8 @@ export type Faults = {
   readonly keyLoss: number
   /** How often the Redis with the state is lost. */
   readonly stateLosses: number
+  /** Chunks that are normalized before topics get more partitions; 0 if they never do. */
+  readonly growth: number
 }
 
 export type PipelineOptions = {
@@ -46,7 +50,7 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
   const codec = createCodec(localSource())
   const memory = faultyBus(chaos, faults)
   const poison = createPoison({ bus: memory, codec, chaos, probability: faults.poison })
-  const bus = { ...memory, ...poison.bus }
+  const bus = growing({ ...memory, ...poison.bus }, faults.growth)
   const store = jobsOf(redis)
   const { keys, messageCodec, corruption, forgetKeys } = sealing({
     redis, bus: memory, codec, store, chaos, faults,
@@ -90,6 +94,28 @@ export async function startPipeline ({ redis, connect, losses, chaos, faults }: 
       await bus.close()
     },
   }
+}
+
+/** Adds partitions to every topic that may grow, in the middle of the jobs that run then. */
+function growing (bus: MemoryBus, afterChunks: number): MemoryBus {
+  let chunks = 0
+  const isGrown = () => afterChunks > 0 && chunks >= afterChunks
+  const count = (messages: readonly OutgoingMessage[]) => {
+    const wasGrown = isGrown()
+    chunks += messages.filter(({ topic }) => topic.startsWith('rows.normalized.')).length
+    if (isGrown() && !wasGrown) bus.grow(topic => whyFixed(topic) === undefined ? 5 : 2)
+  }
+  const producer: MemoryBus['producer'] = name => {
+    const { send, close } = bus.producer(name)
+    return {
+      send: async (messages, signal) => {
+        await send(messages, signal)
+        count(messages)
+      },
+      close,
+    }
+  }
+  return { ...bus, producer }
 }
 
 /** A broker with two partitions per topic that duplicates sends and splits deliveries. */

@@ -34,7 +34,14 @@ export type Run = {
 
 /** A run without faults. */
 export const NO_FAULTS: Faults = {
-  crash: 0, duplicate: 0, providerDown: 0, poison: 0, corruption: 0, keyLoss: 0, stateLosses: 0,
+  crash: 0,
+  duplicate: 0,
+  providerDown: 0,
+  poison: 0,
+  corruption: 0,
+  keyLoss: 0,
+  stateLosses: 0,
+  growth: 0,
 }
 
 /** The faults of the run of a seed. */
@@ -50,6 +57,8 @@ export function faultsOf (seed: number): Faults {
     keyLoss: seed % 5 === 0 ? 0.01 : 0,
     // Every fifth run loses its Redis, every tenth twice.
     stateLosses: seed % 5 === 3 ? 1 + Math.floor(seed % 10 / 5) : 0,
+    // Every third run adds partitions while jobs are under way.
+    growth: seed % 3 === 1 ? 1 + seed % 7 : 0,
   }
 }
 

@@ -1,6 +1,7 @@
 import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../../services/jobs/outcome-waiter.ts'
 import { createEmitter } from '../../services/engine/emit.ts'
+import { watchJobPartitions } from '../../services/kafka/partitioning.ts'
 import type { Liveness } from '../../services/platform/liveness.ts'
 import type { Chaos } from './chaos.ts'
 import { redisLike } from './early-stages.ts'
@@ -34,6 +35,7 @@ export async function submitterOn (
     clock: redisLike,
     tokenVersion: '1',
     chunkRows: chunkRowsOf(seed, chaos),
+    partitionsOf: watchJobPartitions(bus),
     liveness: unsure(chaos),
     acceptWithinMs: chaos.happens(0.1) ? 1 + chaos.below(40) : acceptWithinMs,
   }

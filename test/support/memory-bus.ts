@@ -1,6 +1,7 @@
 import type {
   Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
 } from '../../services/kafka/bus.ts'
+import { partitionsForJob } from '../../services/kafka/partitioning.ts'
 import { sleep as realSleep, type Sleep } from '../../services/platform/retry.ts'
 
 export type MemoryBusOptions = {
@@ -27,6 +28,8 @@ export type MemoryBus = Bus & {
   readonly crash: (consumption: Consumption) => void
   /** Sets all offsets of a group to 0; its members start over. */
   readonly replay: (group: string) => void
+  /** Adds partitions to topics, and rebalances all groups as they find them. */
+  readonly grow: (partitionsOf: (topic: string) => number) => void
   /** All messages of a topic, by partition and offset. */
   readonly messages: (topic: string) => readonly RawMessage[]
   readonly committed: (group: string, topic: string, partition: number) => bigint
@@ -53,6 +56,7 @@ export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
       broker.logsOf(topic).flat().findLast((message) => String(message.key) === key)?.value ??
         undefined,
     topicNames: async () => broker.topicNames(),
+    watchPartitions: () => topic => broker.logsOf(topic).length,
     close: () => broker.close(),
     idle: () => broker.idle(),
     crash: (consumption) => {
@@ -61,6 +65,7 @@ export function createMemoryBus (options: MemoryBusOptions = {}): MemoryBus {
       broker.leave(consumption)
     },
     replay: (group) => broker.replay(group),
+    grow: (partitionsOf) => broker.grow(partitionsOf),
     messages: (topic) => broker.logsOf(topic).flat(),
     committed: (group, topic, partition) =>
       broker.groupOf(group).committed.get(keyOf({ topic, partition })) ?? 0n,
@@ -72,6 +77,7 @@ class Broker {
   readonly random: () => number
   readonly #topics = new Map<string, RawMessage[][]>()
   readonly #groups = new Map<string, Group>()
+  #partitionsOf: (topic: string) => number
   #idleWaiters: (() => void)[] = []
   #isAwake = false
 
@@ -86,12 +92,13 @@ class Broker {
       nowMs: Date.now,
       ...options,
     }
+    this.#partitionsOf = this.options.partitionsOf
     this.random = randomOf(this.options.seed)
   }
 
   logsOf (topic: string): RawMessage[][] {
     const logs = this.#topics.get(topic) ??
-      Array.from({ length: this.options.partitionsOf(topic) }, () => [])
+      Array.from({ length: this.#partitionsOf(topic) }, () => [])
     this.#topics.set(topic, logs)
     return logs
   }
@@ -138,6 +145,14 @@ class Broker {
     this.rebalance(name)
   }
 
+  grow (partitionsOf: (topic: string) => number): void {
+    this.#partitionsOf = partitionsOf
+    for (const [topic, logs] of this.#topics) {
+      while (logs.length < partitionsOf(topic)) logs.push([])
+    }
+    for (const name of this.#groups.keys()) this.rebalance(name)
+  }
+
   async close (): Promise<void> {
     const members = [...this.#groups.values()].flatMap((group) => [...group.members])
     await Promise.all(members.map((member) => member.stop()))
@@ -182,7 +197,8 @@ class Broker {
 
   #store ({ topic, key, value, headers }: OutgoingMessage): void {
     const logs = this.logsOf(topic)
-    const partition = hashOf(key) % logs.length
+    const count = Math.min(partitionsForJob(topic, headers) ?? Infinity, logs.length)
+    const partition = hashOf(key) % count
     const log = logs[partition]
     log?.push({
       topic,
@@ -335,7 +351,7 @@ function keyOf ({ topic, partition }: Place): string {
   return `${topic}|${partition}`
 }
 
-/** FNV-1a: any stable spread will do, the product never computes a partition. */
+/** FNV-1a: any stable spread will do. */
 function hashOf (key: string): number {
   return [...Buffer.from(key)]
     .reduce((hash, byte) => Math.imul(hash ^ byte, 16_777_619) >>> 0, 2_166_136_261)

@@ -10,7 +10,8 @@ const SETTLED_WITHIN_MS = 90_000
 /** How long the cluster works with one broker less. */
 const LOST_FOR_MS = 4_000
 
-async function openCluster (): Promise<FaultStack> {
+/** A stack with three brokers whose partitions are all in sync. */
+export async function openCluster (): Promise<FaultStack> {
   const stack = await openStack({ brokers: BROKERS })
   // Topics are there before all their leaders are.
   const brokers = stack.addresses.KAFKA_BROKERS.split(',')

@@ -63,6 +63,39 @@ describe('applyDecisions', () => {
   })
 })
 
+describe('the partitions of a job', () => {
+  const headers = { 'partitions.rows.completed': '8' }
+  const incoming = (job: string, partitions = {}) =>
+    ({ ...rawMessage(0), headers: { job, ...partitions } })
+  const about = (job: string) => ({ topic: 'rows.completed', value: { job } })
+
+  async function sealed (decision: object, more: object = {}) {
+    const { deps, batch } = notingDeps()
+    const emitted: { readonly partitions?: unknown }[] = []
+    const seal = async (emissions: readonly object[]) => { emitted.push(...emissions) }
+    const emitter = { ...deps.emitter, seal } as never
+    const applyDecisions = createApplyDecisions({ ...deps, emitter })
+    await applyDecisions([decision as never], { ...batch as object, ...more } as never)
+    return emitted.map(({ partitions }) => partitions)
+  }
+
+  it('are passed on to the messages about it', async () => {
+    const completes = [{ raw: incoming('a', headers) }, { raw: incoming('b') }]
+    expect(await sealed({ completes, emits: [about('a'), about('b')] })).toEqual([headers, {}])
+  })
+
+  it('are passed on from a dead letter', async () => {
+    const deadLettered = [incoming('a', headers)]
+    expect(await sealed({ completes: [], emits: [about('a')] }, { deadLettered }))
+      .toEqual([headers])
+  })
+
+  it('are those of the topology without such headers', async () => {
+    expect(await sealed({ completes: [{ raw: incoming('a') }], emits: [about('a')] }))
+      .toEqual([undefined])
+  })
+})
+
 describe('processing of a batch', () => {
   it('retries only failed afterProduced actions, and waits for infrastructure', async () => {
     const ran: string[] = []

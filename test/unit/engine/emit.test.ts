@@ -27,6 +27,20 @@ describe('an emitter', () => {
     expect(sent).toHaveLength(2)
   })
 
+  it('adds the partitions of the job to the headers', async () => {
+    const sent: Readonly<Record<string, string>>[] = []
+    const emitter = createEmitter({
+      messageCodec: plainCodec,
+      producerOf: () => ({
+        send: async messages => { sent.push(...messages.map(({ headers }) => headers)) },
+        close: async () => {},
+      }),
+    })
+    const partitions = { 'partitions.rows.completed': '8' }
+    await emitter.emit([{ ...emission('rows.completed', 'small', 'a'), partitions }])
+    expect(sent).toEqual([expect.objectContaining(partitions)])
+  })
+
   it('sends nothing if one message cannot be sealed', async () => {
     const emitter = createEmitter({
       messageCodec: { ...plainCodec, encode: async () => { throw new RangeError('too large') } },

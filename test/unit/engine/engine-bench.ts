@@ -101,6 +101,7 @@ export function notingBus () {
     },
     topicNames: async () => new Set(),
     lastValue: async () => undefined,
+    watchPartitions: () => () => 1,
     close: async () => {},
   }
   return { bus, effects, letters, faults, consumed, producers }

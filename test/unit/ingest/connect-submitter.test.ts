@@ -55,7 +55,7 @@ async function setUp () {
   const closers: (() => unknown)[] = []
   const metrics = createMetrics()
   const { submission: submitter, waiter } = await connectSubmitter({
-    bus: { producer } as unknown as Bus,
+    bus: { producer, watchPartitions: () => () => 4 } as unknown as Bus,
     codec: createCodec(localSource()),
     state: { duplicate: () => subscriber, set: async () => 'OK' } as unknown as Redis,
     clock: { now: () => NOW_MS },

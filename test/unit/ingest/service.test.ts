@@ -31,8 +31,10 @@ const clickhouse = {
 
 const clock = { now: () => NOW_MS }
 
+const bus = { producer: () => ({}), watchPartitions: () => () => 4 }
+
 const connect = (async () =>
-  ({ bus: { producer: () => ({}) }, codec: {}, state, cache, clickhouse, clock })
+  ({ bus, codec: {}, state, cache, clickhouse, clock })
 ) as unknown as Parameters<typeof startIngest>[2]
 
 it('the API listens, finds keys and jobs, reports readiness, and stops', async () => {

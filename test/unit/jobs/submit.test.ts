@@ -36,6 +36,7 @@ function setUp (parts: {
   readonly emit?: () => Promise<void>
   readonly refuse?: () => Promise<Outcome>
   readonly liveness?: SubmitterOptions['liveness']
+  readonly partitionsOf?: SubmitterOptions['partitionsOf']
 } = {}) {
   const claims: unknown[] = []
   const emitted: Emission[] = []
@@ -64,6 +65,7 @@ function setUp (parts: {
     outcomes: { wait: async () => await parts.outcome?.() ?? accepted },
     clock: { now: () => 1_000 },
     tokenVersion: 'v1',
+    partitionsOf: parts.partitionsOf,
     ...parts.liveness !== undefined && { liveness: parts.liveness },
   })
   return { submitter, emitted, refused, signals, claims }
@@ -109,6 +111,16 @@ describe('a submission', () => {
     expect(chunks.filter(({ value }) => value.header !== null)).toHaveLength(1)
     expect(chunks.at(-1)!.value)
       .toMatchObject({ firstRow: 12_000, rows: 500, chunks: 7, totalRows: 12_500 })
+  })
+
+  it('has the same partitions in all chunks, though some are added meanwhile', async () => {
+    let count = 4
+    const partitionsOf = () => ({ 'partitions.rows.normalized': String(++count) })
+    const { submitter, emitted } = setUp({ partitionsOf })
+    await submitter.submit({ ...submission, inputs: Array.from({ length: 12_500 }, () => '1') })
+    expect(emitted.filter(({ topic }) => topic === 'rows.submitted')
+      .map(({ partitions }) => partitions))
+      .toEqual(Array.from({ length: 7 }, () => ({ 'partitions.rows.normalized': '5' })))
   })
 
   it('repeated waits for the same job and sends nothing', async () => {

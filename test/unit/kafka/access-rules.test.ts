@@ -41,6 +41,13 @@ describe('the ACLs of stages', () => {
     expect(read).toEqual([])
   })
 
+  it('let ingest and feed see the partitions that a job is spread over', () => {
+    for (const name of ['rows.normalized.small', 'rows.completed.bulk']) {
+      expect(['ingest', 'feed', 'deliver'].map(stage => may(stage as StageName, 'describe', name)))
+        .toEqual([true, true, false])
+    }
+  })
+
   it.each(STAGES)('let %s read and write its topics of the topology, in its groups', stage => {
     const { reads, writes } = topology.stages[stage]
     expect(reads.map(topic => may(stage, 'read', topicName(topic, bulk)))).not.toContain(false)

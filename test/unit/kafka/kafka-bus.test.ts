@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { zstdCompressSync } from 'node:zlib'
 import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
+import { createPartitionCounts } from '../../../services/kafka/partitioning.ts'
 import {
   createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
 } from '../../../services/kafka/kafka-bus.ts'
@@ -146,7 +147,9 @@ function setUp ({ moves }: { readonly moves: boolean }) {
   })
   const producer = ({ createPartitioner }: { readonly createPartitioner: () => unknown }) =>
     ({ connect: nothing, disconnect: nothing, sendBatch: plain(createPartitioner()) })
-  const verified = createVerifiedProducer({ producer } as unknown as Kafka)
+  const verified = createVerifiedProducer(
+    { producer } as unknown as Kafka,
+    { partitions: createPartitionCounts({ delayMs: 0 }), metadataMaxAge: 1 })
   return { stored, verified, plain }
 }
 
@@ -176,5 +179,62 @@ describe('a batch to two brokers during a change of leader', () => {
     const { verified, stored } = setUp({ moves: false })
     await expect(verified.sendBatch(batch)).resolves.toHaveLength(2)
     expect(stored.toSorted()).toEqual([0, 1])
+  })
+})
+
+describe('watched partitions', () => {
+  it('are those of the topology while no broker answers, and do not delay a close', async () => {
+    const logged: string[] = []
+    const failed = Promise.withResolvers<void>()
+    const bus = createKafkaBus({
+      brokers: ['127.0.0.1:1'],
+      clientId: 'test',
+      onFatal: () => {},
+      log: (_, message) => {
+        logged.push(message)
+        failed.resolve()
+      },
+    })
+    const countOf = bus.watchPartitions(['rows.completed.bulk'])
+    await failed.promise
+    expect(countOf('rows.completed.bulk')).toBe(4)
+    expect(logged).toEqual(['partitions of topics not read, retrying'])
+    await bus.close()
+  })
+})
+
+describe('a message of a topic whose partitions have grown', () => {
+  /** The partition that the producer chooses for a message. */
+  function partitionerOf () {
+    let chosen: Partitioner | undefined
+    const producer = ({ createPartitioner }: { readonly createPartitioner: () => Partitioner }) => {
+      chosen = createPartitioner()
+      return {}
+    }
+    createVerifiedProducer(
+      { producer } as unknown as Kafka,
+      { partitions: createPartitionCounts({ delayMs: 60_000 }), metadataMaxAge: 1 })
+    const partitionMetadata = Array.from({ length: 8 }, () => ({ leader: 1 }))
+    return (topic: string, key: string, headers = {}) =>
+      chosen?.({ topic, partitionMetadata, message: { key, headers } })
+  }
+  type Partitioner = (args: object) => number
+  const keys = Array.from({ length: 100 }, (_, index) => `job_${index}`)
+  const used = (partitions: readonly (number | undefined)[]) => new Set(partitions).size
+
+  it('goes to as many partitions as its job, at once', () => {
+    const partitionOf = partitionerOf()
+    const of = (count: number) => keys.map(key => partitionOf(
+      'rows.completed.bulk', key, { 'partitions.rows.completed': String(count) }))
+    expect([used(of(4)), used(of(6)), used(of(8))]).toEqual([4, 6, 8])
+    // The partition of a key depends on the number alone.
+    expect(of(4)).toEqual(of(8).map(partition => (partition ?? 0) % 4))
+    expect(keys.map(key => partitionOf('rows.completed.bulk', key))).toEqual(of(4))
+  })
+
+  it('of another topic goes to the former ones until consumers know the new ones', () => {
+    const partitionOf = partitionerOf()
+    expect(used(keys.map(key => partitionOf('rows.submitted.bulk', key)))).toBe(4)
+    expect(used(keys.map(key => partitionOf('wallet.journal', key)))).toBe(8)
   })
 })

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { createAdminClient, watchLag } from '../../../services/ledger/lag.ts'
+import { createAdminClient } from '../../../services/kafka/connection.ts'
+import { watchLag } from '../../../services/ledger/lag.ts'
 
 it('watchLag reports lag and offset of groups, connecting only on a scrape', async () => {
   const watched: string[] = []

@@ -4,6 +4,7 @@ import {
   capacityText, planCapacity, type CapacityPlan, type Installation,
 } from '../../../services/ops/capacity.ts'
 import { CPU_COSTS, MEASUREMENTS } from '../../../services/ops/measured-costs.ts'
+import { parseTopicPartitions } from '../../../services/platform/topic-partitions.ts'
 import { createOpsProgram } from '../../../services/ops/program.ts'
 
 const installation = { rowsPerSecond: 50_000, jobsPerSecond: 500, utilization: 0.7, replication: 3 }
@@ -73,6 +74,15 @@ describe('capacity', () => {
     expect(machine.limits[0]).toMatchObject({ limit: '2 cores', isReached: true })
   })
 
+  it('takes other numbers of partitions', () => {
+    const partitions = parseTopicPartitions('8,rows.to-verify.bulk=16')
+    const more = planCapacity({ ...installation, partitions })
+    expect(limitOf(more, '8 instances of verify')?.next).toBe('more partitions of rows.to-verify')
+    expect(limitOf(more, '2 instances of ledger')?.next)
+      .toBe('more partitions of wallet.journal, job.keys: fixed once created')
+    expect(more.topics.find(({ topic }) => topic === 'rows.completed')?.partitions).toBe(8)
+  })
+
   it('is printed with the first limits and their next steps', () => {
     const text = capacityText(plan, plain)
     expect(text).toMatch(/^For 50,000 rows\/s in 500 jobs\/s at 70 % utilization of a core per/)
@@ -108,6 +118,7 @@ describe('the command capacity', () => {
       [[...rates, '--utilization', '2'], '--utilization 2 is not a share'],
       [[...rates, '--replication', '1.5'], '--replication 1.5 is not an integer'],
       [[...rates, '--replication', '0'], '--replication 0 is not a number above 0'],
+      [[...rates, '--partitions', 'x=8'], '--partitions x=8: x is not a topic'],
       [[...rates, '--cores', '-1'], '--cores -1 is not a number above 0'],
     ] as const) {
       await expect(outputOf(...words)).rejects.toThrow(message)
