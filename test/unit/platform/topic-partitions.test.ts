@@ -33,7 +33,7 @@ describe('configured partitions', () => {
 
   it('of a split topic are those of its part with the fewest', () => {
     expect(fewestPartitions(counts, 'rows.to-verify')).toBe(12)
-    expect(fewestPartitions(parseTopicPartitions(''), 'feeds.submitted')).toBe(4)
+    expect(fewestPartitions(parseTopicPartitions(''), 'feeds.submitted')).toBe(1)
   })
 
   it.each([
