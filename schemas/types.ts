@@ -62,7 +62,7 @@ export type JobEvent = {
   readonly tenant: string
   /** Job id with its job_ prefix. */
   readonly job: string
-  /** job.accepted, job.progress or balance.low. */
+  /** job.accepted, job.progress or balance.low; the end of a job only when Redis has lost its deliveries. */
   readonly type: string
   /** Of job.progress: tenths of the rows that are finished, 1 to 9; 0 otherwise. */
   readonly tenth: number

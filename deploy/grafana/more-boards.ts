@@ -198,13 +198,17 @@ export const stores: Board = {
         {
           title: 'Memory of its limit',
           unit: 'percentunit',
-          legend: '{{store}}',
-          expr: 'max by (store) (redis_memory_bytes / redis_memory_limit_bytes)',
+          legend: '{{store}} {{server}}',
+          expr: 'max by (store, server) (redis_memory_bytes / redis_memory_limit_bytes)',
           help: 'Memory that data take, as a share of what the Redis can use.',
         },
-        { title: 'Memory', metric: 'redis_memory_bytes', by: ['store'] },
-        { title: 'Append-only file', metric: 'redis_aof_bytes', by: ['store'] },
-        { title: 'Failed persistence', metric: 'redis_persistence_failed', by: ['store'] },
+        { title: 'Memory', metric: 'redis_memory_bytes', by: ['store', 'server'] },
+        { title: 'Append-only file', metric: 'redis_aof_bytes', by: ['store', 'server'] },
+        {
+          title: 'Failed persistence',
+          metric: 'redis_persistence_failed',
+          by: ['store', 'server'],
+        },
       ],
     },
     {

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import {
   createKeyStore, hashOf, isWellFormed, newApiKey, type KeyRecord, type KeyStore, type Scope,
@@ -6,6 +5,7 @@ import {
 import { networksOf, plainAddress, type Networks } from '../platform/networks.ts'
 import { createOrganizations } from './organizations.ts'
 import { tenantOf, type Mode } from './tenant.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** The owner of the API key of a request. */
 export type Caller = {
@@ -57,7 +57,7 @@ const MAX_NAME_CHARACTERS = 100
 const MAX_NETWORKS = 20
 
 /** The keys of all organizations, stored as SHA-256 in Redis (`key:<sha256>`). */
-export function createApiKeys (redis: Redis, now: () => number = Date.now) {
+export function createApiKeys (redis: RedisClient, now: () => number = Date.now) {
   const organizations = createOrganizations(redis, now)
   const maxDays = async (orgId: string) => (await organizations.find(orgId))?.policy.keyDays
   const deps: KeyDeps = { store: createKeyStore(redis), records: recordCache(), now, maxDays }

@@ -1,8 +1,8 @@
-import type { Redis } from 'ioredis'
-import { createAccountRecords, keysOfOrganization } from './records.ts'
+import { accountKey, createAccountRecords, keysOfOrganization } from './records.ts'
 import { isMode, type Mode } from './tenant.ts'
 import { createHash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** The permissions of keys. */
 export const SCOPES =
@@ -57,8 +57,8 @@ export type KeyStore = ReturnType<typeof createKeyStore>
 
 const keyOf = (hash: string) => `key:${hash}`
 
-/** The keys in Redis: a hash `key:<sha256>` each, listed by organization. */
-export function createKeyStore (redis: Redis) {
+/** The keys in Redis: a record `key:<sha256>` each, listed by organization. */
+export function createKeyStore (redis: RedisClient) {
   const records = createAccountRecords(redis)
   return {
     /** @throws AccountsRecoveringError while a change of the key may be missing. */
@@ -91,7 +91,8 @@ export function createKeyStore (redis: Redis) {
     async recordUse (
       hash: string, use: { readonly atMs: number, readonly from: string }
     ): Promise<void> {
-      await redis.hset(keyOf(hash), { lastUsedAt: String(use.atMs), lastUsedFrom: use.from })
+      const fields = { lastUsedAt: String(use.atMs), lastUsedFrom: use.from }
+      await redis.hset(accountKey(keyOf(hash)), fields)
     },
 
     /** The keys of an organization in the order they were made. */

@@ -1,9 +1,9 @@
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
-import { type AccountRecords, createAccountRecords } from './records.ts'
+import { accountKey, type AccountRecords, createAccountRecords } from './records.ts'
 import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type Organization = {
   readonly id: string
@@ -20,7 +20,7 @@ const CACHED_POLICIES = 10_000
 const keyOf = (orgId: string) => `org:${orgId}`
 
 /** The organizations, kept in Redis as `org:<id>`. */
-export function createOrganizations (redis: Redis, now: () => number = Date.now) {
+export function createOrganizations (redis: RedisClient, now: () => number = Date.now) {
   const records = createAccountRecords(redis)
   const policies = createPolicies(redis, now)
 
@@ -65,13 +65,13 @@ export function createOrganizations (redis: Redis, now: () => number = Date.now)
 }
 
 /** A cache of policies by organization. */
-function createPolicies (redis: Redis, now: () => number) {
+function createPolicies (redis: RedisClient, now: () => number) {
   const known = new LRUCache<string, { readonly readAtMs: number } & Terms>({
     max: CACHED_POLICIES,
   })
   const load = async (orgId: string): Promise<Terms> => {
     // Not the whole record: it has all endpoints of its webhooks.
-    const terms = termsOf(await redis.hmget(keyOf(orgId), ...FIELDS))
+    const terms = termsOf(await redis.hmget(accountKey(keyOf(orgId)), ...FIELDS))
     known.set(orgId, { readAtMs: now(), ...terms })
     return terms
   }

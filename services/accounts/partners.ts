@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import type { Redis } from 'ioredis'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { script } from '../platform/redis.ts'
 import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** A customer that sends contacts in bulk through its own topics. */
 export type Partner = {
@@ -40,7 +40,7 @@ export type NewPartner =
 export type Partners = ReturnType<typeof createPartners>
 
 type Options = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
   readonly now?: () => number
 }

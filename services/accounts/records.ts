@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { InfrastructureError } from '../platform/errors.ts'
-import { script } from '../platform/redis.ts'
+import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import { sleep, retry } from '../platform/retry.ts'
 import { MODES, tenantOf } from './tenant.ts'
 
 /**
- * A stored organization, API key or partner: a Redis hash named `org:<id>`, `key:<sha256>` or
- * `partner:<name>`. Its field `revision` grows with every change.
+ * A stored organization, API key or partner, with the name `org:<id>`, `key:<sha256>` or
+ * `partner:<name>`: a Redis hash. Its field `revision` grows with every change.
  */
 export type AccountRecord = {
   readonly revision: number
@@ -15,16 +15,19 @@ export type AccountRecord = {
 
 export type AccountRecords = ReturnType<typeof createAccountRecords>
 
+/** The Redis key of the record with a name. */
+export const accountKey = globalKey
+
 /** Set of the names of all account records. */
-export const ACCOUNTS_KEY = 'accounts'
+export const ACCOUNTS_KEY = globalKey('accounts')
 /** Set of the names whose last change the topic `accounts` has not acknowledged. */
-export const ACCOUNTS_OUTBOX_KEY = 'accounts:outbox'
+export const ACCOUNTS_OUTBOX_KEY = globalKey('accounts:outbox')
 /** String: the run of the server in which the records were compared with the topic. */
-export const ACCOUNTS_RUN_KEY = 'accounts:run'
+export const ACCOUNTS_RUN_KEY = globalKey('accounts:run')
 /** Set of the names of all partners. */
-export const PARTNERS_KEY = 'partners'
+export const PARTNERS_KEY = globalKey('partners')
 /** Sorted set of the hashes of an organization's API keys, by creation time. */
-export const keysOfOrganization = (orgId: string) => `org:${orgId}:keys`
+export const keysOfOrganization = (orgId: string) => globalKey(`org:${orgId}:keys`)
 
 /** Redis has just started and may lack changes of accounts: retry later. */
 export class AccountsRecoveringError extends InfrastructureError {
@@ -43,36 +46,34 @@ const LEADER_POLL_MS = 100
 const TRIES = 8
 const MAX_PAUSE_MS = 2_000
 
-const RUN = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
-
 /**
  * A record is current if it was compared with the topic in this run of the server, or created in it
  * under a random name, which cannot have an older record.
  */
 const READ = `
-local run = ${RUN}
+local run = ${RUN_ID_LUA}
 local isCurrent = redis.call('HGET', KEYS[1], 'madeIn') == run or redis.call('GET', KEYS[2]) == run
 return { isCurrent and 1 or 0, redis.call('HGETALL', KEYS[1]) }`
 
-/** ARGV: the expected revision or '', 1 for a random name, then fields and values. */
+/** ARGV: name, the expected revision or '', 1 for a random name, then fields and values. */
 const CHANGE = `
-local run = ${RUN}
+local run = ${RUN_ID_LUA}
 local current = redis.call('HMGET', KEYS[1], 'revision', 'madeIn')
-local isNew = ARGV[2] == '1' and not current[1]
+local isNew = ARGV[3] == '1' and not current[1]
 if not isNew and current[2] ~= run and redis.call('GET', KEYS[4]) ~= run then
   return redis.error_reply(
     'RECOVERING accounts are locked until ledger has restored them from topic accounts')
 end
-if ARGV[1] ~= '' and ARGV[1] ~= (current[1] or '0') then
+if ARGV[2] ~= '' and ARGV[2] ~= (current[1] or '0') then
   return 0
 end
 if isNew then
   redis.call('HSET', KEYS[1], 'madeIn', run)
 end
-redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+redis.call('HSET', KEYS[1], unpack(ARGV, 4))
 redis.call('HINCRBY', KEYS[1], 'revision', 1)
-redis.call('SADD', KEYS[2], KEYS[1])
-redis.call('SADD', KEYS[3], KEYS[1])
+redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('SADD', KEYS[3], ARGV[1])
 return 1`
 
 type Change = {
@@ -88,12 +89,12 @@ type Change = {
  * The store of account records. One script makes a change, increments the revision of the record
  * and adds its name to the outbox, from which `ledger` ships it to the topic `accounts`.
  */
-export function createAccountRecords (redis: Redis) {
+export function createAccountRecords (redis: RedisClient) {
   const readCurrent = script(redis, { name: 'read-account', source: READ, numberOfKeys: 2 })
   const change = script(redis, { name: 'change-account', source: CHANGE, numberOfKeys: 4 })
   const write = async ({ name, fields, from, random = false }: Change): Promise<boolean> => {
-    const keys = [name, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY]
-    const args = [String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
+    const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY]
+    const args = [name, String(from ?? ''), random ? '1' : '0', ...Object.entries(fields).flat()]
     try {
       return await change(keys, args) === 1
     } catch (error) {
@@ -104,14 +105,14 @@ export function createAccountRecords (redis: Redis) {
   return {
     /** The record; undefined if it does not exist. */
     read: async (name: string): Promise<AccountRecord | undefined> =>
-      recordOf(await redis.hgetall(name)),
+      recordOf(await redis.hgetall(accountKey(name))),
 
     /**
      * The record, if no change of it can be missing.
      * @throws AccountsRecoveringError until `ledger` has compared it with the topic.
      */
     readCurrent: async (name: string): Promise<AccountRecord | undefined> => {
-      const [isCurrent, flat] = await readCurrent([name, ACCOUNTS_RUN_KEY], []) as
+      const [isCurrent, flat] = await readCurrent([accountKey(name), ACCOUNTS_RUN_KEY], []) as
         [number, readonly string[]]
       if (isCurrent === 0) throw new AccountsRecoveringError(name)
       return recordOf(Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, index) =>
@@ -151,7 +152,8 @@ export async function listAccount (
   redis: Pick<Redis, 'sadd' | 'zadd'>, { name, fields }: Pick<Change, 'name' | 'fields'>
 ): Promise<void> {
   const [kind = '', id = ''] = name.split(':')
-  if (kind === 'org') await redis.sadd('tenants', ...MODES.map(mode => tenantOf(id, mode)))
+  const tenants = MODES.map(mode => tenantOf(id, mode))
+  if (kind === 'org') await redis.sadd(globalKey('tenants'), ...tenants)
   if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)
   const { org = '', createdAt = '0' } = fields
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)

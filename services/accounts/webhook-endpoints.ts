@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
@@ -8,6 +7,7 @@ import {
   type AccountRecord, type AccountRecords, createAccountRecords, replaceField,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {
@@ -34,7 +34,7 @@ export type EndpointSettings =
 export type WebhookEndpoints = ReturnType<typeof createWebhookEndpoints>
 
 type Options = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
   readonly now?: () => number
 }
@@ -215,7 +215,7 @@ export function subscriptionsIn (text: string | null | undefined): readonly Even
  * The subscriptions of each tenant, at most a second old.
  * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
  */
-export function createSubscriptions (redis: Redis, now: () => number = Date.now) {
+export function createSubscriptions (redis: RedisClient, now: () => number = Date.now) {
   const records = createAccountRecords(redis)
   type Cached = { readonly readAtMs: number, readonly record: AccountRecord | undefined }
   const known = new LRUCache<string, Cached>({ max: CACHED_SUBSCRIBERS })

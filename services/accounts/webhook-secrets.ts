@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { Redis } from 'ioredis'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { publicKeyOf } from '../crypto/ed25519.ts'
 import { SealError } from '../crypto/seal.ts'
-import { createAccountRecords, replaceField } from './records.ts'
-import { createCompareAndSet } from '../platform/redis.ts'
+import { accountKey, createAccountRecords, replaceField } from './records.ts'
+import { createCompareAndSet, type RedisClient } from '../platform/redis.ts'
 
-type Options = { readonly redis: Redis, readonly ring: KeyRing, readonly now?: () => number }
+type Options = { readonly redis: RedisClient, readonly ring: KeyRing, readonly now?: () => number }
 
 /** A kind of secret of an organization. */
 type Kind = {
@@ -55,7 +54,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, 
   /** The secrets to sign with, current one first; empty if there is none yet. */
   async function active (orgId: string): Promise<string[]> {
     const [current, before, until] = await redis.hmget(
-      keyOf(orgId), field, `${field}Before`, `${field}BeforeUntil`)
+      accountKey(keyOf(orgId)), field, `${field}Before`, `${field}BeforeUntil`)
     const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
     return sealed.flatMap(text => text ? [open(orgId, text)] : [])
   }
@@ -74,7 +73,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, 
      * @throws FatalError when the ring lacks the key of the previous one.
      */
     async rotate (orgId: string): Promise<string> {
-      const before = await redis.hget(keyOf(orgId), field) ?? ''
+      const before = await redis.hget(accountKey(keyOf(orgId)), field) ?? ''
       const isLost = before !== '' && isDamaged(() => open(orgId, before))
       return write(orgId, isLost ? '' : before)
     },
@@ -105,7 +104,7 @@ function isDamaged (open: () => string): boolean {
 }
 
 /** The wrapped secrets and signing keys of an organization. */
-export async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrapped[]> {
+export async function wrappedSecrets (redis: RedisClient, orgId: string): Promise<Wrapped[]> {
   const records = createAccountRecords(redis)
   const name = keyOf(orgId)
   const texts = (await records.read(name))?.fields ?? {}
@@ -117,7 +116,7 @@ export async function wrappedSecrets (redis: Redis, orgId: string): Promise<Wrap
   }))
 }
 
-type SecretOptions = { readonly redis: Redis, readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }
+type SecretOptions = Pick<Options, 'redis'> & { readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }
 
 const KEY = 'secret:requests'
 const BINDING = ['request-secret']

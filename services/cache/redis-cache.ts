@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
-import type { Cluster, Redis } from 'ioredis'
 import type { Metrics } from '../platform/metrics.ts'
-import { script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import { createRecordCache, type RecordCache, type RecordCacheOptions } from './cache.ts'
 import type { CacheCommands } from './entries.ts'
 
@@ -15,14 +14,14 @@ export type RedisCacheOptions = RecordCacheOptions & { readonly metrics?: Pick<M
  * except while it moves their slot: then they are misses.
  */
 export function redisRecordCache (
-  redis: Redis | Cluster, options: RedisCacheOptions = {}
+  redis: RedisClient, options: RedisCacheOptions = {}
 ): RecordCache {
   const cache = createRecordCache(commandsOf(redis), options)
   const { metrics } = options
   return metrics === undefined ? cache : { ...cache, ...countLookups(cache, metrics) }
 }
 
-function commandsOf (redis: Redis | Cluster): CacheCommands {
+function commandsOf (redis: RedisClient): CacheCommands {
   const named = (name: string, numberOfKeys: number | 'any') => {
     const source = ['common', name].map(readScript).join('\n')
     return script(redis, { name, source, numberOfKeys, binary: true })

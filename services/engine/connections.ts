@@ -1,5 +1,5 @@
+import { Cluster } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
-import type { Cluster, Redis } from 'ioredis'
 import type { Bus } from '../kafka/bus.ts'
 import { connectClickhouse } from '../platform/clickhouse.ts'
 import { createKafkaBus } from '../kafka/kafka-bus.ts'
@@ -10,7 +10,7 @@ import {
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
 import { type Gate, startPauseGate } from './pause.ts'
 import {
-  connectRedis, connectRedisOrCluster, logAccessErrors, redisClock, type RedisClock,
+  connectRedisOrCluster, logAccessErrors, redisClock, type RedisClient, type RedisClock,
 } from '../platform/redis.ts'
 import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
@@ -31,10 +31,10 @@ export type DepsConfig = {
 export type Connections = {
   readonly bus: Bus
   readonly codec: Codec
-  /** Redis for state. */
-  readonly state: Redis
+  /** Redis for state, or a cluster. */
+  readonly state: RedisClient
   /** Redis for the cache, which may evict, or a cluster. */
-  readonly cache: Redis | Cluster
+  readonly cache: RedisClient
   readonly clickhouse: ClickHouseClient
   readonly recordMac: RecordMac
   /** Redis TIME of the state Redis. */
@@ -75,12 +75,27 @@ async function shared<T> (
   return context.share === undefined ? await open(context) : await context.share(name, open)
 }
 
+/**
+ * A further connection to the same Redis or cluster, for subscriptions: a subscribed one allows no
+ * other commands. A cluster passes each message to all of its nodes, and this listens at one.
+ */
+export function openSubscriber (
+  redis: RedisClient, { onStop }: Pick<ServiceContext, 'onStop'>
+): RedisClient {
+  const subscriber = redis instanceof Cluster
+    ? redis.duplicate([], { enableOfflineQueue: true, lazyConnect: false })
+    : redis.duplicate({ autoResubscribe: true })
+  subscriber.on('error', () => {})
+  onStop(() => subscriber.disconnect())
+  return subscriber
+}
+
 /** The gate of one stage. All gates share a connection, which no other commands delay. */
 async function openGate (
   { REDIS_STATE_URL }: DepsConfig['gate'], context: ServiceContext
 ): Promise<Gate> {
   const redis = await shared(context, 'gates', async ({ onStop }) => {
-    const connection = connectRedis(REDIS_STATE_URL)
+    const connection = await connectRedisOrCluster(REDIS_STATE_URL)
     onStop(() => connection.disconnect())
     return connection
   })
@@ -111,7 +126,7 @@ const openers: Openers = {
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
   state: async ({ REDIS_STATE_URL }, { onStop, log }) => {
-    const redis = connectRedis(REDIS_STATE_URL)
+    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     return redis
@@ -130,7 +145,7 @@ const openers: Openers = {
   recordMac: async (config, { log, metrics }) =>
     createRecordMac(config, reportForgedRecords({ log, metrics })),
   clock: async ({ REDIS_STATE_URL }, { onStop, log, metrics }) => {
-    const redis = connectRedis(REDIS_STATE_URL)
+    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
     const onRetry = (error: unknown) =>

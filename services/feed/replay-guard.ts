@@ -1,6 +1,5 @@
-import type { Redis } from 'ioredis'
 import type { FeedPartition } from '../jobs/cursors.ts'
-import { script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import { integer } from '../money/outbox.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 
@@ -126,7 +125,7 @@ end
 return 1`
 
 /** The marks of all feeds, in Redis. */
-export function createMarkStore (redis: Redis): MarkStore {
+export function createMarkStore (redis: RedisClient): MarkStore {
   const run = script(redis, { name: 'marks', source: SOURCE, numberOfKeys: 1 })
   return {
     read: async partition => {

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { Partner } from '../accounts/partners.ts'
 import { subscribeToJobs } from '../jobs/job-waiter.ts'
 import { createOutcomeWaiter } from '../jobs/outcome-waiter.ts'
@@ -6,7 +5,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { createSubmitter, type Submitted, type Submitter } from '../jobs/submit.ts'
 import type { Submission } from '../jobs/send.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
-import type { Connections } from '../engine/connections.ts'
+import { type Connections, openSubscriber } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { watchJobPartitions } from '../kafka/partitioning.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -97,8 +96,7 @@ export async function connectFeedSubmitter (
   const { bus, codec, state, clock } = connected
   const store = createJobStore(state)
   const keys = connectJobKeys(connected, settings)
-  const subscriber = subscriberOf(state, onStop)
-  const notifications = await subscribeToJobs(subscriber)
+  const notifications = await subscribeToJobs(openSubscriber(state, { onStop }))
   const outcomes = createOutcomeWaiter({ store, notifications, clock })
   onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
@@ -108,12 +106,4 @@ export async function connectFeedSubmitter (
   return createSubmitter({
     store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs, partitionsOf,
   })
-}
-
-/** A subscribed Redis connection accepts no other commands, so the subscriber has its own. */
-function subscriberOf (state: Redis, onStop: ServiceContext['onStop']): Redis {
-  const subscriber = state.duplicate()
-  subscriber.on('error', () => {})
-  onStop(() => subscriber.disconnect())
-  return subscriber
 }

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import {
   createJobWaiter, type JobWaiter, type Notifications, subscribeToJobs,
@@ -15,11 +14,12 @@ import { startLiveness } from '../platform/liveness.ts'
 import type { Codec } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import type { Archive } from '../results/archive.ts'
+import { type Connections, openSubscriber } from '../engine/connections.ts'
 
 type Options = {
   readonly bus: Bus
   readonly codec: Codec
-  readonly state: Redis
+  readonly state: Connections['state']
   readonly clock: Clock
   readonly store: JobStore
   readonly findArchived: Archive['find']
@@ -45,11 +45,7 @@ export async function connectSubmitter (
   readonly attachedTo: Notifications['attachedTo']
 }> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
-  // A subscribed connection allows no other commands, so it is a separate one.
-  const subscriber = options.state.duplicate()
-  subscriber.on('error', () => {})
-  context.onStop(() => subscriber.disconnect())
-  const notifications = await subscribeToJobs(subscriber)
+  const notifications = await subscribeToJobs(openSubscriber(options.state, context))
   const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })
   context.onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })

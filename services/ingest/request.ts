@@ -1,5 +1,4 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
-import type { Redis } from 'ioredis'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { type CreateJobBody, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
@@ -13,6 +12,7 @@ import { isInfrastructure } from '../platform/errors.ts'
 import { retryForever } from '../platform/retry.ts'
 import { type Prices, unitPriceMicros } from '../money/prices.ts'
 import { type ContactKind, SERVICES } from '../results/columns.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {
@@ -151,7 +151,7 @@ type RingConfig = Parameters<typeof createKeyRing>[0]
  * The secret of fingerprints, common to all instances; retries while Redis is unavailable.
  * @throws FatalError when the ring lacks the key that wraps it.
  */
-export async function requestSecretOf (redis: Redis, config: RingConfig): Promise<Buffer> {
+export async function requestSecretOf (redis: RedisClient, config: RingConfig): Promise<Buffer> {
   const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
   return await retryForever(() => secret.obtain(firstSecret(config.KEY_RING)), {
     when: isInfrastructure,

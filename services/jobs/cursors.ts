@@ -1,6 +1,6 @@
-import type { Redis } from 'ioredis'
 import { integer } from '../money/outbox.ts'
 import { cursorsKeyOf } from './redis-keys.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** A partition of a partner's topic. */
 export type FeedPartition = {
@@ -18,7 +18,7 @@ export const BEGINNING = -1
 export type Cursors = { readonly read: (partition: FeedPartition) => Promise<CursorPositions> }
 
 /** The feed cursors in Redis; only `accept` moves them. */
-export function createCursors (redis: Redis): Cursors {
+export function createCursors (redis: RedisClient): Cursors {
   return {
     read: async ({ tenant, ...partition }) => {
       const fields = await redis.hgetall(cursorsKeyOf(tenant, partition))

@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import type { Redis } from 'ioredis'
-import { script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
@@ -75,6 +74,10 @@ export const REMEMBERED_MS = (2 * topology.topics['jobs.settled'].keepHours + 24
 /** How long the priority class of a receiver lasts after an attempt. */
 const PRIORITY_MS = 3_600_000
 
+/** String: the run of the server in which lost deliveries were restored. */
+export const DELIVERIES_RUN_KEY = 'run:{deliveries}'
+/** String: the time, in ms, up to which Redis has all deliveries. */
+export const DELIVERIES_UNTIL_KEY = 'until:{deliveries}'
 const LEASES_KEY = 'leases:{deliveries}'
 const ATTEMPTS_KEY = 'attempts:{deliveries}'
 const WAITING_KEY = 'waiting:{deliveries}'
@@ -84,7 +87,7 @@ const keyOf = (event: string) => `delivery:{deliveries}:${event}`
  * The queue of webhook deliveries in Redis, shared by all processes of `deliver`. It contains
  * neither addresses nor payloads.
  */
-export function createDeliveries (redis: Redis) {
+export function createDeliveries (redis: RedisClient) {
   const run = scriptsOf(redis)
   return {
     /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
@@ -124,7 +127,7 @@ export function createDeliveries (redis: Redis) {
 
 type Scripts = ReturnType<typeof scriptsOf>
 
-function scriptsOf (redis: Redis) {
+function scriptsOf (redis: RedisClient) {
   const load = (name: string) => {
     const source = joinLua(lua('common'), lua(name))
     return script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
@@ -180,7 +183,7 @@ function workOf (run: Scripts) {
 }
 
 /** Attempts that are not in the history yet; recorded together with the state of the delivery. */
-function attemptsOf (redis: Redis) {
+function attemptsOf (redis: RedisClient) {
   return {
     /** Up to `limit` of them, in no order, by the name that `forget` takes. */
     unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {

@@ -1,11 +1,12 @@
 import type { Redis } from 'ioredis'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
-import { InfrastructureError } from '../platform/errors.ts'
+import { InfrastructureError, orIfUnavailable } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './redis-keys.ts'
 import { tombstoneOf } from './wrapped-keys.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** When a job was erased; times are Redis times in ms. */
 export type JobErasure = {
@@ -91,7 +92,7 @@ const DONE = 'done:'
  * works off the queue in two phases: `requested`, then `compacting` until the brokers have deleted
  * their copies.
  */
-export function createErasures (redis: Redis) {
+export function createErasures (redis: RedisClient) {
   const membersOf = async (key: string, limit: number) =>
     (await redis.zrange(key, '0', String(limit - 1))).map(requestOf)
   return {
@@ -167,11 +168,15 @@ async function readErasure (
   }
 }
 
-/** Queues an erasure that only the topic of keys still knows, unless it is complete. */
+/**
+ * Queues an erasure that only the topic of keys still knows, unless it is complete. One whose mark
+ * cannot be read is queued, as every step of it can be repeated.
+ */
 export async function queueErasure (
   redis: Pick<Redis, 'get' | 'zadd'>, request: ErasureRequest, atMs: number
 ): Promise<void> {
   const value = await redis.get(jobKeys(request.tenant, request.job).erased)
+    .catch(orIfUnavailable(null))
   if (value?.startsWith(DONE) === true) return
   await redis.zadd(ERASURES_KEYS.requested, atMs, memberOf(request))
 }

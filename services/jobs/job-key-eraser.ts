@@ -2,17 +2,19 @@ import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import type { Producer } from '../kafka/bus.ts'
 import type { Codec } from '../kafka/registry.ts'
+import { mastersOf } from '../platform/cells.ts'
 import { sleep } from '../platform/retry.ts'
 import { allTopics, messageKey, topicName } from '../platform/topics.ts'
 import { createErasures, markErased } from './erasures.ts'
 import type { JobKeyCopy } from './job-key-copy.ts'
 import { jobKeys } from './redis-keys.ts'
 import { tombstoneOf, type ReadTopic } from './wrapped-keys.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 
 type Deps = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly keyCopy: Pick<JobKeyCopy, 'erase' | 'rowsOf'>
   readonly codec: Pick<Codec, 'decode'>
   readonly producer: Pick<Producer, 'send'>
@@ -67,7 +69,7 @@ export function createJobKeyEraser (deps: Deps) {
     complete: ({ tenant, jobs }: ErasedJobs): Promise<void> =>
       erasures.complete(jobs.map(job => ({ tenant, job, cache: false })), now()),
 
-    rewriteAof: () => rewriteAof(redis),
+    rewriteAof: () => rewriteAll(redis),
 
     copiesInRedis: async ({ tenant, jobs }: ErasedJobs): Promise<KeyCopies> => {
       const found = await Promise.all(jobs.map(async job =>
@@ -151,6 +153,12 @@ async function valuesInTopic (
     }
   }, { sinceMs })
   return await Promise.all(found.map(async value => await codec.decode('job.keys', value) as Keys))
+}
+
+/** Rewrites the append-only file of every server, as any may have had keys of the jobs. */
+async function rewriteAll (redis: RedisClient): Promise<'rewritten' | 'none'> {
+  const done = await Promise.all((await mastersOf(redis)).map(rewriteAof))
+  return done.includes('rewritten') ? 'rewritten' : 'none'
 }
 
 /**

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Keys } from '../../schemas/types.ts'
@@ -10,6 +9,7 @@ import { SealError } from '../crypto/seal.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { requestedAtMs } from './job.ts'
 import { jobKeys } from './redis-keys.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type JobKeys = {
   /** Creates the data key of a new job, which `claim` stores wrapped. */
@@ -35,7 +35,7 @@ export function createKeyCache (): KeyCache {
 }
 
 export type JobKeysOptions = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   /** Shared with other `JobKeys` of the process; its own by default. */
   readonly cache?: KeyCache
   readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>

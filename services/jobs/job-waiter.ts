@@ -1,9 +1,9 @@
-import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from './job.ts'
 import { type JobFields, jobOf } from './job-record.ts'
 import type { JobStore } from './store.ts'
+import type { RedisClient } from '../platform/redis.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 
 type JobWaiterOptions = {
@@ -130,7 +130,7 @@ const MAX_ATTACHED = 4_000_000
  * @param subscriber a dedicated connection: a subscribed one accepts no other commands.
  */
 export async function subscribeToJobs (
-  subscriber: Pick<Redis, 'on' | 'subscribe'>
+  subscriber: Pick<RedisClient, 'on' | 'subscribe'>
 ): Promise<Notifications> {
   const notifications = new EventTarget()
   const attachedTo = new LRUCache<string, string>({

@@ -33,6 +33,12 @@ export const ERASURES_KEYS = {
   requested: 'erasures:requested', compacting: 'erasures:compacting',
 } as const
 
+/** Of each server, a string: its run in which erased jobs were re-erased. */
+export const ERASED_IN = 'erased-in'
+
+/** Of each server, a string: the time, in ms, up to which it has all erasures. */
+export const ERASED_UNTIL = 'erased-until'
+
 /**
  * Hashes of the idempotency keys that were first used on even and on odd days (UTC): key -> end of
  * the binding, its job, and the fingerprint of the request; see `idempotency.lua`.

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { siblingOf } from '../accounts/tenant.ts'
 import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
@@ -13,6 +12,7 @@ import type {
   AcceptRequest, Attachment, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled,
   IdempotencyClaim, Outcome, Tallied,
 } from './store-types.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** Lua: how long Redis keeps the state of a job, and idempotency keys; `ledger` rebuilds both. */
 export const STATE_LUA = ['retention', 'idempotency']
@@ -25,7 +25,7 @@ const FIELDS_LUA = `local RECORD_FIELDS = { '${RECORD_FIELDS.join("', '")}' }\n`
  * Loads a script of jobs, with the recovery guard, the wallet and the record functions before it.
  * Its first key is the wallet of the tenant.
  */
-function jobScript (redis: Redis, name: string, numberOfKeys: number) {
+function jobScript (redis: RedisClient, name: string, numberOfKeys: number) {
   const file = new URL(`./${name}.lua`, import.meta.url)
   const source = FIELDS_LUA + joinLua(GUARD_LUA, WALLET_LUA, ...STATE_LUA, RECORD_LUA, file)
   const call = guardedScript(redis, { name, source, numberOfKeys: 1 + numberOfKeys })
@@ -35,7 +35,7 @@ function jobScript (redis: Redis, name: string, numberOfKeys: number) {
 }
 
 /** The scripts; the number counts their keys without the wallet. */
-function loadScripts (redis: Redis) {
+function loadScripts (redis: RedisClient) {
   return {
     claim: jobScript(redis, 'claim', 4),
     accept: jobScript(redis, 'accept', 6),
@@ -51,7 +51,7 @@ function loadScripts (redis: Redis) {
 }
 
 /** One function per script: its keys, and the order of its arguments. */
-export function createJobScripts (redis: Redis) {
+export function createJobScripts (redis: RedisClient) {
   const {
     claim, accept, refuse, announce, tally, fail, close, endJob, read, cancel,
   } = loadScripts(redis)

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { createActivation } from '../money/tenants.ts'
 import type { Job, ManifestEntry } from './job.ts'
@@ -12,11 +11,12 @@ import type {
   AcceptRequest, Accepted, Attachment, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim,
   OpenJob, Outcome, TallyBlock, Tallied,
 } from './store-types.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>
 
 /** The store of running jobs in Redis: one idempotent script per step. */
-export function createJobStore (redis: Redis) {
+export function createJobStore (redis: RedisClient) {
   const run = createJobScripts(redis)
   const reads = readsOf(redis, run)
   return {
@@ -36,7 +36,7 @@ type JobWithManifest = {
 }
 
 /** The steps of a request until its job is accepted or refused. */
-function requestsOf (redis: Redis, run: Scripts) {
+function requestsOf (redis: RedisClient, run: Scripts) {
   const activate = createActivation(redis)
   return {
     /**
@@ -64,7 +64,7 @@ function requestsOf (redis: Redis, run: Scripts) {
 }
 
 /** Reads; they change nothing. */
-function readsOf (redis: Redis, run: Scripts) {
+function readsOf (redis: RedisClient, run: Scripts) {
   /** A missing job is read again behind the recovery guard: Redis may have lost its data. */
   const fieldsIn = async (tenant: string, job: string) => {
     const found = recordFields(await redis.hmget(jobKeys(tenant, job).job, ...RECORD_FIELDS))

@@ -1,9 +1,9 @@
-import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import type { Producer, RawMessage } from '../kafka/bus.ts'
 import type { Wrapped } from '../crypto/key-ring.ts'
 import type { Codec } from '../kafka/registry.ts'
-import { createCompareAndSet } from '../platform/redis.ts'
+import { mastersOf } from '../platform/cells.ts'
+import { createCompareAndSet, type RedisClient } from '../platform/redis.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { dataKeyAad } from './job-keys.ts'
 import { jobKeys } from './redis-keys.ts'
@@ -18,7 +18,7 @@ export type ReadTopic = (
 ) => Promise<unknown>
 
 type TopicDeps = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly codec: Pick<Codec, 'decode' | 'encode'>
   readonly producer: Pick<Producer, 'send'>
   readonly read: ReadTopic
@@ -28,17 +28,24 @@ const KEYS_PER_SCAN = 1_000
 const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 
 /** The wrapped data keys of all jobs in Redis. */
-export async function * wrappedInRedis (redis: Redis): AsyncIterable<Wrapped> {
+export async function * wrappedInRedis (redis: RedisClient): AsyncIterable<Wrapped> {
   const compareAndSet = createCompareAndSet(redis)
-  for await (const names of redis.scanStream({ match: 'dek:*', count: KEYS_PER_SCAN })) {
-    const found = names as readonly string[]
-    const values = found.length === 0 ? [] : await redis.mgetBuffer(...found)
+  for await (const found of keysIn(redis, 'dek:*')) {
+    const values = await Promise.all(found.map(key => redis.getBuffer(key)))
     for (const [index, key] of found.entries()) {
       const bytes = values[index]
       const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue
       const replace = (fresh: Buffer) => compareAndSet(key, bytes, fresh)
       yield { bytes, binding: dataKeyAad(`${orgId}${mode}`, job), replace }
+    }
+  }
+}
+
+async function * keysIn (redis: RedisClient, match: string): AsyncIterable<readonly string[]> {
+  for (const master of await mastersOf(redis)) {
+    for await (const names of master.scanStream({ match, count: KEYS_PER_SCAN })) {
+      yield names as readonly string[]
     }
   }
 }

@@ -1,18 +1,17 @@
-import type { Redis } from 'ioredis'
 import type { Account } from '../../schemas/types.ts'
 import {
-  ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
+  accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
 } from '../accounts/records.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { script } from '../platform/redis.ts'
+import { type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 
 export type AccountsDeps = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly reader: TopicReader
   readonly codec: Pick<Codec, 'decode' | 'encode'>
   readonly accountsProducer: Pick<Producer, 'send'>
@@ -26,38 +25,47 @@ const BATCH_RECORDS = 200
 const LOCAL_FIELDS: ReadonlySet<string> = new Set(
   ['revision', 'madeIn', 'lastUsedAt', 'lastUsedFrom'])
 
-/** ARGV: the revision in the topic, then its fields. */
+/** ARGV: name, the revision in the topic, then its fields. */
 const RESTORE = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'revision') or '0')
-local shipped = tonumber(ARGV[1])
+local shipped = tonumber(ARGV[2])
 if current <= shipped then
-  redis.call('SREM', KEYS[3], KEYS[1])
+  redis.call('SREM', KEYS[3], ARGV[1])
 end
 if current >= shipped then
   return 0
 end
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'revision', ARGV[1], unpack(ARGV, 2))
-redis.call('SADD', KEYS[2], KEYS[1])
+redis.call('HSET', KEYS[1], 'revision', ARGV[2], unpack(ARGV, 3))
+redis.call('SADD', KEYS[2], ARGV[1])
 return 1`
 
 /** Removes a name from the outbox if its record still has this revision, or is gone. */
 const REMOVE_SHIPPED = `
-if (redis.call('HGET', KEYS[1], 'revision') or '0') == ARGV[1] then
-  redis.call('SREM', KEYS[2], KEYS[1])
+if (redis.call('HGET', KEYS[1], 'revision') or '0') == ARGV[2] then
+  redis.call('SREM', KEYS[2], ARGV[1])
+end`
+
+const READ_RUN = `return ${RUN_ID_LUA}`
+
+/** ARGV: a run id. Makes the accounts valid for it, if it is still the run of the server. */
+const MARK_RUN = `
+if ${RUN_ID_LUA} == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[1])
 end`
 
 /**
  * Restores the accounts in Redis from their topic, puts those that the topic lacks into the outbox,
- * and then makes the accounts valid for this run of the server. The highest revision of a name
+ * and then makes the accounts valid for this run of their server. The highest revision of a name
  * wins, so neither an old file of Redis nor a replayed message restores a revoked key. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
-export async function restoreAccounts (
-  deps: AccountsDeps, run: string, signal: AbortSignal
-): Promise<void> {
+export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal): Promise<void> {
   const { redis, reader, codec, log, metrics } = deps
   const restore = script(redis, { name: 'restore-account', source: RESTORE, numberOfKeys: 3 })
+  const readRun = script(redis, { name: 'read-run', source: READ_RUN, numberOfKeys: 1 })
+  const markRun = script(redis, { name: 'mark-run', source: MARK_RUN, numberOfKeys: 1 })
+  const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
   await reader.read(TOPIC, async messages => {
@@ -67,13 +75,13 @@ export async function restoreAccounts (
         const { name, revision, fields } = await codec.decode('accounts', bytes) as Account
         const texts = fields.map(({ name: field, value }) => [field, value] as const)
         await listAccount(redis, { name, fields: Object.fromEntries(texts) })
-        return await restore(
-          [name, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY], [revision, ...texts.flat()]) as number
+        const keys = [accountKey(name), ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY]
+        return await restore(keys, [name, revision, ...texts.flat()]) as number
       }))
       restored += written.reduce((sum, one) => sum + one, 0)
     }
   }, { signal })
-  await redis.set(ACCOUNTS_RUN_KEY, run)
+  await markRun([ACCOUNTS_RUN_KEY], [run])
   metrics.count('recovery_actions_total', { kind: 'account' }, restored)
   if (restored > 0) log.warn({ records: restored }, 'accounts restored from topic')
 }
@@ -92,7 +100,7 @@ export async function shipAccounts (
     const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, BATCH_RECORDS)
     if (names.length === 0) return
     const accounts = await Promise.all(names.map(async name =>
-      accountOf(name, await redis.hgetall(name))))
+      accountOf(name, await redis.hgetall(accountKey(name)))))
     const existing = accounts.filter(({ revision }) => revision > 0)
     const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
       topic: TOPIC,
@@ -102,7 +110,7 @@ export async function shipAccounts (
     })))
     if (messages.length > 0) await accountsProducer.send(messages, signal)
     for (const { name, revision } of accounts) {
-      await removeShipped([name, ACCOUNTS_OUTBOX_KEY], [revision])
+      await removeShipped([accountKey(name), ACCOUNTS_OUTBOX_KEY], [name, revision])
     }
   }
 }

@@ -40,6 +40,8 @@ export type Comparison = {
   readonly suspect: ReadonlySet<string>
   /** Every tenant with entries in the journal or a locked wallet. */
   readonly known: ReadonlySet<string>
+  /** Tenants on a server that cannot execute scripts now. */
+  readonly unreachable: ReadonlySet<string>
 }
 
 type CompareOptions = {
@@ -90,7 +92,8 @@ export async function compare (
     await grace
     await readJournal(deps, { ...reading, from })
   }
-  await deps.tenants.add([...tracked.keys()].filter(tenant => !all.has(tenant)))
+  // The server with the list may have lost it alone, so it may lack unlocked tenants as well.
+  await deps.tenants.add([...tracker.known].filter(tenant => !all.has(tenant)))
   // Replaces contradicted snapshots, so that the next recovery does not read the whole journal.
   if (only !== undefined) {
     const journals = [...tracked].map(([tenant, { journal }]) => [tenant, journal] as const)
@@ -107,6 +110,7 @@ export async function compare (
     compared: compared.filter(({ wallet: { tenant } }) => !suspect.has(tenant)),
     suspect,
     known: tracker.known,
+    unreachable: tracker.unreachable,
   }
 }
 
@@ -118,6 +122,7 @@ function createTracker (
 ) {
   const known = new Set<string>()
   const suspect = new Set<string>()
+  const unreachable = new Set<string>()
   const tracked = new Map<string, Tracked>()
   const recent: Recent = new Map()
   const endedSinceMs = deps.clock.now() - RETAINED_MS
@@ -145,15 +150,18 @@ function createTracker (
       const snapshots = await Promise.all(
         some.map(tenant => deps.recoveryStore.snapshotWallet(tenant, fence)))
       for (const [index, wallet] of snapshots.entries()) {
-        known.add(some[index] ?? '')
-        if (wallet !== undefined && wallet !== 'fenced') add(wallet)
+        const tenant = some[index] ?? ''
+        known.add(tenant)
+        if (wallet === 'unreachable') unreachable.add(tenant)
+        else if (wallet !== undefined && wallet !== 'fenced') add(wallet)
       }
     }
-    onWaiting(tracked.size + suspect.size)
+    onWaiting(tracked.size + suspect.size + unreachable.size)
   }
   return {
     known,
     suspect,
+    unreachable,
     tracked,
     track,
     trackedOf: (tenant: string) => tracked.get(tenant),

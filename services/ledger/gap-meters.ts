@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { GroupLag } from '../kafka/lag.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -7,9 +6,10 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 type GapDeps = {
-  readonly redis: Pick<Redis, 'pipeline'>
+  readonly redis: Pick<RedisClient, 'hgetall'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly journal: Pick<JournalCopy, 'counts'>
   /** The offsets and lags of the ledgers in each partition of the journal. */
@@ -92,22 +92,12 @@ async function readShipped (
   const last = new Map<string, number>()
   for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
     const batch = tenants.slice(from, from + TENANTS_PER_BATCH)
-    const pipeline = redis.pipeline()
-    for (const tenant of batch) {
-      const { wallet } = moneyKeys(tenant)
-      // In this order, so that a movement made in between is not counted.
-      pipeline.hget(wallet, 'seq')
-      pipeline.hkeys(wallet)
-    }
-    const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
-      if (error !== null) throw error
-      return answer
-    })
-    for (const [index, tenant] of batch.entries()) {
-      const pending = (answers[2 * index + 1] as readonly string[]).map(pendingSeq)
-        .filter(seq => seq !== undefined)
-      last.set(tenant, Math.min(Number(answers[2 * index]), ...pending.map(seq => seq - 1)))
-    }
+    await Promise.all(batch.map(async tenant => {
+      const wallet = await redis.hgetall(moneyKeys(tenant).wallet)
+      const pending = Object.keys(wallet).map(pendingSeq).filter(seq => seq !== undefined)
+      const seq = Number(wallet['seq'] ?? 0)
+      last.set(tenant, Math.min(seq, ...pending.map(seq => seq - 1)))
+    }))
   }
   const ends = new Map((await lags()).map(({ partition, offset, lag }) =>
     [partition, offset + lag]))

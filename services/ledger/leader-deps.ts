@@ -31,6 +31,7 @@ export function leaderDeps (
     bus, state: redis, clickhouse, recordMac, codec, messageCodec, clock, log, metrics,
   } = connected
   const name = `ledger.${config.INSTANCE}`
+  const recoveryStore = createRecoveryStore(redis)
   return {
     redis,
     tenants,
@@ -45,7 +46,8 @@ export function leaderDeps (
     store,
     sleep,
     accountsProducer: bus.producer('accounts'),
-    recoveryStore: createRecoveryStore(redis),
+    recoveryStore,
+    servers: recoveryStore.servers,
     reader: createTopicReader({
       ...kafkaConnectionOf(config),
       clientId: `${name}.recovery`,

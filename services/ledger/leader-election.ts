@@ -1,32 +1,37 @@
-import type { Redis } from 'ioredis'
 import type { Clock } from '../platform/clock.ts'
+import type { RedisClient } from '../platform/redis.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { retryForever, sleep } from '../platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
-import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
+import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
 import { restoreAccounts, shipAccounts, type AccountsDeps } from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
+import {
+  recordDeliveries, restoreDeliveries, type RestoreDeliveriesDeps,
+} from './restore-deliveries.ts'
 import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
-import { recountLostJobs, type RecountDeps } from './recount.ts'
+import { recountLostJobs, restoreMarks, type RecountDeps } from './recount.ts'
 import { readSnapshots, takeSnapshots, type Base, type WalletSnapshotDeps } from './snapshots.ts'
 
-export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps & {
-  readonly recoveryStore: Pick<RecoveryStore, 'lead' | 'check' | 'countWaiting'>
-  readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
-  /** A connection of its own: once subscribed it serves nothing else. */
-  readonly subscriber: Pick<Redis, 'on' | 'subscribe'>
-  readonly clock: Clock
-  readonly log: Pick<Log, 'info' | 'warn' | 'error'>
-  readonly metrics: Pick<Metrics, 'count' | 'watch'>
-  readonly name: string
-  readonly leaseMs: number
-  readonly pollMs: number
-  /** Pause between two checks of the sums of all active wallets. */
-  readonly checkEveryMs: number
-  readonly snapshotEveryMs: number
-}
+export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps &
+  RestoreDeliveriesDeps & {
+    readonly recoveryStore: Pick<RecoveryStore,
+      'lead' | 'check' | 'countWaiting' | 'isAnyResponding'>
+    readonly tenants: Pick<Tenants, 'all' | 'active' | 'deactivate'>
+    /** A connection of its own: once subscribed it serves nothing else. */
+    readonly subscriber: Pick<RedisClient, 'on' | 'subscribe'>
+    readonly clock: Clock
+    readonly log: Pick<Log, 'info' | 'warn' | 'error'>
+    readonly metrics: Pick<Metrics, 'count' | 'watch'>
+    readonly name: string
+    readonly leaseMs: number
+    readonly pollMs: number
+    /** Pause between two checks of the sums of all active wallets. */
+    readonly checkEveryMs: number
+    readonly snapshotEveryMs: number
+  }
 
 export type Leader = {
   /** False while this ledger leads and has not compared all wallets. */
@@ -39,12 +44,20 @@ export type Leader = {
 /** Commands that change an account wait until it is in the topic. */
 const MAX_SHIPPING_POLL_MS = 100
 
-/** The run of the server and the leader term in which all wallets were compared. */
-type LeaderState = { readonly run: string, readonly fence: string, readonly known: Set<string> }
+/** The run of the server with the global keys, the fencing token, and the runs of all servers. */
+type Term = { readonly run: string, readonly fence: string, readonly runs: ReadonlySet<string> }
+
+/** The term in which all wallets were compared. */
+type LeaderState = Term & {
+  readonly known: Set<string>
+  /** When to compare again, because tenants were unreachable; else `Infinity`. */
+  readonly retryAtMs: number
+}
 
 /**
- * Elects one ledger as leader. Every `pollMs` it renews its lease and reads the run id of the
- * server; if either has changed, the leader compares all wallets with the journal. In between it
+ * Elects one ledger as leader. Every `pollMs` it renews its lease and reads the run ids of the
+ * servers; if it has become the leader or one is new, it compares all locked wallets with the
+ * journal. In between it
  * unlocks tenants on request, recounts jobs whose tally was lost, and checks sums. A round that
  * fails is logged and retried.
  */
@@ -59,6 +72,7 @@ export function startLeader (deps: LeaderDeps): Leader {
     frozen: 0,
     waiting: 0,
     checkedAt: -Infinity,
+    checkAllUntilMs: -Infinity,
     step: 'unlock',
   }
   deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
@@ -93,17 +107,19 @@ export function startLeader (deps: LeaderDeps): Leader {
   }
 }
 
-type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'recount' | 'check'
+type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'deliveries' | 'recount' | 'check'
 
 type State = {
   current: LeaderState | undefined
-  term?: { readonly run: string, readonly fence: string } | undefined
+  term?: Term | undefined
   healthy: boolean
   /** True while wallets are compared with the journal. */
   recovering: boolean
   frozen: number
   waiting: number
   checkedAt: number
+  /** Until then all tenants are checked, as marks of active ones may be lost. */
+  checkAllUntilMs: number
   /** What the current round does, for logs. */
   step: LeaderStep
   /** The latest snapshots. */
@@ -119,8 +135,8 @@ function fail (
 
 /** Acquires or renews the leadership, unless another ledger has it. */
 async function renew ({ recoveryStore, name, leaseMs }: LeaderDeps, state: State): Promise<void> {
-  const { run, fence } = await recoveryStore.lead(name, leaseMs)
-  state.term = fence === undefined ? undefined : { run, fence }
+  const { run, fence, runs } = await recoveryStore.lead(name, leaseMs)
+  state.term = fence === undefined ? undefined : { run, fence, runs }
   if (fence !== undefined) return
   Object.assign(state, { current: undefined, healthy: true, frozen: 0, waiting: 0 })
 }
@@ -136,37 +152,92 @@ async function runOnce (
   if (requested.length > 0) await renew(deps, state)
   const { term } = state
   if (term === undefined) return
-  const isNew = term.run !== state.current?.run || term.fence !== state.current.fence
+  const isNew = isNewTerm(deps, state.current, term)
   const toRecover = isNew
     ? requested
     : await unlockNew(deps, state.current as LeaderState, requested)
   if (isNew || toRecover.length > 0) {
     // If Redis has lost everything, a previous term of this leader still knows the tenants.
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
-    state.waiting = await deps.recoveryStore.countWaiting([...known], term.run)
+    state.waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
     state.step = 'accounts'
-    if (isNew) await restoreAccounts(deps, term.run, signal)
+    if (isNew) await restoreAccounts(deps, signal)
     state.step = 'recover'
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
-    const onWaiting = (tenants: number) => { state.waiting = tenants }
-    state.base = undefined
-    state.recovering = true
-    try {
-      const compared = await recover(deps, term.fence, { signal, onWaiting })
-      state.current = { ...term, known: new Set(compared) }
-    } finally {
-      state.recovering = false
-    }
+    await recoverAll(deps, state, { term, signal })
   }
-  state.step = 'recount'
-  await recountLostJobs(deps, signal)
-  state.step = 'check'
-  if (deps.clock.now() - state.checkedAt >= deps.checkEveryMs) {
-    state.checkedAt = deps.clock.now()
-    state.frozen = await checkAll(deps, signal)
-    await recordErased(deps)
-  }
+  await runEach(state, {
+    recount: () => recountLostJobs(deps, signal),
+    deliveries: () => restoreDeliveries(deps, signal),
+    check: async () => {
+      if (deps.clock.now() - state.checkedAt < deps.checkEveryMs) return
+      state.checkedAt = deps.clock.now()
+      state.frozen = await checkAll(deps, state, signal)
+      await recordErased(deps)
+      await recordDeliveries(deps)
+    },
+  })
   state.healthy = true
+}
+
+/** Runs all steps, as they may use different servers, and throws the first failure. */
+async function runEach (
+  state: State, steps: Readonly<Partial<Record<LeaderStep, () => Promise<unknown>>>>
+): Promise<void> {
+  const failures: { readonly step: LeaderStep, readonly error: unknown }[] = []
+  for (const [step, work] of Object.entries(steps) as [LeaderStep, () => Promise<unknown>][]) {
+    state.step = step
+    await work().catch(error => { failures.push({ step, error }) })
+  }
+  const [first] = failures
+  if (first === undefined) return
+  state.step = first.step
+  throw first.error
+}
+
+/** Whether there is something to compare that no request names. A server may be gone for long. */
+function isNewTerm (
+  { clock }: Pick<LeaderDeps, 'clock'>, current: LeaderState | undefined,
+  { run, fence, runs }: Term
+): boolean {
+  if (current?.run !== run || current.fence !== fence) return true
+  return clock.now() >= current.retryAtMs || [...runs].some(one => !current.runs.has(one))
+}
+
+/** Compares all locked wallets and restores what the server with the global keys may have lost. */
+async function recoverAll (
+  deps: LeaderDeps, state: State,
+  { term, signal }: { readonly term: Term, readonly signal: AbortSignal }
+): Promise<void> {
+  const { current } = state
+  const onWaiting = (tenants: number) => { state.waiting = tenants }
+  state.base = undefined
+  state.recovering = true
+  try {
+    const { known, unreachable } = await recover(deps, term.fence, { signal, onWaiting })
+    const hasLostGlobalKeys = current?.run !== term.run || current.fence !== term.fence
+    // A single server has lost them only together with the wallets, which were compared.
+    if (term.runs.size > 1 && hasLostGlobalKeys) {
+      await restoreMarks(deps.redis, [...known].filter(tenant => !unreachable.has(tenant)))
+      state.checkAllUntilMs = deps.clock.now() + MARK_LASTS_MS + 2 * deps.checkEveryMs
+    }
+    const retryAtMs = deps.clock.now() + await retryAfterMs(deps, [...unreachable])
+    const runs = new Set([...current?.runs ?? [], ...term.runs])
+    state.current = { ...term, runs, known: new Set(known), retryAtMs }
+  } finally {
+    state.recovering = false
+  }
+}
+
+const RETRY_MS = 2_000
+const RETRY_SILENT_MS = 30_000
+
+/** When to compare tenants again that were unreachable: soon if their server is starting. */
+async function retryAfterMs (
+  { recoveryStore }: LeaderDeps, unreachable: readonly string[]
+): Promise<number> {
+  if (unreachable.length === 0) return Infinity
+  return await recoveryStore.isAnyResponding(unreachable) ? RETRY_MS : RETRY_SILENT_MS
 }
 
 async function snapshot (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<void> {
@@ -183,7 +254,8 @@ async function unlockNew (
   const toRecover: string[] = []
   for (const tenant of requested) {
     const wallet = await deps.recoveryStore.snapshotWallet(tenant, fence)
-    if (wallet === undefined || wallet === 'fenced') continue
+    // A request of a tenant that is not reached is repeated.
+    if (wallet === undefined || typeof wallet === 'string') continue
     const { run, seq, outbox, openJobs } = wallet
     const isNew = !known.has(tenant) && seq === 0 && outbox.length + openJobs.length === 0
     if (!isNew) {
@@ -200,20 +272,23 @@ async function unlockNew (
 
 /**
  * Checks the sums of every active wallet, and removes the mark of those that have been idle for a
- * while. Returns how many are frozen; a frozen tenant stays active.
+ * while; of all wallets while marks may be lost, which it restores. Returns how many are frozen; a
+ * frozen tenant stays active.
  */
-async function checkAll (
-  { tenants, recoveryStore, clock, log, metrics }: LeaderDeps, signal: AbortSignal
-): Promise<number> {
+async function checkAll (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<number> {
+  const { tenants, recoveryStore, clock } = deps
+  const active = new Map((await tenants.active()).map(one => [one.tenant, one]))
+  const all = clock.now() < state.checkAllUntilMs ? await tenants.all() : []
   let frozen = 0
-  for (const one of await tenants.active()) {
+  for (const tenant of new Set([...active.keys(), ...all])) {
     signal.throwIfAborted()
-    const { tenant, sinceMs } = one
     const { kind, reason } = await recoveryStore.check(tenant)
-    if (kind === 'idle' && clock.now() - sinceMs >= IDLE_AFTER_MS) await tenants.deactivate(one)
+    const mark = active.get(tenant)
+    const isIdle = mark !== undefined && clock.now() - mark.sinceMs >= IDLE_AFTER_MS
+    if (kind === 'idle' && isIdle) await tenants.deactivate(mark)
+    if (kind !== 'idle' && mark === undefined) await tenants.activate([tenant])
     if (kind === 'frozen' || kind === 'inconsistent') frozen += 1
-    if (kind !== 'inconsistent') continue
-    reportFrozen({ log, metrics }, tenant, reason)
+    if (kind === 'inconsistent') reportFrozen(deps, tenant, reason)
   }
   return frozen
 }

@@ -1,4 +1,4 @@
-import { connectDeps } from '../engine/connections.ts'
+import { connectDeps, openSubscriber } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
@@ -32,9 +32,7 @@ export async function startLedger (
   const journal = meteredJournal(deps)
   watchSystem(config, { ...context, ...deps, journal })
   const reaperDeps = reapDeps(config, { ...deps, fatal: context.fatal })
-  const subscriber = deps.state.duplicate({ autoResubscribe: true })
-  subscriber.on('error', () => {})
-  context.onStop(() => subscriber.disconnect())
+  const subscriber = openSubscriber(deps.state, context)
   const leader = startLeader({ ...leaderDeps(config, deps, reaperDeps), subscriber })
   context.onStop(() => leader.stop())
   const erasing = connectErasing(config, {

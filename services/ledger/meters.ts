@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { Clock } from '../platform/clock.ts'
 import type { Connections } from '../engine/connections.ts'
 import {
@@ -15,12 +14,13 @@ import { watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutboxes } from './outbox-meters.ts'
 import { watchStores } from './store-meters.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
 
 type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> &
   Pick<Connections, 'clickhouse'> & {
-    readonly state: Redis
+    readonly state: RedisClient
     readonly clock: Clock
     readonly journal: Pick<JournalCopy, 'counts'>
   }

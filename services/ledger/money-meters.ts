@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { isMode, MODES, type Mode } from '../accounts/tenant.ts'
 import { openJobIn } from '../jobs/redis-keys.ts'
@@ -8,6 +7,7 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, type Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 type Counting = Pick<Metrics, 'count'>
 
@@ -50,13 +50,13 @@ type WalletSum = { readonly mode: Mode, readonly state: typeof STATES[number] | 
 type WalletSums = readonly (WalletSum & { readonly value: number })[]
 
 type MoneyDeps = {
-  readonly redis: Pick<Redis, 'pipeline'>
+  readonly redis: Pick<RedisClient, 'hmget' | 'hkeys'>
   readonly tenants: Pick<Tenants, 'all' | 'active'>
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
 }
 
-/** Tenants per pipeline, so that none blocks Redis for long. */
+/** Tenants that are read together, so that they do not delay other commands for long. */
 const TENANTS_PER_BATCH = 500
 
 /**
@@ -117,22 +117,13 @@ function sumByMode (known: ReadonlyMap<string, readonly number[]>): WalletSums {
 async function readWallets (
   redis: MoneyDeps['redis'], tenants: readonly string[]
 ): Promise<readonly (readonly [tenant: string, values: readonly number[]])[]> {
-  const pipeline = redis.pipeline()
-  for (const tenant of tenants) {
+  return await Promise.all(tenants.map(async tenant => {
     const { wallet } = moneyKeys(tenant)
-    pipeline.hmget(wallet, ...STATES)
-    pipeline.hkeys(wallet)
-  }
-  const answers = (await pipeline.exec() ?? []).map(([error, answer]) => {
-    if (error !== null) throw error
-    return answer
-  })
-  return tenants.map((tenant, index) => {
-    const amounts = answers[2 * index] as readonly (string | null)[]
-    const fields = answers[2 * index + 1] as readonly string[]
+    const [amounts, fields] =
+      await Promise.all([redis.hmget(wallet, ...STATES), redis.hkeys(wallet)])
     const open = fields.filter(name => openJobIn(name) !== undefined)
-    return [tenant, [...amounts.map(Number), open.length]]
-  })
+    return [tenant, [...amounts.map(Number), open.length]] as const
+  }))
 }
 
 function modeOf (tenant: string): Mode {

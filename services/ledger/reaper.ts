@@ -4,7 +4,7 @@ import type { OpenJob } from '../jobs/store-types.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Emitter } from '../engine/emit.ts'
 import type { RunningStage } from '../engine/engine.ts'
-import { FatalError } from '../platform/errors.ts'
+import { FatalError, orIfUnavailable } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
@@ -45,7 +45,7 @@ export async function reap (deps: ReapDeps, signal?: AbortSignal): Promise<Reape
     entries += await guarded(deps, { tenant }, () => shipOrphans(deps, tenant)) ?? 0
   }
   for (const { tenant } of await deps.tenants.active()) {
-    const jobs = await deps.store.openJobs(tenant)
+    const jobs = await deps.store.openJobs(tenant).catch(orIfUnavailable([]))
     const old = jobs.filter(({ sinceMs }) => deps.clock.now() - sinceMs >= deps.orphanAgeMs)
     for (const open of old) {
       if (isOver()) return { entries, stalledJobs }

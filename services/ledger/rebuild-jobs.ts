@@ -117,7 +117,7 @@ async function write (
   return { made, superseded }
 }
 
-type RepublishDeps = {
+export type RepublishDeps = {
   readonly subscriptions: Subscriptions
   readonly history: Pick<DeliveryHistory, 'listAll'>
   readonly emitter: Pick<Emitter, 'emit'>
@@ -129,21 +129,27 @@ type RepublishDeps = {
  * whether an event was produced is unknown. Completed deliveries are in the history; consumers know
  * repeats by event id.
  */
-export async function republish (
-  { history, emitter, subscriptions }: RepublishDeps, jobs: readonly Job[]
-): Promise<void> {
+export async function republish (deps: RepublishDeps, jobs: readonly Job[]): Promise<void> {
+  const open = await withOpenDeliveries(deps, jobs)
+  if (open.length === 0) return
+  await deps.emitter.emit(open.map(job =>
+    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+}
+
+/** The jobs whose end has a receiver, of which a delivery is not completed in the history. */
+export async function withOpenDeliveries (
+  { history, subscriptions }: Pick<RepublishDeps, 'history' | 'subscriptions'>,
+  jobs: readonly Job[]
+): Promise<readonly Job[]> {
   const all = await Promise.all(jobs.map(async job =>
     [job, await expectedDeliveries(subscriptions, job)] as const))
   const expected = all.filter(([, deliveries]) => deliveries.length > 0)
-  if (expected.length === 0) return
+  if (expected.length === 0) return []
   const tenants = [...new Set(expected.map(([{ tenant }]) => tenant))]
   const attempts = await history.listAll(tenants, expected.map(([{ id }]) => id))
   const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
-  const open = expected.filter(([, deliveries]) =>
-    deliveries.some(id => (last.get(id) ?? 'failed') === 'failed'))
-  if (open.length === 0) return
-  await emitter.emit(open.map(([job]) =>
-    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+  return expected.filter(([, deliveries]) =>
+    deliveries.some(id => (last.get(id) ?? 'failed') === 'failed')).map(([job]) => job)
 }
 
 /** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */

@@ -6,7 +6,7 @@ import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../money/redis-keys.ts'
-import { isInfrastructure } from '../platform/errors.ts'
+import { isInfrastructure, orIfUnavailable } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { topicName } from '../platform/topics.ts'
@@ -57,10 +57,26 @@ export async function recountLostJobs (deps: RecountDeps, signal: AbortSignal): 
   return since.length
 }
 
+/**
+ * Adds tenants with marked jobs to the set of all of them, which the server with the global keys
+ * may have lost alone.
+ */
+export async function restoreMarks (
+  redis: Pick<Redis, 'exists' | 'sadd'>, tenants: Iterable<string>
+): Promise<void> {
+  for (const tenant of tenants) {
+    if (await redis.exists(moneyKeys(tenant).recounts) === 0) continue
+    await redis.sadd(RECOUNTING_KEY, tenant)
+  }
+}
+
 async function marksOf ({ redis }: RecountDeps): Promise<Marked> {
   const marked = new Map<string, ReadonlyMap<string, number>>()
   for (const tenant of await redis.smembers(RECOUNTING_KEY)) {
-    const marks = Object.entries(await redis.hgetall(moneyKeys(tenant).recounts))
+    // The jobs of a server that is gone are recounted later.
+    const found = await redis.hgetall(moneyKeys(tenant).recounts).catch(orIfUnavailable(undefined))
+    if (found === undefined) continue
+    const marks = Object.entries(found)
     marked.set(tenant, new Map(marks.map(([job, since]) => [job, Number(since)])))
   }
   return marked

@@ -1,7 +1,9 @@
-import type { Redis } from 'ioredis'
+import { Cluster } from 'ioredis'
 import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
 import { STATE_LUA } from '../jobs/scripts.ts'
-import { script } from '../platform/redis.ts'
+import { serversOf } from '../platform/cells.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
 import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
@@ -10,7 +12,7 @@ import type { JobInRedis, WalletSnapshot } from './reconcile.ts'
 import type { RebuiltJob } from './rebuilt-job.ts'
 import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
 
-/** The fencing token of the leader, for one run of the server; a script checks both. */
+/** The fencing token of the leader, for one run of a server; a script checks both. */
 export type LeaderTerm = { readonly run: string, readonly fence: string }
 
 /** Result of a recovery step; `superseded`: another leader or another run of the server. */
@@ -18,7 +20,7 @@ export type Step = 'done' | 'superseded'
 
 /**
  * `idle`: ok, without pending entries and open jobs. `inconsistent`: this check froze the wallet.
- * `waiting`: the wallet is locked.
+ * `waiting`: the wallet is locked, or its server does not respond.
  */
 export type WalletCheck = {
   readonly kind: 'ok' | 'idle' | 'frozen' | 'inconsistent' | 'waiting'
@@ -29,35 +31,72 @@ const TENANTS_PER_BATCH = 500
 
 export type RecoveryStore = ReturnType<typeof createRecoveryStore>
 
-/** The Redis steps of a recovery; each is one idempotent script. */
-export function createRecoveryStore (redis: Redis) {
+/**
+ * The Redis steps of a recovery; each is one idempotent script. A server of a cluster that does not
+ * respond must not delay the tenants of the others, so its tenants are `unreachable`.
+ */
+export function createRecoveryStore (redis: RedisClient) {
   const scripts = loadScripts(redis)
+  const reach = reachIn(redis)
+  let highestFence = 0
   return {
-    /** Acquires or renews the leadership; `fence` is undefined while another ledger leads. */
+    ...stepsOf(scripts),
+
+    /**
+     * Acquires or renews the leadership; `fence` is undefined while another ledger leads. `run` is
+     * the run id of the server with the global keys, `runs` those of all servers that respond.
+     */
     lead: async (name: string, leaseMs: number) => {
-      const [fence = '0', run = ''] =
-        await scripts.lead([LEADER_KEY, FENCE_KEY], [name, leaseMs]) as string[]
-      return { run, fence: fence === '0' ? undefined : fence }
+      const [fence = '0', run = ''] = await scripts.lead(
+        [LEADER_KEY, FENCE_KEY], [name, leaseMs, highestFence]) as string[]
+      const runs = redis instanceof Cluster
+        ? (await serversOf(redis)).map(server => server.run)
+        : []
+      return { run, fence: fence === '0' ? undefined : fence, runs: new Set([run, ...runs]) }
     },
 
-    /** Counts the tenants that are not unlocked for this run of the server. */
-    countWaiting: async (tenants: readonly string[], run: string): Promise<number> => {
-      let waiting = 0
-      for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
-        const runs = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH)
-          .map(tenant => redis.hget(moneyKeys(tenant).wallet, 'run')))
-        waiting += runs.filter(unlockedFor => unlockedFor !== run).length
-      }
-      return waiting
-    },
+    /** The servers that respond. */
+    servers: () => serversOf(redis),
+
+    /** Counts the tenants that are not unlocked for one of these runs of servers. */
+    countWaiting: async (
+      tenants: readonly string[], runs: ReadonlySet<string>
+    ): Promise<number> => await countIn(tenants, async tenant => {
+      const run = await reach(() => redis.hget(moneyKeys(tenant).wallet, 'run'))
+      return run === null || !runs.has(run)
+    }),
 
     /** The wallet of a locked tenant; undefined if it is unlocked. */
     snapshotWallet: async (tenant: string, fence: string): Promise<SnapshotResult> => {
-      const answer = await scripts.snapshotWallet(
-        [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job])
+      const answer = await reach(() => scripts.snapshotWallet(
+        [moneyKeys(tenant).wallet], [fence, jobKeys(tenant, '').job]))
+      if (answer === 'unreachable') return answer
+      const [kind, other] = answer as SnapshotReply
+      // The next renewal takes a higher token, if this ledger still leads.
+      if (kind === 'fenced') highestFence = Math.max(highestFence, Number(other))
       return walletSnapshotOf(tenant, answer as SnapshotReply)
     },
 
+    /** Whether the server of one of the tenants responds; scripts may fail on it all the same. */
+    isAnyResponding: async (tenants: readonly string[]): Promise<boolean> => {
+      const servers = await serversOf(redis)
+      return tenants.some(tenant => servers.some(({ has }) => has(moneyKeys(tenant).wallet)))
+    },
+
+    /** Checks the sums of a wallet, and freezes it if they are wrong. */
+    check: async (tenant: string): Promise<WalletCheck> => {
+      const answer = await reach(() => scripts.check(
+        [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]))
+      if (answer === 'unreachable') return { kind: 'waiting', reason: '' }
+      const [kind, reason = ''] = answer as string[]
+      return { kind: kind as WalletCheck['kind'], reason }
+    },
+  }
+}
+
+/** The writes of a recovery. */
+function stepsOf (scripts: ReturnType<typeof loadScripts>) {
+  return {
     /**
      * Unlocks a wallet if its last movement is still `seq`. `restored` replaces its seq and amounts
      * by those of the journal, `frozen` freezes it.
@@ -77,17 +116,34 @@ export function createRecoveryStore (redis: Redis) {
       if (answer === 'superseded') return 'superseded'
       return answer === 'made' ? 'made' : 'done'
     },
-
-    /** Checks the sums of a wallet, and freezes it if they are wrong. */
-    check: async (tenant: string): Promise<WalletCheck> => {
-      const [kind, reason = ''] = await scripts.check(
-        [moneyKeys(tenant).wallet], [jobKeys(tenant, '').job]) as string[]
-      return { kind: kind as WalletCheck['kind'], reason }
-    },
   }
 }
 
-function loadScripts (redis: Redis) {
+/** Counts the tenants that match, a batch at a time. */
+async function countIn (
+  tenants: readonly string[], matches: (tenant: string) => Promise<boolean>
+): Promise<number> {
+  let count = 0
+  for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
+    const found = await Promise.all(tenants.slice(from, from + TENANTS_PER_BATCH).map(matches))
+    count += found.filter(Boolean).length
+  }
+  return count
+}
+
+/** Runs a command; `unreachable` if a server of a cluster cannot execute it now. */
+function reachIn (redis: RedisClient) {
+  return async <T>(command: () => Promise<T>): Promise<T | 'unreachable'> => {
+    try {
+      return await command()
+    } catch (error) {
+      if (redis instanceof Cluster && isInfrastructure(error)) return 'unreachable'
+      throw error
+    }
+  }
+}
+
+function loadScripts (redis: RedisClient) {
   const load = (name: string, numberOfKeys: number) => script(redis, {
     name,
     numberOfKeys,
@@ -112,10 +168,11 @@ export type Unlock = {
 }
 
 type SnapshotReply =
-  | readonly ['unlocked' | 'fenced']
+  | readonly ['unlocked']
+  | readonly ['fenced', string]
   | readonly ['waiting', string, string, readonly string[], readonly string[], readonly string[]]
 
-type SnapshotResult = WalletSnapshot | 'fenced' | undefined
+type SnapshotResult = WalletSnapshot | 'fenced' | 'unreachable' | undefined
 
 function walletSnapshotOf (tenant: string, answer: SnapshotReply): SnapshotResult {
   if (answer[0] !== 'waiting') return answer[0] === 'fenced' ? 'fenced' : undefined

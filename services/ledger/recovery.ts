@@ -30,21 +30,22 @@ const PROGRESS_EVERY_MS = 5_000
  * Compares every locked wallet with the journal, restores what Redis lacks, and unlocks it, the
  * busiest first. Wallets that contradict their snapshots are compared with the whole journal
  * afterwards. Each step is idempotent and the unlock is the last one, so a crash leaves a wallet
- * locked for the next recovery. Returns every tenant with entries in the journal or a wallet that
- * was compared. `onWaiting` is called with the number of wallets that are still locked.
+ * locked for the next recovery. `onWaiting` is called with the number of wallets that are still
+ * locked.
  * @throws InfrastructureError when Redis, Kafka or the archive cannot be read.
  */
 export async function recover (
   deps: RecoveryDeps, fence: string, { signal, onWaiting = () => {} }: RecoverOptions
-): Promise<ReadonlySet<string>> {
-  const unlock = async ({ compared, suspect }: Comparison) => {
-    const progress = createProgress(deps, compared.length + suspect.size, onWaiting)
+): Promise<Recovered> {
+  const unlock = async ({ compared, suspect, unreachable }: Comparison) => {
+    const waiting = compared.length + suspect.size + unreachable.size
+    const progress = createProgress(deps, waiting, onWaiting)
     await unlockAll(deps, fence, { compared, progress, signal })
   }
   const base = await readSnapshots(deps, signal)
   const first = await compare(deps, { fence, base, signal, onWaiting })
   await unlock(first)
-  const { suspect } = first
+  const { suspect, known, unreachable } = first
   if (suspect.size > 0) {
     const some = [...suspect].slice(0, 10)
     deps.log.warn({ tenants: suspect.size, some }, 'tenants contradict their snapshots: ' +
@@ -52,8 +53,14 @@ export async function recover (
     const options = { fence, base: NO_BASE, signal, onWaiting, only: suspect }
     await unlock(await compare(deps, options))
   }
-  return first.known
+  return { known, unreachable }
 }
+
+/**
+ * `known`: every tenant with entries in the journal or a wallet that was compared. `unreachable`:
+ * those on a server that cannot execute scripts now; they stay locked.
+ */
+type Recovered = Pick<Comparison, 'known' | 'unreachable'>
 
 type RecoverOptions = {
   readonly signal: AbortSignal
@@ -82,8 +89,7 @@ async function unlockAll (
     readonly progress: (unlocked: number) => void, readonly signal: AbortSignal,
   }
 ): Promise<void> {
-  const run = compared[0]?.wallet.run
-  await repairKeys(deps, { run, missing: missingKeysOf(compared) }, signal)
+  await repairKeys(deps, missingKeysOf(compared), signal)
   const waiting = compared.toSorted(byWork)
   for (let from = 0; from < waiting.length; from += AT_ONCE) {
     signal.throwIfAborted()

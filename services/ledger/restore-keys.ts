@@ -2,15 +2,16 @@ import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
 import { ACCEPTED_KEY_MS } from '../jobs/job-keys.ts'
 import { markErased, queueErasure } from '../jobs/erasures.ts'
-import { jobKeys } from '../jobs/redis-keys.ts'
+import { ERASED_IN, ERASED_UNTIL, ERASURES_KEYS, jobKeys } from '../jobs/redis-keys.ts'
 import { tombstoneTermsOf, type TombstoneTerms } from '../jobs/wrapped-keys.ts'
 import type { Codec } from '../kafka/registry.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
+import type { RedisServer } from '../platform/cells.ts'
+import { isInfrastructure } from '../platform/errors.ts'
 import { topicName } from '../platform/topics.ts'
-import { ERASED_IN_KEY, ERASED_UNTIL_KEY } from './redis-keys.ts'
 
 type RestoreKeysDeps = {
   readonly redis: Pick<Redis, 'set' | 'pexpire' | 'exists' | 'del'>
@@ -22,12 +23,6 @@ type RestoreKeysDeps = {
 
 export type RepairKeysDeps = RestoreKeysDeps & ReEraseDeps
 
-/** Keys of jobs to repair; `run` is undefined if no wallet is locked. */
-type Loss = {
-  readonly run: string | undefined
-  readonly missing: ReadonlyMap<string, MissingKey>
-}
-
 /** An accepted job whose data key Redis may lack, and the time of its reservation. */
 export type MissingKey = { readonly tenant: string, readonly atMs: number }
 
@@ -37,9 +32,9 @@ export type MissingKey = { readonly tenant: string, readonly atMs: number }
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function repairKeys (
-  deps: RepairKeysDeps, { run, missing }: Loss, signal: AbortSignal
+  deps: RepairKeysDeps, missing: ReadonlyMap<string, MissingKey>, signal: AbortSignal
 ): Promise<void> {
-  if (run !== undefined) await reErase(deps, run, signal)
+  await reErase(deps, signal)
   await restoreKeys(deps, missing, signal)
 }
 
@@ -96,21 +91,19 @@ async function restoreKey (
   const leftMs = atMs + ACCEPTED_KEY_MS - clock.now()
   if (leftMs <= 0) return false
   const { dataKey, erased } = jobKeys(tenant, job)
-  // Redis executes them in this order. An old file may have the key with the short expiry from
-  // before the job was accepted. An erasure during the read marks the job before it deletes the
-  // key.
-  const [, , isErased] = await Promise.all([
-    redis.set(dataKey, wrapped, 'PX', leftMs, 'NX'),
-    redis.pexpire(dataKey, leftMs, 'GT'),
-    redis.exists(erased),
-  ])
-  if (isErased === 0) return true
+  await redis.set(dataKey, wrapped, 'PX', leftMs, 'NX')
+  // An old file may have the key with the short expiry from before the job was accepted.
+  await redis.pexpire(dataKey, leftMs, 'GT')
+  // An erasure during the read marks the job before it deletes the key.
+  if (await redis.exists(erased) === 0) return true
   await redis.del(dataKey)
   return false
 }
 
 type ReEraseDeps = {
   readonly redis: Pick<Redis, 'get' | 'set' | 'del' | 'zadd'>
+  /** The servers that respond. */
+  readonly servers: () => Promise<readonly RedisServer[]>
   readonly reader: TopicReader
   /** Redis time. */
   readonly clock: Clock
@@ -124,48 +117,77 @@ type Erased = TombstoneTerms & { readonly tenant: string, readonly job: string }
 /**
  * Repeats the erasures that the topic of keys records: an old file of Redis restores the erased
  * keys, and an empty Redis does not know of the erasures. Queues them too, as copies of their keys
- * may be left. Runs to its end once per run of the server.
+ * may be left. Runs to its end once per run of each server.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
-export async function reErase (
-  deps: ReEraseDeps, run: string, signal: AbortSignal
-): Promise<void> {
-  const { redis, clock, log, metrics } = deps
-  if (await redis.get(ERASED_IN_KEY) === run) return
+export async function reErase (deps: ReEraseDeps, signal: AbortSignal): Promise<void> {
+  const { redis, servers, clock, log, metrics } = deps
+  const lost = await lostServers(redis, await servers())
+  if (lost.length === 0) return
+  const isLost = (key: string) => lost.some(({ has }) => has(key))
+  const isQueueLost = Object.values(ERASURES_KEYS).some(isLost)
   let deleted = 0
-  for (const { tenant, job, atMs, cache } of await erasedJobs(deps, signal)) {
+  for (const erased of await erasedJobs(deps, lost, signal)) {
     signal.throwIfAborted()
-    // Marked first: a restore of keys checks the mark after its write.
+    const { tenant, job, atMs } = erased
+    const { dataKey } = jobKeys(tenant, job)
+    const hasLostKey = isLost(dataKey)
+    if (!hasLostKey && !isQueueLost) continue
     if (atMs + ACCEPTED_KEY_MS > clock.now()) {
-      await markErased(redis, { tenant, job, atMs })
-      await queueErasure(redis, { tenant, job, cache }, atMs)
+      // Marked first: a restore of keys checks the mark after its write.
+      if (hasLostKey) await markErased(redis, erased)
+      await queueErasure(redis, erased, atMs)
     }
-    deleted += await redis.del(jobKeys(tenant, job).dataKey)
+    if (hasLostKey) deleted += await redis.del(dataKey)
   }
-  await redis.set(ERASED_IN_KEY, run)
+  for (const { run, keyOf } of lost) await redis.set(keyOf(ERASED_IN), run)
   await recordErased(deps)
   if (deleted === 0) return
   metrics.count('recovery_actions_total', { kind: 'erasure' }, deleted)
   log.warn({ jobs: deleted }, 'data keys of erased jobs re-erased after a restore of Redis')
 }
 
-/**
- * Records that Redis has all erasures up to now, which shortens the next `reErase`. Called
- * periodically by a leader that has completed it in this run of the server.
- */
-export async function recordErased (
-  { redis, clock }: Pick<ReEraseDeps, 'redis' | 'clock'>
-): Promise<void> {
-  await redis.set(ERASED_UNTIL_KEY, String(clock.now()))
+/** The servers in whose run the erased jobs were not re-erased. */
+async function lostServers (
+  redis: ReEraseDeps['redis'], servers: readonly RedisServer[]
+): Promise<readonly RedisServer[]> {
+  const completed = await Promise.all(servers.map(server => isCompleted(redis, server)))
+  return servers.filter((_, index) => completed[index] === false)
 }
 
-/** The jobs whose key was erased in the topic since Redis last had all erasures. */
+/** Undefined for a server of a cluster that cannot execute commands now. */
+async function isCompleted (
+  redis: Pick<Redis, 'get'>, { address, run, keyOf }: RedisServer
+): Promise<boolean | undefined> {
+  try {
+    return await redis.get(keyOf(ERASED_IN)) === run
+  } catch (error) {
+    if (address === '' || !isInfrastructure(error)) throw error
+    return undefined
+  }
+}
+
+/**
+ * Records that the servers in whose run `reErase` was completed have all erasures up to now, which
+ * shortens the next one. Called periodically by the leader.
+ */
+export async function recordErased (
+  { redis, servers, clock }: Pick<ReEraseDeps, 'redis' | 'servers' | 'clock'>
+): Promise<void> {
+  for (const server of await servers()) {
+    if (await isCompleted(redis, server) !== true) continue
+    await redis.set(server.keyOf(ERASED_UNTIL), String(clock.now()))
+  }
+}
+
+/** The jobs whose key was erased in the topic since these servers last had all erasures. */
 async function erasedJobs (
-  { redis, reader }: Pick<ReEraseDeps, 'redis' | 'reader'>, signal: AbortSignal
+  { redis, reader }: Pick<ReEraseDeps, 'redis' | 'reader'>, lost: readonly RedisServer[],
+  signal: AbortSignal
 ): Promise<Iterable<Erased>> {
   const erased = new Map<string, Erased>()
-  const untilMs = await redis.get(ERASED_UNTIL_KEY)
-  const sinceMs = untilMs === null ? undefined : Number(untilMs)
+  const untilMs = await Promise.all(lost.map(({ keyOf }) => redis.get(keyOf(ERASED_UNTIL))))
+  const sinceMs = untilMs.includes(null) ? undefined : Math.min(...untilMs.map(Number))
   await reader.read(topicName('job.keys'), messages => {
     for (const message of messages) {
       const { tenant } = message.headers

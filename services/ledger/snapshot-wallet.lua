@@ -7,7 +7,7 @@ if wallet.run == run then
 end
 local fence, trust = unpack(redis.call('HMGET', KEYS[1], 'fence', 'trust'))
 if tonumber(fence or '0') > tonumber(ARGV[1]) then
-  return { 'fenced' }
+  return { 'fenced', fence }
 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1])
 local money = { wallet.seq, wallet.available, wallet.reserved, wallet.charged, wallet.funded }

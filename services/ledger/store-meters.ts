@@ -1,10 +1,10 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import type { Redis } from 'ioredis'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { createCachedReading } from '../platform/cached-reading.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
 import type { AdminClient } from '../kafka/connection.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 type Watching = {
   readonly metrics: Pick<Metrics, 'watchAll'>
@@ -12,7 +12,7 @@ type Watching = {
 }
 
 type Stores = Watching & {
-  readonly state: Redis
+  readonly state: RedisClient
   readonly adminClient: Pick<AdminClient, 'use'>
   readonly clickhouse: Pick<ClickHouseClient, 'query'>
 }

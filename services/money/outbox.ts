@@ -1,7 +1,8 @@
-import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createTenants } from './tenants.ts'
+import { orIfUnavailable } from '../platform/errors.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type Outbox = {
   /** Entries that the journal topic has not acknowledged yet, in order of seq. */
@@ -12,7 +13,7 @@ export type Outbox = {
 }
 
 /** The outbox of wallets: entries that scripts wrote, until they are in `wallet.journal`. */
-export function createOutbox (redis: Redis): Outbox {
+export function createOutbox (redis: RedisClient): Outbox {
   const { active } = createTenants(redis)
   return {
     pending: async (tenant) => {
@@ -25,9 +26,9 @@ export function createOutbox (redis: Redis): Outbox {
     },
     tenantsWithPending: async () => {
       const tenants = (await active()).map(({ tenant }) => tenant)
-      const fields = await Promise.all(
-        tenants.map((tenant) => redis.hkeys(moneyKeys(tenant).wallet))
-      )
+      // A server that is gone must not delay the tenants of the others.
+      const fields = await Promise.all(tenants.map(tenant =>
+        redis.hkeys(moneyKeys(tenant).wallet).catch(orIfUnavailable([]))))
       return tenants.filter((_, index) =>
         fields[index]?.some(name => pendingSeq(name) !== undefined)).sort()
     },

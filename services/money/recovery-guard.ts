@@ -1,6 +1,5 @@
-import type { Redis } from 'ioredis'
 import { InfrastructureError } from '../platform/errors.ts'
-import { script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import { sleep } from '../platform/retry.ts'
 import { GUARD_LUA, joinLua } from './lua.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
@@ -47,7 +46,7 @@ const MAX_PAUSE_MS = 200
  * it, waits for up to `timeoutMs`, and then fails.
  * Calls throw RecoveringError while the wallet is locked, FrozenError when it is frozen.
  */
-export function guardedScript (redis: Redis, options: GuardedOptions): GuardedScript {
+export function guardedScript (redis: RedisClient, options: GuardedOptions): GuardedScript {
   const { timeoutMs = UNLOCK_TIMEOUT_MS } = options
   const call = script(redis, options)
   return async (tenant, keys, args) => {
@@ -86,7 +85,7 @@ end`
  * Unlocks a tenant whose random id was just generated, so the journal has no entries of it. An
  * existing wallet stays as it is.
  */
-export function createUnlocker (redis: Redis): (tenant: string) => Promise<void> {
+export function createUnlocker (redis: RedisClient): (tenant: string) => Promise<void> {
   const source = joinLua(GUARD_LUA) + UNLOCK_NEW
   const unlockNew = script(redis, { name: 'unlock-new', source, numberOfKeys: 1 })
   return async tenant => {
@@ -102,7 +101,7 @@ export type GuardState = {
 }
 
 /** The recovery guards of tenants, for operators. */
-export function createRecoveryGuards (redis: Redis) {
+export function createRecoveryGuards (redis: RedisClient) {
   return {
     read: async (tenant: string): Promise<GuardState> => {
       const [run, frozen] = await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen')

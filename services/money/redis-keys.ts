@@ -1,3 +1,5 @@
+import { globalKey } from '../platform/redis.ts'
+
 /** A tenant in a key. The organization is the hash tag: one script may read both of its modes. */
 export function taggedTenant (tenant: string): string {
   const dot = tenant.lastIndexOf('.')
@@ -21,13 +23,13 @@ export const moneyKeys = (tenant: string) => ({
 })
 
 /** Set of all tenants that ever moved money or had a job; global, so no script touches it. */
-export const TENANTS_KEY = 'tenants'
+export const TENANTS_KEY = globalKey('tenants')
 
 /** Sorted set of the tenants with recent activity, by the time of the mark; global as well. */
-export const ACTIVE_KEY = 'active-tenants'
+export const ACTIVE_KEY = globalKey('active-tenants')
 
 /** Set of the tenants with jobs whose blocks must be recounted; global as well. */
-export const RECOUNTING_KEY = 'recounting'
+export const RECOUNTING_KEY = globalKey('recounting')
 
 /** Pub/sub channel: tenants that wait to be unlocked. */
 export const LOCKED_TENANTS_CHANNEL = 'locked-tenants'

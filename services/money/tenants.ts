@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { Redis } from 'ioredis'
-import { script } from '../platform/redis.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { type RedisClient, script } from '../platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 
 /** A tenant and the time of its last mark as active (Redis time, ms). */
@@ -22,6 +22,8 @@ export type Tenants = {
 export const IDLE_AFTER_MS = 600_000
 
 const MARK_EVERY_MS = 60_000
+/** A process trusts its mark for so long when it cannot repeat it, as it outlasts that. */
+export const MARK_LASTS_MS = IDLE_AFTER_MS / 2
 const TENANTS_PER_BATCH = 500
 
 const ACTIVATE = `
@@ -39,7 +41,7 @@ const DEACTIVATE = `
  * All tenants, and the active ones. Periodic work visits only these, so its cost depends on the
  * activity and not on the number of tenants.
  */
-export function createTenants (redis: Redis): Tenants {
+export function createTenants (redis: RedisClient): Tenants {
   const mark = script(redis, { name: 'activate', source: ACTIVATE, numberOfKeys: 1 })
   const unmark = script(redis, { name: 'deactivate', source: DEACTIVATE, numberOfKeys: 1 })
   const add = (tenants: readonly string[]) =>
@@ -72,15 +74,23 @@ async function inBatches (
 
 /**
  * Marks a tenant as active before a script that adds an outbox entry or an open job. Each process
- * marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it before it
- * unlocks a tenant whose money moved recently.
+ * marks a tenant at most once a minute. If Redis loses the mark, `ledger` restores it. While the
+ * server with the marks does not respond, tenants on other servers keep theirs of the last minutes.
  */
-export function createActivation (redis: Redis): (tenant: string) => Promise<void> {
+export function createActivation (
+  redis: RedisClient, now = () => performance.now()
+): (tenant: string) => Promise<void> {
   const tenants = createTenants(redis)
-  const marked = new LRUCache<string, true>({ max: 10_000, ttl: MARK_EVERY_MS })
+  const markedAtMs = new LRUCache<string, number>({ max: 10_000 })
   return async tenant => {
-    if (marked.has(tenant)) return
-    await tenants.activate([tenant])
-    marked.set(tenant, true)
+    const ageMs = now() - (markedAtMs.get(tenant) ?? -Infinity)
+    if (ageMs < MARK_EVERY_MS) return
+    const startedMs = now()
+    try {
+      await tenants.activate([tenant])
+      markedAtMs.set(tenant, startedMs)
+    } catch (error) {
+      if (ageMs >= MARK_LASTS_MS || !isInfrastructure(error)) throw error
+    }
   }
 }

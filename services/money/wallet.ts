@@ -1,10 +1,10 @@
-import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { createUnlocker, guardedScript } from './recovery-guard.ts'
 import { GUARD_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 export type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
@@ -52,7 +52,7 @@ const UNLOCK_TIMEOUT_MS = 10_000
  * reject other amounts and larger sums before their first write.
  * Movements throw RecoveringError while the wallet is locked, FrozenError while it is frozen.
  */
-export function createWallet (redis: Redis): Wallet {
+export function createWallet (redis: RedisClient): Wallet {
   const movement = (name: 'topup' | 'adjust') => {
     const source = joinLua(GUARD_LUA, WALLET_LUA, new URL(`./${name}.lua`, import.meta.url))
     return guardedScript(redis, { name, source, numberOfKeys: 2, timeoutMs: UNLOCK_TIMEOUT_MS })

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import Type from 'typebox'
 import type { Environment } from '../platform/command-environment.ts'
@@ -6,7 +5,7 @@ import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts
 import { isInfrastructure } from '../platform/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
 import { accessErrorOf } from '../kafka/errors.ts'
-import { connectRedis } from '../platform/redis.ts'
+import { connectRedisOrCluster, type RedisClient } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
@@ -56,9 +55,9 @@ export function explainKafkaError (error: unknown, brokers: readonly string[]): 
  * @throws ConfigError when REDIS_STATE_URL is missing.
  */
 export async function withState<T> (
-  env: Environment, work: (redis: Redis) => Promise<T>
+  env: Environment, work: (redis: RedisClient) => Promise<T>
 ): Promise<T> {
-  const redis = connectRedis(loadConfig(stateConfig, env).REDIS_STATE_URL)
+  const redis = await connectRedisOrCluster(loadConfig(stateConfig, env).REDIS_STATE_URL)
   try {
     return await work(redis)
   } finally {

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Environment } from '../platform/command-environment.ts'
 import { PAUSED_KEY } from '../engine/pause.ts'
-import { connectRedis } from '../platform/redis.ts'
+import { connectRedisOrCluster } from '../platform/redis.ts'
 import { STAGES, type StageName } from '../topology.ts'
 import { withState } from './connections.ts'
 
@@ -94,7 +94,7 @@ export async function withOptionalPauses<T> (
 ): Promise<T> {
   const url = env['REDIS_STATE_URL'] ?? ''
   if (url === '') return await work(async () => undefined)
-  const redis = connectRedis(url, SHORT_TIMEOUTS)
+  const redis = await connectRedisOrCluster(url, SHORT_TIMEOUTS)
   try {
     return await work(() => createPauses(redis).read().catch(() => undefined))
   } finally {

@@ -244,8 +244,9 @@ export const commonConfig = {
   }),
   SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
   REDIS_STATE_URL: url(
-    'rediss?(-sentinel)?', 'Redis for state: appendfsync always, noeviction; with ' +
-    'Sentinel: redis-sentinel://host:port,host:port/group.', 'redis://localhost:6379'),
+    'rediss?(-cluster|-sentinel)?', 'Redis for state: appendfsync always, noeviction; with ' +
+    'Sentinel: redis-sentinel://host:port,host:port/group; a cluster: ' +
+    'redis-cluster://host:port,host:port.', 'redis://localhost:6379'),
   REDIS_CACHE_URL: url(
     'rediss?(-cluster|-sentinel)?', 'Redis for the cache, which may evict; a cluster: ' +
     'redis-cluster://host:port,host:port.', 'redis://localhost:6380'),

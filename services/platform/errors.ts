@@ -33,8 +33,8 @@ const CERTIFICATE_CODES: ReadonlySet<string> = new Set([
 
 /** Error prefixes of Redis when it cannot serve commands now. */
 const REDIS_PREFIXES: ReadonlySet<string> = new Set([
-  'LOADING', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN', 'MASTERDOWN', 'READONLY', 'NOREPLICAS', 'OOM',
-  'MISCONF', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'UNKILLABLE',
+  'LOADING', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN', 'MOVED', 'ASK', 'MASTERDOWN', 'READONLY',
+  'NOREPLICAS', 'OOM', 'MISCONF', 'NOAUTH', 'WRONGPASS', 'NOPERM', 'UNKILLABLE',
 ])
 
 /** Messages of ioredis for lost connections: plain errors without a code. */
@@ -42,7 +42,13 @@ const CLIENT_MESSAGES: ReadonlySet<string> = new Set([
   'Connection is closed.', 'Command timed out', 'All sentinels are unreachable',
   "Stream isn't writeable and enableOfflineQueue options is false",
   'Timeout error.', 'socket hang up',
+  "Cluster isn't ready and enableOfflineQueue options is false", 'Cluster is ended.',
+  'None of startup nodes is available', 'No subscriber for the cluster',
 ])
+
+/** Of a cluster whose slots move, or a server of which is lost: what ioredis and a script say. */
+const CLUSTER_MESSAGE =
+  /^Too many Cluster redirections|Script attempted to access a non local key in a cluster node/
 
 const CLIENT_NAMES: ReadonlySet<string> = new Set([
   'MaxRetriesPerRequestError', 'ClusterAllFailedError',
@@ -76,6 +82,12 @@ export function isInfrastructure (error: unknown, depth = CAUSES_DEPTH): boolean
   return [error.cause, ...inner].some(one => isInfrastructure(one, depth - 1))
 }
 
+/** Handles a rejection: `fallback` for an infrastructure error, as of one server of several. */
+export const orIfUnavailable = <T>(fallback: T) => (error: unknown): T => {
+  if (!isInfrastructure(error)) throw error
+  return fallback
+}
+
 /** Whether an untrusted certificate is the error or one of its causes. */
 export function isUntrusted (error: unknown, depth = CAUSES_DEPTH): boolean {
   if (!(error instanceof Error) || depth === 0) return false
@@ -94,7 +106,7 @@ function isNetwork (error: Error): boolean {
 }
 
 function isRedis (error: Error): boolean {
-  if (CLIENT_NAMES.has(error.name)) return true
+  if (CLIENT_NAMES.has(error.name) || CLUSTER_MESSAGE.test(error.message)) return true
   if (error.name === 'ReplyError') return REDIS_PREFIXES.has(error.message.split(' ', 1)[0] ?? '')
   return error.name === 'AbortError' && 'command' in error
 }

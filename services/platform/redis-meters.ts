@@ -1,16 +1,20 @@
-import { Cluster, type Redis } from 'ioredis'
+import { Cluster } from 'ioredis'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { createCachedReading } from './cached-reading.ts'
+import { addressOf } from './cells.ts'
+import type { RedisClient } from './redis.ts'
 
 type RedisMeters = {
   readonly store: 'state' | 'cache'
-  readonly redis: Redis | Cluster
+  readonly redis: RedisClient
   readonly metrics: Pick<Metrics, 'watchAll'>
   readonly log: Pick<Log, 'warn'>
 }
 
 type Server = {
+  /** Empty for a Redis that is no cluster. */
+  readonly address: string
   readonly usedBytes: number
   readonly limitBytes: number
   /** 0 without an append-only file. */
@@ -20,45 +24,43 @@ type Server = {
 }
 
 /**
- * Reports memory and persistence of a Redis server, or of all masters of a cluster as one, from
- * INFO whenever metrics are read. State without an append-only file counts as not persisted.
+ * Reports memory and persistence of a Redis server, or of each master of a cluster, from INFO
+ * whenever metrics are read. State without an append-only file counts as not persisted.
  */
 export function watchRedis ({ store, redis, metrics, log }: RedisMeters): void {
-  const read = createCachedReading(async () => (await infosOf(redis)).map(serverOf), {
+  const read = createCachedReading(() => readServers(redis), {
     name: `INFO of the ${store} Redis`, log,
   })
   type Name = 'redis_memory_bytes' | 'redis_memory_limit_bytes' | 'redis_aof_bytes' |
     'redis_persistence_failed'
-  const watch = (name: Name, of: (servers: readonly Server[]) => number) =>
-    metrics.watchAll(name, async () => {
-      const servers = await read()
-      return servers.length === 0 ? [] : [{ labels: { store }, value: of(servers) }]
-    })
-  const sumOf = (name: 'usedBytes' | 'limitBytes' | 'aofBytes') => (servers: readonly Server[]) =>
-    servers.reduce((sum, server) => sum + server[name], 0)
-  watch('redis_memory_bytes', sumOf('usedBytes'))
-  watch('redis_memory_limit_bytes', sumOf('limitBytes'))
-  watch('redis_aof_bytes', sumOf('aofBytes'))
-  watch('redis_persistence_failed', servers => Number(servers.some(({ hasAof, hasFailed }) =>
-    hasFailed || (store === 'state' && !hasAof))))
+  const watch = (name: Name, of: (server: Server) => number) =>
+    metrics.watchAll(name, async () => (await read()).map(server =>
+      ({ labels: { store, server: server.address }, value: of(server) })))
+  watch('redis_memory_bytes', ({ usedBytes }) => usedBytes)
+  watch('redis_memory_limit_bytes', ({ limitBytes }) => limitBytes)
+  watch('redis_aof_bytes', ({ aofBytes }) => aofBytes)
+  watch('redis_persistence_failed', ({ hasAof, hasFailed }) =>
+    Number(hasFailed || (store === 'state' && !hasAof)))
 }
 
-const infosOf = (redis: Redis | Cluster): Promise<readonly string[]> =>
+const readServers = (redis: RedisClient): Promise<readonly Server[]> =>
   Promise.all(redis instanceof Cluster
-    ? redis.nodes('master').map(node => node.info())
-    : [redis.info()])
+    ? redis.nodes('master').map(async node =>
+      serverOf(addressOf(node), await node.info()))
+    : [redis.info().then(info => serverOf('', info))])
 
 const LAST_STATUSES = [
   'aof_last_write_status', 'aof_last_bgrewrite_status', 'rdb_last_bgsave_status',
 ]
 
-function serverOf (info: string): Server {
+function serverOf (address: string, info: string): Server {
   const fields = new Map(info.split('\r\n').map(line => line.split(':') as [string, string]))
   const numberOf = (name: string) => Number(fields.get(name) ?? 0)
   const maxBytes = numberOf('maxmemory')
   // A server that evicts stays at its maximum; only its machine can run out of memory.
   const refusesWrites = maxBytes > 0 && fields.get('maxmemory_policy') === 'noeviction'
   return {
+    address,
     usedBytes: numberOf('used_memory'),
     limitBytes: refusesWrites ? maxBytes : numberOf('total_system_memory'),
     aofBytes: numberOf('aof_current_size'),

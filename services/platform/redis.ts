@@ -3,7 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
 import { isInfrastructure, isUntrusted } from './errors.ts'
+import { FailFastCluster } from './fail-fast-cluster.ts'
 import { retryForever } from './retry.ts'
+
+/** A connection to one Redis, or to a cluster. */
+export type RedisClient = Redis | Cluster
+
+/**
+ * A key that belongs to no tenant and that `ledger` restores. All of these share a slot: a script
+ * may use several of them, and a server that fails loses writes of all of them or of none.
+ */
+export const globalKey = (name: string): string => `{global}:${name}`
 
 /** Calls one Lua script by its digest. Replies are those of Redis, with Buffers if `binary`. */
 type Script = (
@@ -13,6 +23,8 @@ type Script = (
 const RECONNECT_MAX_MS = 2_000
 const TIMEOUTS = { commandTimeout: 5_000, connectTimeout: 5_000 }
 const HOST_LIST = /^redis(s?)-(cluster|sentinel):\/\/(?:(.*)@)?([^@/]+)(?:\/([^@/]+))?$/
+/** How often a connection to a cluster reads which server has which slots. */
+const SLOTS_REFRESH_MS = 10_000
 const CLOCK_REFRESH_MS = 10_000
 const CLOCK_SAMPLES = 3
 
@@ -66,7 +78,7 @@ function sentinelOptions ({ kind, nodes, group, access }: HostList): RedisOption
  * trusted. The connection keeps retrying. `setting` is the name of the setting with the URL.
  */
 export function logAccessErrors (
-  redis: Redis | Cluster, setting: string, log: (refusal: string) => void
+  redis: RedisClient, setting: string, log: (refusal: string) => void
 ): void {
   const logged = new Set<string>()
   redis.on('error', (error: unknown) => {
@@ -126,24 +138,32 @@ function parseHosts (url: string): HostList | undefined {
 /**
  * A connection as of `connectRedis`, or to a cluster: `redis-cluster://` or, over TLS,
  * `rediss-cluster://`, then `user:password@` and some of its nodes, joined by commas. A command
- * may only use keys of one slot. While no node responds, commands fail at once.
+ * may only use keys of one slot. It is redirected and retried while slots move or a server fails,
+ * for at most five seconds; while no node responds, commands fail at once. Resolves once the
+ * cluster is connected, or after five seconds.
  */
-export async function connectRedisOrCluster (url: string): Promise<Redis | Cluster> {
+export async function connectRedisOrCluster (
+  url: string, options: Pick<RedisOptions, 'commandTimeout' | 'connectTimeout'> = {}
+): Promise<RedisClient> {
   const address = parseHosts(url)
-  return address?.kind === 'cluster' ? await connectCluster(address) : connectRedis(url)
+  if (address?.kind !== 'cluster') return connectRedis(url, options)
+  return await connectCluster(address, { ...TIMEOUTS, ...options })
 }
 
-async function connectCluster ({ nodes, access }: HostList): Promise<Cluster> {
-  const cluster = new Cluster(nodes, {
+async function connectCluster (
+  { nodes, access }: HostList, timeouts: typeof TIMEOUTS
+): Promise<Cluster> {
+  const cluster = new FailFastCluster(nodes, {
     clusterRetryStrategy: reconnectDelayMs,
     enableOfflineQueue: false,
     lazyConnect: true,
-    redisOptions: { ...TIMEOUTS, ...access },
+    slotsRefreshInterval: SLOTS_REFRESH_MS,
+    redisOptions: { ...timeouts, ...access },
   })
   cluster.on('error', () => {})
   const ready = new Promise<void>(resolve => { cluster.once('ready', resolve) })
   // An unavailable cluster is retried forever; `connect` never settles while its nodes disagree.
-  const late = sleep(TIMEOUTS.connectTimeout, undefined, { ref: false })
+  const late = sleep(timeouts.connectTimeout, undefined, { ref: false })
   await Promise.race([ready, late, cluster.connect().catch(() => {})])
   return cluster
 }
@@ -180,6 +200,9 @@ export function script (
   }
 }
 
+/** Lua: the run id of the server, which is another one after each start. */
+export const RUN_ID_LUA = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
+
 /** Redis TIME, the only clock of money and limits, without a round trip per call. */
 export type RedisClock = Clock & { readonly stop: () => void }
 
@@ -189,7 +212,7 @@ export type RedisClock = Clock & { readonly stop: () => void }
  * delay anything.
  */
 export async function redisClock (
-  redis: Redis, onRetry: (error: unknown) => void = () => {}
+  redis: RedisClient, onRetry: (error: unknown) => void = () => {}
 ): Promise<RedisClock> {
   let offsetMs = await retryForever(
     () => measuredOffsetMs(redis), { onRetry, when: isInfrastructure })
@@ -205,7 +228,7 @@ export async function redisClock (
 }
 
 /** Takes the sample with the shortest round trip: its error is at most half of that. */
-async function measuredOffsetMs (redis: Redis): Promise<number> {
+async function measuredOffsetMs (redis: RedisClient): Promise<number> {
   let best = { tripMs: Infinity, offsetMs: 0 }
   for (let sample = 0; sample < CLOCK_SAMPLES; sample++) {
     const sentMs = performance.now()
@@ -231,7 +254,7 @@ redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1`
 
 /** Compare-and-set on Redis strings that several processes change. */
-export function createCompareAndSet (redis: Redis): CompareAndSet {
+export function createCompareAndSet (redis: RedisClient): CompareAndSet {
   const run = script(redis, { name: 'swap', source: SOURCE, numberOfKeys: 1 })
   return async (key, before, after) => await run([key], [before, after]) === 1
 }

@@ -11,26 +11,26 @@ export const STORE_METRICS = [
   {
     name: 'redis_memory_bytes',
     type: 'gauge',
-    labels: ['store'],
-    help: 'Used memory of a Redis: state, or the sum of the masters of the cache.',
+    labels: ['store', 'server'],
+    help: 'Used memory of a Redis, or of each master of a cluster.',
   },
   {
     name: 'redis_memory_limit_bytes',
     type: 'gauge',
-    labels: ['store'],
+    labels: ['store', 'server'],
     help: 'Memory limit of a Redis: maxmemory, or the memory of its machine when it evicts or ' +
       'has no maxmemory.',
   },
   {
     name: 'redis_aof_bytes',
     type: 'gauge',
-    labels: ['store'],
+    labels: ['store', 'server'],
     help: 'Size of the append-only file (AOF) of a Redis; 0 without one.',
   },
   {
     name: 'redis_persistence_failed',
     type: 'gauge',
-    labels: ['store'],
+    labels: ['store', 'server'],
     help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
       'Redis has no AOF.',
   },

@@ -41,7 +41,9 @@ export type Archive = {
   readonly createdBetween: (
     tenant: string, range: { readonly fromMs: number, readonly toMs: number }
   ) => AsyncIterable<Job>
-  /** The same with the manifests. */
+  /** The jobs of all tenants that ended since a time in Unix ms, each once. */
+  readonly endedSince: (endedMs: number) => AsyncIterable<Job>
+  /** The same as `list` with the manifests. */
   readonly listWithManifest: (
     tenant: string, options: ListOptions
   ) => Promise<readonly ArchivedJob[]>
@@ -82,12 +84,8 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
     return found
   }
-  const findAllWithManifest = async (tenant: string, jobs: readonly string[]) => {
-    const found: ArchivedJob[] = []
-    const parameters = { tenants: [tenant], jobs }
-    for await (const archived of select(FIND_ALL_WITH_MANIFEST, parameters)) found.push(archived)
-    return found
-  }
+  const findAllWithManifest = (tenant: string, jobs: readonly string[]) =>
+    allOf(select(FIND_ALL_WITH_MANIFEST, { tenants: [tenant], jobs }))
   const page = async (columns: string, tenant: string, options: ListOptions) => {
     const { limit, before = '', status = '', service = '', fromMs, toMs } = options
     const query = listOf(columns)
@@ -108,6 +106,7 @@ export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Ar
     find,
     createdBetween: (tenant, range) => createdIn(
       select(SELECT_RANGE, { tenant, ...idRange(range.fromMs, range.toMs) }), range),
+    endedSince: endedMs => jobsIn(select(SELECT_ENDED, { endedMs })),
     findAll,
     findAllWithManifest,
     list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
@@ -138,6 +137,16 @@ const isListed = (job: Job, options: ListOptions): boolean => {
   const { status = '', service = '' } = options
   return (status === '' || job.status === status) && (service === '' || job.service === service) &&
     isCreatedIn(job, options)
+}
+
+async function allOf<T> (found: AsyncIterable<T>): Promise<readonly T[]> {
+  const all: T[] = []
+  for await (const one of found) all.push(one)
+  return all
+}
+
+async function * jobsIn (archived: AsyncIterable<ArchivedJob>): AsyncIterable<Job> {
+  for await (const { job } of archived) yield job
 }
 
 async function * createdIn (
@@ -230,6 +239,10 @@ const listOf = (columns: string) => `
 const SELECT_RANGE = `
   SELECT ${RECORD} FROM jobs
   WHERE tenant = {tenant:String} AND job >= {first:String} AND job < {last:String} ORDER BY job`
+
+const SELECT_ENDED = `
+  SELECT ${RECORD} FROM jobs
+  WHERE ended >= fromUnixTimestamp64Milli({endedMs:Int64}) ORDER BY job`
 
 /** The signed row of a final record. */
 export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {

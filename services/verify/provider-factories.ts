@@ -1,4 +1,3 @@
-import type { Cluster, Redis } from 'ioredis'
 import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
@@ -15,6 +14,7 @@ import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
 import { createProbe } from './providers/smtp/probe.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 const SECOND_MS = 1_000
 
@@ -87,7 +87,7 @@ function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefin
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */
-type Sharing = { readonly redis: Redis | Cluster, readonly onFault: (error: unknown) => void }
+type Sharing = { readonly redis: RedisClient, readonly onFault: (error: unknown) => void }
 
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
 export function mailDomainsOf (

@@ -1,5 +1,4 @@
 import { createHash, createHmac } from 'node:crypto'
-import type { Redis } from 'ioredis'
 import { createKeyRing, type KeyRing } from '../crypto/key-ring.ts'
 import type { MessageKeySettings } from '../crypto/mac.ts'
 import { type Binding, subkey } from '../crypto/seal.ts'
@@ -8,6 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { VerificationBatch } from './batch.ts'
 import type { Submissions, VendorSubmission } from './provider.ts'
 import type { Metrics } from '../platform/metrics.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
 /** As long as a topic keeps the batch, which could be delivered again until then. */
 const KEEP_MS = 7 * 86_400_000
@@ -23,7 +23,7 @@ type SubmissionStore = (batch: VerificationBatch) => Promise<Submissions>
  * derive from those of messages, which are kept forever, so that no rotation loses a task.
  */
 export function redisSubmissions (
-  redis: Redis, settings: MessageKeySettings & { readonly clock: Clock }
+  redis: RedisClient, settings: MessageKeySettings & { readonly clock: Clock }
 ): SubmissionStore {
   const ring = ringOf(settings)
   const secret = subkeyOf(settings.MESSAGE_KEYS[settings.MESSAGE_KEY_ACTIVE] ?? '', 'reference')

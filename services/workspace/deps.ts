@@ -8,12 +8,12 @@ import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webh
 import type { Environment } from '../platform/command-environment.ts'
 import { defineConfig, loadConfig, pick, commonConfig } from '../platform/config.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
-import { connectRedis } from '../platform/redis.ts'
+import { connectRedisOrCluster } from '../platform/redis.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
-export type WorkspaceDeps = ReturnType<typeof connectWorkspace>
+export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
 const config = defineConfig({
   ...pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE']),
@@ -25,7 +25,7 @@ const config = defineConfig({
 export async function withWorkspace<T> (
   env: Environment, work: (deps: WorkspaceDeps) => Promise<T>
 ): Promise<T> {
-  const deps = connectWorkspace(env)
+  const deps = await connectWorkspace(env)
   try {
     return await work(deps)
   } finally {
@@ -33,9 +33,9 @@ export async function withWorkspace<T> (
   }
 }
 
-function connectWorkspace (env: Environment) {
+async function connectWorkspace (env: Environment) {
   const settings = loadConfig(config, env)
-  const redis = connectRedis(settings.REDIS_STATE_URL)
+  const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
   const ring = createKeyRing(settings)
   return {
     organizations: createOrganizations(redis),

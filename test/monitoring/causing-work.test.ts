@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { accountKey } from '../../services/accounts/records.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
@@ -151,9 +152,10 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   it('for a webhook secret that cannot be opened, until there is another one', async () => {
     const { orgId, live } = parts().environment
     await commands.workspace(env, 'webhook-secret', 'show', '--org', orgId)
-    const sealed = Buffer.from(await redis.hget(`org:${orgId}`, 'webhookSecret') ?? '', 'base64')
+    const record = accountKey(`org:${orgId}`)
+    const sealed = Buffer.from(await redis.hget(record, 'webhookSecret') ?? '', 'base64')
     sealed.writeUInt8(sealed.readUInt8(sealed.length - 1) ^ 1, sealed.length - 1)
-    await redis.hset(`org:${orgId}`, { webhookSecret: sealed.toString('base64') })
+    await redis.hset(record, { webhookSecret: sealed.toString('base64') })
     const id = await start('phone-validation', hook('secret'))
     await untilFiring('WebhooksFailInside')
     await commands.workspace(env, 'webhook-secret', 'rotate', '--org', orgId)

@@ -5,6 +5,7 @@ import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
+import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
 import { createKeyRing } from '../../services/crypto/key-ring.ts'
@@ -16,7 +17,7 @@ import {
 import { startRestartableRedis } from '../support/restartable-redis.ts'
 import { codec } from '../support/results.ts'
 
-const { redis, restart, runOf } = await startRestartableRedis()
+const { redis, restart } = await startRestartableRedis()
 const ring = createKeyRing({
   KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
 })
@@ -29,7 +30,7 @@ beforeEach(async () => {
   await restore()
 })
 
-const restore = async () => restoreAccounts(environment.deps, await runOf() ?? '', signal)
+const restore = async () => restoreAccounts(environment.deps, signal)
 const ship = (more: Partial<RecoveryEnvironment['deps']> = {}) =>
   shipAccounts({ ...environment.deps, ...more }, signal)
 const unshipped = () => redis.smembers(ACCOUNTS_OUTBOX_KEY)
@@ -108,7 +109,8 @@ describe('accounts in a Redis that lost everything', () => {
     expect(await after.endpoints.list(`${orgId}.live`)).toEqual([endpoint])
     expect(await after.organizations.subscriptions(`${orgId}.live`))
       .toMatchObject([{ endpoint: endpoint?.id }])
-    expect((await redis.smembers('tenants')).toSorted()).toEqual([`${orgId}.live`, `${orgId}.test`])
+    expect((await redis.smembers(TENANTS_KEY)).toSorted())
+      .toEqual([`${orgId}.live`, `${orgId}.test`])
     expect(await unshipped()).toEqual([])
   })
 

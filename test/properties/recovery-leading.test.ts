@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startLeader, type Leader } from '../../services/ledger/leader-election.ts'
+import { FENCE_KEY, LEADER_KEY } from '../../services/ledger/redis-keys.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -83,19 +84,19 @@ describe('the ledger that leads', () => {
 
   it('is a single process, and another one succeeds it', async () => {
     const first = lead('one')
-    await eventually(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^one \d+$/))
-    const fence = Number(await redis.get('{ledger}:fence'))
+    await eventually(async () => expect(await redis.get(LEADER_KEY)).toMatch(/^one \d+$/))
+    const fence = Number(await redis.get(FENCE_KEY))
     const second = lead('two')
     await eventually(() => expect(second.ready()).toBe(true))
-    expect(await redis.get('{ledger}:leader')).toBe(`one ${fence}`)
+    expect(await redis.get(LEADER_KEY)).toBe(`one ${fence}`)
     expect([first.isLeader(), second.isLeader()]).toEqual([true, false])
     await first.stop()
-    expect(await redis.pttl('{ledger}:leader')).toBeLessThanOrEqual(SOME_MINUTES_MS)
+    expect(await redis.pttl(LEADER_KEY)).toBeLessThanOrEqual(SOME_MINUTES_MS)
     // Its lease ends.
-    await redis.del('{ledger}:leader')
-    await eventually(async () => expect(await redis.get('{ledger}:leader')).toMatch(/^two \d+$/))
+    await redis.del(LEADER_KEY)
+    await eventually(async () => expect(await redis.get(LEADER_KEY)).toMatch(/^two \d+$/))
     await eventually(() => expect(second.isLeader()).toBe(true))
-    expect(Number(await redis.get('{ledger}:fence'))).toBeGreaterThan(fence)
+    expect(Number(await redis.get(FENCE_KEY))).toBeGreaterThan(fence)
     expect((await topUp('a')).kind).toBe('posted')
   })
 
@@ -103,12 +104,12 @@ describe('the ledger that leads', () => {
     const before = lead('one')
     await topUp('a')
     await before.stop()
-    await redis.del('{ledger}:leader')
+    await redis.del(LEADER_KEY)
     await redis.hdel(moneyKeys(TENANT).wallet, 'run')
     const unlock = async () => { throw new Error('no answer') }
     lead('two', { recoveryStore: { ...createRecoveryStore(redis), unlock } })
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(1))
-    await redis.set('{ledger}:leader', 'three 99')
+    await redis.set(LEADER_KEY, 'three 99')
     await eventually(() => expect(watched.get('tenants_waiting')?.()).toBe(0))
   })
 

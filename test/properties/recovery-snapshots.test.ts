@@ -3,7 +3,7 @@ import type { Journal } from '../../schemas/types.ts'
 import { recover } from '../../services/ledger/recovery.ts'
 import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
-import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
 import { startLockedRedis } from '../support/locked-redis.ts'
 import { unlockAll } from '../support/unlock.ts'
@@ -256,7 +256,7 @@ describe('a recovery of a tenant that has been idle', () => {
 
   it('marks it as active if it is frozen, so that it is counted', async () => {
     await redis.hincrby(moneyKeys(tenant).wallet, 'available', 1)
-    await redis.del('active-tenants')
+    await redis.del(ACTIVE_KEY)
     await endRun(redis)
     await compareAll(later)
     expect(await redis.hget(moneyKeys(tenant).wallet, 'frozen')).toMatch(/^after movement 1 Redis/)

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
-import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
+import { ACTIVE_KEY, TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createActivation, createTenants } from '../../services/money/tenants.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
@@ -31,7 +31,7 @@ describe('an active tenant', () => {
   it('loses its mark, unless it was marked again since, and stays one of all', async () => {
     await tenants.activate(['a.live', 'b.live'])
     const before = await tenants.active()
-    await redis.zadd('active-tenants', String(Date.now() + 5_000), 'b.live')
+    await redis.zadd(ACTIVE_KEY, String(Date.now() + 5_000), 'b.live')
     for (const one of before) await tenants.deactivate(one)
     expect(await names()).toEqual(['b.live'])
     expect(await tenants.all()).toHaveLength(2)
@@ -40,7 +40,7 @@ describe('an active tenant', () => {
   it('is marked once a minute by each process, and by every other process', async () => {
     const activate = createActivation(redis)
     await activate('a.live')
-    await redis.del('active-tenants', TENANTS_KEY)
+    await redis.del(ACTIVE_KEY, TENANTS_KEY)
     await activate('a.live')
     expect(await names()).toEqual([])
     await createActivation(connect())('a.live')
@@ -59,7 +59,7 @@ describe('an active tenant', () => {
     await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
     expect([await names(), await kind()]).toEqual([[tenant], 'ok'])
     await ship()
-    await redis.del('active-tenants')
+    await redis.del(ACTIVE_KEY)
     expect(await kind()).toBe('idle')
     await accepted(createJobStore(redis), tenant, acceptRequest('job_1'))
     await ship()

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { Emitter } from '../../services/engine/emit.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
+import { serversOf } from '../../services/platform/cells.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
@@ -39,6 +40,7 @@ export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) 
     sleep,
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
+    servers: () => serversOf(redis),
     reader: topicReader({ bus, codec, chaos }),
     history: { listAll: async () => [] },
     subscriptions: async () => [],

@@ -71,6 +71,9 @@ function archiveStore (): Archive {
     createdBetween: async function * (tenant) {
       yield * ofTenant(tenant).map(({ job }) => job)
     },
+    endedSince: async function * (endedMs) {
+      yield * [...jobs.values()].map(({ job }) => job).filter(job => job.endedAtMs >= endedMs)
+    },
     listWithManifest: async tenant => ofTenant(tenant),
   }
 }

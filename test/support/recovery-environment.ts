@@ -3,9 +3,11 @@ import type { Completed, Journal } from '../../schemas/types.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
+import { serversOf } from '../../services/platform/cells.ts'
 import { systemClock } from '../../services/platform/clock.ts'
 import { createEmitter } from '../../services/engine/emit.ts'
 import type { AccountsDeps } from '../../services/ledger/accounts.ts'
+import type { RestoreDeliveriesDeps } from '../../services/ledger/restore-deliveries.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../services/ledger/recovery.ts'
 import { recountLostJobs, type RecountDeps } from '../../services/ledger/recount.ts'
@@ -17,11 +19,25 @@ import { createBlocksDouble, codec, messageCodec } from './results.ts'
 import { createMemoryBus, type MemoryBus } from './memory-bus.ts'
 import { createMemoryReader } from './memory-reader.ts'
 
-export type LedgerDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps & {
-  readonly tenants: Tenants
-}
+export type LedgerDeps = RecoveryDeps & RecountDeps & RestoreDeliveriesDeps & WalletSnapshotDeps &
+  AccountsDeps & {
+    readonly tenants: Tenants
+  }
 
 /** What a ledger is made of: Redis is real, all else is in memory. `logged`: level and message. */
+/** An archive of these jobs, by tenant and id. */
+function archiveOf (archived: ReadonlyMap<string, Job>): LedgerDeps['archive'] {
+  return {
+    endedSince: async function * (endedMs) {
+      yield * [...archived.values()].filter(job => job.endedAtMs >= endedMs)
+    },
+    findAll: async (tenants, ids) => new Map(tenants.flatMap(tenant => ids.flatMap(id => {
+      const job = archived.get(`${tenant} ${id}`)
+      return job === undefined ? [] : [[id, { ...job, closed: true }] as const]
+    }))),
+  }
+}
+
 export function createRecoveryEnvironment (redis: Redis, seed = 1) {
   const bus = createMemoryBus({ seed, duplicateSends: 0.2, partitionsOf: () => 2 })
   const archived = new Map<string, Job>()
@@ -45,6 +61,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
     store,
     accountsProducer: bus.producer('accounts'),
     recoveryStore: createRecoveryStore(redis),
+    servers: () => serversOf(redis),
     reader: createMemoryReader(bus, async () => {}),
     clock: systemClock,
     sleep: async ms => { pauses.push(ms) },
@@ -58,12 +75,7 @@ export function createRecoveryEnvironment (redis: Redis, seed = 1) {
     graceMs: 7,
     // Entries of this millisecond are included.
     snapshotBehindMs: -1_000,
-    archive: {
-      findAll: async (tenants, ids) => new Map(tenants.flatMap(tenant => ids.flatMap(id => {
-        const job = archived.get(`${tenant} ${id}`)
-        return job === undefined ? [] : [[id, { ...job, closed: true }] as const]
-      }))),
-    },
+    archive: archiveOf(archived),
     subscriptions: async () => [],
     history: {
       listAll: async (tenants, jobs) =>

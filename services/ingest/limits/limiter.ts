@@ -1,11 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import type { Cluster, Redis } from 'ioredis'
 import Type, { type Static } from 'typebox'
 import { joinLua } from '../../money/lua.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
 import { createLogThrottle, type Log } from '../../platform/log.ts'
 import type { Metrics } from '../../platform/metrics.ts'
-import { script } from '../../platform/redis.ts'
+import { type RedisClient, script } from '../../platform/redis.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import type { Connections } from '../../engine/connections.ts'
 import type { ServiceContext } from '../../platform/run.ts'
@@ -169,7 +168,7 @@ const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
  * `clock` is the Lua file that defines `now_micros`. All functions throw the errors of Redis.
  */
 export function createRedisLimiter (
-  redis: Redis | Cluster, limits: LimitsOf, clock = CLOCK_LUA
+  redis: RedisClient, limits: LimitsOf, clock = CLOCK_LUA
 ): Limiter {
   const command = (name: string) => {
     const files = ['./buckets.lua', `./${name}.lua`].map(path => new URL(path, import.meta.url))

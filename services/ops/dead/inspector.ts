@@ -7,7 +7,7 @@ import type { Bus, RawMessage } from '../../kafka/bus.ts'
 import type { Environment } from '../../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig } from '../../platform/config.ts'
 import { createKeyRing } from '../../crypto/key-ring.ts'
-import { connectRedis } from '../../platform/redis.ts'
+import { connectRedisOrCluster } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
 import { openContent, readEnvelope } from './content.ts'
@@ -31,7 +31,7 @@ export async function withInspector<T> (
   const settings = loadConfig(config, env)
   const ringSettings = open ? loadConfig(ringConfig, env) : undefined
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
-  const state = connectRedis(settings.REDIS_STATE_URL)
+  const state = await connectRedisOrCluster(settings.REDIS_STATE_URL)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (ringSettings === undefined) return undefined

@@ -3,8 +3,8 @@ import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
-import type { Cluster, Redis } from 'ioredis'
 import { isPublicAddress } from '../../platform/networks.ts'
+import type { RedisClient } from '../../platform/redis.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -257,7 +257,7 @@ const KINDS = ['accepts', 'implicit', 'refuses', 'missing'] as const satisfies M
  * errors of Redis, for logs; without Redis each process queries DNS itself.
  */
 export function redisSharedDomains (
-  redis: Redis | Cluster, { onFault }: { readonly onFault: (error: unknown) => void }
+  redis: RedisClient, { onFault }: { readonly onFault: (error: unknown) => void }
 ): SharedDomains {
   return {
     read: async (domain) => {

@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../jobs/job.ts'
@@ -7,6 +6,7 @@ import { createOutbox } from '../../money/outbox.ts'
 import { moneyKeys } from '../../money/redis-keys.ts'
 import { createWallet, type Balance } from '../../money/wallet.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
+import type { RedisClient } from '../../platform/redis.ts'
 
 /** The state of a tenant in Redis. */
 export type TenantState = {
@@ -28,7 +28,7 @@ type Snapshot = TenantState & {
 }
 
 export type AuditSnapshotDeps = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly journal: Pick<JournalCopy, 'read' | 'counts'>
 }
 

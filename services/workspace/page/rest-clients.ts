@@ -1,7 +1,8 @@
-import type { Redis } from 'ioredis'
 import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../../accounts/key-store.ts'
+import { accountKey } from '../../accounts/records.ts'
 import { tenantOf, type Mode } from '../../accounts/tenant.ts'
 import { createClient, type Client } from '../../client/client.ts'
+import type { RedisClient } from '../../platform/redis.ts'
 
 /** The tenant whose data a page shows. */
 export type Tenant = { readonly orgId: string, readonly mode: Mode }
@@ -9,13 +10,14 @@ export type Tenant = { readonly orgId: string, readonly mode: Mode }
 export type RestClients = ReturnType<typeof createRestClients>
 
 type Options = {
-  readonly redis: Redis
+  readonly redis: RedisClient
   /** The base URL of the REST interface, ending in `/api/v1`. */
   readonly apiUrl: string
   readonly now?: () => number
 }
 type CachedClient = { readonly hash: string, readonly client: Client, readonly renewAtMs: number }
 
+const keyOf = (hash: string) => accountKey(`key:${hash}`)
 const KEY_MS = 600_000
 /** Renews a key long before its end, so that it stays valid for the whole of a request. */
 const RENEW_BEFORE_MS = 180_000
@@ -31,8 +33,8 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
   async function create (tenant: Tenant): Promise<CachedClient> {
     const secret = newApiKey(tenant.mode)
     const hash = hashOf(secret)
-    await redis.hset(`key:${hash}`, fieldsOf(tenant, secret, now()))
-    await redis.pexpire(`key:${hash}`, KEY_MS)
+    await redis.hset(keyOf(hash), fieldsOf(tenant, secret, now()))
+    await redis.pexpire(keyOf(hash), KEY_MS)
     const client = createClient({
       baseUrl: apiUrl,
       apiKey: secret,
@@ -67,7 +69,7 @@ export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
     async close (): Promise<void> {
       const all = await Promise.allSettled(clients.values())
       const hashes = all.flatMap(one => one.status === 'fulfilled' ? [one.value.hash] : [])
-      await Promise.all(hashes.map(hash => redis.del(`key:${hash}`)))
+      await Promise.all(hashes.map(hash => redis.del(keyOf(hash))))
     },
   }
 }

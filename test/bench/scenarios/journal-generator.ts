@@ -4,7 +4,7 @@ import type { Journal, Snapshot } from '../../../schemas/types.ts'
 import { registerCodecs } from '../../../services/kafka/kafka-bus.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
-import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { moneyKeys, TENANTS_KEY } from '../../../services/money/redis-keys.ts'
 import { topicName } from '../../../services/platform/topics.ts'
 import { messageMacOf } from '../../support/signed.ts'
 
@@ -191,7 +191,7 @@ async function writeWallets (redis: Redis, wallets: readonly Wallet[]): Promise<
         funded: amounts.fundedMicros,
       })
       pipeline.hset(posted, 'topup:1', `1:${FUNDS}`)
-      pipeline.sadd('tenants', tenant)
+      pipeline.sadd(TENANTS_KEY, tenant)
     }
     await pipeline.exec()
   }

@@ -1,3 +1,4 @@
+import { accountKey } from '../../../services/accounts/records.ts'
 import { describe, expect, it } from 'vitest'
 import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
@@ -33,7 +34,7 @@ describe('the freshness policy of an organization', () => {
     const { orgId, live } = await newCustomer()
     await expect(setDays(orgId, 91)).rejects.toThrow('from 0 to 90')
     const { redis } = shared()
-    await redis.hset(`org:${orgId}`, 'freshnessDays', '365')
+    await redis.hset(accountKey(`org:${orgId}`), 'freshnessDays', '365')
     const { rows } = await ended(live, { service, inputs: newNumbers(1) })
     expect(daysOf(rows[0])).toBe(90)
   })

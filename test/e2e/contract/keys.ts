@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { accountKey } from '../../../services/accounts/records.ts'
 import type { Scope } from '../../../services/accounts/key-store.ts'
 import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
@@ -17,7 +18,7 @@ const CACHED_MS = 1_000
 /** Makes the end of a key come an hour sooner. */
 async function anHourPasses (key: Shown): Promise<void> {
   const hash = createHash('sha256').update(key.secret ?? '').digest('hex')
-  await shared().redis.hincrby(`key:${hash}`, 'expiresAt', -3_600_000)
+  await shared().redis.hincrby(accountKey(`key:${hash}`), 'expiresAt', -3_600_000)
 }
 
 describe('an API key', () => {
@@ -55,7 +56,7 @@ describe('an API key', () => {
       await workspace(parts => tasks.listApiKeys(parts, { org: orgId })))
     expect(listed).not.toContain(live.key.slice(0, 20))
     const { redis } = shared()
-    const stored = await redis.keys('key:*')
+    const stored = await redis.keys(accountKey('key:*'))
     const dumped = await Promise.all(stored.map(key => redis.hgetall(key)))
     expect(JSON.stringify([stored, dumped])).not.toContain(live.key.slice(8, 30))
   })

@@ -87,8 +87,8 @@ describe('a stack whose stages have a user each at the brokers', () => {
   it('measures every store', async () => {
     await eventually(async () => {
       const text = await metricsOf('ledger') + await metricsOf('lookup')
-      expect(text).toMatch(/^redis_memory_bytes\{store="state"\} \d/m)
-      expect(text).toMatch(/^redis_memory_bytes\{store="cache"\} \d/m)
+      expect(text).toMatch(/^redis_memory_bytes\{store="state",server=""\} \d/m)
+      expect(text).toMatch(/^redis_memory_bytes\{store="cache",server=""\} \d/m)
       expect(text).toMatch(/^kafka_partitions_under_replicated 0$/m)
       expect(text).toMatch(/^clickhouse_disk_bytes\{disk="default"\} \d/m)
     })

@@ -39,7 +39,7 @@ describe('finding a key', () => {
   it('never stores the secret', async () => {
     const { secret } = await newKey()
     expect(JSON.stringify([...memory.hashes])).not.toContain(secret.slice(8))
-    expect([...memory.hashes.keys()]).toEqual([`key:${hashOf(secret)}`])
+    expect([...memory.hashes.keys()]).toEqual([`{global}:key:${hashOf(secret)}`])
   })
 
   it('asks Redis at most once a second', async () => {
@@ -177,7 +177,7 @@ describe('a key that belongs to networks', () => {
 describe('an organization with a longest lifetime of keys', () => {
   const DAY_MS = 86_400_000
   beforeEach(() => {
-    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
+    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
   })
 
   it('gets keys that live no longer', async () => {
@@ -190,9 +190,9 @@ describe('an organization with a longest lifetime of keys', () => {
   })
 
   it('replaces an older key by one that ends in time', async () => {
-    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1' })
+    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1' })
     const { id } = await newKey()
-    memory.hashes.set('org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
+    memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
     await keys.roll('org_1', id, 0)
     expect((await keys.list('org_1'))[1]?.expiresAtMs).toBe(nowMs + 30 * DAY_MS)
   })

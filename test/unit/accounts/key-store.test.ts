@@ -27,7 +27,7 @@ beforeEach(() => {
 describe('the stored keys', () => {
   it('are texts in a hash of their own, named by what the secret hashes to', async () => {
     expect(await store.add(record)).toBe('key_abababababababab')
-    expect(memory.hashes.get(`key:${HASH}`)).toEqual({
+    expect(memory.hashes.get(`{global}:key:${HASH}`)).toEqual({
       org: 'org_1',
       mode: 'live',
       scopes: 'jobs:read',
@@ -63,7 +63,7 @@ describe('the stored keys', () => {
 
   it('count only once ledger has compared them in this run of Redis', async () => {
     await store.add(record)
-    memory.texts.delete('accounts:run')
+    memory.texts.delete('{global}:accounts:run')
     const read = store.read(HASH)
     await expect(read).rejects.toThrow(AccountsRecoveringError)
     // Without the whole hash.
@@ -79,7 +79,7 @@ describe('the stored keys', () => {
 
   it('are listed in the order they were made, without one that was never finished', async () => {
     await store.add(record)
-    await memory.redis.zadd('org:org_1:keys', 0, 'listed, but its hash was never written')
+    await memory.redis.zadd('{global}:org:org_1:keys', 0, 'listed, but its hash was never written')
     await store.add({ ...record, hash: 'cd'.repeat(32) })
     expect((await store.list('org_1')).map(({ id }) => id))
       .toEqual(['key_abababababababab', 'key_cdcdcdcdcdcdcdcd'])
@@ -89,6 +89,6 @@ describe('the stored keys', () => {
     const broken = { ...memory.redis, call: () => Promise.reject(new Error('away')) }
     const failing = createKeyStore(broken as unknown as typeof memory.redis)
     await expect(failing.add(record)).rejects.toThrow('away')
-    expect(await memory.redis.zrange('org:org_1:keys', '0', '-1')).toEqual([HASH])
+    expect(await memory.redis.zrange('{global}:org:org_1:keys', '0', '-1')).toEqual([HASH])
   })
 })

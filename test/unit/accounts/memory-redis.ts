@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
 
 const RUN = 'the run'
 
@@ -7,7 +8,7 @@ export function memoryRedis () {
   const hashes = new Map<string, Record<string, string>>()
   const sorted = new Map<string, Map<string, number>>()
   const sets = new Map<string, Set<string>>()
-  const texts = new Map([['accounts:run', RUN]])
+  const texts = new Map([[ACCOUNTS_RUN_KEY, RUN]])
   const calls: Record<string, number> = {}
   const count = (name: string) => { calls[name] = (calls[name] ?? 0) + 1 }
   const add = (key: string, ...members: string[]) => {
@@ -62,15 +63,15 @@ function createChange (
   add: (key: string, member: string) => void
 ) {
   return (given: readonly string[]) => {
-    const [name = '', all = '', outbox = '', run = '', from, random, ...more] = given
-    const held = hashes.get(name)
+    const [key = '', all = '', outbox = '', run = '', name = '', from, random, ...more] = given
+    const held = hashes.get(key)
     const isNew = random === '1' && held?.['revision'] === undefined
     if (!isNew && texts.get(run) !== RUN) throw new Error('RECOVERING')
     if (from !== '' && from !== (held?.['revision'] ?? '0')) return 0
     const fields = Object.fromEntries(Array.from({ length: more.length / 2 }, (_, index) =>
       [more[2 * index], more[2 * index + 1]]))
     const revision = String(Number(held?.['revision'] ?? 0) + 1)
-    hashes.set(name, { ...held, ...fields, revision })
+    hashes.set(key, { ...held, ...fields, revision })
     add(all, name)
     add(outbox, name)
     return 1

@@ -31,7 +31,8 @@ describe('an organization', () => {
     expect(made.id).toMatch(/^org_[0-9a-hjkmnp-tv-z]{26}$/)
     expect(made).toMatchObject({ name: 'Example', createdAtMs: nowMs, policy: DEFAULT_POLICY })
     expect(await organizations.find(made.id)).toEqual(made)
-    expect([...memory.sets.get('tenants') ?? []]).toEqual([`${made.id}.live`, `${made.id}.test`])
+    expect([...memory.sets.get('{global}:tenants') ?? []])
+      .toEqual([`${made.id}.live`, `${made.id}.test`])
   })
 
   it('that was never made is not found, and may what all may', async () => {

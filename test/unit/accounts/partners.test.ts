@@ -33,7 +33,7 @@ describe('a partner', () => {
     expect(await partners.find('acme')).toEqual(registered)
     expect(await partners.list()).toEqual([registered])
     expect(await partners.keysOf('acme')).toEqual([key])
-    const stored = JSON.stringify(hashes.get('partner:acme'))
+    const stored = JSON.stringify(hashes.get('{global}:partner:acme'))
     expect(stored).not.toContain(key.toString('base64'))
     expect(stored).not.toContain(key.toString('base64url'))
   })
@@ -53,7 +53,7 @@ describe('a partner', () => {
     const { partners, hashes } = opened()
     await partners.create(acme)
     await partners.create({ ...acme, name: 'other' })
-    hashes.set('partner:other', hashes.get('partner:acme') ?? {})
+    hashes.set('{global}:partner:other', hashes.get('{global}:partner:acme') ?? {})
     await expect(partners.keysOf('other')).rejects.toThrow()
   })
 

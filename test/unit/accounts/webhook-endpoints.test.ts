@@ -43,12 +43,12 @@ describe('the webhook endpoints of an organization', () => {
 
   it('are sealed for their tenant, and in the outbox of the topic', async () => {
     await open().create(LIVE, wanted, 20)
-    const stored = memory.hashes.get('org:org_1') ?? {}
+    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
     const texts = Object.values(stored)
       .flatMap(text => [text, Buffer.from(text, 'base64').toString('latin1')])
     expect(texts.filter(text => /hidden|whsec/.test(text))).toEqual([])
-    expect(memory.sets.get('accounts:outbox')).toContain('org:org_1')
-    memory.hashes.set('org:org_2', stored)
+    expect(memory.sets.get('{global}:accounts:outbox')).toContain('org:org_1')
+    memory.hashes.set('{global}:org:org_2', stored)
     await expect(open().list('org_2.live')).rejects.toThrow()
   })
 
@@ -98,7 +98,7 @@ describe('the webhook endpoints of an organization', () => {
 
   it('are not read while a change of them may be missing', async () => {
     await open().create(LIVE, wanted, 20)
-    memory.texts.delete('accounts:run')
+    memory.texts.delete('{global}:accounts:run')
     await expect(open().list(LIVE)).rejects.toThrow(AccountsRecoveringError)
     await expect(createSubscriptions(memory.redis)(LIVE)).rejects.toThrow(AccountsRecoveringError)
   })

@@ -30,10 +30,10 @@ describe('the webhook secret of an organization', () => {
 
   it('is stored sealed, for its own organization only', async () => {
     const secret = await secrets.show('org_1')
-    const stored = memory.hashes.get('org:org_1') ?? {}
+    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
     const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')
     expect(bytes.includes(Buffer.from(secret.slice(6), 'base64'))).toBe(false)
-    memory.hashes.set('org:org_2', stored)
+    memory.hashes.set('{global}:org:org_2', stored)
     await expect(secrets.show('org_2')).rejects.toThrow()
   })
 
@@ -49,10 +49,10 @@ describe('the webhook secret of an organization', () => {
 
   it('that was damaged does not stay active along with its successor', async () => {
     await secrets.show('org_1')
-    const stored = memory.hashes.get('org:org_1') ?? {}
+    const stored = memory.hashes.get('{global}:org:org_1') ?? {}
     const bytes = Buffer.from(stored.webhookSecret ?? '', 'base64')
     bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1)
-    memory.hashes.set('org:org_1', { ...stored, webhookSecret: bytes.toString('base64') })
+    memory.hashes.set('{global}:org:org_1', { ...stored, webhookSecret: bytes.toString('base64') })
     await expect(secrets.active('org_1')).rejects.toThrow()
     const fresh = await secrets.rotate('org_1')
     expect(await secrets.active('org_1')).toEqual([fresh])

@@ -10,21 +10,15 @@ function createEnvironment () {
   const copied: Record<string, readonly number[]> = { 'a.live': [1, 2, 3, 4, 5], 'b.live': [1, 2] }
   const state = { active: ['a.live'], nowMs: 0, lags: [{ partition: 0, offset: 7, lag: 0 }] }
   const reads: (readonly string[])[] = []
-  const pipeline = () => {
-    const answers: (readonly [null, unknown])[] = []
-    const walletOf = (key: string) => wallets[key.replace(/^w:\{(.+)\}/, '$1')]
-    return {
-      hget: (key: string) => answers.push([null, walletOf(key)?.seq ?? null]),
-      hkeys: (key: string) => {
-        const pending = walletOf(key)?.outbox.map(seq => `entry:${seq}`) ?? []
-        answers.push([null, ['seq', ...pending]])
-      },
-      exec: async () => answers,
-    }
+  const hgetall = async (key: string) => {
+    const wallet = wallets[key.replace(/^w:\{(.+)\}/, '$1')]
+    if (wallet === undefined) return {}
+    const pending = wallet.outbox.map(seq => [`entry:${seq}`, '{}'] as const)
+    return { seq: wallet.seq, ...Object.fromEntries(pending) }
   }
   const log = { warn: vi.fn(), error: vi.fn() }
   const count = createGapCount({
-    redis: { pipeline } as never,
+    redis: { hgetall } as never,
     tenants: {
       all: async () => ['a.live', 'b.live', 'new.live'],
       active: async () => state.active.map(tenant => ({ tenant, sinceMs: 0 })),

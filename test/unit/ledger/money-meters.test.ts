@@ -24,19 +24,14 @@ function redisDouble () {
     'w:{a}.live': ['70', '20', '10', '100'], 'w:{b}.live': ['1', '0', '0', '1'],
   }
   const reads: string[] = []
-  const pipeline = () => {
-    const answers: (readonly [null, unknown])[] = []
-    return {
-      hmget: (key: string) => {
-        reads.push(key)
-        answers.push([null, wallets[key] ?? [null, null, null, null]])
-      },
-      hkeys: (key: string) =>
-        answers.push([null, ['seq', ...key === 'w:{a}.live' ? OPEN : []]]),
-      exec: async () => answers,
-    }
+  const redis = {
+    hmget: async (key: string) => {
+      reads.push(key)
+      return wallets[key] ?? [null, null, null, null]
+    },
+    hkeys: async (key: string) => ['seq', ...key === 'w:{a}.live' ? OPEN : []],
   }
-  return { wallets, redis: { pipeline } as never, reads }
+  return { wallets, redis: redis as never, reads }
 }
 
 const tenantsDouble = (active: readonly string[]) => ({
@@ -133,7 +128,8 @@ describe('money meters', () => {
     const metrics = createMetrics()
     const pending = [entry('a.live', { at: 1_000 }), entry('a.live', { at: 4_000 })]
     const outbox = { tenantsWithPending: async () => ['a.live'], pending: async () => pending }
-    const redis = { scard: async (key: string) => key === 'accounts:outbox' ? 3 : 0 } as never
+    const scard = async (key: string) => key === '{global}:accounts:outbox' ? 3 : 0
+    const redis = { scard } as never
     watchOutboxes({ outbox, redis, clock: { now: () => 6_000 }, metrics, log })
     const text = await metrics.text()
     expect(text).toMatch(/^outbox_entries 2$[^]*^outbox_oldest_seconds 5$/m)

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { reErase } from '../../../services/ledger/restore-keys.ts'
+import { globalKey } from '../../../services/platform/redis.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 
 type Message = readonly [
@@ -14,15 +15,21 @@ function setUp (
   { nowMs = 0, run = '', until = null as string | null, doneJobs = [] as string[] } = {}
 ) {
   const [calls, read, counted]: [string[], string[], unknown[]] = [[], [], []]
+  let erasedIn = run
   const parts = {
+    servers: async () =>
+      [{ address: '', run: 'r2', keyOf: globalKey, has: () => true }],
     redis: {
       get: async (key: string) => {
         const isDone = doneJobs.some(job => key.endsWith(job))
         if (key.startsWith('erased:')) return isDone ? 'done:1' : '1'
-        return key.endsWith('in') ? run : until
+        return key.endsWith('in') ? erasedIn : until
       },
       zadd: async (...given: unknown[]) => { calls.push(['zadd', ...given].join(' ')) },
-      set: async (...given: unknown[]) => { calls.push(['set', ...given].join(' ')) },
+      set: async (...given: unknown[]) => {
+        calls.push(['set', ...given].join(' '))
+        if (String(given[0]).endsWith('in')) erasedIn = String(given[1])
+      },
       del: async (key: string) => calls.push(`del ${key}`) > 0 ? 1 : 0,
     } as never,
     reader: {
@@ -47,14 +54,14 @@ function setUp (
 }
 
 const { signal } = new AbortController()
-const done = ['set {ledger}:erased-in r2', 'set {ledger}:erased-until 1000']
+const done = ['set {global}:erased-in r2', 'set {global}:erased-until 1000']
 
 it('reErase marks and then erases jobs whose key was erased in the topic', async () => {
   const { parts, calls, counted } = setUp([
     ['job_1', 'key'], ['job_2', 'key'], ['job_1', null, 600], ['job_3', null], ['job_3', 'key'],
     ['job_4', null, 0, ''],
   ], { nowMs: 1_000, run: 'r1' })
-  await reErase(parts, 'r2', signal)
+  await reErase(parts, signal)
   expect(calls).toEqual([
     `set erased:{a}.live:job_1 1 PXAT ${ACCEPTED_KEY_MS + 600} NX`,
     'zadd erasures:requested 600 a.live job_1', 'del dek:{a}.live:job_1',
@@ -71,7 +78,7 @@ it('reErase takes time and cache of an erasure from its first tombstone', async 
   const { parts, calls } = setUp([
     ['job_1', null, 400, 'a.live', terms], ['job_1', null, 600], ['job_2', null, 700],
   ], { nowMs: 1_000, run: 'r1', doneJobs: ['job_2'] })
-  await reErase(parts, 'r2', signal)
+  await reErase(parts, signal)
   expect(calls).toEqual([
     `set erased:{a}.live:job_1 1 PXAT ${ACCEPTED_KEY_MS + 300} NX`,
     'zadd erasures:requested 300 a.live job_1 cache', 'del dek:{a}.live:job_1',
@@ -83,18 +90,18 @@ it('reErase takes time and cache of an erasure from its first tombstone', async 
 
 it('reErase sets no mark once the results have expired', async () => {
   const { parts, calls } = setUp([['job_1', null, 0]], { nowMs: ACCEPTED_KEY_MS })
-  await reErase(parts, 'r2', signal)
+  await reErase(parts, signal)
   expect(calls.slice(0, 2)).toEqual(['del dek:{a}.live:job_1', done[0]])
 })
 
 it('reErase reads the topic from the time up to which Redis had all erasures', async () => {
   const { parts, read } = setUp([], { until: '700' })
-  await reErase(parts, 'r2', signal)
+  await reErase(parts, signal)
   expect(read).toEqual(['job.keys since 700'])
 })
 
 it('reErase reads the topic once per run of the server', async () => {
   const { parts, calls, read } = setUp([['job_1', null]], { run: 'r2' })
-  await reErase(parts, 'r2', signal)
+  await reErase(parts, signal)
   expect([calls, read]).toEqual([[], []])
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
+import { globalKey } from '../../../services/platform/redis.ts'
 import { topicName } from '../../../services/platform/topics.ts'
 import { post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { codec } from '../../support/results.ts'
@@ -64,6 +65,7 @@ function setUp (tenants: readonly Tenant[]) {
       },
       rebuild: async () => 'made',
     },
+    servers: async () => [{ address: '', run: 'r', keyOf: globalKey, has: () => true }],
     redis: {
       get: async () => 'r',
       set: async () => 'OK',

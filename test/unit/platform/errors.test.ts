@@ -5,7 +5,7 @@ import {
 } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import {
-  FatalError, InfrastructureError, isInfrastructure,
+  FatalError, InfrastructureError, isInfrastructure, orIfUnavailable,
 } from '../../../services/platform/errors.ts'
 
 const named = (name: string, message: string, more: object = {}) =>
@@ -20,6 +20,12 @@ describe('an infrastructure error', () => {
     ['undici', named('SocketError', 'other side closed', { code: 'UND_ERR_SOCKET' })],
     ['Redis loading', named('ReplyError', 'LOADING Redis is loading the dataset in memory')],
     ['Redis read-only', named('ReplyError', 'READONLY You can not write against a replica.')],
+    ['Redis slot down', named('ReplyError', 'CLUSTERDOWN Hash slot not served')],
+    ['Redis slot that moves', named('ReplyError', 'TRYAGAIN Multiple keys request')],
+    ['a key that has moved', named('ReplyError', 'ERR Script attempted to access a non local key ' +
+      'in a cluster node script: 1')],
+    ['Redis redirections', new Error('Too many Cluster redirections. Last error: ASK 1 b:2')],
+    ['a cluster that is not there', new Error('None of startup nodes is available')],
     ['Redis full', named('ReplyError', 'OOM command not allowed when used memory > maxmemory')],
     ['Redis retries', named('MaxRetriesPerRequestError', 'Reached the max retries')],
     ['Redis closed', new Error('Connection is closed.')],
@@ -46,6 +52,7 @@ describe('an infrastructure error', () => {
   })
 
   it.each([
+    ['keys of two slots', named('ReplyError', "CROSSSLOT Keys don't hash to the same slot")],
     ['a bug', new TypeError('undefined is not a function')],
     ['a fatal error', new FatalError('stop')],
     ['a wrong script', named('ReplyError', 'ERR user_script:1: attempt to index nil')],
@@ -72,4 +79,10 @@ describe('an infrastructure error', () => {
     redis.disconnect()
     expect(isInfrastructure(redisError)).toBe(true)
   })
+})
+
+it('a fallback takes the place of what an unavailable store has, and of no other error', () => {
+  const orNone = orIfUnavailable('none')
+  expect(orNone(new InfrastructureError('down'))).toBe('none')
+  expect(() => orNone(new TypeError('a bug'))).toThrow('a bug')
 })

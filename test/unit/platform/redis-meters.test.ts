@@ -23,7 +23,7 @@ async function seriesOf (
   const fields = Object.entries({ ...STATE, ...changes }).map(([name, value]) => `${name}:${value}`)
   const redis = { info: async () => ['# Memory', ...fields].join('\r\n') } as unknown as Redis
   watchRedis({ store, redis, metrics, log: { warn: () => { throw new Error('not expected') } } })
-  const lines = (await metrics.text()).matchAll(/^redis_(\w+)\{store="(\w+)"\} (\d+)$/gm)
+  const lines = (await metrics.text()).matchAll(/^redis_(\w+)\{store="(\w+)",server=""\} (\d+)$/gm)
   return Object.fromEntries([...lines].map(([, name, of, value]) =>
     [`${of} ${name}`, Number(value)]))
 }

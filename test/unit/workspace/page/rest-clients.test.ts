@@ -25,7 +25,7 @@ describe('the API keys of the page server', () => {
     const [one, same] = await Promise.all([clients.of(live), clients.of(live)])
     expect(await clients.of(live)).toBe(same)
     expect(one).toBeDefined()
-    expect(written[0]?.key).toMatch(/^key:[0-9a-f]{64}$/)
+    expect(written[0]?.key).toMatch(/^\{global\}:key:[0-9a-f]{64}$/)
     expect(written[0]?.fields).toMatchObject({
       org: 'org_1', mode: 'live', scopes: 'jobs:write jobs:read', expiresAt: '600000',
     })

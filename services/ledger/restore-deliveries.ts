@@ -1,0 +1,100 @@
+import { DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY } from '../jobs/deliveries.ts'
+import { eventTypeOf } from '../jobs/events.ts'
+import type { Job } from '../jobs/job.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
+import type { Archive } from '../results/archive.ts'
+import { republish, type RepublishDeps, withOpenDeliveries } from './rebuild-jobs.ts'
+
+export type RestoreDeliveriesDeps = RepublishDeps & {
+  readonly redis: RedisClient
+  readonly archive: Pick<Archive, 'endedSince'>
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn'>
+}
+
+/** Longer than a delivery waits for its last attempt. */
+const LONGEST_WAIT_MS = 4 * 86_400_000
+/** How far `deliver` may be behind the end of a job. */
+const MAX_LAG_MS = 600_000
+const JOBS_PER_BATCH = 1_000
+
+const READ = `return { ${RUN_ID_LUA}, redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]) }`
+
+/** ARGV: a run id or '' for the one of the last restore, the time. */
+const MARK = `
+local run = ARGV[1] == '' and redis.call('GET', KEYS[1]) or ARGV[1]
+if run == ${RUN_ID_LUA} then
+  redis.call('SET', KEYS[1], run)
+  redis.call('SET', KEYS[2], ARGV[2])
+end`
+
+/**
+ * Restores the deliveries that Redis may have lost, once per run of the server that has them: the
+ * wallets may be on other servers and have lost nothing. Publishes the end events of jobs again
+ * that ended since the queue was last known to be complete; `deliver` ignores those it still has.
+ * Returns the number of jobs that were read.
+ * @throws InfrastructureError when Redis, the archive or the brokers do not respond.
+ */
+export async function restoreDeliveries (
+  deps: RestoreDeliveriesDeps, signal: AbortSignal
+): Promise<number> {
+  const { redis, archive, clock, log } = deps
+  const read = script(redis, { name: 'read-deliveries', source: READ, numberOfKeys: 2 })
+  const [run = '', restoredIn, until] =
+    await read(KEYS, []) as readonly [string?, (string | null)?, (string | null)?]
+  if (restoredIn === run) return 0
+  const nowMs = clock.now()
+  const sinceMs = until ? Number(until) - MAX_LAG_MS : nowMs - LONGEST_WAIT_MS
+  let jobs = 0
+  let batch: Job[] = []
+  const publish = async () => {
+    signal.throwIfAborted()
+    await republishEnds(deps, batch)
+    jobs += batch.length
+    batch = []
+  }
+  for await (const job of archive.endedSince(sinceMs)) {
+    batch.push(job)
+    if (batch.length === JOBS_PER_BATCH) await publish()
+  }
+  await publish()
+  await mark(redis, run, nowMs)
+  if (jobs > 0) log.warn({ jobs, sinceMs }, 'deliveries of ended jobs restored')
+  return jobs
+}
+
+/**
+ * The ends of jobs of feeds go to webhook endpoints alone: `publish` has not lost anything, and
+ * would send their results to partners again.
+ */
+async function republishEnds (deps: RepublishDeps, jobs: readonly Job[]): Promise<void> {
+  await republish(deps, jobs.filter(({ feed }) => feed === undefined))
+  const ofFeeds = jobs.flatMap(({ feed, ...job }) =>
+    feed === undefined ? [] : [{ ...job, header: Buffer.alloc(0) }])
+  const open = await withOpenDeliveries(deps, ofFeeds)
+  const events = open.flatMap(({ tenant, id: job, status, lane }) => {
+    const type = eventTypeOf(status)
+    const value = { tenant, job, type: type ?? '', tenth: 0 }
+    return type === undefined
+      ? []
+      : [{ topic: 'jobs.events' as const, lane, value, rows: undefined }]
+  })
+  if (events.length > 0) await deps.emitter.emit(events)
+}
+
+/** Records that Redis has all deliveries up to now, unless a restore of them is due. */
+export async function recordDeliveries (
+  { redis, clock }: Pick<RestoreDeliveriesDeps, 'redis' | 'clock'>
+): Promise<void> {
+  await mark(redis, '', clock.now())
+}
+
+const KEYS = [DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY]
+
+async function mark (redis: RedisClient, run: string, nowMs: number): Promise<void> {
+  await script(redis, { name: 'mark-deliveries', source: MARK, numberOfKeys: 2 })(
+    KEYS, [run, nowMs])
+}
