@@ -183,8 +183,7 @@ function partsOf (
     ...partitioned,
     thread('webhooks', '1 instance of deliver sending webhooks', MORE),
     thread('redis-cache', '1 cache Redis', 'a cluster for the cache'),
-    thread('redis-state', '1 state Redis',
-      'several state Redis, each with its own tenants (cells): not built yet'),
+    thread('redis-state', '1 state Redis', 'a cluster for the state (cells)'),
     ...cores === undefined
       ? []
       : [{ limit: `${cores} cores`, next: 'more machines', full: cores, used: totalOf }],

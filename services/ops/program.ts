@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { Command } from 'commander'
 import { addCapacity } from './capacity.ts'
+import { addCells } from './cells.ts'
 import type { Screen } from './command-line.ts'
 import { addDead } from './dead/command.ts'
 import { addDrain } from './drain.ts'
@@ -44,6 +45,7 @@ export function createOpsProgram (
   addResume(program, screen)
   addScaleAdvice(program, screen)
   addCapacity(program, screen)
+  addCells(program, screen)
   addReplay(program, screen)
   addDrain(program, screen)
   addDead(program, print)

@@ -1,56 +1,101 @@
 import { execFileSync } from 'node:child_process'
-import { Cluster } from 'ioredis'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Cluster, Redis } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedisOrCluster } from '../../services/platform/redis.ts'
 import { eventually } from './eventually.ts'
-import { startRedisServer } from './redis-server.ts'
+import { startRedisServer, type RedisServer } from './redis-server.ts'
 
 export type RedisCluster = {
+  /** The address of two of the three nodes, as services get it. */
+  readonly url: string
   /**
-   * A connection as services make it, given two of the three nodes; closed by `stop`. `account`
-   * is user and password as in an address, the default user's when left out.
+   * A connection as services make it; closed by `stop`. `account` is user and password as in an
+   * address, the default user's when left out.
    */
   readonly connect: (account?: string) => Promise<Cluster>
+  readonly ports: readonly number[]
   /** Ends one of the nodes for good. */
   readonly loseNode: () => Promise<void>
+  /** Kills a node, does something to its folder, and starts it on what is left of it. */
+  readonly restartNode: (port: number, change?: (folder: string) => void) => Promise<void>
+  /** Kills a node; the returned function starts it on its files. */
+  readonly killNode: (port: number) => Promise<(change?: (folder: string) => void) => Promise<void>>
   readonly stop: () => Promise<void>
 }
 
 const NODES = 3
 /** Its characters have meanings in addresses. */
 const PASSWORD = 'a+b@c:d/e'
+const ACCOUNT = `:${encodeURIComponent(PASSWORD)}`
 
-/** Three servers that share the slots of one cluster, without replicas; the caller stops it. */
-export async function startRedisCluster (): Promise<RedisCluster> {
-  const ports = await freePorts(2 * NODES)
-  const own = ports.slice(0, NODES)
-  const nodes = await Promise.all(own.map((port, index) => startRedisServer([
-    '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
-    '--cluster-enabled', 'yes', '--cluster-port', String(ports[NODES + index]),
-    // One that is gone takes away what it had and nothing else.
-    '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000',
-  ])))
+/**
+ * Three servers that share the slots of one cluster, without replicas; the caller stops it.
+ * `settings` are further ones of each server.
+ */
+export async function startRedisCluster (settings: readonly string[] = []): Promise<RedisCluster> {
+  const all = await freePorts(2 * NODES)
+  const ports = all.slice(0, NODES)
+  const folder = mkdtempSync(join(tmpdir(), 'redis-cluster-'))
+  const folderOf = (port: number) => join(folder, String(port))
+  const nodes = new Map<number, RedisServer>()
+  const start = async (port: number) => {
+    mkdirSync(folderOf(port), { recursive: true })
+    nodes.set(port, await startRedisServer([
+      '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
+      '--masterauth', PASSWORD, '--dir', folderOf(port),
+      '--cluster-enabled', 'yes', '--cluster-port', String(all[NODES + ports.indexOf(port)]),
+      // One that is gone takes away what it had and nothing else.
+      '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000', ...settings,
+    ]))
+  }
   const opened: Cluster[] = []
   const stop = async () => {
     for (const one of opened) one.disconnect()
-    await Promise.all(nodes.splice(0).map(node => node.stop()))
+    await Promise.all([...nodes.values()].map(node => node.stop()))
+    rmSync(folder, { recursive: true, force: true })
   }
   try {
-    cli(['--cluster', 'create', ...own.map(port => `127.0.0.1:${port}`), '--cluster-yes'])
-    for (const port of own) await untilAgreed(port)
+    await Promise.all(ports.map(start))
+    cli(['--cluster', 'create', ...ports.map(port => `127.0.0.1:${port}`), '--cluster-yes'])
+    for (const port of ports) await untilAgreed(port)
   } catch (error) {
     await stop()
     throw error
   }
-  const loseNode = async () => { await nodes.pop()?.stop() }
-  const some = own.slice(0, 2).map(port => `127.0.0.1:${port}`).join(',')
-  const connect = async (account = `:${encodeURIComponent(PASSWORD)}`) => {
-    const connected = await connectRedisOrCluster(`redis-cluster://${account}@${some}`)
-    if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
-    opened.push(connected)
-    return connected
+  const addressFor = (account = ACCOUNT) => `redis-cluster://${account}@` +
+    ports.slice(0, 2).map(port => `127.0.0.1:${port}`).join(',')
+  const killNode: RedisCluster['killNode'] = async port => {
+    await nodes.get(port)?.stop()
+    nodes.delete(port)
+    return async change => {
+      change?.(folderOf(port))
+      await start(port)
+    }
   }
-  return { connect, loseNode, stop }
+  return {
+    url: addressFor(),
+    ports,
+    stop,
+    killNode,
+    loseNode: async () => { await killNode(ports.at(-1) ?? 0) },
+    restartNode: async (port, change) => (await killNode(port))(change),
+    connect: async account => {
+      const connected = await connectRedisOrCluster(addressFor(account))
+      if (!(connected instanceof Cluster)) throw new Error('the connection is to no cluster')
+      opened.push(connected)
+      return connected
+    },
+  }
+}
+
+/** Tenants on all nodes; names that differ by a digit alone may all be of one. */
+export function scatteredTenants (count: number): readonly string[] {
+  return Array.from({ length: count }, (_, number) =>
+    `org_${createHash('sha256').update(String(number)).digest('hex').slice(0, 26)}.live`)
 }
 
 function cli (args: readonly string[]): string {
@@ -60,10 +105,15 @@ function cli (args: readonly string[]): string {
 
 /** A node serves once it knows of all others. */
 async function untilAgreed (port: number): Promise<void> {
-  await eventually(() => {
-    if (cli(['-p', String(port), 'CLUSTER', 'INFO']).includes('cluster_state:ok')) return
-    throw new Error(`the node at ${port} does not know the others`)
-  })
+  const node = new Redis({ port, password: PASSWORD })
+  try {
+    await eventually(async () => {
+      if ((await node.cluster('INFO')).includes('cluster_state:ok')) return
+      throw new Error(`the node at ${port} does not know the others`)
+    })
+  } finally {
+    node.disconnect()
+  }
 }
 
 async function freePorts (count: number): Promise<readonly number[]> {

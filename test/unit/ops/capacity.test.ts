@@ -63,7 +63,7 @@ describe('capacity', () => {
   it('computes the load of a limit, and its next step', () => {
     expect(limitOf(plan, '1 state Redis')).toMatchObject({
       isReached: false,
-      next: expect.stringContaining('not built yet'),
+      next: expect.stringContaining('a cluster for the state'),
     })
     // 0.7 of a core, of which a job with its 100 rows takes 1.05 ms.
     expect(limitOf(plan, '1 state Redis')?.jobsPerSecond).toBeCloseTo(700 / 1.05, 3)
