@@ -61,6 +61,11 @@ export const NOT_RUN: readonly Exception[] = [
     reason: 'changes the topics of other tests: test/e2e/partitions.test.ts adds partitions',
   },
   {
+    page: 'deploy/docs/scaling.md',
+    begins: 'npm run ops -- cells',
+    reason: 'needs a cluster as state: test/e2e/cells.test.ts has one',
+  },
+  {
     page: 'deploy/docs/recovery.md',
     begins: 'npm run drill',
     reason: 'starts a stack of its own: the suite drill of npm run test:full runs it',

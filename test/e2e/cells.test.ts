@@ -1,0 +1,195 @@
+import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../services/client/client.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
+import { createWallet, type Balance } from '../../services/money/wallet.ts'
+import { mastersOf, serversOf } from '../../services/platform/cells.ts'
+import type { StateCell } from '../../services/ops/cells.ts'
+import type { MovedSlot } from '../../services/ops/slot-move.ts'
+import { mixedPhones } from '../bench/inputs.ts'
+import { runAudit } from '../support/audit.ts'
+import { startCells, type CellsEnvironment, type Resident } from '../support/cells-environment.ts'
+import { runJob } from '../support/environment.ts'
+import { until } from '../support/recovering.ts'
+import { startProgram } from '../support/started.ts'
+
+let cells: CellsEnvironment
+beforeAll(async () => { cells = await startCells() })
+afterAll(() => cells?.close())
+
+const APPENDED = 'appendonlydir'
+let number = 0
+
+const clientOf = ({ keys }: Resident, retries = 5) =>
+  createClient({ baseUrl: cells.services.baseUrl, apiKey: keys.live, retries })
+const request = (rows = 3) => {
+  number += rows
+  const inputs = mixedPhones(rows, 50_000 + number)
+  return { service: 'phone-validation', inputs, countryCode: 'US', forceFresh: true } as const
+}
+const run = async (resident: Resident, rows?: number) => {
+  const { job } = await runJob(clientOf(resident), request(rows))
+  expect(job.status).toBe('completed')
+}
+const runEach = (residents: readonly Resident[]) => Promise.all(residents.map(one => run(one)))
+const on = (port: number) => cells.residents.filter(({ wallet }) => cells.portOf(wallet) === port)
+const notOn = (port: number) =>
+  cells.residents.filter(({ wallet }) => cells.portOf(wallet) !== port)
+const balances = (residents: readonly Resident[]): Promise<readonly Balance[]> =>
+  Promise.all(residents.map(({ tenant }) => createWallet(cells.redis).balance(tenant)))
+const guards = (residents: readonly Resident[]) =>
+  Promise.all(residents.map(({ wallet }) => cells.redis.hmget(wallet, 'run', 'frozen')))
+
+/** Resolves once the tenants are unlocked for the present runs of their servers. */
+async function unlocked (residents: readonly Resident[]): Promise<void> {
+  await until('unlocked tenants', async () => {
+    const servers = await serversOf(cells.redis)
+    const found = await guards(residents)
+    return residents.every(({ wallet }, index) => {
+      const [run, frozen] = found[index] ?? []
+      return run === servers.find(({ has }) => has(wallet))?.run && frozen === null
+    })
+  })
+}
+
+async function expectClean (): Promise<void> {
+  await cells.shipped()
+  const only = cells.residents.map(({ tenant }) => tenant)
+  expect((await runAudit(cells.env, { only })).breaches).toEqual([])
+}
+
+async function ops<T> (...words: readonly string[]): Promise<T> {
+  const all = ['services/ops/main.ts', '--json', ...words]
+  const { out, errors } = await startProgram(process.execPath, all, cells.env).ended()
+  expect(errors).toBe('')
+  return JSON.parse(out) as T
+}
+
+describe('a state of several servers', () => {
+  it('completes the jobs of tenants on all of them', async () => {
+    await runEach(cells.residents)
+    await expectClean()
+    const listed = await ops<readonly StateCell[]>('cells')
+    expect(listed.map(({ address }) => Number(address.split(':')[1])).toSorted())
+      .toEqual(cells.servers.ports.toSorted())
+    const sum = (of: (cell: StateCell) => number) => listed.reduce((all, one) => all + of(one), 0)
+    expect([sum(({ slots }) => slots), sum(({ tenants }) => tenants)])
+      .toEqual([16_384, 2 * cells.residents.length])
+    expect(listed.every(({ persistence, lockedTenants, frozenTenants }) =>
+      persistence === 'always' && lockedTenants + frozenTenants === 0)).toBe(true)
+  })
+
+  it.each([
+    ['an empty file', undefined], ['an older file', 'older'],
+  ])('rebuilds the tenants of a server that lost writes (%s), and no others', async (_, older) => {
+    const control = cells.portOf(LEADER_KEY)
+    const port = cells.servers.ports.find(one => one !== control) ?? 0
+    const [lost, others] = [on(port), notOn(port)]
+    await cells.shipped()
+    const start = await cells.servers.killNode(port)
+    let kept = ''
+    await start(folder => {
+      kept = join(folder, '..', `kept-${port}`)
+      rmSync(kept, { recursive: true, force: true })
+      cpSync(join(folder, APPENDED), kept, { recursive: true })
+    })
+    await unlocked(lost)
+    await runEach(cells.residents)
+    await cells.shipped()
+    const [moneyBefore, guardsBefore] = [await balances(lost), await guards(others)]
+    const restart = await cells.servers.killNode(port)
+    // Its clients get 503 with Retry-After; the jobs of the others complete.
+    await expect(clientOf(lost[0] as Resident, 0).createJob(request())).rejects
+      .toMatchObject({ status: 503, retryAfterSeconds: expect.any(Number) })
+    await restart(folder => {
+      rmSync(join(folder, APPENDED), { recursive: true })
+      if (older !== undefined) cpSync(kept, join(folder, APPENDED), { recursive: true })
+    })
+    await runEach(others)
+    await unlocked(lost)
+    expect(await balances(lost)).toEqual(moneyBefore)
+    expect(await guards(others)).toEqual(guardsBefore)
+    await runEach(cells.residents)
+    await expectClean()
+  })
+
+  it('goes on after the server with the accounts and the ledger keys lost everything', async () => {
+    const port = cells.portOf(LEADER_KEY)
+    await cells.shipped()
+    const before = await balances(cells.residents)
+    await cells.servers.restartNode(port, folder => {
+      rmSync(join(folder, APPENDED), { recursive: true })
+    })
+    await unlocked(on(port))
+    expect(await balances(cells.residents)).toEqual(before)
+    await runEach(cells.residents)
+    await expectClean()
+    const tenants = (await cells.redis.smembers('{global}:tenants')).toSorted()
+    expect(tenants).toHaveLength(2 * cells.residents.length)
+  })
+})
+
+describe('an organization that moves to another server', () => {
+  it('loses no micro under traffic, and its requests get 202 or 503', async () => {
+    const [mover] = cells.residents as [Resident]
+    const from = cells.portOf(mover.wallet)
+    const to = cells.servers.ports.find(port => port !== from) ?? 0
+    const answers: { readonly status: number, readonly retryAfter: string | null }[] = []
+    const over = new AbortController()
+    const post = async () => {
+      const response = await fetch(`${cells.services.baseUrl}/jobs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${mover.keys.live}` },
+        body: JSON.stringify({ ...request(1), countryCode: 'US' }),
+      })
+      await response.body?.cancel()
+      answers.push({ status: response.status, retryAfter: response.headers.get('retry-after') })
+    }
+    const postAll = async () => { while (!over.signal.aborted) await post() }
+    const traffic = Promise.all([postAll(), postAll(), postAll()])
+    await until('some traffic', async () => answers.length > 5)
+    const moved = await ops<MovedSlot>(
+      'cells', 'move', '--org', mover.orgId, '--to', `127.0.0.1:${to}`)
+    const during = answers.length
+    await until('more traffic', async () => answers.length > during + 5)
+    over.abort()
+    await traffic
+    expect(moved).toMatchObject({ org: mover.orgId, to: `127.0.0.1:${to}` })
+    expect(moved.keys).toBeGreaterThan(0)
+    expect(moved.tenants.map(({ isIntact, frozen }) => [isIntact, frozen]))
+      .toContainEqual([true, ''])
+    expect(moved.tenants.every(({ isIntact }) => isIntact)).toBe(true)
+    const others = answers.filter(({ status, retryAfter }) =>
+      status !== 202 && !(status === 503 && retryAfter !== null))
+    expect(others).toEqual([])
+    expect(answers.filter(({ status }) => status === 202).length).toBeGreaterThan(5)
+    // This process learns of the move from its first command.
+    await run(mover)
+    await mastersOf(cells.redis)
+    expect(cells.portOf(mover.wallet)).toBe(to)
+    await until('the end of all jobs', async () => {
+      const fields = await cells.redis.hkeys(mover.wallet)
+      return fields.every(field => !field.startsWith('open:'))
+    })
+    await expectClean()
+  })
+
+  it('moves with its data keys, and a repeated command finds it there', async () => {
+    const [mover] = cells.residents as [Resident]
+    const to = cells.servers.ports.find(port => port !== cells.portOf(mover.wallet)) ?? 0
+    const { id } = await clientOf(mover).createJob(request())
+    await clientOf(mover).waitForEnd(id)
+    const { dataKey } = jobKeys(mover.tenant, id)
+    const key = await cells.redis.getBuffer(dataKey)
+    const move = () => ops<MovedSlot>(
+      'cells', 'move', '--org', mover.orgId, '--to', `127.0.0.1:${to}`)
+    await move()
+    const again = await move()
+    expect([again.from, again.keys]).toEqual([again.to, 0])
+    expect(await cells.redis.getBuffer(dataKey)).toEqual(key)
+    expect(await clientOf(mover).results(id)).toContain('e164')
+    await expectClean()
+  })
+})

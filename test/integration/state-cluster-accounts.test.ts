@@ -1,0 +1,78 @@
+import type { Cluster } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKeys } from '../../services/accounts/api-keys.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { createPartners } from '../../services/accounts/partners.ts'
+import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
+import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { createMarkStore } from '../../services/feed/replay-guard.ts'
+import { createCursors } from '../../services/jobs/cursors.ts'
+import { createDeliveries } from '../../services/jobs/deliveries.ts'
+import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'
+import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
+import { keepUnlocked } from '../support/unlock.ts'
+
+const TENANTS = scatteredTenants(24)
+const LEASE_MS = 3_600_000
+const ring = createKeyRing({
+  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
+})
+const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
+
+let servers: RedisCluster
+let cluster: Cluster
+beforeAll(async () => {
+  servers = await startRedisCluster()
+  cluster = await servers.connect()
+  await keepUnlocked(cluster, await servers.connect())
+})
+afterAll(() => servers?.stop())
+
+describe('the accounts, deliveries, erasures and feeds of a state in a cluster', () => {
+  it('has the accounts of all tenants in one slot', async () => {
+    const organizations = createOrganizations(cluster)
+    const [keys, partners] = [createApiKeys(cluster), createPartners({ redis: cluster, ring })]
+    const endpoints = createWebhookEndpoints({ redis: cluster, ring })
+    const { id: orgId } = await organizations.create('Acme')
+    const { secret } = await keys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+    expect(await keys.findKey(secret, '')).toMatchObject({ kind: 'ok', key: { org: orgId } })
+    await organizations.setPolicy(orgId, { weight: 2 })
+    expect((await organizations.policy(`${orgId}.live`)).weight).toBe(2)
+    expect(await createWebhookSecrets({ redis: cluster, ring }).show(orgId)).toMatch(/^whsec_/)
+    const settings = {
+      url: 'https://example.com/', events: ['*' as const], description: '', enabled: true,
+    }
+    await endpoints.create(`${orgId}.live`, settings, 5)
+    expect(await endpoints.list(`${orgId}.live`)).toHaveLength(1)
+    const partner = {
+      name: 'acme', orgId, mode: 'live' as const, pricesMicros: {}, partitions: 1,
+    }
+    expect(await partners.create(partner)).toBeDefined()
+    expect((await partners.list()).map(({ name }) => name)).toEqual(['acme'])
+  })
+
+  it('queues deliveries and erasures of all tenants, and keeps feeds', async () => {
+    const deliveries = createDeliveries(cluster)
+    const clock = { now: () => Date.now() }
+    await ofEach(async tenant => {
+      expect(await deliveries.put({
+        tenant,
+        job: `job_of_${tenant}`,
+        type: 'job.completed',
+        to: { webhookUrl: 'https://example.com/' },
+      })).toBe(true)
+      await requestErasure({ redis: cluster, producer: { send: async () => {} }, clock },
+        { tenant, job: 'job_2', cache: false })
+      const partition = { tenant, partner: 'acme', partition: 0 }
+      expect((await createCursors(cluster).read(partition)).size).toBe(0)
+      const change = { since: -1, offset: 1, changed: new Map(), forgotten: [] }
+      expect(await createMarkStore(cluster).write(partition, change)).toBe(true)
+    })
+    const limits = { priority: 'quick' as const, limit: 100, leaseMs: LEASE_MS, tenantSlots: 10 }
+    const claims = await deliveries.claim(limits)
+    expect(claims.length).toBeGreaterThan(0)
+    expect(await deliveries.dueBy(Date.now() + 60_000)).toBe(TENANTS.length - claims.length)
+    expect(await createErasures(cluster).requested(100)).toHaveLength(TENANTS.length)
+  })
+})

@@ -1,0 +1,92 @@
+import type { Cluster } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createJobStore } from '../../services/jobs/store.ts'
+import { wrappedInRedis } from '../../services/jobs/wrapped-keys.ts'
+import { createGapCount } from '../../services/ledger/gap-meters.ts'
+import { createWalletSums } from '../../services/ledger/money-meters.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { moneyKeys } from '../../services/money/redis-keys.ts'
+import { createTenants } from '../../services/money/tenants.ts'
+import { createWallet } from '../../services/money/wallet.ts'
+import { homeOf } from '../../services/platform/cells.ts'
+import { isInfrastructure } from '../../services/platform/errors.ts'
+import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
+import { keepUnlocked } from '../support/unlock.ts'
+
+const TENANTS = scatteredTenants(24)
+const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
+
+let servers: RedisCluster
+let cluster: Cluster
+beforeAll(async () => {
+  servers = await startRedisCluster()
+  cluster = await servers.connect()
+  await keepUnlocked(cluster, await servers.connect())
+})
+afterAll(() => servers?.stop())
+
+const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
+
+describe('the state in a cluster', () => {
+  it('has the tenants on all nodes, and each job finds all its keys on one', async () => {
+    const [wallet, store, outbox] =
+      [createWallet(cluster), createJobStore(cluster), createOutbox(cluster)]
+    await ofEach(async tenant => {
+      await wallet.topUp(tenant, { id: 'a', amountMicros: 100_000, reason: '' })
+      const claim = {
+        job: 'job_1',
+        idempotencyKey: '',
+        fingerprint: '',
+        acceptWithinMs: 60_000,
+        wrappedKey: Buffer.from('wrapped'),
+      }
+      expect((await store.claim(tenant, claim)).kind).toBe('new')
+      await accepted(store, tenant, acceptRequest('job_1'))
+      await store.announce(tenant, 'job_1')
+      expect(await store.batchAction(tenant, 'job_1')).toBe('run')
+      const block = blockOf({ job: 'job_1', chunkRows: 10, inputs: true }, { live: upTo(10) })
+      expect(await store.tally(tenant, block)).toMatchObject({ ended: true })
+      expect(await store.close(tenant, 'job_1')).toBe(true)
+      expect(await wallet.balance(tenant))
+        .toMatchObject({ availableMicros: 80_000, chargedMicros: 20_000, reservedMicros: 0 })
+    })
+    expect(await outbox.tenantsWithPending()).toEqual(TENANTS.toSorted())
+    expect((await outbox.pending(TENANTS[0] ?? '')).map(({ type }) => type))
+      .toEqual(['topup', 'reserve', 'settle'])
+    expect(new Set(TENANTS.map(nodeOf)).size).toBe(3)
+  })
+
+  it('refuses a command with keys of several tenants', async () => {
+    const wallets = TENANTS.map(tenant => moneyKeys(tenant).wallet)
+    const refused = await cluster.del(...wallets).catch((error: unknown) => error)
+    expect(String(refused)).toContain('slot')
+    expect(isInfrastructure(refused)).toBe(false)
+  })
+
+  it('is read across tenants by metrics, key rotation and recovery', async () => {
+    const tenants = createTenants(cluster)
+    const sums = await createWalletSums({ redis: cluster, tenants })()
+    expect(sums).toContainEqual({ mode: 'live', state: 'charged', value: 20_000 * TENANTS.length })
+    const counted: number[] = []
+    const journal = {
+      counts: async (last: ReadonlyMap<string, number>) => {
+        counted.push(last.size)
+        return last
+      },
+    }
+    const count = createGapCount({
+      redis: cluster,
+      tenants,
+      journal,
+      lags: async () => [],
+      log: { warn: () => {}, error: () => {} },
+    })
+    await count()
+    expect(await count()).toEqual([0])
+    expect(counted).toEqual([TENANTS.length])
+    const wrapped = []
+    for await (const { binding } of wrappedInRedis(cluster)) wrapped.push(binding[1])
+    expect(wrapped.toSorted()).toEqual(TENANTS.toSorted())
+  })
+})
