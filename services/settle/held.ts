@@ -90,6 +90,8 @@ export function createCounted (clock: Clock) {
       batches = batches.map(batch => byMessages.get(batch.messages) ?? batch)
     },
     isEmpty: (partition: Partition): boolean => !batches.some(isIn(partition)),
+    hasUnstored: (partition: Partition): boolean =>
+      batches.some(batch => isIn(partition)(batch) && !isStored(batch)),
     /** Takes the stored messages of a partition. */
     take: (partition: Partition): readonly Stored[] => {
       const taken = batches.filter(isStored).filter(isIn(partition))

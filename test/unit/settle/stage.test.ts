@@ -44,6 +44,8 @@ function stageWith (
   }
   const clock = createManualClock()
   const [failures, manifest] = [[] as Error[], [] as ManifestEntry[]]
+  /** The next insert waits for the last of these. */
+  const inserting: Promise<void>[] = []
   const failIfAsked = () => {
     const failure = failures.pop()
     if (failure !== undefined) throw failure
@@ -58,6 +60,7 @@ function stageWith (
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     saveSettled: async rows => {
       failIfAsked()
+      await inserting.pop()
       seen.inserts.push(rows.length)
       await blocks.insert(rows.flatMap(row => 'block' in row ? [row.block] : []))
       const records = rows.flatMap(row => 'archived' in row ? [row.archived] : [])
@@ -81,7 +84,7 @@ function stageWith (
       },
     },
   })
-  return { ...seen, stage, blocks, manifest, clock, failures }
+  return { ...seen, stage, blocks, manifest, clock, failures, inserting }
 }
 
 const twoBlocks = async () => [
@@ -342,6 +345,25 @@ describe('settle, with blocks that end no job', () => {
     expect(test.tallies).toEqual([])
     expect(offsetsOf(await test.stage.flushHeld!(PARTITION))).toEqual([['', 1n, 2n]])
     expect(test.inserts).toEqual([2])
+  })
+
+  it('stores them before their flush ends, also if another insert is running', async () => {
+    const test = stageWith([counted(), counted(), end], ended, BATCH)
+    const [first, second] = await twoBlocks()
+    const elsewhere = { ...first, raw: { ...first.raw, partition: 1 } }
+    await test.stage.decide([elsewhere], signal)
+    await test.stage.decide([second], signal)
+    for (const partition of [0, 1]) await test.stage.flushHeld!({ ...PARTITION, partition })
+    const insert = Promise.withResolvers<void>()
+    test.inserting.push(insert.promise)
+    const flushedElsewhere = test.stage.flushHeld!({ ...PARTITION, partition: 1 })
+    await expect.poll(() => test.inserting).toEqual([])
+    const flushed = test.stage.flushHeld!(PARTITION)
+    await expect.poll(() => test.tallies.length).toBe(2)
+    insert.resolve()
+    expect(offsetsOf(await flushed)).toEqual([['', 2n]])
+    expect(offsetsOf(await flushedElsewhere)).toEqual([['', 1n]])
+    expect(test.inserts).toEqual([1, 1])
   })
 
   it('counts them when there are enough, by number or size', async () => {
