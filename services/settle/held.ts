@@ -90,6 +90,7 @@ export function createCounted (clock: Clock) {
       batches = batches.map(batch => byMessages.get(batch.messages) ?? batch)
     },
     isEmpty: (partition: Partition): boolean => !batches.some(isIn(partition)),
+    /** Whether an insert lacks some of a partition, as one that began before has: wait for more. */
     hasUnstored: (partition: Partition): boolean =>
       batches.some(batch => isIn(partition)(batch) && !isStored(batch)),
     /** Takes the stored messages of a partition. */

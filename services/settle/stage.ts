@@ -91,7 +91,6 @@ export function createSettleStage (given: SettleDeps): Stage<'settle'> {
     flushHeld: async (partition) => {
       const dead = await countLate(messagesByJob(uncounted.late(partition)))
       if (dead.length > 0 || counted.isEmpty(partition)) return dead
-      // An insert that is running may have begun before: a job must not close without its blocks.
       while (counted.hasUnstored(partition)) await storeCounted()
       const stored = counted.take(partition)
       return stored.length === 0 ? [] : [decisionOf(stored, progress)]
