@@ -4,6 +4,7 @@ import { broker } from './scenarios/broker.ts'
 import { cluster } from './scenarios/cluster.ts'
 import { disks } from './scenarios/disk.ts'
 import { failpoints } from './scenarios/failpoints.ts'
+import { fleet } from './scenarios/fleet.ts'
 import { kafkaRequests } from './scenarios/kafka.ts'
 import { kills } from './scenarios/kills.ts'
 import { links } from './scenarios/links.ts'
@@ -18,5 +19,5 @@ import { synchronousRequests } from './scenarios/synchronous.ts'
 export const CATALOGUE: readonly Fault[] = [
   ...failpoints, ...synchronousRequests, ...kills, ...processes, ...stores, ...disks,
   ...messages, ...outside, ...batchVendor, ...broker, ...kafkaRequests, ...links, ...cluster,
-  ...partitions,
+  ...partitions, ...fleet,
 ]

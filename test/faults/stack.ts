@@ -10,6 +10,7 @@ import { redisPart } from '../../deploy/local/redis.ts'
 import { registryPart } from '../../deploy/local/registry.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
+import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { createPart, type Part } from './part.ts'
 
 /** Infrastructure of its own, so that faults affect no other test. */
@@ -20,16 +21,20 @@ export type FaultStack = {
   /** Credentials of the services of each stage; undefined where the stores need none. */
   readonly envOf: EnvOfStages
   readonly dataDir: string
+  /** The servers of the state Redis, if they are several. */
+  readonly cells: RedisCluster | undefined
   /** By name: kafka, registry, redis-state, redis-cache, clickhouse. */
   readonly part: (name: string) => Part
   readonly close: () => Promise<void>
 }
 
-/** Describes the parts in a folder; nothing runs yet. */
-async function describe (dataDir: string, brokers: number) {
+/** Describes the parts in a folder; nothing runs yet. `stateUrl` is that of a state that runs. */
+async function describe (dataDir: string, brokers: number, stateUrl: string | undefined) {
   const access = openAccess(dataDir)
   const common = { dataDir, ports: openPortBook(dataDir), say: console.log, access }
-  const state = await redisPart({ ...common, role: 'state' })
+  const state = stateUrl === undefined
+    ? await redisPart({ ...common, role: 'state' })
+    : { url: stateUrl, spec: undefined }
   const cache = await redisPart({ ...common, role: 'cache' })
   const registry = await registryPart(common)
   const kafka = await kafkaParts(common, brokers)
@@ -41,7 +46,7 @@ async function describe (dataDir: string, brokers: number) {
     REDIS_CACHE_URL: cache.url,
     CLICKHOUSE_URL: clickhouse.url,
   }
-  const others = [registry, state, cache, clickhouse].map(({ spec }) => spec)
+  const others = [registry, state, cache, clickhouse].flatMap(({ spec }) => spec ?? [])
   const fronts = registry.front === undefined ? [] : [registry.front]
   const trust: Readonly<Record<string, string>> =
     access === undefined ? {} : { NODE_EXTRA_CA_CERTS: access.files.authority }
@@ -56,11 +61,16 @@ export type StackOptions = {
   readonly brokers?: number
   /** With TLS and passwords everywhere, and a user a stage at the brokers. */
   readonly secure?: boolean
+  /** The state on three masters of a Redis Cluster, each with a replica. */
+  readonly cells?: boolean
 }
+
+/** Each write is on disk before its answer, as in production. */
+const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 
 /** A running stack with topics, schemas and tables, in a folder that is removed at its end. */
 export async function openStack (
-  { disks = {}, brokers = 1, secure = false }: StackOptions = {}
+  { disks = {}, brokers = 1, secure = false, cells: hasCells = false }: StackOptions = {}
 ): Promise<FaultStack> {
   const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-faults-`)
   for (const [folder, megabytes] of Object.entries(disks)) {
@@ -68,10 +78,11 @@ export async function openStack (
     mountDisk(`${dataDir}/${folder}`, megabytes)
   }
   if (secure) makeSecure(dataDir)
-  const { addresses, trust, envOf, specs } = await describe(dataDir, brokers)
+  const cells = hasCells ? await startRedisCluster(DURABLE, 1) : undefined
+  const { addresses, trust, envOf, specs } = await describe(dataDir, brokers, cells?.url)
   const parts = specs.map(createPart)
   const close = async () => {
-    await Promise.all(parts.map(part => part.down()))
+    await Promise.all([...parts.map(part => part.down()), cells?.stop()])
     for (const folder of Object.keys(disks)) execFileSync('umount', ['-l', `${dataDir}/${folder}`])
     rmSync(dataDir, { recursive: true, force: true })
   }
@@ -88,7 +99,7 @@ export async function openStack (
     if (found === undefined) throw new Error(`the stack has no part ${name}`)
     return found
   }
-  return { addresses, env, envOf, dataDir, part, close }
+  return { addresses, env, envOf, dataDir, cells, part, close }
 }
 
 export type Disks = Readonly<Record<string, number>>

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Cluster, Redis } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedisOrCluster } from '../../services/platform/redis.ts'
-import { eventually } from './eventually.ts'
+import { retry } from '../../services/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
 
 export type RedisCluster = {
@@ -27,18 +27,22 @@ export type RedisCluster = {
   readonly stop: () => Promise<void>
 }
 
-const NODES = 3
+const MASTERS = 3
+const AGREEMENT_TRIES = 600
 /** Its characters have meanings in addresses. */
 const PASSWORD = 'a+b@c:d/e'
 const ACCOUNT = `:${encodeURIComponent(PASSWORD)}`
 
 /**
- * Three servers that share the slots of one cluster, without replicas; the caller stops it.
- * `settings` are further ones of each server.
+ * Three masters that share the slots of one cluster, each with this many replicas; the caller stops
+ * it. `settings` are further ones of each server.
  */
-export async function startRedisCluster (settings: readonly string[] = []): Promise<RedisCluster> {
-  const all = await freePorts(2 * NODES)
-  const ports = all.slice(0, NODES)
+export async function startRedisCluster (
+  settings: readonly string[] = [], replicas = 0
+): Promise<RedisCluster> {
+  const count = MASTERS * (1 + replicas)
+  const all = await freePorts(2 * count)
+  const ports = all.slice(0, count)
   const folder = mkdtempSync(join(tmpdir(), 'redis-cluster-'))
   const folderOf = (port: number) => join(folder, String(port))
   const nodes = new Map<number, RedisServer>()
@@ -47,7 +51,7 @@ export async function startRedisCluster (settings: readonly string[] = []): Prom
     nodes.set(port, await startRedisServer([
       '--port', String(port), '--bind', '127.0.0.1', '--requirepass', PASSWORD,
       '--masterauth', PASSWORD, '--dir', folderOf(port),
-      '--cluster-enabled', 'yes', '--cluster-port', String(all[NODES + ports.indexOf(port)]),
+      '--cluster-enabled', 'yes', '--cluster-port', String(all[count + ports.indexOf(port)]),
       // One that is gone takes away what it had and nothing else.
       '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000', ...settings,
     ]))
@@ -60,7 +64,8 @@ export async function startRedisCluster (settings: readonly string[] = []): Prom
   }
   try {
     await Promise.all(ports.map(start))
-    cli(['--cluster', 'create', ...ports.map(port => `127.0.0.1:${port}`), '--cluster-yes'])
+    cli(['--cluster', 'create', ...ports.map(port => `127.0.0.1:${port}`), '--cluster-yes',
+      '--cluster-replicas', String(replicas)])
     for (const port of ports) await untilAgreed(port)
   } catch (error) {
     await stop()
@@ -107,10 +112,10 @@ function cli (args: readonly string[]): string {
 async function untilAgreed (port: number): Promise<void> {
   const node = new Redis({ port, password: PASSWORD })
   try {
-    await eventually(async () => {
+    await retry(AGREEMENT_TRIES, async () => {
       if ((await node.cluster('INFO')).includes('cluster_state:ok')) return
       throw new Error(`the node at ${port} does not know the others`)
-    })
+    }, { maxMs: 200 })
   } finally {
     node.disconnect()
   }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin } from 'kafkajs'
 import { withAdmin } from '../../../services/kafka/admin.ts'
 import type { Fault, Scene } from '../fault.ts'
-import { openStack, type FaultStack } from '../stack.ts'
+import { openStack, type FaultStack, type StackOptions } from '../stack.ts'
 
 const BROKERS = 3
 const RECOVER_WITHIN_MS = 20_000
@@ -11,8 +11,8 @@ const SETTLED_WITHIN_MS = 90_000
 const LOST_FOR_MS = 4_000
 
 /** A stack with three brokers whose partitions are all in sync. */
-export async function openCluster (): Promise<FaultStack> {
-  const stack = await openStack({ brokers: BROKERS })
+export async function openCluster (options: StackOptions = {}): Promise<FaultStack> {
+  const stack = await openStack({ ...options, brokers: BROKERS })
   // Topics are there before all their leaders are.
   const brokers = stack.addresses.KAFKA_BROKERS.split(',')
   await withAdmin({ brokers }, admin => untilInSync(admin, BROKERS))
@@ -83,7 +83,7 @@ async function moveLeaders (scene: Scene): Promise<number> {
 }
 
 /** Kills a broker, leaves it away for a while, and waits until it has all its copies again. */
-async function loseBroker (scene: Scene, name: string): Promise<number> {
+export async function loseBroker (scene: Scene, name: string): Promise<number> {
   const { environment, load, say } = scene
   const part = environment.stack.part(name)
   const atMs = Date.now()
@@ -118,6 +118,6 @@ export const cluster: readonly Fault[] = [{
   about: 'of three brokers leaders move, one is killed and comes back, then another',
   quick: false,
   recoverWithinMs: RECOVER_WITHIN_MS,
-  stack: openCluster,
+  stack: () => openCluster(),
   inject,
 }]

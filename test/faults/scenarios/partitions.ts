@@ -31,7 +31,7 @@ async function untilUsed (brokers: readonly string[]): Promise<boolean> {
 }
 
 /** No request may notice it, and the new partitions must be used soon. */
-async function inject ({ environment: { stack }, load, log, say }: Scene) {
+export async function growPartitions ({ environment: { stack }, load, log, say }: Scene) {
   await load.untilEnded(2)
   const rejected = () => log.answers.filter(({ status }) => status === 503).length
   const before = rejected()
@@ -52,9 +52,9 @@ export const partitions: readonly Fault[] = [{
   kind: 'cluster',
   about: 'three brokers get more partitions of every topic that may grow',
   quick: false,
-  stack: openCluster,
+  stack: () => openCluster(),
   prepare: async () => ({
     env: { METADATA_MAX_AGE_MS: '2000' }, scale: { normalize: 2, lookup: 2, settle: 2 },
   }),
-  inject,
+  inject: growPartitions,
 }]

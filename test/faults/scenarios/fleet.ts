@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { Cluster } from 'ioredis'
+import { tenantOf } from '../../../services/accounts/tenant.ts'
+import { moneyKeys } from '../../../services/money/redis-keys.ts'
+import { homeOf, mastersOf } from '../../../services/platform/cells.ts'
+import { STAGES } from '../../../services/topology.ts'
+import type { RedisCluster } from '../../support/redis-cluster.ts'
+import { root } from '../../support/sources.ts'
+import type { Fault, Injected, Scene } from '../fault.ts'
+import { loseBroker, openCluster } from './cluster.ts'
+import { growPartitions } from './partitions.ts'
+import { rolling, scaleOf } from './rolling.ts'
+
+const NEXT_END_WITHIN_MS = 120_000
+
+function cellsOf ({ environment: { stack: { cells } } }: Scene): RedisCluster {
+  if (cells === undefined) throw new Error('the state of this stack is one Redis')
+  return cells
+}
+
+/** The address of the server that has the wallet of the load. */
+async function homeOfLoad ({ orgId }: Scene, redis: Cluster): Promise<string> {
+  await mastersOf(redis)
+  return homeOf(redis, moneyKeys(tenantOf(orgId, 'live')).wallet)
+}
+
+/**
+ * Kills the master that has the tenant of the load. Its replica takes over, perhaps without the
+ * last acknowledged writes, which ledger restores from the journal. Resolves with the time until a
+ * job ended again.
+ */
+async function loseCell (scene: Scene, redis: Cluster): Promise<number> {
+  const { load, say } = scene
+  const address = await homeOfLoad(scene, redis)
+  const atMs = Date.now()
+  const start = await cellsOf(scene).killNode(Number(address.split(':').at(-1)))
+  const ended = await load.nextEnd(atMs, NEXT_END_WITHIN_MS) ?? Infinity
+  say(`the cell of the load is gone; a new job has ended after ${ended - atMs} ms`)
+  await start()
+  return ended - atMs
+}
+
+/** Moves the tenant of the load to another master; fails if its balances are not the same. */
+async function moveTenant (scene: Scene, redis: Cluster): Promise<void> {
+  const { orgId, environment: { stack }, say } = scene
+  const from = await homeOfLoad(scene, redis)
+  const masters = (await mastersOf(redis))
+    .map(({ options: { host, port } }) => `${host}:${port}`)
+  const to = masters.find(address => address !== from) ?? ''
+  const args = ['services/ops/main.ts', 'cells', 'move', '--org', orgId, '--to', to]
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    cwd: root, env: { ...process.env, ...stack.env },
+  })
+  if (await homeOfLoad(scene, redis) !== to) throw new Error(`the tenant is not at ${to}`)
+  for (const line of stdout.trim().split('\n')) say(line)
+}
+
+/** One after another, while small jobs run; then everything is restarted, under large ones too. */
+async function inject (scene: Scene): Promise<Injected> {
+  const { load } = scene
+  const redis = await cellsOf(scene).connect()
+  await load.untilEnded(2)
+  const recoveryMs = [await loseBroker(scene, 'kafka-2'), await loseCell(scene, redis)]
+  await load.untilEnded(5)
+  const grown = await growPartitions(scene)
+  await moveTenant(scene, redis)
+  await load.untilEnded(5)
+  const restarted = await rolling.inject(scene)
+  return {
+    injected: 3 + grown.injected + restarted.injected,
+    recoveryMs: [...recoveryMs, ...restarted.recoveryMs ?? []],
+    breaches: [...grown.breaches, ...restarted.breaches ?? []],
+    note: `a broker and a cell lost, partitions ${grown.note}, a tenant moved; then ` +
+      `${restarted.note}`,
+  }
+}
+
+/** What a fleet meets in a year, within minutes. */
+export const fleet: readonly Fault[] = [{
+  name: 'cluster-fleet',
+  kind: 'cluster',
+  about: 'three brokers, three cells with a replica each, two of every service: a broker and a ' +
+    'cell are lost, partitions grow, a tenant moves, then every service is restarted',
+  quick: false,
+  recoverWithinMs: 60_000,
+  load: { bulkShare: 0 },
+  stack: () => openCluster({ cells: true }),
+  prepare: async () => ({ env: { METADATA_MAX_AGE_MS: '2000' }, scale: scaleOf(STAGES, 2) }),
+  inject,
+}]
