@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
 import { script } from '../platform/redis.ts'
-import { createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
+import { accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
@@ -57,7 +57,8 @@ const aadOf = (name: string, keyId: string) => ['partner-key', name, keyId]
 const VERSION = `
 local revisions = {}
 for index, name in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  revisions[index] = name .. ' ' .. (redis.call('HGET', 'partner:' .. name, 'revision') or '')
+  local revision = redis.call('HGET', '${accountKey('partner:')}' .. name, 'revision')
+  revisions[index] = name .. ' ' .. (revision or '')
 end
 table.sort(revisions)
 return redis.sha1hex(table.concat(revisions, '\\n'))`

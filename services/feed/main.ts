@@ -103,7 +103,8 @@ export async function startFeed (
   const { metrics } = context
   metrics.watch('stage_held_messages', { stage: 'feed', group: 'feed' }, deps.buffered.used)
   for (const state of ['running', 'paused', 'failing'] as const) {
-    metrics.watch('feed_partners', { state }, () => feeds.count(state))
+    metrics.watch('feed_partners', { state }, () =>
+      [...feeds.states().values()].filter(one => one === state).length)
   }
   return feeds
 }

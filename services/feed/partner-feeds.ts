@@ -21,9 +21,12 @@ export type PartnerFeedsDeps = {
 export type PartnerFeeds = {
   /** True once the partners are known and no group is joining. */
   readonly ready: () => boolean
-  readonly count: (state: ReturnType<PartnerFeed['state']>) => number
+  /** The state of the feed of each partner; undefined while its group is joining. */
+  readonly states: () => ReadonlyMap<string, FeedState | undefined>
   readonly stop: () => Promise<void>
 }
+
+type FeedState = ReturnType<PartnerFeed['state']>
 
 /** Runs the feeds of all registered partners in a fixed number of consumer groups. */
 export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
@@ -61,7 +64,7 @@ export function startPartnerFeeds (deps: PartnerFeedsDeps): PartnerFeeds {
   }
   return {
     ready: () => known && [...groups.values()].every(group => group.ready()),
-    count: state => [...feeds.values()].filter(feed => stateOf(feed) === state).length,
+    states: () => new Map([...feeds].map(([name, feed]) => [name, stateOf(feed)])),
     stop: async () => {
       stopping.abort()
       await running

@@ -24,6 +24,7 @@ afterEach(async () => { await running?.stop() })
 
 const taken = (feeds: RunningFeeds, { name }: TestPartner) => feeds.requested
   .filter(({ feed }) => feed?.source.partner === name).flatMap(({ inputs }) => inputs)
+const stateOf = (feeds: RunningFeeds, { name }: TestPartner) => feeds.states().get(name)
 const phones = (count: number, from = 0) =>
   Array.from({ length: count }, (_, index) => `+1212736${5_000 + from + index}`)
 const topicOf = ({ name }: TestPartner) => `feeds.${name}.submitted`
@@ -67,14 +68,14 @@ describe('partners of one consumer group', () => {
       ? refused
       : { kind: 'accepted', job: undefined as never, replayed: false })
     await sendTo(poor, phones(3))
-    await eventually(() => expect(feeds.count('paused')).toBe(1))
+    await eventually(() => expect(stateOf(feeds, poor)).toBe('paused'))
     await sendTo(rich, phones(3))
     await eventually(() => expect(taken(feeds, rich)).toHaveLength(3))
-    expect([taken(feeds, poor), feeds.count('paused')]).toEqual([[], 1])
+    expect([taken(feeds, poor), stateOf(feeds, poor)]).toEqual([[], 'paused'])
     isPoor = false
     await poor.topUp('1')
     await eventually(() => expect(taken(feeds, poor)).toHaveLength(3))
-    expect(feeds.count('paused')).toBe(0)
+    expect(stateOf(feeds, poor)).toBe('running')
   })
 
   it('continue beside one whose messages cannot be decoded, until they can', async () => {
@@ -104,7 +105,7 @@ describe('partners of one consumer group', () => {
       })
       await producer.disconnect()
       const feeds = run()
-      await eventually(() => expect(feeds.count('failing')).toBe(1))
+      await eventually(() => expect(stateOf(feeds, broken)).toBe('failing'))
       await sendTo(healthy, phones(3))
       await eventually(() => expect(taken(feeds, healthy)).toHaveLength(3))
       expect(taken(feeds, broken)).toEqual([])
@@ -120,11 +121,11 @@ describe('partners of one consumer group', () => {
     const feeds = run()
     await eventually(() => expect(feeds.ready()).toBe(true))
     await withAdmin({ brokers }, admin => admin.deleteTopics({ topics: [topicOf(broken)] }))
-    await eventually(() => expect(feeds.count('failing')).toBe(1))
+    await eventually(() => expect(stateOf(feeds, broken)).toBe('failing'))
     await sendTo(healthy, phones(3))
     await eventually(() => expect(taken(feeds, healthy)).toHaveLength(3))
     await withWorkspace(env, ({ partners }) => partners.revoke(broken.name))
-    await eventually(() => expect(feeds.count('failing')).toBe(0))
+    await eventually(() => expect(feeds.states().has(broken.name)).toBe(false))
   })
 })
 

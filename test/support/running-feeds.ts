@@ -10,8 +10,12 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 
-/** `requested`: every job that the pipeline accepted. */
-export type RunningFeeds = PartnerFeeds & { readonly requested: readonly Submission[] }
+export type RunningFeeds = PartnerFeeds & {
+  /** Every job that the pipeline accepted. */
+  readonly requested: readonly Submission[]
+  /** The partners whose feed was stopped because they were revoked. */
+  readonly revoked: readonly string[]
+}
 
 /** The configuration of `feed` and `publish`, with short pauses. */
 export function configs (env: Env) {
@@ -42,12 +46,17 @@ export function runFeeds (
     },
     quote: async () => { throw new Error('a feed requested a quote') },
   }
+  const revoked: string[] = []
+  const log = createLog('test', { level: 'silent' })
+  log.info = ({ partner = '' }: { readonly partner?: string }, message?: string) => {
+    if (message === 'partner revoked, feed stopped') revoked.push(partner)
+  }
   const deps = feedDeps(configs(env).feed, {
     ...connected,
-    log: createLog('test', { level: 'silent' }),
+    log,
     metrics: createMetrics(),
     submitter,
     fatal: error => { throw error },
   })
-  return { ...startPartnerFeeds(deps), requested }
+  return { ...startPartnerFeeds(deps), requested, revoked }
 }

@@ -72,8 +72,8 @@ console.log(secret)`,
     `for await (const attempt of client.endpointDeliveries(endpointId)) {
   console.log(attempt.jobId, attempt.type, attempt.outcome)
 }`,
-  listWebhookKeys: () => `const publicKey = await client.webhookKeys()
-console.log(verifyWebhook({ headers, body, publicKey }).ok)`,
+  listWebhookKeys: () => `const publicKeys = await client.webhookKeys()
+console.log(publicKeys) // "publicKey" of verifyWebhook.`,
   getBalance: () => `const { availableMicros } = await client.balance()
 console.log(availableMicros)`,
   listTransactions: () => `for await (const { type, amountMicros } of client.transactions()) {
