@@ -2,6 +2,7 @@ import Type, { type Static } from 'typebox'
 import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
 import { serverAddress } from '../platform/networks.ts'
 import { isNetwork } from './sender.ts'
+import { isProxyUrl } from './tunnel.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -53,6 +54,12 @@ export const deliverConfig = defineConfig({
   WEBHOOK_POLL_MS: Type.Integer({
     default: 1_000, minimum: 1, description: 'Poll interval for webhooks that are due.',
   }),
+  WEBHOOK_PROXY: Type.Optional(Type.Refine(Type.String({
+    secret: true,
+    description: 'HTTP proxy for all webhook attempts (CONNECT), with its user and password if ' +
+      'it needs them; none when left out.',
+    examples: ['http://user:password@proxy.internal:3128'],
+  }), isProxyUrl, () => 'must be a URL such as http://user:password@host:port')),
   WEBHOOK_DNS_SERVERS: Type.Array(serverAddress, {
     default: [],
     description: 'Resolvers for webhook hosts, IP addresses with or without port; those of the ' +

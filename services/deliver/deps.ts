@@ -30,6 +30,7 @@ export function deliveryDeps (config: DeliverConfig, connected: Connected): Deli
     endpoints: createWebhookEndpoints(secured),
     send: createSender({
       timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+      proxy: config.WEBHOOK_PROXY,
       allowHttp: config.WEBHOOK_ALLOW_HTTP,
       allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
       denied: config.WEBHOOK_DENIED_NETWORKS,

@@ -1,11 +1,12 @@
 import { performance } from 'node:perf_hooks'
 import { buildConnector, Client, type Dispatcher } from 'undici'
 import { Resolver } from 'node:dns/promises'
-import type { LookupFunction } from 'node:net'
+import { isIP, type LookupFunction } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import type { AttemptReason } from '../jobs/delivery-history.ts'
 import { isPublicAddress, networksOf } from '../platform/networks.ts'
+import { createTunnelConnector, ProxyError } from './tunnel.ts'
 
 /** The result of an attempt: an HTTP response, or the reason why there is none. */
 export type Answer =
@@ -26,6 +27,8 @@ export type Sender = (url: string, request: {
 type SenderOptions = AddressRules & {
   /** Maximum duration of name resolution, connection and response together. */
   readonly timeoutMs: number
+  /** URL of the proxy for all attempts; none if left out. */
+  readonly proxy?: string | undefined
   /** Name servers, `ip` or `ip:port`; those of the system if empty or left out. */
   readonly dnsServers?: readonly string[]
   /** Replaces DNS in tests. */
@@ -36,8 +39,9 @@ const MAX_RESPONSE_BYTES = 16_384
 
 /**
  * Posts to a receiver over a new connection; never rejects. Three checks keep requests out of
- * private networks: of the URL, of all addresses of its name, and of the connected peer. Redirects
- * are not followed. At most 16 KiB of the response body are read, and nothing of it is kept.
+ * private networks: of the URL, of all addresses of its name, and of the connected peer. The peer
+ * is not checked if it is the proxy, which gets a checked address. Redirects are not followed. At
+ * most 16 KiB of the response body are read, and nothing of it is kept.
  */
 export function createSender (options: SenderOptions): Sender {
   return async (url, request) => {
@@ -55,7 +59,7 @@ async function post (
   checkTarget(url, options)
   const signal = AbortSignal.timeout(options.timeoutMs)
   const client = new Client(url.origin, {
-    connect: connectorOf(options), pipelining: 1, headersTimeout: 0, bodyTimeout: 0,
+    connect: connectorOf(options, signal), pipelining: 1, headersTimeout: 0, bodyTimeout: 0,
   })
   try {
     const path = url.pathname + url.search
@@ -95,8 +99,12 @@ export function retryAfterMsOf (header: string | undefined, nowMs: number): numb
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs)
 }
 
-function connectorOf (options: SenderOptions): buildConnector.connector {
-  const { timeoutMs, resolve = createResolve(options.dnsServers) } = options
+function connectorOf (options: SenderOptions, signal: AbortSignal): buildConnector.connector {
+  const { timeoutMs, proxy, resolve = createResolve(options.dnsServers) } = options
+  if (proxy !== undefined) {
+    const findAddresses = (hostname: string) => findAllowed(hostname, resolve, options)
+    return createTunnelConnector({ proxy, findAddresses, timeoutMs, signal })
+  }
   const lookup = createLookup(resolve, options)
   const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup })
   return (target, callback) => connect(target, (...[error, socket]) => {
@@ -114,6 +122,7 @@ function connectorOf (options: SenderOptions): buildConnector.connector {
 function reasonOf (error: unknown): AttemptReason {
   if (error instanceof BlockedAddressError) return 'blocked_address'
   if (error instanceof NameError) return 'dns_error'
+  if (error instanceof ProxyError) return 'proxy_error'
   if (!(error instanceof Error)) return 'connection_error'
   const code = 'code' in error ? String(error.code) : ''
   if (error.name === 'TimeoutError' || TIMEOUT_CODES.has(code)) return 'timeout'
@@ -188,11 +197,7 @@ export function checkTarget (url: URL, rules: AddressRules): void {
  */
 export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunction {
   const find = async (hostname: string) => {
-    const addresses = await resolve(hostname)
-    if (addresses.length === 0) throw new NameError('the host name has no address')
-    if (!addresses.every(address => isAllowedAddress(address, rules))) {
-      throw new BlockedAddressError('the host name has an address that is not public')
-    }
+    const addresses = await findAllowed(hostname, resolve, rules)
     return addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 }))
   }
   return (hostname, options, callback) => {
@@ -204,6 +209,18 @@ export function createLookup (resolve: Resolve, rules: AddressRules): LookupFunc
       },
       error => callback(error as Error, ''))
   }
+}
+
+/** All addresses of a host, none of which is forbidden; a literal address is its own. */
+async function findAllowed (
+  hostname: string, resolve: Resolve, rules: AddressRules
+): Promise<readonly string[]> {
+  const addresses = isIP(hostname) === 0 ? await resolve(hostname) : [hostname]
+  if (addresses.length === 0) throw new NameError('the host name has no address')
+  if (!addresses.every(address => isAllowedAddress(address, rules))) {
+    throw new BlockedAddressError('the host name has an address that is not public')
+  }
+  return addresses
 }
 
 /**

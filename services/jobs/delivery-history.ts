@@ -9,7 +9,7 @@ export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'di
 /** Why an attempt failed: a fixed code, which never contains an address. */
 export type AttemptReason =
   'status' | 'redirect' | 'timeout' | 'dns_error' | 'blocked_address' | 'tls_error' |
-  'connection_error' | 'erased' | 'endpoint_removed' | 'internal'
+  'connection_error' | 'proxy_error' | 'erased' | 'endpoint_removed' | 'internal'
 
 /** One attempt to deliver an event to its webhook. */
 export type Attempt = {

@@ -24,7 +24,7 @@ type Source = {
 
 const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
-  'connection_error', 'internal',
+  'connection_error', 'proxy_error', 'internal',
 ]
 const MODES = ['live', 'test']
 

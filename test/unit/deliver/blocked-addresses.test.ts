@@ -49,6 +49,19 @@ describe('a receiver in a private network', () => {
     expect(canary.connections()).toBe(0)
   })
 
+  it('is not requested from a proxy', async () => {
+    const proxy = `http://127.0.0.1:${port}`
+    const send = createSender({ ...rules, proxy })
+    const literals = hosts.map(host => send(`http://${host}:${port}/`, request))
+    const names = rebound.map(async addresses => {
+      const sender = createSender({ ...rules, proxy, resolve: async () => addresses })
+      return await sender('http://a.example/', request)
+    })
+    const answers = (await Promise.all([...literals, ...names])).map(({ answer }) => answer)
+    expect(answers).toEqual(answers.map(() => ({ kind: 'failed', reason: 'blocked_address' })))
+    expect(canary.connections()).toBe(0)
+  })
+
   it.each([
     'file:///etc/passwd', 'gopher://127.0.0.1/', 'ftp://127.0.0.1/', 'javascript:0', 'data:,a',
     '//127.0.0.1/', '127.0.0.1', 'http://', 'http:///', 'http://[::1', 'http://a b/',
