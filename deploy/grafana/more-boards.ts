@@ -144,6 +144,7 @@ export const outside: Board = {
       panels: [
         { title: 'Due and not under way', metric: 'webhook_queue_depth' },
         { title: 'Attempts', metric: 'webhook_attempts_total', by: ['outcome', 'reason'] },
+        { title: 'Attempts put off', metric: 'webhook_attempts_throttled_total' },
         { title: 'Duration of attempts', metric: 'webhook_attempt_seconds', by: ['outcome'] },
       ],
     },

@@ -26,13 +26,15 @@ type RecordDeps = {
 }
 
 export type AttemptDeps = RecordDeps & {
-  readonly deliveries: Pick<Deliveries, 'record' | 'release' | 'drop'>
+  readonly deliveries: Pick<Deliveries, 'record' | 'release' | 'throttle' | 'drop'>
   /** A job, from Redis or from the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
   readonly keys: Pick<JobKeys, 'get'>
   readonly secrets: Pick<WebhookSecrets, 'active' | 'show'>
   readonly signingKeys: Pick<WebhookSecrets, 'active' | 'show'>
   readonly endpoints: Pick<WebhookEndpoints, 'current'>
+  /** Takes a token of the rate of the host; returns 0, or the ms to wait without one. */
+  readonly takeToken: (url: string) => number
   readonly send: Sender
 }
 
@@ -53,6 +55,7 @@ export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Pro
   }
   const atMs = deps.clock.now()
   const sent = await sendEvent(deps, claim, { job, atMs })
+  if ('waitMs' in sent) return await deps.deliveries.throttle(claim, sent.waitMs)
   failpoint('deliver.sent')
   await deps.deliveries.record(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
   failpoint('deliver.noted')
@@ -71,6 +74,9 @@ function isObsolete ({ type, event, job: id }: DeliveryClaim, job: Job | undefin
   return job === undefined || job.ended ||
     tenthOf(id, partsOfDelivery(event).event) < finishedTenths(job)
 }
+
+/** An attempt beyond the rate of its host. */
+type Throttled = { readonly waitMs: number }
 
 /** Records an attempt that failed by an internal error; the next one follows as scheduled. */
 export async function recordInternalFailure (
@@ -92,7 +98,7 @@ const REMOVED = notSent('endpoint_removed')
 async function sendEvent (
   deps: AttemptDeps, claim: DeliveryClaim,
   { job, atMs }: { readonly job: Job | undefined, readonly atMs: number }
-): Promise<Sent> {
+): Promise<Sent | Throttled> {
   const key = await deps.keys.get(claim.tenant, claim.job)
   if (job === undefined || key === undefined) return ERASED
   const header = job.header.length === 0
@@ -103,6 +109,8 @@ async function sendEvent (
     ? await targetOfJob(deps, claim, header)
     : await targetOfEndpoint(deps, claim, endpoint)
   if ('answer' in target) return target
+  const waitMs = deps.takeToken(target.url)
+  if (waitMs > 0) return { waitMs }
   const body = JSON.stringify(eventOf(job, { id, type: claim.type }, header))
   const timestamp = Math.floor(atMs / 1_000)
   const signingKeys = await activeOf(deps.signingKeys, partsOf(claim.tenant).orgId)

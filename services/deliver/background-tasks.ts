@@ -61,7 +61,10 @@ export function startHistory (
   return { ready: loop.ready, stop }
 }
 
-/** The deliveries, with metrics of each attempt that the holder of its lease records. */
+/**
+ * The deliveries, with metrics of each attempt that the holder of its lease records, and of those
+ * that are throttled.
+ */
 export function countAttempts (
   { deliveries, metrics }: Pick<QueueDepthDeps, 'deliveries' | 'metrics'>
 ): Deliveries {
@@ -73,7 +76,11 @@ export function countAttempts (
     if (wasSent) metrics.observe('webhook_attempt_seconds', { outcome }, durationMs / 1_000)
     return true
   }
-  return { ...deliveries, record }
+  const throttle: Deliveries['throttle'] = async (claim, forMs) => {
+    await deliveries.throttle(claim, forMs)
+    metrics.count('webhook_attempts_throttled_total', {})
+  }
+  return { ...deliveries, record, throttle }
 }
 
 /**

@@ -48,6 +48,12 @@ export const deliverConfig = defineConfig({
     minimum: 1,
     description: 'Maximum concurrent attempts of one tenant, over all processes.',
   }),
+  WEBHOOK_HOST_RATE: Type.Integer({
+    default: 100,
+    minimum: 1,
+    description: 'Maximum attempts per second to one host (name and port), in each process; ' +
+      'those beyond wait.',
+  }),
   WEBHOOK_SLOW_AFTER_MS: Type.Integer({
     default: 1_000, minimum: 1, description: 'A longer attempt makes its receiver a slow one.',
   }),

@@ -7,6 +7,7 @@ import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { createArchive } from '../results/archive.ts'
 import type { DeliverConfig } from './config.ts'
+import { createHostRate } from './host-rate.ts'
 import { createSender } from './sender.ts'
 import type { DeliveryDeps } from './stage.ts'
 
@@ -28,6 +29,7 @@ export function deliveryDeps (config: DeliverConfig, connected: Connected): Deli
     secrets: createWebhookSecrets(secured),
     signingKeys: createWebhookSigningKeys(secured),
     endpoints: createWebhookEndpoints(secured),
+    takeToken: createHostRate(config.WEBHOOK_HOST_RATE),
     send: createSender({
       timeoutMs: config.WEBHOOK_TIMEOUT_MS,
       proxy: config.WEBHOOK_PROXY,

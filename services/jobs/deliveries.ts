@@ -138,6 +138,7 @@ function scriptsOf (redis: RedisClient) {
     claim: load('claim'),
     record: load('record'),
     release: load('release'),
+    throttle: load('throttle'),
     drop: load('drop'),
   }
 }
@@ -173,6 +174,14 @@ function workOf (run: Scripts) {
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
     release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
       await run.release([keyOf(event)], [event, token, afterMs])
+    },
+
+    /**
+     * Releases a claim without an attempt. The delivery keeps its position in the queue, and no
+     * attempt to its receiver starts for `forMs`.
+     */
+    throttle: async ({ event, token }: DeliveryClaim, forMs: number): Promise<void> => {
+      await run.throttle([keyOf(event)], [event, token, forMs])
     },
 
     /** Removes a claimed delivery that is obsolete, without an attempt. */

@@ -320,6 +320,12 @@ export const METRICS = [
     help: 'Duration of webhook attempts that tried to connect.',
   },
   {
+    name: 'webhook_attempts_throttled_total',
+    type: 'counter',
+    labels: [],
+    help: 'Webhook attempts that were put off because their host has reached its rate.',
+  },
+  {
     name: 'webhook_queue_depth',
     type: 'gauge',
     labels: [],

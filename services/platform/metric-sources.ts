@@ -131,6 +131,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   webhook_attempt_seconds: {
     by: ['deliver'], values: { outcome: ['delivered', 'failed', 'gone', 'exhausted'] },
   },
+  webhook_attempts_throttled_total: { by: ['deliver'] },
   webhook_queue_depth: { by: ['deliver'] },
   feed_partners: { by: ['feed'] },
   feed_jobs_total: {

@@ -235,6 +235,38 @@ describe('receivers', () => {
     expect([first === 'job_other', second]).toEqual([false, 'job_other'])
   })
 
+  it('that are throttled wait, and delay no other', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const [claim] = await deliveries.claim(ask)
+    await deliveries.throttle(claim!, DAY_MS)
+    await deliveries.put(deliveryOf('job_2'))
+    await deliveries.put(deliveryOf('job_other', 'b.example'))
+    expect(await claimJobs()).toEqual(['job_other'])
+    expect(await deliveries.find(eventOf('job_1'))).toMatchObject({ state: 'waiting', attempts: 0 })
+  })
+
+  it('that are throttled return at their time, with their queue in its order', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const { dueAtMs } = (await deliveries.find(eventOf('job_1')))!
+    await eventually(async () => expect(await redisMs()).toBeGreaterThan(dueAtMs! + 1))
+    await deliveries.put(deliveryOf('job_2'))
+    const [claim] = await deliveries.claim(ask)
+    const untilMs = Math.floor(await redisMs()) + 100
+    await deliveries.throttle(claim!, 100)
+    expect(await claimLater(1)).toMatchObject([{ job: 'job_1', attempt: 1 }])
+    expect(await redisMs()).toBeGreaterThanOrEqual(untilMs)
+  })
+
+  it('are not throttled by a process that lost its lease', async () => {
+    await deliveries.put(deliveryOf('job_1'))
+    const [lost] = await deliveries.claim({ ...ask, leaseMs: 1 })
+    const [claim] = await claimLater(1)
+    await deliveries.throttle(lost!, DAY_MS)
+    await record(claim!)
+    await deliveries.put(deliveryOf('job_2'))
+    expect(await claimJobs()).toEqual(['job_2'])
+  })
+
   it('that hang, a thousand of them, delay no healthy one', async () => {
     for (let job = 0; job < 2_000; job++) {
       await deliveries.put(deliveryOf(`job_${job}`, `${job % 1_000}.example`))

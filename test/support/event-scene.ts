@@ -128,6 +128,7 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
       secrets: { active: async () => [], show: async () => '' },
       signingKeys: { active: async () => [], show: async () => '' },
       endpoints: { current: async (_tenant, id) => endpointOf({ id, url: `https://${id}/` }) },
+      takeToken: () => 0,
       send: async (url, { body }) => {
         onSent(new URL(url).hostname, JSON.parse(body) as EventBody)
         return { answer, durationMs: 1 }

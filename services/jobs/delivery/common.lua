@@ -1,6 +1,6 @@
 -- Queues of webhook deliveries, all under one hash tag. Each receiver has its own queue, and only
 -- the first delivery of a queue competes with others, so a long queue delays no other receiver. A
--- receiver with its maximum of concurrent attempts is not ready.
+-- receiver with its maximum of concurrent attempts is not ready, nor is a throttled one.
 -- Slow receivers have a priority class with its own slots. Only quick receivers get several
 -- concurrent attempts, so a receiver that never answers takes one slot.
 -- The next slot goes to the tenant with the fewest attempts under way, however many receivers a
@@ -36,6 +36,11 @@ local function priority_of(receiver)
   return 'priority:{deliveries}:' .. receiver
 end
 
+-- The time from which a throttled receiver is ready.
+local function throttled_of(receiver)
+  return 'throttled:{deliveries}:' .. receiver
+end
+
 -- Tenants with a ready receiver, by the due time of the first.
 local function tenants_of(priority)
   return 'tenants:{deliveries}:' .. priority
@@ -54,11 +59,12 @@ local function refresh(receiver, tenant)
   local priority = redis.call('GET', priority_of(receiver))
   local max_concurrent = priority == 'quick' and MAX_CONCURRENT_IF_QUICK or 1
   local first = redis.call('ZRANGE', queue_of(receiver), 0, 0, 'WITHSCORES')
+  local throttled = tonumber(redis.call('GET', throttled_of(receiver)) or '0')
   local is_ready = first[1] and redis.call('SCARD', busy_of(receiver)) < max_concurrent
   for _, class in ipairs(PRIORITIES) do
     local ready = ready_of(class, tenant)
     if is_ready and class == (priority == 'slow' and 'slow' or 'quick') then
-      redis.call('ZADD', ready, first[2], receiver)
+      redis.call('ZADD', ready, text(math.max(tonumber(first[2]), throttled)), receiver)
     else
       redis.call('ZREM', ready, receiver)
     end

@@ -15,8 +15,10 @@ export type WebhookFigures = {
   readonly jobsPerSecond: number
 }
 
-/** Allows services to deliver to a receiver on this machine. */
-export const LOCAL_RECEIVERS = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true' }
+/** Allows services to deliver to a receiver on this machine, at any rate. */
+export const LOCAL_RECEIVERS = {
+  WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'true', WEBHOOK_HOST_RATE: '100000',
+}
 
 const CLIENTS = 16
 const ROWS_PER_DELIVERY = 50

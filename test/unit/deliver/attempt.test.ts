@@ -34,12 +34,14 @@ type Setup = { answer?: Answer, durationMs?: number } & Partial<AttemptDeps>
 function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}) {
   const records: AttemptRecord[] = []
   const released: number[] = []
+  const throttled: number[] = []
   const dropped: string[] = []
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {
     deliveries: {
       record: async (_claim, one) => { records.push(one); return true },
       release: async (_claim, afterMs) => { released.push(afterMs) },
+      throttle: async (_claim, forMs) => { throttled.push(forMs) },
       drop: async claim => { dropped.push(claim.event) },
     },
     findJob: async () => endedJob({ header }),
@@ -47,6 +49,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     secrets: { active: async () => secrets, show: async () => secrets[0] },
     signingKeys: { active: async () => [signingKey], show: async () => signingKey },
     endpoints: { current: async () => undefined },
+    takeToken: () => 0,
     send: async (url, request) => {
       sent.push({ url, ...request })
       return { answer, durationMs }
@@ -57,7 +60,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     random: () => 0.5,
     ...more,
   }
-  return { deps, records, released, dropped, sent }
+  return { deps, records, released, throttled, dropped, sent }
 }
 
 async function outcome (setup: Setup, claim: Partial<DeliveryClaim> = {}) {
@@ -121,6 +124,17 @@ describe('a webhook attempt', () => {
     const dueMs = async (answer: Answer) => (await outcome({ answer })).dueAtMs! - NOW_MS
     expect(await dueMs(answered(503, 1_500))).toBe(1_500)
     expect(await dueMs(answered(429, 9_000))).toBe(2_000)
+  })
+
+  it('beyond the rate of its host is neither sent nor recorded', async () => {
+    const taken: string[] = []
+    const takeToken = (url: string) => {
+      taken.push(url)
+      return 250
+    }
+    const { deps, records, throttled, sent } = scene({ takeToken })
+    await makeAttempt(deps, claimOf())
+    expect([taken, throttled, records, sent]).toEqual([[webhookUrl], [250], [], []])
   })
 
   it('is the last one after 410, at the end of the schedule and after a resend', async () => {

@@ -96,6 +96,17 @@ describe('the metrics of webhook attempts', () => {
     expect(text).not.toContain('webhook_attempt_seconds_count')
   })
 
+  it('count attempts that are throttled', async () => {
+    const metrics = createMetrics()
+    const throttled: unknown[] = []
+    const deliveries = {
+      throttle: async (...args: readonly unknown[]) => { throttled.push(args) },
+    } as never
+    await countAttempts({ metrics, deliveries }).throttle(claim, 20)
+    expect(throttled).toEqual([[claim, 20]])
+    expect(await metrics.text()).toContain('webhook_attempts_throttled_total 1')
+  })
+
   it('leave out attempts whose lease has expired', async () => {
     const text = await textAfter([{ outcome: 'delivered', reason: '', durationMs: 10 }], false)
     expect(text).not.toContain('webhook_attempts_total{')
