@@ -15,11 +15,12 @@ const HOST_RATE = 5
 /** More than the burst that the rate allows. */
 const JOBS = 3 * HOST_RATE
 
+const receiver = await startReceiver()
 /** Refuses the first tunnel and closes the second. */
 const proxy = await startHttpProxy({
   behave: count => count === 1 ? 403 : count === 2 ? 'close' : 'open',
+  only: `127.0.0.1:${receiver.port}`,
 })
-const receiver = await startReceiver()
 
 let services: RunningServices
 let client: Client

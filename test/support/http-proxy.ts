@@ -12,6 +12,8 @@ type Behave = 'open' | 'hang' | 'close' | number
 type ProxyOptions = {
   /** Given the number of the request, from 1; opens every tunnel by default. */
   readonly behave?: (count: number) => Behave
+  /** `host:port`: requests to others are opened and not counted; they may be of other tests. */
+  readonly only?: string
   /** The proxy speaks TLS with this certificate. */
   readonly certificate?: Certificate
 }
@@ -26,7 +28,7 @@ export type HttpProxy = {
 
 /** A real HTTP proxy on this machine that only knows CONNECT; it ends with the test file. */
 export async function startHttpProxy (
-  { behave = () => 'open', certificate }: ProxyOptions = {}
+  { behave = () => 'open', only, certificate }: ProxyOptions = {}
 ): Promise<HttpProxy> {
   const requests: { to: string, authorization: string }[] = []
   const sockets = new Set<Duplex>()
@@ -37,6 +39,7 @@ export async function startHttpProxy (
   })
   server.on('connect', ({ url = '', headers }, socket) => {
     socket.on('error', () => {})
+    if (only !== undefined && url !== only) return openTunnel(url, socket)
     requests.push({ to: url, authorization: headers['proxy-authorization'] ?? '' })
     const does = behave(requests.length)
     if (does === 'open') openTunnel(url, socket)
