@@ -38,7 +38,7 @@ const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
 const LONG = [
   'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
   'test/attacks/hostile-broker.test.ts', 'test/e2e/crash.test.ts',
-  'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts',
+  'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts', 'test/e2e/partitions.test.ts',
 ]
 /**
  * Files that take longest: started last, one would keep a single worker busy at the end. Some that
