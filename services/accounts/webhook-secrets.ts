@@ -84,6 +84,16 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, 
 export const createWebhookSigningKeys = (options: Options): WebhookSecrets =>
   createWebhookSecrets(options, SIGNING_KEY)
 
+/** The active secrets; creates the first one of an organization that has none yet. */
+export async function activeOrFirst (
+  secrets: Pick<WebhookSecrets, 'active' | 'show'>, orgId: string
+): Promise<readonly string[]> {
+  const active = await secrets.active(orgId)
+  if (active.length > 0) return active
+  await secrets.show(orgId)
+  return await secrets.active(orgId)
+}
+
 /** The bytes of a secret or signing key, of which the text is `<prefix>_<base64>`. */
 export const secretBytes = (text: string): Buffer =>
   Buffer.from(text.slice(text.indexOf('_') + 1), 'base64')

@@ -1,7 +1,7 @@
 import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { activeSecrets, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import type { WebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { activeOrFirst, type WebhookSecrets } from '../accounts/webhook-secrets.ts'
 import type { DeliveryClaim, Deliveries, AttemptRecord } from '../jobs/deliveries.ts'
 import type { AttemptOutcome, AttemptReason } from '../jobs/delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
@@ -113,7 +113,7 @@ async function sendEvent (
   if (waitMs > 0) return { waitMs }
   const body = JSON.stringify(eventOf(job, { id, type: claim.type }, header))
   const timestamp = Math.floor(atMs / 1_000)
-  const signingKeys = await activeOf(deps.signingKeys, partsOf(claim.tenant).orgId)
+  const signingKeys = await activeOrFirst(deps.signingKeys, partsOf(claim.tenant).orgId)
   const { secrets } = target
   const signatures = signatureHeaders({ id, timestamp, body }, { secrets, signingKeys })
   const headers = {
@@ -133,7 +133,7 @@ async function targetOfJob (
   { secrets }: AttemptDeps, { tenant }: DeliveryClaim, { webhookUrl: url }: JobHeader
 ): Promise<Target | Sent> {
   if (url === '') return ERASED
-  return { url, secrets: await activeOf(secrets, partsOf(tenant).orgId) }
+  return { url, secrets: await activeOrFirst(secrets, partsOf(tenant).orgId) }
 }
 
 async function targetOfEndpoint (
@@ -159,16 +159,6 @@ async function traced (
     if (answer.status >= 300) failSpan(span, String(answer.status))
     return sent
   })
-}
-
-/** The active secrets; creates the first one of an organization that has none yet. */
-async function activeOf (
-  secrets: AttemptDeps['secrets'], orgId: string
-): Promise<readonly string[]> {
-  const active = await secrets.active(orgId)
-  if (active.length > 0) return active
-  await secrets.show(orgId)
-  return await secrets.active(orgId)
 }
 
 /** The record of an attempt: its entry in the history, and the time of the next attempt, if any. */

@@ -5,12 +5,13 @@ import {
 } from './offsets.ts'
 import { OPEN_GATE, type Gate } from './pause.ts'
 import { createProcess, type Process } from './process.ts'
-import { createFlushHeld, createSerialQueues } from './flush-held.ts'
+import { createFlushHeld } from './flush-held.ts'
 import type { ProcessDeps } from './batch.ts'
 import type { StepContext } from './steps.ts'
 import {
   createTenantQueue, createTenantShares, type ReadAhead, type TenantQueue,
 } from './tenant-queue.ts'
+import { createSerialQueues } from '../platform/serial-queues.ts'
 import { logicalTopic, type Subscription } from '../platform/topics.ts'
 
 export type Worker = Pick<ConsumeOptions, 'onDelivery' | 'onAssigned'> & {

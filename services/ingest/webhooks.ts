@@ -1,5 +1,7 @@
 import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { createWebhookSigningKeys, publicKeyText } from '../accounts/webhook-secrets.ts'
+import {
+  activeOrFirst, createWebhookSigningKeys, publicKeyText,
+} from '../accounts/webhook-secrets.ts'
 import { createKeyRing } from '../crypto/key-ring.ts'
 import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
@@ -39,11 +41,7 @@ export function createWebhooks (options: WebhookOptions): Webhooks {
   const signingKeys = createWebhookSigningKeys(secured)
   return {
     endpoints: createWebhookEndpoints(secured),
-    webhookKeys: async orgId => {
-      // Creates the first one.
-      await signingKeys.show(orgId)
-      return (await signingKeys.active(orgId)).map(publicKeyText)
-    },
+    webhookKeys: async orgId => (await activeOrFirst(signingKeys, orgId)).map(publicKeyText),
     listAttempts: history.list,
     listEndpointAttempts: history.listOfEndpoint,
     findDelivery: deliveries.find,

@@ -57,9 +57,8 @@ type LeaderState = Term & {
 /**
  * Elects one ledger as leader. Every `pollMs` it renews its lease and reads the run ids of the
  * servers; if it has become the leader or one is new, it compares all locked wallets with the
- * journal. In between it
- * unlocks tenants on request, recounts jobs whose tally was lost, and checks sums. A round that
- * fails is logged and retried.
+ * journal. In between it unlocks tenants on request, recounts jobs whose tally was lost, and checks
+ * sums. A round that fails is logged and retried.
  */
 export function startLeader (deps: LeaderDeps): Leader {
   const stopping = new AbortController()

@@ -1,4 +1,3 @@
-import { createSerialQueues } from '../engine/flush-held.ts'
 import { createHeldMessages } from '../engine/held-messages.ts'
 import type { Gate } from '../engine/pause.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
@@ -7,6 +6,7 @@ import { createCapacity } from '../platform/capacity.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import { createFairSlots } from '../platform/fair-slots.ts'
 import { retry, retryForever } from '../platform/retry.ts'
+import { createSerialQueues } from '../platform/serial-queues.ts'
 import {
   publishJob, type DeadReason, type Publication, type PublishJobDeps,
 } from './publish-job.ts'

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
-import { publicKeyText } from '../accounts/webhook-secrets.ts'
+import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
 import {
@@ -187,8 +187,8 @@ export const rotateWebhookSecret: Task = async (deps, options) => ({
 /** The public keys that verify webhooks without a secret, the newest first. */
 export const showWebhookKeys: Task = async (deps, options) => {
   const orgId = await organizationOf(deps, options)
-  await deps.webhookSigningKeys.show(orgId)
-  return { publicKeys: (await deps.webhookSigningKeys.active(orgId)).map(publicKeyText) }
+  const keys = await activeOrFirst(deps.webhookSigningKeys, orgId)
+  return { publicKeys: keys.map(publicKeyText) }
 }
 
 export const rotateWebhookKey: Task = async (deps, options) => ({

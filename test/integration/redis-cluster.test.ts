@@ -1,28 +1,18 @@
-import type { Cluster } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LIMITS_RIGHTS } from '../../deploy/local/redis.ts'
 import { createRedisLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { upTo } from '../support/jobs.ts'
-import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
 
-const TENANTS = scatteredTenants(24)
 const ROWS = 50
 /** Longer than any test takes. */
 const LEASE_MS = 3_600_000
 const tokens = Buffer.concat(upTo(ROWS).map(row => Buffer.alloc(16, `token ${row}`)))
 const scopeOf = (tenant: string) => ({ tenant, service: 'whatsapp', version: '1' } as const)
-const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
 
-let servers: RedisCluster
-let cluster: Cluster
-beforeAll(async () => {
-  servers = await startRedisCluster()
-  cluster = await servers.connect()
-})
-
-afterAll(() => servers?.stop())
+const { servers, cluster } = await openRedisCluster()
 
 const keysOfNodes = () => Promise.all(cluster.nodes('master').map(node => node.dbsize()))
 

@@ -1,5 +1,4 @@
-import type { Cluster } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
@@ -10,24 +9,16 @@ import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'
 import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'
-import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { keepUnlocked } from '../support/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
 
-const TENANTS = scatteredTenants(24)
 const LEASE_MS = 3_600_000
 const ring = createKeyRing({
   KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
 })
-const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
 
-let servers: RedisCluster
-let cluster: Cluster
-beforeAll(async () => {
-  servers = await startRedisCluster()
-  cluster = await servers.connect()
-  await keepUnlocked(cluster, await servers.connect())
-})
-afterAll(() => servers?.stop())
+const { servers, cluster } = await openRedisCluster()
+await keepUnlocked(cluster, await servers.connect())
 
 describe('the accounts, deliveries, erasures and feeds of a state in a cluster', () => {
   it('has the accounts of all tenants in one slot', async () => {

@@ -1,5 +1,4 @@
-import type { Cluster } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { subscribeToJobs } from '../../services/jobs/job-waiter.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
@@ -11,20 +10,11 @@ import { isInfrastructure } from '../../services/platform/errors.ts'
 import { openSubscriber } from '../../services/engine/connections.ts'
 import { redisClock } from '../../services/platform/redis.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
-import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { keepUnlocked } from '../support/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
 
-const TENANTS = scatteredTenants(24)
-const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
-
-let servers: RedisCluster
-let cluster: Cluster
-beforeAll(async () => {
-  servers = await startRedisCluster()
-  cluster = await servers.connect()
-  await keepUnlocked(cluster, await servers.connect())
-})
-afterAll(() => servers?.stop())
+const { servers, cluster } = await openRedisCluster()
+await keepUnlocked(cluster, await servers.connect())
 
 const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
 

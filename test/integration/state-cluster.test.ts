@@ -1,5 +1,4 @@
-import type { Cluster } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { wrappedInRedis } from '../../services/jobs/wrapped-keys.ts'
 import { createGapCount } from '../../services/ledger/gap-meters.ts'
@@ -11,20 +10,11 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { homeOf } from '../../services/platform/cells.ts'
 import { isInfrastructure } from '../../services/platform/errors.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { scatteredTenants, startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { keepUnlocked } from '../support/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
 
-const TENANTS = scatteredTenants(24)
-const ofEach = <T>(work: (tenant: string) => Promise<T>) => Promise.all(TENANTS.map(work))
-
-let servers: RedisCluster
-let cluster: Cluster
-beforeAll(async () => {
-  servers = await startRedisCluster()
-  cluster = await servers.connect()
-  await keepUnlocked(cluster, await servers.connect())
-})
-afterAll(() => servers?.stop())
+const { servers, cluster } = await openRedisCluster()
+await keepUnlocked(cluster, await servers.connect())
 
 const nodeOf = (tenant: string) => homeOf(cluster, moneyKeys(tenant).wallet)
 

@@ -36,7 +36,7 @@ export const messagesIn = (env: Env, topic: string): Promise<number> =>
 
 async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
   for (const { topic, partitions } of await admin.fetchOffsets({ groupId })) {
-    // A group of feeds has topics of revoked partners too, whose last messages nobody reads.
+    // A group of feeds has topics of revoked partners too, whose last messages are never read.
     if (logicalTopic(topic)?.partner !== undefined) continue
     const ends = await admin.fetchTopicOffsets(topic)
     const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))

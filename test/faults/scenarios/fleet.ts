@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import type { Cluster } from 'ioredis'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
-import { homeOf, mastersOf } from '../../../services/platform/cells.ts'
+import { addressOf, homeOf, mastersOf } from '../../../services/platform/cells.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { RedisCluster } from '../../support/redis-cluster.ts'
 import { root } from '../../support/sources.ts'
@@ -45,9 +45,7 @@ async function loseCell (scene: Scene, redis: Cluster): Promise<number> {
 async function moveTenant (scene: Scene, redis: Cluster): Promise<void> {
   const { orgId, environment: { stack }, say } = scene
   const from = await homeOfLoad(scene, redis)
-  const masters = (await mastersOf(redis))
-    .map(({ options: { host, port } }) => `${host}:${port}`)
-  const to = masters.find(address => address !== from) ?? ''
+  const to = (await mastersOf(redis)).map(addressOf).find(address => address !== from) ?? ''
   const args = ['services/ops/main.ts', 'cells', 'move', '--org', orgId, '--to', to]
   const { stdout } = await promisify(execFile)(process.execPath, args, {
     cwd: root, env: { ...process.env, ...stack.env },

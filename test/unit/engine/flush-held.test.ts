@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { subscriptionsOf } from '../../../services/platform/topics.ts'
-import { createSerialQueues, every } from '../../../services/engine/flush-held.ts'
+import { every } from '../../../services/engine/flush-held.ts'
+import { createSerialQueues } from '../../../services/platform/serial-queues.ts'
 import { eventually } from '../../support/eventually.ts'
 import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
 
