@@ -48,14 +48,19 @@ async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
   return false
 }
 
-async function areConsumed (admin: Admin, stage: StageName | undefined): Promise<boolean> {
+/** The groups that have not committed the end; undefined if there are no groups. */
+async function groupsBehind (
+  admin: Admin, stage: StageName | undefined
+): Promise<readonly string[] | undefined> {
   if (stage !== undefined) {
     const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
-    return lags.every(({ lag }) => lag === 0)
+    return lags.filter(({ lag }) => lag !== 0).map(({ group }) => group)
   }
   const { groups } = await admin.listGroups()
-  const behind = await Promise.all(groups.map(({ groupId }) => isBehind(admin, groupId)))
-  return groups.length > 0 && !behind.includes(true)
+  if (groups.length === 0) return undefined
+  const behind = await Promise.all(groups.map(async ({ groupId }) =>
+    await isBehind(admin, groupId) ? [groupId] : []))
+  return behind.flat()
 }
 
 /**
@@ -68,8 +73,12 @@ export async function untilConsumed (
 ): Promise<void> {
   const giveUpAt = Date.now() + timeoutMs
   await withAdmin(brokersOf(env), async admin => {
-    while (!await areConsumed(admin, stage)) {
-      if (Date.now() > giveUpAt) throw new Error('the groups did not reach the end of their topics')
+    for (;;) {
+      const behind = await groupsBehind(admin, stage)
+      if (behind?.length === 0) return
+      if (Date.now() > giveUpAt) {
+        throw new Error(`these groups did not reach the end of their topics: ${behind?.join(', ')}`)
+      }
       await sleep(200)
     }
   })
