@@ -1,0 +1,120 @@
+import { FatalError } from '../../platform/errors.ts'
+import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
+import type { KeyContext, RootKey } from './root-key.ts'
+
+/** The root keys of a class of organization keys. They encrypt nothing else. */
+export type RootKeys = {
+  readonly activeId: string
+  readonly ids: readonly string[]
+  /** Wraps 32 bytes with the active root key: length of its id, id, ciphertext of its provider. */
+  readonly wrap: (key: Buffer, context: KeyContext) => Promise<Buffer>
+  /**
+   * Unwraps with the root key of that id, active or not.
+   * @throws FatalError when it is not configured: a stop loses nothing, treating the organization
+   * key as erased would.
+   * @throws SealError when the context differs or the bytes were changed.
+   * @throws InfrastructureError while the provider is unavailable or denies access.
+   */
+  readonly unwrap: (wrapped: Buffer, context: KeyContext) => Promise<Buffer>
+}
+
+export type RootKeyConfig = {
+  /** Where each root key is, by id. */
+  readonly keys: Readonly<Record<string, string>>
+  readonly active: string
+  /** The name of the setting that `keys` is from, for errors. */
+  readonly setting: string
+}
+
+/** Bytes of an organization key, and of a local root key. */
+const KEY_BYTES = 32
+
+/**
+ * Creates root keys. Each is the base64 of 32 bytes, which is the key itself.
+ * @throws TypeError for an invalid configuration.
+ */
+export function createRootKeys ({ keys, active, setting }: RootKeyConfig): RootKeys {
+  const roots = new Map(Object.entries(keys).map(([id, where]) =>
+    [id, rootKeyOf({ id, where, setting })]))
+  const activeRoot = roots.get(active)
+  if (activeRoot === undefined) {
+    throw new TypeError(`${setting} has no key "${active}", which is the active one: add it`)
+  }
+  const wrap = async (key: Buffer, context: KeyContext) => {
+    if (key.length !== KEY_BYTES) throw new TypeError(`a key must have ${KEY_BYTES} bytes`)
+    const id = Buffer.from(active)
+    return Buffer.concat([Buffer.of(id.length), id, await activeRoot.encrypt(key, context)])
+  }
+  const unwrap = async (wrapped: Buffer, context: KeyContext) => {
+    const id = rootIdOf(wrapped)
+    const root = roots.get(id)
+    if (root === undefined) throw missingRootError(id, setting, context)
+    return unpooled(await root.decrypt(wrapped.subarray(1 + id.length), context))
+  }
+  return { wrap, unwrap, activeId: active, ids: [...roots.keys()] }
+}
+
+/**
+ * The id of the root key that wraps an organization key.
+ * @throws SealError for bytes that are not wrapped.
+ */
+export function rootIdOf (wrapped: Buffer): string {
+  const length = wrapped[0] ?? 0
+  const id = wrapped.toString('latin1', 1, 1 + length)
+  if (!ID.test(id) || id.length !== length) {
+    throw new SealError('wrapped key is invalid: it has no id of a root key')
+  }
+  return id
+}
+
+/** Distinguishes damaged bytes from those of a root key that is not configured. */
+const ID = /^[\x21-\x7e]{1,255}$/
+
+function missingRootError (id: string, setting: string, context: KeyContext): FatalError {
+  return new FatalError(`${setting} lacks key "${id}", which wraps a key in use ` +
+    `(${context.purpose} of ${context.organization}): add it again until nothing is wrapped by it`)
+}
+
+/** A root key of the configuration. Its value may be the key itself, so no error shows it. */
+type Entry = { readonly id: string, readonly where: string, readonly setting: string }
+
+function rootKeyOf (entry: Entry): RootKey {
+  const { id, where, setting } = entry
+  if (!ID.test(id)) {
+    throw new TypeError(`${setting}: key id "${id}" must be 1 to 255 visible ASCII characters`)
+  }
+  const scheme = /^([\w-]+):/.exec(where)?.[1]
+  if (scheme === undefined) return localRootKey(entry)
+  throw new TypeError(`${setting}: key "${id}" has the unknown provider "${scheme}": use the ` +
+    'base64 of 32 bytes')
+}
+
+/** A key in the memory of this process: AES-256-GCM. */
+function localRootKey ({ id, where, setting }: Entry): RootKey {
+  const key = Buffer.from(where, 'base64')
+  if (key.length !== KEY_BYTES || key.toString('base64') !== where) {
+    throw new TypeError(`${setting}: key "${id}" must be ${KEY_BYTES} bytes of base64: create ` +
+      `one with "openssl rand -base64 ${KEY_BYTES}"`)
+  }
+  const bindingOf = ({ purpose, organization }: KeyContext): Binding =>
+    ['root-key', id, purpose, organization]
+  return {
+    encrypt: async (plain, context) => sealPlain(key, bindingOf(context), plain),
+    decrypt: async (ciphertext, context) => openSealed(key, bindingOf(context), ciphertext),
+  }
+}
+
+/**
+ * Moves a key out of the buffer pool and clears its old place: a cached key would otherwise keep
+ * the whole pool in memory.
+ * @throws SealError for another length.
+ */
+function unpooled (pooled: Buffer): Buffer {
+  if (pooled.length !== KEY_BYTES) {
+    throw new SealError(`unwrapped key has ${pooled.length} bytes: expected ${KEY_BYTES}`)
+  }
+  const key = Buffer.alloc(KEY_BYTES)
+  pooled.copy(key)
+  pooled.fill(0)
+  return key
+}
