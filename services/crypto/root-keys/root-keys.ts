@@ -1,6 +1,9 @@
+import type { Environment } from '../../platform/command-environment.ts'
 import { FatalError } from '../../platform/errors.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
-import type { KeyContext, RootKey } from './root-key.ts'
+import { awsKmsRootKey } from './aws-kms.ts'
+import type { KeyContext, RootKey, RootKeyEntry } from './root-key.ts'
+import { vaultRootKey } from './vault.ts'
 
 /** The root keys of a class of organization keys. They encrypt nothing else. */
 export type RootKeys = {
@@ -26,16 +29,31 @@ export type RootKeyConfig = {
   readonly setting: string
 }
 
+export type RootKeyOptions = {
+  /** Where Vault is, and its token. The AWS SDK reads `process.env`. */
+  readonly env?: Environment
+  /** How long a call of a provider may take. */
+  readonly timeoutMs?: number
+}
+
 /** Bytes of an organization key, and of a local root key. */
 const KEY_BYTES = 32
 
+/** The most that AWS KMS accepts; the ciphertext of 32 bytes is far shorter everywhere. */
+const MAX_CIPHERTEXT_BYTES = 6_144
+
 /**
- * Creates root keys. Each is the base64 of 32 bytes, which is the key itself.
+ * Creates root keys. Each is the base64 of 32 bytes, which is the key itself,
+ * `aws-kms:<key id, alias or ARN>`, or `vault:<mount>/<key name>`. Nothing is called before the
+ * first key is wrapped or unwrapped.
  * @throws TypeError for an invalid configuration.
  */
-export function createRootKeys ({ keys, active, setting }: RootKeyConfig): RootKeys {
+export function createRootKeys (
+  { keys, active, setting }: RootKeyConfig,
+  { env = process.env, timeoutMs = 5_000 }: RootKeyOptions = {}
+): RootKeys {
   const roots = new Map(Object.entries(keys).map(([id, where]) =>
-    [id, rootKeyOf({ id, where, setting })]))
+    [id, rootKeyOf({ id, where, setting }, { env, timeoutMs })]))
   const activeRoot = roots.get(active)
   if (activeRoot === undefined) {
     throw new TypeError(`${setting} has no key "${active}", which is the active one: add it`)
@@ -49,7 +67,11 @@ export function createRootKeys ({ keys, active, setting }: RootKeyConfig): RootK
     const id = rootIdOf(wrapped)
     const root = roots.get(id)
     if (root === undefined) throw missingRootError(id, setting, context)
-    return unpooled(await root.decrypt(wrapped.subarray(1 + id.length), context))
+    const ciphertext = wrapped.subarray(1 + id.length)
+    if (ciphertext.length === 0 || ciphertext.length > MAX_CIPHERTEXT_BYTES) {
+      throw new SealError(`wrapped key is invalid: its ciphertext has ${ciphertext.length} bytes`)
+    }
+    return unpooled(await root.decrypt(ciphertext, context))
   }
   return { wrap, unwrap, activeId: active, ids: [...roots.keys()] }
 }
@@ -75,22 +97,24 @@ function missingRootError (id: string, setting: string, context: KeyContext): Fa
     `(${context.purpose} of ${context.organization}): add it again until nothing is wrapped by it`)
 }
 
-/** A root key of the configuration. Its value may be the key itself, so no error shows it. */
-type Entry = { readonly id: string, readonly where: string, readonly setting: string }
-
-function rootKeyOf (entry: Entry): RootKey {
+/** The value of an entry may be a key, or contain one by mistake, so no error shows it. */
+function rootKeyOf (
+  entry: RootKeyEntry, { env, timeoutMs }: Required<RootKeyOptions>
+): RootKey {
   const { id, where, setting } = entry
   if (!ID.test(id)) {
     throw new TypeError(`${setting}: key id "${id}" must be 1 to 255 visible ASCII characters`)
   }
-  const scheme = /^([\w-]+):/.exec(where)?.[1]
-  if (scheme === undefined) return localRootKey(entry)
-  throw new TypeError(`${setting}: key "${id}" has the unknown provider "${scheme}": use the ` +
-    'base64 of 32 bytes')
+  const provider = /^([\w-]+):/.exec(where)?.[1]
+  if (provider === undefined) return localRootKey(entry)
+  if (provider === 'aws-kms') return awsKmsRootKey(entry, timeoutMs)
+  if (provider === 'vault') return vaultRootKey(entry, env, timeoutMs)
+  throw new TypeError(`${setting}: key "${id}" has the unknown provider "${provider}": use ` +
+    'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes')
 }
 
 /** A key in the memory of this process: AES-256-GCM. */
-function localRootKey ({ id, where, setting }: Entry): RootKey {
+function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
   const key = Buffer.from(where, 'base64')
   if (key.length !== KEY_BYTES || key.toString('base64') !== where) {
     throw new TypeError(`${setting}: key "${id}" must be ${KEY_BYTES} bytes of base64: create ` +
