@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { KMS } from '@aws-sdk/client-kms'
 import { FatalError, InfrastructureError } from '../../platform/errors.ts'
 import { SealError } from '../seal.ts'
@@ -22,22 +23,26 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
   const failing = { ...entry, timeoutMs }
   let connected: Promise<KMS> | undefined
   const send = async <T>(action: RootKeyAction, call: Call<T>) => {
+    connected ??= connect(region)
+    const abortSignal = AbortSignal.timeout(timeoutMs)
     try {
-      connected ??= connect(region)
-      return await call(await connected, { abortSignal: AbortSignal.timeout(timeoutMs) })
+      const sent = connected.then(kms => call(kms, { abortSignal }))
+      return await Promise.race([sent, rejectWith(abortSignal)])
     } catch (error) {
+      // The SDK waits forever for credentials whose source hangs, in later calls too.
+      if (abortSignal.aborted) connected = undefined
       throw failureOf(error, action, failing)
     }
   }
   return {
-    encrypt: async (Plaintext, EncryptionContext) => {
+    encrypt: async (Plaintext, context) => {
       const { CiphertextBlob } = await send('encrypt', (kms, options) =>
-        kms.encrypt({ KeyId: key, Plaintext, EncryptionContext }, options))
+        kms.encrypt({ KeyId: key, Plaintext, EncryptionContext: context }, options))
       return bytesOf(CiphertextBlob, failing)
     },
-    decrypt: async (CiphertextBlob, EncryptionContext) => {
+    decrypt: async (CiphertextBlob, context) => {
       const { Plaintext } = await send('decrypt', (kms, options) =>
-        kms.decrypt({ KeyId: key, CiphertextBlob, EncryptionContext }, options))
+        kms.decrypt({ KeyId: key, CiphertextBlob, EncryptionContext: context }, options))
       return bytesOf(Plaintext, failing)
     },
   }
@@ -45,6 +50,11 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
 
 type Call<T> = (kms: KMS, options: { readonly abortSignal: AbortSignal }) => Promise<T>
 type Failing = RootKeyEntry & { readonly timeoutMs: number }
+
+async function rejectWith (signal: AbortSignal): Promise<never> {
+  await once(signal, 'abort')
+  return signal.throwIfAborted() as never
+}
 
 async function connect (region: string | undefined): Promise<KMS> {
   const { KMS } = await import('@aws-sdk/client-kms')
@@ -60,9 +70,8 @@ function bytesOf (bytes: Uint8Array | undefined, entry: RootKeyEntry): Buffer {
 
 /** Without the error as its cause: the SDK attaches bodies of responses, which may hold a key. */
 function failureOf (error: unknown, action: RootKeyAction, failing: Failing): Error {
+  const { name = 'unknown error', code, $metadata } = error as Partial<KmsError>
   const key = nameOfRootKey(failing)
-  const name = error instanceof Error ? error.name : 'unknown error'
-  const code = error instanceof Error && 'code' in error ? ` ${String(error.code)}` : ''
   if (name === 'InvalidCiphertextException') {
     return new SealError(`${key} cannot decrypt: wrong context or modified bytes`)
   }
@@ -70,11 +79,25 @@ function failureOf (error: unknown, action: RootKeyAction, failing: Failing): Er
     return new FatalError(`${key} is not the key that wraps a key in use: set the id back to the ` +
       'key of AWS KMS that it had, and add another id for the new one')
   }
-  const advice = name === 'AccessDeniedException'
-    ? `allow kms:${action === 'encrypt' ? 'Encrypt' : 'Decrypt'} on the key for these credentials`
-    : ADVICE.get(name) ?? 'check the network, AWS_REGION and the status of AWS KMS'
-  const late = LATE.has(name) ? `, no response within ${failing.timeoutMs} ms` : ''
-  return new InfrastructureError(`${key} cannot ${action} (${name}${code}${late}): ${advice}`)
+  const status = $metadata?.httpStatusCode
+  const permission = `kms:${action === 'encrypt' ? 'Encrypt' : 'Decrypt'}`
+  const advice = ADVICE.get(name) ?? (name === 'AccessDeniedException' || status === 403
+    ? `allow ${permission} on the key for these credentials`
+    : 'check the network, AWS_REGION, the source of credentials and the status of AWS KMS')
+  const details = [
+    name,
+    ...typeof code === 'string' ? [code] : [],
+    ...status === undefined ? [] : [`status ${status}`],
+    ...LATE.has(name) ? [`no response within ${failing.timeoutMs} ms`] : [],
+  ]
+  return new InfrastructureError(`${key} cannot ${action} (${details.join(', ')}): ${advice}`)
+}
+
+/** What is shown of an error: of a service of AWS, of the SDK, or of the network. */
+type KmsError = {
+  readonly name: string
+  readonly code: unknown
+  readonly $metadata: { readonly httpStatusCode?: number }
 }
 
 const LATE: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])

@@ -7,6 +7,7 @@ import { nameOfRootKey } from '../../../../services/crypto/root-keys/root-key.ts
 import { createRootKeys } from '../../../../services/crypto/root-keys/root-keys.ts'
 import { openSealed, SealError, sealPlain } from '../../../../services/crypto/seal.ts'
 import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { startReceiver, type Receiver } from '../../../support/receiver.ts'
 
 const ARN = 'arn:aws:kms:eu-west-3:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
@@ -52,10 +53,10 @@ function fail (response: ServerResponse, status: number, type: string): void {
   response.end(JSON.stringify({ __type: type, message: 'a text of AWS' }))
 }
 
-let respond: typeof answer
+let respond: (response: ServerResponse, body: string, path: string) => void
 let receiver: Receiver
 beforeAll(async () => {
-  receiver = await startReceiver((response, { body }) => respond(response, body))
+  receiver = await startReceiver((response, { body, path }) => respond(response, body, path))
 })
 beforeEach(() => {
   respond = answer
@@ -151,7 +152,8 @@ describe('a root key of AWS KMS that cannot be used', () => {
     respond = response => fail(response, status, type)
     const failure = rootsOf().wrap(key, context)
     await expect(failure).rejects.toThrow(InfrastructureError)
-    await expect(failure).rejects.toThrow(`${nameOfRootKey(entry)} cannot encrypt (${type}): `)
+    await expect(failure).rejects.toThrow(
+      `${nameOfRootKey(entry)} cannot encrypt (${type}, status ${status}): `)
     await expect(failure).rejects.toThrow(advice)
   })
 
@@ -160,7 +162,12 @@ describe('a root key of AWS KMS that cannot be used', () => {
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, 'AccessDeniedException')
     await expect(roots.unwrap(wrapped, context)).rejects.toThrow(
-      'cannot decrypt (AccessDeniedException): allow kms:Decrypt on the key')
+      'cannot decrypt (AccessDeniedException, status 400): allow kms:Decrypt on the key')
+  })
+
+  it('takes status 403 for a missing permission, whatever the body', async () => {
+    respond = response => response.writeHead(403).end('<Error>denied by a policy</Error>')
+    await expect(rootsOf().wrap(key, context)).rejects.toThrow('allow kms:Encrypt on the key')
   })
 
   it('stops the process when another key is configured under its id', async () => {
@@ -185,6 +192,24 @@ describe('a root key of AWS KMS that cannot be used', () => {
     const failure = rootsOf(undefined, 50).wrap(key, context)
     await expect(failure).rejects.toThrow(InfrastructureError)
     await expect(failure).rejects.toThrow('no response within 50 ms')
+  })
+
+  it('reports a source of credentials that hangs, and works once it responds', async () => {
+    vi.stubEnv('AWS_ACCESS_KEY_ID', undefined)
+    vi.stubEnv('AWS_CONTAINER_CREDENTIALS_FULL_URI', `http://127.0.0.1:${receiver.port}/role`)
+    const role = JSON.stringify({
+      AccessKeyId: 'AKIAI44QH8DHBEXAMPLE',
+      SecretAccessKey: 'another-secret',
+      Token: 'session',
+      Expiration: new Date(Date.now() + 3_600_000).toISOString(),
+    })
+    respond = () => {}
+    const roots = rootsOf(undefined, 500)
+    await expect(roots.wrap(key, context)).rejects.toThrow('no response within 500 ms')
+    respond = (response, body, path) =>
+      path === '/role' ? response.end(role) : answer(response, body)
+    await eventually(() => roots.wrap(key, context))
+    expect(receiver.received.at(-1)?.headers.authorization).toContain('AKIAI44QH8DHBEXAMPLE')
   })
 
   it('reports a response that is not from AWS KMS, without what it holds', async () => {
