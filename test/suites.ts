@@ -55,6 +55,8 @@ export const LONGEST = [
 ]
 const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
+const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']
+const VAULT = ['test/integration/root-keys/vault.test.ts']
 /** The package, and clients generated from the description of the interface. */
 const CLIENTS = ['test/e2e/clients/package.test.ts', 'test/e2e/clients/generated.test.ts']
 
@@ -125,7 +127,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
-    without: [...LONG],
+    without: [...LONG, ...AWS_KMS, ...VAULT],
   },
   {
     name: 'faults',
@@ -166,6 +168,24 @@ export const SUITES: readonly Suite[] = [
     stack: true,
     files: [...LONG],
     fullEnv: { FORGERIES: '1000', MEMORY_JOBS: '10' },
+  },
+  {
+    name: 'aws-kms',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 10,
+    files: AWS_KMS,
+    tools: ['moto'],
+  },
+  {
+    name: 'vault',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 10,
+    files: VAULT,
+    tools: ['vault-transit'],
   },
   {
     name: 'chart',

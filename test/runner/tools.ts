@@ -11,6 +11,8 @@ import { installToxiproxy } from '../support/toxiproxy-install.ts'
 import {
   installClientPython, installGenerator, requireClientGo,
 } from '../e2e/clients/install.ts'
+import { installMoto } from '../integration/root-keys/moto.ts'
+import { installTransit } from '../integration/root-keys/vault.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
 import { installEngine } from '../containers/open.ts'
 
@@ -25,6 +27,8 @@ const TOOLS = {
   chromium: requireBrowser,
   toxiproxy: installToxiproxy,
   schemathesis: installSchemathesis,
+  moto: installMoto,
+  'vault-transit': installTransit,
   'openapi-generator': installGenerator,
   'client-python': installClientPython,
   'client-go': requireClientGo,

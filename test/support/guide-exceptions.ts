@@ -46,6 +46,16 @@ export const NOT_RUN: readonly Exception[] = [
     reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',
   },
   {
+    page: 'deploy/docs/root-keys.md',
+    begins: '{',
+    reason: 'is a policy; test/integration/root-keys/aws-kms.test.ts attaches it',
+  },
+  {
+    page: 'deploy/docs/root-keys.md',
+    begins: 'path "transit',
+    reason: 'is a policy; test/integration/root-keys/vault.test.ts checks by it',
+  },
+  {
     page: 'deploy/docs/money.md',
     begins: '{"version":1,"at"',
     reason: 'is no command; test/unit/money/journal-heads.test.ts reads such a document',
