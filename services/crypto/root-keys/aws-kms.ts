@@ -35,14 +35,16 @@ export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey 
     }
   }
   return {
-    encrypt: async (Plaintext, context) => {
-      const { CiphertextBlob } = await send('encrypt', (kms, options) =>
-        kms.encrypt({ KeyId: key, Plaintext, EncryptionContext: context }, options))
+    encrypt: async (Plaintext, { purpose, organization }) => {
+      const { CiphertextBlob } = await send('encrypt', (kms, options) => kms.encrypt({
+        KeyId: key, Plaintext, EncryptionContext: { purpose, organization },
+      }, options))
       return bytesOf(CiphertextBlob, failing)
     },
-    decrypt: async (CiphertextBlob, context) => {
-      const { Plaintext } = await send('decrypt', (kms, options) =>
-        kms.decrypt({ KeyId: key, CiphertextBlob, EncryptionContext: context }, options))
+    decrypt: async (CiphertextBlob, { purpose, organization }) => {
+      const { Plaintext } = await send('decrypt', (kms, options) => kms.decrypt({
+        KeyId: key, CiphertextBlob, EncryptionContext: { purpose, organization },
+      }, options))
       return bytesOf(Plaintext, failing)
     },
   }
