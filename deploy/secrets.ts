@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Command } from 'commander'
-import { STAGES } from '../services/topology.ts'
+import { KEY_CLASSES, STAGES } from '../services/topology.ts'
 
 /** Where `compose.yaml` reads the values of its variables. */
 const FILE = fileURLToPath(new URL('.env', import.meta.url))
@@ -13,8 +13,10 @@ export function makeSecrets (): Readonly<Record<string, string>> {
   // Passwords are part of URLs, so they contain nothing that needs escaping.
   const password = () => randomBytes(24).toString('base64url')
   return {
-    KEY_RING: `'${JSON.stringify({ k1: key() })}'`,
-    KEY_ACTIVE: 'k1',
+    ...Object.fromEntries(KEY_CLASSES.flatMap(name => {
+      const setting = `${name.toUpperCase()}_ROOT_KEY`
+      return [[`${setting}S`, `'${JSON.stringify({ 1: key() })}'`], [`${setting}_ACTIVE`, '1']]
+    })),
     CACHE_SECRETS: `'${JSON.stringify({ 1: key() })}'`,
     CACHE_SECRET_ACTIVE: '1',
     MESSAGE_KEYS: `'${JSON.stringify({ 1: key() })}'`,

@@ -6,7 +6,7 @@ export type Account = {
   readonly name: string
   /** 1, 2, 3 ... for each name; the highest one is the current state. */
   readonly revision: number
-  /** All fields after the change; secrets are hashed, or wrapped by a key of the ring. */
+  /** All fields after the change; secrets are hashed, or wrapped by a key of the organization. */
   readonly fields: readonly { readonly name: string, readonly value: string }[]
 }
 
@@ -52,7 +52,7 @@ export type Keys = {
   readonly tenant: string
   /** Job id. */
   readonly job: string
-  /** Data key, wrapped by a key of the ring. */
+  /** Data key and the key of its header, wrapped by keys of the organization. */
   readonly wrapped: Buffer
 }
 
@@ -114,6 +114,22 @@ export type Settled = {
   readonly header: null | Buffer
   /** Partner of a feed job, empty for other jobs; null in messages of older releases. */
   readonly partner: null | string
+}
+
+/** A version of the key of an organization for one class. */
+export type OrganizationKeyValue = {
+  /** Organization id. */
+  readonly organization: string
+  /** What it protects: results, webhooks or partners. */
+  readonly class: string
+  /** 1, 2, 3 ... for each class; the highest one wraps. */
+  readonly version: number
+  /** The key, wrapped by a root key of its class. */
+  readonly wrapped: Buffer
+  /** The public key that is derived from it. */
+  readonly public: Buffer
+  /** Unix time in ms. */
+  readonly createdAt: number
 }
 
 /** The results of a block, by column. */
@@ -446,6 +462,7 @@ export type Values = {
   'job.keys': Keys
   'jobs.events': JobEvent
   'jobs.settled': Settled
+  'organization.keys': OrganizationKeyValue
   'rows.completed': Completed
   'rows.normalized': Normalized
   'rows.retry': Retry

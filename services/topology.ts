@@ -16,6 +16,15 @@ export const SERVICE_SLUGS = [
   'email-validation',
 ] as const
 
+/**
+ * What a root key of its own protects: inputs and results of jobs; webhook addresses and the
+ * secrets that sign webhooks; the keys of feed partners. A process has only the classes that it
+ * needs, so one that only sends webhooks opens no result.
+ */
+export const KEY_CLASSES = ['results', 'webhooks', 'partners'] as const
+
+export type KeyClass = typeof KEY_CLASSES[number]
+
 const hours = { week: 168, month: 720, quarter: 2_184, forever: -1 } as const
 const { week, month, quarter, forever } = hours
 
@@ -56,6 +65,14 @@ export const topology = {
       compact: true,
       fixed: fixed.compacted,
     },
+    'organization.keys': {
+      key: 'organization:class:version',
+      split: 'none',
+      partitions: 1,
+      keepHours: forever,
+      compact: true,
+      fixed: fixed.compacted,
+    },
     'wallet.snapshots': {
       key: 'tenant',
       split: 'none',
@@ -72,31 +89,50 @@ export const topology = {
     },
   },
   stages: {
-    ingest: { reads: [], writes: ['rows.submitted', 'job.keys'] },
+    ingest: {
+      reads: [], writes: ['rows.submitted', 'job.keys'], keys: ['results', 'webhooks'],
+    },
     feed: {
       reads: ['feeds.submitted'],
       writes: ['rows.submitted', 'job.keys', 'feeds.finished'],
+      keys: ['partners'],
     },
-    normalize: { reads: ['rows.submitted'], writes: ['rows.normalized'] },
+    normalize: {
+      reads: ['rows.submitted'], writes: ['rows.normalized'], keys: ['results'],
+    },
     lookup: {
       reads: ['rows.normalized'],
       writes: ['rows.to-verify', 'rows.completed', 'wallet.journal'],
+      keys: ['results'],
     },
-    verify: { reads: ['rows.to-verify', 'rows.retry'], writes: ['rows.completed', 'rows.retry'] },
+    verify: {
+      reads: ['rows.to-verify', 'rows.retry'],
+      writes: ['rows.completed', 'rows.retry'],
+      keys: ['results'],
+    },
     settle: {
-      reads: ['rows.completed'], writes: ['jobs.settled', 'jobs.events', 'wallet.journal'],
+      reads: ['rows.completed'],
+      writes: ['jobs.settled', 'jobs.events', 'wallet.journal'],
+      keys: ['results'],
     },
-    deliver: { reads: ['jobs.settled', 'jobs.events'], writes: [] },
-    publish: { reads: ['jobs.settled'], writes: ['feeds.finished'] },
+    deliver: { reads: ['jobs.settled', 'jobs.events'], writes: [], keys: ['webhooks'] },
+    publish: {
+      reads: ['jobs.settled'], writes: ['feeds.finished'], keys: ['results', 'partners'],
+    },
     ledger: {
       reads: ['wallet.journal', 'job.keys'],
       writes: [
-        'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'jobs.settled', 'jobs.events',
+        'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'organization.keys',
+        'jobs.settled', 'jobs.events',
       ],
+      keys: ['results'],
     },
   },
   /** Topics that are read after a loss of Redis, in temporary consumer groups. */
-  recovery: { all: ['job.keys'], ledger: ['rows.completed', 'wallet.snapshots', 'accounts'] },
+  recovery: {
+    all: ['job.keys'],
+    ledger: ['rows.completed', 'wallet.snapshots', 'accounts', 'organization.keys'],
+  },
   dead: { partitions: 1, keepHours: month },
 } as const satisfies Topology
 
@@ -127,15 +163,16 @@ export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][nu
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /**
  * Topics between stages. Partner topics have their own seals, keys and producers, and no stage
- * reads `accounts`.
+ * reads `accounts` and `organization.keys`.
  */
 export type InnerTopic = {
   [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
-}[Exclude<TopicName, 'accounts'>]
+}[Exclude<TopicName, 'accounts' | 'organization.keys'>]
 
 type Topology = {
   readonly topics: Readonly<Record<string, {
-    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:batch'
+    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:batch' |
+      'organization:class:version'
     readonly split: Split
     readonly partitions: number
     readonly keepHours: number
@@ -146,6 +183,8 @@ type Topology = {
   readonly stages: Readonly<Record<string, {
     readonly reads: readonly string[]
     readonly writes: readonly string[]
+    /** The classes of its root keys. */
+    readonly keys: readonly KeyClass[]
   }>>
   readonly recovery: Readonly<Record<'all' | 'ledger', readonly string[]>>
   readonly dead: { readonly partitions: number, readonly keepHours: number }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
-import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import type { OrganizationKeys } from './organization-keys.ts'
+import type { Wrapped } from './wrapped.ts'
 import { script } from '../platform/redis.ts'
 import { accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
@@ -41,7 +42,7 @@ export type Partners = ReturnType<typeof createPartners>
 
 type Options = {
   readonly redis: RedisClient
-  readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
+  readonly keys: OrganizationKeys
   readonly now?: () => number
 }
 /** `wrapped`: base64. */
@@ -65,10 +66,10 @@ return redis.sha1hex(table.concat(revisions, '\\n'))`
 
 /**
  * The registered partners of bulk feeds, in Redis as `partner:<name>`, their keys wrapped by the
- * ring. A name is never reused, as its topics hold data of its first owner.
+ * key of their organization. A name is never reused, as its topics hold data of its first owner.
  */
-export function createPartners ({ redis, ring, now = Date.now }: Options) {
-  const context = { redis, ring, now, records: createAccountRecords(redis) }
+export function createPartners ({ redis, keys, now = Date.now }: Options) {
+  const context = { redis, keys, now, records: createAccountRecords(redis) }
   const read = async (name: string) => (await readStored(context, name))?.stored
   const version = script(redis, { name: 'partners-version', source: VERSION, numberOfKeys: 1 })
   return {
@@ -77,7 +78,7 @@ export function createPartners ({ redis, ring, now = Date.now }: Options) {
       { random = false, ...partner }: NewPartner
     ): Promise<{ readonly key: string } | undefined> {
       checkName(partner.name)
-      const { key, stored: first } = newKey(context, partner.name)
+      const { key, stored: first } = await newKey(context, partner)
       const stored: Stored = { ...partner, createdAtMs: now(), revokedAtMs: 0, keys: [first] }
       const isMade = await write(context, stored, { from: 0, random })
       return isMade ? { key: textOfPartnerKey(key) } : undefined
@@ -127,8 +128,9 @@ async function keysOf (
 ): Promise<PartnerKeys | undefined> {
   const stored = (await readStored(context, name))?.stored
   if (stored === undefined) return undefined
-  const [oldest, ...newer] = unexpired(stored, context.now()).map(({ id, wrapped }) =>
-    context.ring.unwrap(Buffer.from(wrapped, 'base64'), aadOf(name, id)))
+  const [oldest, ...newer] = await Promise.all(unexpired(stored, context.now()).map(
+    ({ id, wrapped }) => context.keys.unwrap(
+      stored.orgId, Buffer.from(wrapped, 'base64'), aadOf(name, id))))
   if (oldest === undefined) throw new Error(`partner ${name} has no unexpired key`)
   return [oldest, ...newer]
 }
@@ -143,20 +145,25 @@ export function checkName (name: string): void {
     'and dashes, not starting with a dash')
 }
 
-function newKey (
-  { ring, now }: Context, name: string
-): { readonly key: Buffer, readonly stored: StoredKey } {
+async function newKey (
+  { keys, now }: Context, { name, orgId }: Pick<Partner, 'name' | 'orgId'>
+): Promise<{ readonly key: Buffer, readonly stored: StoredKey }> {
   const key = randomBytes(KEY_BYTES)
   const id = keyIdOf(key)
-  const wrapped = ring.wrap(key, aadOf(name, id)).toString('base64')
-  return { key, stored: { id, createdAtMs: now(), expiresAtMs: 0, wrapped } }
+  const wrapped = await keys.wrap(orgId, key, aadOf(name, id))
+  return {
+    key,
+    stored: { id, createdAtMs: now(), expiresAtMs: 0, wrapped: wrapped.toString('base64') },
+  }
 }
 
 async function rotateKey (
   context: Context, name: string, graceMs: number
 ): Promise<{ readonly key: string, readonly keys: readonly PartnerKey[] } | undefined> {
   const { now } = context
-  const { key, stored: fresh } = newKey(context, name)
+  const found = (await readStored(context, name))?.stored
+  if (found === undefined) return undefined
+  const { key, stored: fresh } = await newKey(context, found)
   const endsAtMs = now() + graceMs
   const after = await change(context, name, stored => ({
     ...stored, keys: [...unexpired(stored, now()).map(endingAt(endsAtMs)), fresh],
@@ -197,11 +204,13 @@ function write (
 async function wrappedKeys (context: Context): Promise<Wrapped[]> {
   const names = await context.redis.smembers(PARTNERS_KEY)
   const found = await Promise.all(names.map(async name => {
-    const { keys = [] } = (await readStored(context, name))?.stored ?? {}
-    return keys.map(({ id, wrapped }) => ({
-      bytes: Buffer.from(wrapped, 'base64'),
-      binding: aadOf(name, id),
-      replace: (fresh: Buffer) => replaceKey(context, { name, wrapped, fresh }),
+    const { keys = [], orgId = '' } = (await readStored(context, name))?.stored ?? {}
+    return keys.map(({ id, wrapped }): Wrapped => ({
+      orgId,
+      pieces: [{
+        class: 'partners', bytes: Buffer.from(wrapped, 'base64'), binding: aadOf(name, id),
+      }],
+      replace: ([fresh]) => replaceKey(context, { name, wrapped, fresh }),
     }))
   }))
   return found.flat()

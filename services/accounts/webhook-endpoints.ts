@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
-import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import type { OrganizationKeys } from './organization-keys.ts'
+import type { Wrapped } from './wrapped.ts'
 import {
   type AccountRecord, type AccountRecords, createAccountRecords, replaceField,
 } from './records.ts'
@@ -35,7 +36,7 @@ export type WebhookEndpoints = ReturnType<typeof createWebhookEndpoints>
 
 type Options = {
   readonly redis: RedisClient
-  readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
+  readonly keys: OrganizationKeys
   readonly now?: () => number
 }
 
@@ -48,21 +49,21 @@ const CACHE_MS = 1_000
 const CACHED_TENANTS = 1_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
-/** Field of `org:<id>`: the endpoints of a mode, as JSON that the key ring wraps. */
+/** Field of `org:<id>`: the endpoints of a mode, as JSON that the organization's key wraps. */
 const endpointsField = (mode: Mode) => `${mode}Endpoints`
 const bindingOf = (tenant: string) => ['webhook-endpoints', tenant]
 const newSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
 /**
  * The webhook endpoints of each tenant, in the record of its organization: addresses and secrets
- * are wrapped by the key ring, and every change reaches the topic `accounts`. The record also has
+ * are wrapped by its key, and every change reaches the topic `accounts`. The record also has
  * the subscriptions in the clear. A change is written only if the record is the one that was read.
  * All methods throw AccountsRecoveringError while a change may be missing in Redis.
  */
-export function createWebhookEndpoints ({ redis, ring, now = Date.now }: Options) {
+export function createWebhookEndpoints ({ redis, keys, now = Date.now }: Options) {
   const records = createAccountRecords(redis)
-  const read = (tenant: string) => readList(records, ring, tenant)
-  const edit = createEdit(records, ring)
+  const read = (tenant: string) => readList(records, keys, tenant)
+  const edit = createEdit(records, keys)
   const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
     edit(tenant, list => {
       const old = list.find(endpoint => endpoint.id === id)
@@ -140,34 +141,32 @@ function createCurrent (read: (tenant: string) => Promise<List>, now: () => numb
   }
 }
 
-type Ring = Options['ring']
-
 /** The endpoints of a tenant and the revision of their record. */
-async function readList (records: AccountRecords, ring: Ring, tenant: string) {
+async function readList (records: AccountRecords, keys: OrganizationKeys, tenant: string) {
   const { orgId, mode } = partsOf(tenant)
   const { revision = 0, fields = {} } = await records.readCurrent(keyOf(orgId)) ?? {}
   const wrapped = fields[endpointsField(mode)] ?? ''
-  const list = wrapped === ''
-    ? []
-    : JSON.parse(ring.unwrap(Buffer.from(wrapped, 'base64'), bindingOf(tenant)).toString()) as List
-  return { revision, list }
+  if (wrapped === '') return { revision, list: [] }
+  const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(tenant))
+  return { revision, list: JSON.parse(text.toString()) as List }
 }
 
 type Edited = { readonly list: List, readonly made: WebhookEndpoint }
 
 /** Applies a change to the endpoints; it runs again if another process changed the record. */
-function createEdit (records: AccountRecords, ring: Ring) {
+function createEdit (records: AccountRecords, keys: OrganizationKeys) {
   return async (
     tenant: string, change: (list: List) => Edited | undefined
   ): Promise<WebhookEndpoint | undefined> => {
     const { orgId, mode } = partsOf(tenant)
     for (;;) {
-      const { revision, list } = await readList(records, ring, tenant)
+      const { revision, list } = await readList(records, keys, tenant)
       const edited = change(list)
       if (edited === undefined) return undefined
       const content = Buffer.from(JSON.stringify(edited.list))
+      const wrapped = await keys.wrap(orgId, content, bindingOf(tenant))
       const fields = {
-        [endpointsField(mode)]: ring.wrap(content, bindingOf(tenant)).toString('base64'),
+        [endpointsField(mode)]: wrapped.toString('base64'),
         [subscriptionsField(mode)]: JSON.stringify(eventSubscriptionsOf(edited.list)),
       }
       if (await records.change({ name: keyOf(orgId), from: revision, fields })) return edited.made
@@ -178,13 +177,16 @@ function createEdit (records: AccountRecords, ring: Ring) {
 async function wrappedEndpoints (records: AccountRecords, orgId: string): Promise<Wrapped[]> {
   const name = keyOf(orgId)
   const texts = (await records.read(name))?.fields ?? {}
-  return MODES.flatMap(mode => {
+  return MODES.flatMap((mode): Wrapped[] => {
     const field = endpointsField(mode)
     const text = texts[field] ?? ''
     if (text === '') return []
-    const replace = (fresh: Buffer) => replaceField(records, name, { field, text, fresh })
+    const bytes = Buffer.from(text, 'base64')
+    const binding = bindingOf(tenantOf(orgId, mode))
     return [{
-      bytes: Buffer.from(text, 'base64'), binding: bindingOf(tenantOf(orgId, mode)), replace,
+      orgId,
+      pieces: [{ class: 'webhooks', bytes, binding }],
+      replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
     }]
   })
 }
@@ -198,7 +200,7 @@ const CACHED_SUBSCRIBERS = 10_000
 
 /**
  * Field of `org:<id>`: the subscriptions of a mode, as JSON. They are no secrets, so stages read
- * them without the key ring.
+ * them without a key.
  */
 export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
 

@@ -1,11 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import type { OrganizationKeys } from './organization-keys.ts'
+import type { Wrapped } from './wrapped.ts'
 import { publicKeyOf } from '../crypto/ed25519.ts'
 import { SealError } from '../crypto/seal.ts'
 import { accountKey, createAccountRecords, replaceField } from './records.ts'
-import { createCompareAndSet, type RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../platform/redis.ts'
 
-type Options = { readonly redis: RedisClient, readonly ring: KeyRing, readonly now?: () => number }
+type Options = {
+  readonly redis: RedisClient
+  readonly keys: OrganizationKeys
+  readonly now?: () => number
+}
 
 /** A kind of secret of an organization. */
 type Kind = {
@@ -30,20 +35,20 @@ const ROTATION_MS = 86_400_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
 
-/** The secrets that sign webhooks, wrapped by the key ring, in the hash of the organization. */
-export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, kind = SECRET) {
+/** The secrets that sign webhooks, wrapped by the key of the organization, in its hash. */
+export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, kind = SECRET) {
   const { field, prefix } = kind
   const records = createAccountRecords(redis)
   const textOf = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
   const aadOf = (orgId: string) => [kind.binding, orgId]
-  function open (orgId: string, sealed: string): string {
-    return textOf(ring.unwrap(Buffer.from(sealed, 'base64'), aadOf(orgId)))
+  async function open (orgId: string, sealed: string): Promise<string> {
+    return textOf(await keys.unwrap(orgId, Buffer.from(sealed, 'base64'), aadOf(orgId)))
   }
 
   async function write (orgId: string, previous: string): Promise<string> {
     const secret = randomBytes(SECRET_BYTES)
     const fields = {
-      [field]: ring.wrap(secret, aadOf(orgId)).toString('base64'),
+      [field]: (await keys.wrap(orgId, secret, aadOf(orgId))).toString('base64'),
       [`${field}Before`]: previous,
       [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
     }
@@ -56,7 +61,7 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, 
     const [current, before, until] = await redis.hmget(
       accountKey(keyOf(orgId)), field, `${field}Before`, `${field}BeforeUntil`)
     const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
-    return sealed.flatMap(text => text ? [open(orgId, text)] : [])
+    return await Promise.all(sealed.flatMap(text => text ? [open(orgId, text)] : []))
   }
 
   return {
@@ -70,11 +75,11 @@ export function createWebhookSecrets ({ redis, ring, now = Date.now }: Options, 
     /**
      * Creates a new secret and returns it. The previous one stays active for a day, unless it is
      * damaged: it cannot sign, and would block every webhook for that day.
-     * @throws FatalError when the ring lacks the key of the previous one.
+     * @throws FatalError when the key of the previous one is missing.
      */
     async rotate (orgId: string): Promise<string> {
       const before = await redis.hget(accountKey(keyOf(orgId)), field) ?? ''
-      const isLost = before !== '' && isDamaged(() => open(orgId, before))
+      const isLost = before !== '' && await isDamaged(() => open(orgId, before))
       return write(orgId, isLost ? '' : before)
     },
   }
@@ -102,10 +107,10 @@ export const secretBytes = (text: string): Buffer =>
 export const publicKeyText = (signingKey: string): string =>
   `whpk_${publicKeyOf(secretBytes(signingKey)).toString('base64')}`
 
-/** Rethrows if the ring lacks a key: the secret is readable again once the key is restored. */
-function isDamaged (open: () => string): boolean {
+/** Rethrows if a key is missing: the secret is readable again once the key is restored. */
+async function isDamaged (open: () => Promise<string>): Promise<boolean> {
   try {
-    open()
+    await open()
     return false
   } catch (error) {
     if (error instanceof SealError) return true
@@ -118,38 +123,14 @@ export async function wrappedSecrets (redis: RedisClient, orgId: string): Promis
   const records = createAccountRecords(redis)
   const name = keyOf(orgId)
   const texts = (await records.read(name))?.fields ?? {}
-  return KINDS.flatMap(kind => [kind.field, `${kind.field}Before`].flatMap(field => {
+  return KINDS.flatMap(kind => [kind.field, `${kind.field}Before`].flatMap((field): Wrapped[] => {
     const text = texts[field] ?? ''
     if (text === '') return []
-    const replace = (fresh: Buffer) => replaceField(records, name, { field, text, fresh })
-    return [{ bytes: Buffer.from(text, 'base64'), binding: [kind.binding, orgId], replace }]
+    const bytes = Buffer.from(text, 'base64')
+    return [{
+      orgId,
+      pieces: [{ class: 'webhooks', bytes, binding: [kind.binding, orgId] }],
+      replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
+    }]
   }))
-}
-
-type SecretOptions = Pick<Options, 'redis'> & { readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'> }
-
-const KEY = 'secret:requests'
-const BINDING = ['request-secret']
-
-/**
- * The secret of the fingerprints of requests with an Idempotency-Key. All processes share it, so it
- * is stored in Redis, wrapped by the key ring.
- */
-export function createRequestSecret ({ redis, ring }: SecretOptions) {
-  const compareAndSet = createCompareAndSet(redis)
-  return {
-    /** Returns the secret; stores `first` as the secret if there is none yet. */
-    async obtain (first: Buffer): Promise<Buffer> {
-      await redis.set(KEY, ring.wrap(first, BINDING).toString('base64'), 'NX')
-      return ring.unwrap(Buffer.from(await redis.get(KEY) ?? '', 'base64'), BINDING)
-    },
-
-    /** The wrapped secret; empty before the first `obtain`. */
-    async wrapped (): Promise<Wrapped[]> {
-      const text = await redis.get(KEY)
-      if (text === null) return []
-      const replace = (fresh: Buffer) => compareAndSet(KEY, text, fresh.toString('base64'))
-      return [{ bytes: Buffer.from(text, 'base64'), binding: BINDING, replace }]
-    },
-  }
 }

@@ -150,8 +150,8 @@ function keyObject (key: Buffer): KeyObject {
 
 const keyObjects = new WeakMap<Buffer, KeyObject>()
 
-/** Each field with its length as prefix, so that different bindings have different bytes. */
-function bindingBytes (binding: Binding): Buffer {
+/** A binding as bytes: each field with its length as prefix, so that no two bindings are equal. */
+export function bindingBytes (binding: Binding): Buffer {
   return Buffer.concat(binding.flatMap(field => {
     const bytes = Buffer.isBuffer(field) ? field : Buffer.from(String(field))
     const length = Buffer.alloc(4)

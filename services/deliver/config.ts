@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick, rootKeys } from '../platform/config.ts'
 import { serverAddress } from '../platform/networks.ts'
 import { isNetwork } from './sender.ts'
 import { isProxyUrl } from './tunnel.ts'
@@ -19,8 +19,8 @@ const network = Type.Refine(Type.String(), isNetwork,
 /** Configuration of `deliver`; the defaults are the values of the public interface. */
 export const deliverConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-    'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...rootKeys.webhooks,
   ]),
   DELIVER_BATCH_MESSAGES: Type.Integer({
     default: 100, minimum: 1, maximum: 1_000, description: 'Maximum number of events per batch.',

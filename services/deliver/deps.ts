@@ -1,6 +1,6 @@
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
@@ -19,7 +19,11 @@ export function deliveryDeps (config: DeliverConfig, connected: Connected): Deli
   const { state, clickhouse, recordMac, clock, log, metrics, keys, gate } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
-  const secured = { redis: state, ring: createKeyRing(config), now: clock.now }
+  const secured = {
+    redis: state,
+    keys: connectOrganizationKeys('webhooks', config, { state, metrics }),
+    now: clock.now,
+  }
   return {
     deliveries: createDeliveries(state),
     history: createDeliveryHistory(clickhouse, recordMac),

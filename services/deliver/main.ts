@@ -16,7 +16,8 @@ export async function startDeliver (
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
   ])
-  const keys = connectJobKeys(connected, config, closedKeys(connected))
+  const keys = connectJobKeys(
+    connected, config, { part: 'webhooks', findClosed: closedKeys(connected) })
   const deps = deliveryDeps(config, { ...connected, keys })
   const delivery = startDelivery(deps)
   context.onStop(delivery.stop)

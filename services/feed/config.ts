@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
 import { providersConfig } from '../jobs/checks.ts'
 
 const duration = (ms: number, description: string) =>
@@ -8,7 +8,7 @@ const duration = (ms: number, description: string) =>
 /** Configuration of `feed`; the defaults are the values of the public interface. */
 export const feedConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', ...rootKeys.partners,
     'CACHE_SECRET_ACTIVE',
   ]),
   ...providersConfig,

@@ -2,7 +2,7 @@ import { createPartners } from '../accounts/partners.ts'
 import { createCursors } from '../jobs/cursors.ts'
 import { connectDeps, type Connections } from '../engine/connections.ts'
 import { createDeadLetters } from '../engine/dead-letters.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { createWallet } from '../money/wallet.ts'
@@ -26,7 +26,9 @@ export function feedDeps (
 ): PartnerFeedsDeps & { readonly buffered: Capacity } {
   const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
   const buffered = createCapacity(config.MAX_BUFFERED_CONTACTS)
-  const partners = createPartners({ redis: state, ring: createKeyRing(config), now: clock.now })
+  const partners = createPartners({
+    redis: state, keys: connectOrganizationKeys('partners', config, { state }), now: clock.now,
+  })
   const configured = new Set(Object.entries(config.PROVIDERS)
     .filter(([, names]) => names.length > 0).map(([service]) => service))
   const now = () => performance.now()

@@ -10,7 +10,7 @@ import { createEmitter } from '../engine/emit.ts'
 import { watchJobPartitions } from '../kafka/partitioning.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
-import { connectJobKeys } from '../jobs/connect-keys.ts'
+import { connectSealingKeys } from '../jobs/connect-keys.ts'
 import type { FeedJobRequest, JobOutcome } from './cursor.ts'
 
 export type SubmitDeps = {
@@ -84,7 +84,7 @@ function outcomeOf (submitted: Submitted): JobOutcome {
 }
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clock'>
-type Settings = Parameters<typeof connectJobKeys>[1] & {
+type Settings = {
   readonly CACHE_SECRET_ACTIVE: string
   readonly FEED_ACCEPT_WITHIN_MS: number
 }
@@ -95,13 +95,14 @@ export async function connectFeedSubmitter (
 ): Promise<Submitter> {
   const { bus, codec, state, clock } = connected
   const store = createJobStore(state)
-  const keys = connectJobKeys(connected, settings)
+  const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
+  // It seals all rows of a job before it is refused.
+  const keys = connectSealingKeys(state, 2 * acceptWithinMs)
   const notifications = await subscribeToJobs(openSubscriber(state, { onStop }))
   const outcomes = createOutcomeWaiter({ store, notifications, clock })
   onStop(() => outcomes.stop())
   const messageCodec = createMessageCodec({ codec, keys })
   const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
-  const { CACHE_SECRET_ACTIVE: tokenVersion, FEED_ACCEPT_WITHIN_MS: acceptWithinMs } = settings
   const partitionsOf = watchJobPartitions(bus)
   return createSubmitter({
     store, keys, emitter, outcomes, clock, tokenVersion, acceptWithinMs, partitionsOf,

@@ -2,9 +2,9 @@ import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { type Checks, checksConfig, checksOf } from '../jobs/checks.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
-import { commonConfig, defineConfig, messageKeys, pick } from '../platform/config.ts'
+import { commonConfig, defineConfig, messageKeys, pick, rootKeys } from '../platform/config.ts'
 import { connectionFields, type MinimumThroughput } from '../platform/http-server.ts'
-import { fingerprintKey, firstSecret } from './request.ts'
+import { fingerprintKeyOf } from './request.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
 import type { WebhookRules } from '../accounts/webhook-url.ts'
@@ -13,7 +13,7 @@ import type { WebhookRules } from '../accounts/webhook-url.ts'
 export const ingestConfig = defineConfig({
   ...pick(commonConfig, [
     ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'CLICKHOUSE_URL',
-    'KEY_RING', 'KEY_ACTIVE', 'CACHE_SECRET_ACTIVE',
+    ...rootKeys.results, ...rootKeys.webhooks, 'CACHE_SECRET_ACTIVE',
   ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Listen address.' }),
   PORT_HTTP: Type.Integer({
@@ -98,11 +98,8 @@ export type Settings = {
   readonly retentionMs: number
 }
 
-/** The configuration, and the stored secret for request fingerprints. */
-export type ConfigWithSecret = Config & { readonly requestSecret?: Buffer }
-
 /** Derives the settings from the configuration. */
-export function settingsOf (config: ConfigWithSecret): Settings {
+export function settingsOf (config: Config): Settings {
   return {
     checks: checksOf(config),
     prices: readPrices(config.PRICES),
@@ -113,7 +110,7 @@ export function settingsOf (config: ConfigWithSecret): Settings {
     },
     maxWebhookEndpoints: config.MAX_WEBHOOK_ENDPOINTS,
     trustedProxies: config.TRUSTED_PROXIES,
-    fingerprintKey: fingerprintKey(config.requestSecret ?? firstSecret(config.KEY_RING)),
+    fingerprintKey: fingerprintKeyOf(config.MESSAGE_KEYS),
     bodyBudgetBytes: config.BODY_BUDGET_BYTES,
     bodyThroughput: {
       graceMs: config.BODY_GRACE_MS,

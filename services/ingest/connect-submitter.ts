@@ -1,4 +1,4 @@
-import type { JobKeys } from '../jobs/job-keys.ts'
+import type { SubmitterKeys } from '../jobs/job-keys.ts'
 import {
   createJobWaiter, type JobWaiter, type Notifications, subscribeToJobs,
 } from '../jobs/job-waiter.ts'
@@ -23,7 +23,7 @@ type Options = {
   readonly clock: Clock
   readonly store: JobStore
   readonly findArchived: Archive['find']
-  readonly keys: JobKeys
+  readonly keys: SubmitterKeys
   readonly settings: {
     readonly CACHE_SECRET_ACTIVE: string
     readonly ACCEPT_WITHIN_MS: number

@@ -6,13 +6,8 @@ import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../accounts/webhook-url.ts'
-import { createRequestSecret } from '../accounts/webhook-secrets.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import { retryForever } from '../platform/retry.ts'
 import { type Prices, unitPriceMicros } from '../money/prices.ts'
 import { type ContactKind, SERVICES } from '../results/columns.ts'
-import type { RedisClient } from '../platform/redis.ts'
 
 /** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {
@@ -135,32 +130,14 @@ function * jsonOf (inputs: readonly string[]): Iterable<string> {
 const PIECE_ROWS = 1_000
 
 /**
- * The initial secret of fingerprints, derived from the first key of the ring by name. It is stored
- * afterwards, so that a new key of the ring does not turn a retry into another request.
+ * The key of fingerprints, derived from the oldest message key: message keys are never removed, so
+ * a rotation does not turn a retry into another request.
  */
-export function firstSecret (ring: Readonly<Record<string, string>>): Buffer {
-  const first = Object.keys(ring).sort()[0]
-  if (first === undefined) throw new TypeError('KEY_RING has no key')
-  const material = Buffer.from(ring[first] ?? '', 'base64')
-  return Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32))
-}
-
-type RingConfig = Parameters<typeof createKeyRing>[0]
-
-/**
- * The secret of fingerprints, common to all instances; retries while Redis is unavailable.
- * @throws FatalError when the ring lacks the key that wraps it.
- */
-export async function requestSecretOf (redis: RedisClient, config: RingConfig): Promise<Buffer> {
-  const secret = createRequestSecret({ redis, ring: createKeyRing(config) })
-  return await retryForever(() => secret.obtain(firstSecret(config.KEY_RING)), {
-    when: isInfrastructure,
-  })
-}
-
-/** The key of fingerprints, from their secret. */
-export function fingerprintKey (secret: Buffer): KeyObject {
-  return createSecretKey(secret)
+export function fingerprintKeyOf (messageKeys: Readonly<Record<string, string>>): KeyObject {
+  const oldest = Object.keys(messageKeys).sort()[0]
+  if (oldest === undefined) throw new TypeError('MESSAGE_KEYS has no key: add one')
+  const material = Buffer.from(messageKeys[oldest] ?? '', 'base64')
+  return createSecretKey(Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32)))
 }
 
 const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'

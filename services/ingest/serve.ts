@@ -3,12 +3,12 @@ import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
 import type { AdmittingDeps } from './load-shedding.ts'
-import { settingsOf, type ConfigWithSecret } from './config.ts'
+import { settingsOf, type Config } from './config.ts'
 import { listenTls } from './tls.ts'
 
 /** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */
 export async function serve (
-  deps: AdmittingDeps, config: ConfigWithSecret,
+  deps: AdmittingDeps, config: Config,
   context: Pick<ServiceContext, 'log' | 'metrics' | 'onStop'>
 ): Promise<void> {
   const { log, metrics, onStop } = context

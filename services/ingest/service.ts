@@ -1,13 +1,13 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Running, ServiceContext } from '../platform/run.ts'
-import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
+import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
 import { connectLoadShedding } from './load-shedding.ts'
 import type { Config } from './config.ts'
-import { requestSecretOf } from './request.ts'
 import { limiterOf } from './limits/limiter.ts'
 import { queuePreflights } from './preflight-queue.ts'
 import { createQueries } from './queries.ts'
@@ -23,13 +23,20 @@ export async function startIngest (
   ])
   const { state, clock } = shared
   const store = createJobStore(state)
-  const keys = connectJobKeys(shared, settings, closedKeys(shared))
+  const keys = connectJobKeys(
+    shared, settings, { part: 'results', findClosed: closedKeys(shared) })
   const { admission, rule } = connectLoadShedding(shared, settings)
   const limiter = limiterOf(shared, settings)
-  const queries = createQueries({ ...shared, store, keys, ring: settings })
+  const webhookKeys = connectOrganizationKeys('webhooks', settings, shared)
+  const queries = createQueries({ ...shared, store, keys, webhookKeys })
   const { findArchived } = queries
   const { submission, waiter, attachedTo } = await connectSubmitter({
-    ...shared, store, findArchived, keys, settings, context,
+    ...shared,
+    store,
+    findArchived,
+    keys: { ...keys, ...connectNewJobKeys(shared, settings) },
+    settings,
+    context,
   })
   const submitter = queuePreflights(admission.watch(submission), {
     maxPreflights: settings.MAX_PREFLIGHTS,
@@ -53,13 +60,12 @@ export async function startIngest (
     isInfrastructure: isRecoverable,
     now: clock.now,
   }
-  const requestSecret = await requestSecretOf(state, settings)
-  await serve(deps, { ...settings, requestSecret }, context)
+  await serve(deps, settings, context)
   // Answers requests that wait for a job before the listener waits for its requests.
   return { ready: () => state.status === 'ready', stop: async () => waiter.stop() }
 }
 
-/** Whether an operator can fix the error without loss, a missing key of the ring included. */
+/** Whether an operator can fix the error without loss, a missing root key included. */
 export function isRecoverable (error: unknown): boolean {
   return isInfrastructure(error) || error instanceof FatalError
 }

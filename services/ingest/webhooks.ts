@@ -2,9 +2,10 @@ import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webho
 import {
   activeOrFirst, createWebhookSigningKeys, publicKeyText,
 } from '../accounts/webhook-secrets.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
+import { headerKeyOf } from '../jobs/job-key-parts.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Connections } from '../engine/connections.ts'
@@ -12,8 +13,8 @@ import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 
 export type WebhookOptions = Pick<Connections, 'clickhouse' | 'recordMac' | 'state' | 'clock'> & {
   readonly keys: Pick<JobKeys, 'get'>
-  /** The key ring, which wraps webhook endpoints. */
-  readonly ring: Parameters<typeof createKeyRing>[0]
+  /** Wraps webhook endpoints and signing keys. */
+  readonly webhookKeys: OrganizationKeys
 }
 
 /** The sealed header of a job, webhook endpoints, and the deliveries of both. */
@@ -34,10 +35,10 @@ export type Webhooks = {
 
 /** Reads webhook data of jobs, and resends events. */
 export function createWebhooks (options: WebhookOptions): Webhooks {
-  const { clickhouse, recordMac, keys, state, clock, ring } = options
+  const { clickhouse, recordMac, keys, state, clock, webhookKeys } = options
   const deliveries = createDeliveries(state)
   const history = createDeliveryHistory(clickhouse, recordMac)
-  const secured = { redis: state, ring: createKeyRing(ring), now: clock.now }
+  const secured = { redis: state, keys: webhookKeys, now: clock.now }
   const signingKeys = createWebhookSigningKeys(secured)
   return {
     endpoints: createWebhookEndpoints(secured),
@@ -51,7 +52,7 @@ export function createWebhooks (options: WebhookOptions): Webhooks {
       const key = await keys.get(job.tenant, job.id).catch(noneIfLost)
       // A job without its key was erased: its labels are gone, but its counts are still visible.
       if (key === undefined) return { metadata: {}, webhookUrl: '' }
-      return openHeader(key, { tenant: job.tenant, job: job.id }, job.header)
+      return openHeader(headerKeyOf(key), { tenant: job.tenant, job: job.id }, job.header)
     },
   }
 }

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { deleteRows, insertRows, streamRows } from '../platform/clickhouse.ts'
+import { withKeyId } from '../crypto/key-ring.ts'
 import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 import { batchReads } from '../platform/batch-writes.ts'
+import { JOB_KEY_HEAD_BYTES } from './job-key-parts.ts'
 
 /** The wrapped data key of a job, and when it was sent: broker time in ms. */
 export type CopiedKey = {
@@ -73,14 +75,22 @@ export function createJobKeyCopy (
       })
     },
 
-    /** For all jobs with a row wrapped by this key of the ring, deletes every other row. */
-    keepWrappedBy: async (kid: string): Promise<void> => {
-      const prefix = Buffer.from([Buffer.byteLength(kid), ...Buffer.from(kid)]).toString('hex')
-      await deleteRows(clickhouse, {
-        table: 'job_keys', where: isReplacedIn, parameters: { prefix },
-      })
-    },
+    /**
+     * For all jobs of these tenants with a row whose first part is wrapped by this key, deletes
+     * every other row.
+     */
+    keepWrappedBy: (tenants: readonly string[], id: string): Promise<void> =>
+      deleteReplaced(clickhouse, tenants, id),
   }
+}
+
+async function deleteReplaced (
+  clickhouse: Pick<ClickHouseClient, 'query' | 'command'>, tenants: readonly string[], id: string
+): Promise<void> {
+  const prefix = withKeyId(id, Buffer.alloc(0)).toString('hex')
+  await deleteRows(clickhouse, {
+    table: 'job_keys', where: isReplacedIn, parameters: { prefix, tenants },
+  })
 }
 
 type JobName = Pick<CopiedKey, 'tenant' | 'job'>
@@ -102,9 +112,11 @@ const SELECT_SOME = `
   ${SELECT} WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
   ORDER BY created`
 const SELECT_JOBS = `SELECT job FROM job_keys WHERE ${OF_JOBS}`
-const IS_WRAPPED = 'startsWith(wrapped, unhex({prefix:String}))'
-const isReplacedIn = (name: string) => `NOT ${IS_WRAPPED}
-  AND (tenant, job) IN (SELECT tenant, job FROM ${name} WHERE ${IS_WRAPPED})`
+const IS_WRAPPED = `startsWith(substring(wrapped, ${1 + JOB_KEY_HEAD_BYTES}),
+  unhex({prefix:String}))`
+const isReplacedIn = (name: string) => `tenant IN {tenants:Array(String)} AND NOT ${IS_WRAPPED}
+  AND (tenant, job) IN (SELECT tenant, job FROM ${name}
+    WHERE tenant IN {tenants:Array(String)} AND ${IS_WRAPPED})`
 
 function rowOf ({ tenant, job, wrapped, createdMs }: CopiedKey, mac: RecordMac) {
   const row = { tenant, job, wrapped_base64: wrapped.toString('base64') }

@@ -1,44 +1,48 @@
-import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Keys } from '../../schemas/types.ts'
 import type { Bus } from '../kafka/bus.ts'
 import { FatalError } from '../platform/errors.ts'
-import type { KeyRing } from '../crypto/key-ring.ts'
+import { isErased, type OrganizationKeys } from '../accounts/organization-keys.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { SealError } from '../crypto/seal.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { requestedAtMs } from './job.ts'
+import {
+  jobKeyBinding, newJobKey, splitJobKey, type JobKeyPart, type NewJobKeys, type WrapJobKeys,
+} from './job-key-parts.ts'
 import { jobKeys } from './redis-keys.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
 export type JobKeys = {
-  /** Creates the data key of a new job, which `claim` stores wrapped. */
-  readonly create: (tenant: string, job: string) => NewJobKey
   /**
-   * The data key; undefined for a job that was refused, never accepted, or erased, and for a closed
-   * one unless `findClosed` is given.
+   * The key; undefined for a job that was refused, never accepted, or erased, and for a closed one
+   * unless `findClosed` is given.
    * @throws JobKeyLostError when the job runs and neither Redis nor the topic has its key.
    * @throws SealError when the stored key cannot be opened and the topic has no intact one.
-   * @throws FatalError when the ring lacks the key that it is wrapped by.
+   * @throws FatalError when the key that it is wrapped by is missing.
    */
   readonly get: (tenant: string, job: string) => Promise<Buffer | undefined>
 }
 
-export type NewJobKey = { readonly key: Buffer, readonly wrapped: Buffer }
+/** The keys of a process that creates jobs and seals their rows. */
+export type SubmitterKeys = JobKeys & NewJobKeys
 
-/** Unwrapped data keys in memory, by their name in Redis. */
+/** Unwrapped keys in memory, by their part and their name in Redis. */
 export type KeyCache = LRUCache<string, Buffer>
 
-/** An empty cache; keys leave it, and the memory, `KEY_CACHE_MS` after they were read. */
-export function createKeyCache (): KeyCache {
-  return new LRUCache({ max: 5_000, ttl: KEY_CACHE_MS, ttlAutopurge: true })
+/** An empty cache; keys leave it, and the memory, `ttl` ms after they were read or created. */
+export function createKeyCache (ttl: number = KEY_CACHE_MS): KeyCache {
+  return new LRUCache({ max: 5_000, ttl, ttlAutopurge: true })
 }
 
 export type JobKeysOptions = {
   readonly redis: RedisClient
   /** Shared with other `JobKeys` of the process; its own by default. */
   readonly cache?: KeyCache
-  readonly ring: Pick<KeyRing, 'wrap' | 'unwrap'>
+  /** Which key to open, by the organization key of that class. */
+  readonly part: JobKeyPart
+  readonly keys: Pick<OrganizationKeys, 'unwrap'>
   /** True for an accepted job that is not closed. */
   readonly isRunning?: (tenant: string, job: string) => Promise<boolean>
   /** The wrapped key in the topic `job.keys`. */
@@ -61,11 +65,9 @@ export const ACCEPTED_KEY_MS = 91 * 86_400_000
 /** How long a process caches a data key, so how long it can use an erased one. */
 export const KEY_CACHE_MS = 5_000
 
-/**
- * The data keys of jobs: one of 32 random bytes each, stored wrapped by the key ring.
- */
+/** The data keys of jobs, or the keys of their headers, opened by keys of organizations. */
 export function createJobKeys (options: JobKeysOptions): JobKeys {
-  const { redis, ring, cache: unwrapped = createKeyCache() } = options
+  const { redis, part, keys, cache: unwrapped = createKeyCache() } = options
   const restored = createRestored(options)
   const isErased = async (tenant: string, job: string) =>
     await redis.exists(jobKeys(tenant, job).erased) === 1
@@ -80,35 +82,51 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     await closed(tenant, job) ?? await restored(tenant, job)
   /** Falls back to the topic if the bytes in Redis are damaged. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
-    const aad = dataKeyAad(tenant, job)
+    const { orgId } = partsOf(tenant)
+    const binding = jobKeyBinding(part, tenant, job)
+    const open = async (bytes: Buffer) =>
+      await keys.unwrap(orgId, splitJobKey(bytes)[part], binding)
     try {
-      return ring.unwrap(wrapped, aad)
+      return await open(wrapped)
     } catch (error) {
       const mayBeDamaged = error instanceof SealError || error instanceof FatalError
       if (!mayBeDamaged || options.restore === undefined) throw error
       const intact = await findElsewhere(tenant, job)
       if (intact === undefined) throw error
-      return ring.unwrap(intact, aad)
+      return await open(intact)
     }
   }
   return {
-    create: (tenant, job) => {
-      const key = randomBytes(32)
-      const wrapped = ring.wrap(key, dataKeyAad(tenant, job))
-      unwrapped.set(nameOf(tenant, job), key)
-      return { key, wrapped }
-    },
     get: async (tenant, job) => {
       const name = nameOf(tenant, job)
-      const known = unwrapped.get(name)
+      const known = unwrapped.get(`${part}:${name}`)
       if (known !== undefined) return known
       const wrapped = await redis.getBuffer(name) ?? await findElsewhere(tenant, job)
       if (wrapped === undefined) return undefined
-      const key = await unwrap(tenant, job, wrapped)
-      unwrapped.set(name, key)
+      const key = await unwrap(tenant, job, wrapped).catch(noneIfOrganizationIsErased)
+      if (key !== undefined) unwrapped.set(`${part}:${name}`, key)
       return key
     },
   }
+}
+
+/** Creates data keys; `cache` keeps them for those who seal the rows of the job. */
+export function createNewJobKeys (wrap: WrapJobKeys, cache: KeyCache): NewJobKeys {
+  return {
+    create: async (tenant, job) => {
+      const made = await newJobKey(wrap, tenant, job)
+      cache.set(`results:${nameOf(tenant, job)}`, made.key)
+      return made
+    },
+  }
+}
+
+/** The keys of the jobs that this process creates, and of no others, as `cache` has them. */
+export const createdJobKeys = (cache: KeyCache): JobKeys =>
+  ({ get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`) })
+
+function noneIfOrganizationIsErased (error: unknown): undefined {
+  isErased(error)
 }
 
 /** Enforces the lifetime of a key even if somebody restores a copy of it. */
@@ -154,8 +172,5 @@ export function keysInTopic (
     return value.tenant === tenant ? value.wrapped : undefined
   }
 }
-
-/** Binds a wrapped key to its job. */
-export const dataKeyAad = (tenant: string, job: string) => ['data-key', tenant, job] as const
 
 const nameOf = (tenant: string, job: string) => jobKeys(tenant, job).dataKey

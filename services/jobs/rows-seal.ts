@@ -49,7 +49,7 @@ export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffe
 /**
  * The additional authenticated data of sealed rows: version, key id, tenant, job, topic, chunk,
  * batch, chunks, schema id, digest of the bitmaps. The key id is derived from the data key, so
- * wrapping the key under another key of the ring changes no seal.
+ * wrapping the data key under another key changes no seal.
  */
 export function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
   const { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound } = binding
@@ -83,15 +83,15 @@ export type JobHeader = {
   readonly columns?: readonly string[]
 }
 
-/** Seals the header; returns no bytes for an empty one. */
+/** Seals the header under `headerKeyOf` the data key; returns no bytes for an empty one. */
 export function sealHeader (
-  dataKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
+  headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, header: JobHeader
 ): Buffer {
   const { metadata, webhookUrl, columns } = header
   const isEmpty = webhookUrl === '' && Object.keys(metadata).length === 0 && columns === undefined
   if (isEmpty) return Buffer.alloc(0)
   const plain = Buffer.from(JSON.stringify({ metadata, webhookUrl, columns }))
-  return seal(subkey(dataKey, 'header'), headerAad(dataKey, owner), plain)
+  return seal(headerKey, headerAad(headerKey, owner), plain)
 }
 
 /**
@@ -99,19 +99,19 @@ export function sealHeader (
  * @throws SealError when key, owner or bytes differ from those sealed.
  */
 export function openHeader (
-  dataKey: Buffer, owner: { readonly tenant: string, readonly job: string }, sealed: Buffer
+  headerKey: Buffer, owner: { readonly tenant: string, readonly job: string }, sealed: Buffer
 ): JobHeader {
   if (sealed.length === 0) return { metadata: {}, webhookUrl: '' }
-  const packed = openSealed(subkey(dataKey, 'header'), headerAad(dataKey, owner), sealed)
+  const packed = openSealed(headerKey, headerAad(headerKey, owner), sealed)
   return JSON.parse(unpack(packed).toString('utf8')) as JobHeader
 }
 
 const headerAad = (
-  dataKey: Buffer, { tenant, job }: { readonly tenant: string, readonly job: string }
+  headerKey: Buffer, { tenant, job }: { readonly tenant: string, readonly job: string }
 ): Binding =>
-  [VERSION, keyIdOf(dataKey), tenant, job, 'header']
+  [VERSION, keyIdOf(headerKey), tenant, job, 'header']
 
 /** AES-GCM does not commit to its key; a value derived from the key, bound into the seal, does. */
-function keyIdOf (dataKey: Buffer): Buffer {
-  return subkey(dataKey, 'key-id').subarray(0, 8)
+function keyIdOf (key: Buffer): Buffer {
+  return subkey(key, 'key-id').subarray(0, 8)
 }

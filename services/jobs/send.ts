@@ -7,7 +7,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { laneOf } from '../platform/topics.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import { chunksOf, type InputChunk } from './chunks.ts'
-import type { NewJobKey } from './job-keys.ts'
+import { headerKeyOf, type NewJobKey } from './job-key-parts.ts'
 import { sealHeader, type JobHeader } from './rows-seal.ts'
 import type { Feed } from './store-types.ts'
 
@@ -87,7 +87,7 @@ async function produce (
 ): Promise<void> {
   const { tenant } = submission
   const { job, dataKey: { key, wrapped } } = claimed
-  const header = sealHeader(key, { tenant, job }, submission)
+  const header = sealHeader(headerKeyOf(key), { tenant, job }, submission)
   const { references } = submission
   const chunks = chunksOf(
     submission.inputs, references && (row => contactBytes(references, row)), chunkRows)

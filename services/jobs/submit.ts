@@ -3,7 +3,7 @@ import { InfrastructureError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Liveness } from '../platform/liveness.ts'
 import { withTimeout } from '../platform/retry.ts'
-import type { JobKeys } from './job-keys.ts'
+import type { NewJobKeys } from './job-key-parts.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
@@ -26,7 +26,7 @@ export type Quoted =
 
 export type SubmitterOptions = SendOptions & {
   readonly store: Pick<JobStore, 'claim' | 'refuse'>
-  readonly keys: Pick<JobKeys, 'create'>
+  readonly keys: NewJobKeys
   readonly outcomes: Pick<OutcomeWaiter, 'wait'>
   /** Redis time. */
   readonly clock: Clock
@@ -49,7 +49,7 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint, apiKey = '' } = submission
       const own = newJobId(clock.now())
-      const dataKey = keys.create(tenant, own)
+      const dataKey = await keys.create(tenant, own)
       const { wrapped: wrappedKey } = dataKey
       const request = {
         job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey, wrappedKey,
@@ -91,7 +91,7 @@ async function quote (options: SubmitterOptions, submission: Submission): Promis
   const { store, keys, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   const { tenant, fingerprint } = submission
   const job = newJobId(clock.now())
-  const dataKey = keys.create(tenant, job)
+  const dataKey = await keys.create(tenant, job)
   const claim = await store.claim(tenant, {
     job,
     idempotencyKey: '',

@@ -1,11 +1,13 @@
 import type { Keys } from '../../schemas/types.ts'
 import type { Producer, RawMessage } from '../kafka/bus.ts'
-import type { Wrapped } from '../crypto/key-ring.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import type { Wrapped, WrappedPiece } from '../accounts/wrapped.ts'
+import { SealError } from '../crypto/seal.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { mastersOf } from '../platform/cells.ts'
 import { createCompareAndSet, type RedisClient } from '../platform/redis.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
-import { dataKeyAad } from './job-keys.ts'
+import { jobKeyBinding, type JobKeyPart, joinJobKey, splitJobKey } from './job-key-parts.ts'
 import { jobKeys } from './redis-keys.ts'
 
 /**
@@ -24,6 +26,28 @@ type TopicDeps = {
   readonly read: ReadTopic
 }
 
+/** A stored data key for a rotation: both parts, replaced together; damaged bytes as one. */
+export function wrappedJobKey (
+  { tenant, job, wrapped }: Pick<Keys, 'tenant' | 'job' | 'wrapped'>,
+  replace: (fresh: Buffer) => Promise<boolean>
+): Wrapped {
+  const { orgId } = partsOf(tenant)
+  const pieceOf = (part: JobKeyPart, bytes: Buffer): WrappedPiece =>
+    ({ class: part, bytes, binding: jobKeyBinding(part, tenant, job) })
+  try {
+    const { results, webhooks } = splitJobKey(wrapped)
+    return {
+      orgId,
+      pieces: [pieceOf('results', results), pieceOf('webhooks', webhooks)],
+      replace: ([first, second = Buffer.alloc(0)]) =>
+        replace(joinJobKey({ results: first, webhooks: second })),
+    }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    return { orgId, pieces: [pieceOf('results', wrapped)], replace: async () => false }
+  }
+}
+
 const KEYS_PER_SCAN = 1_000
 const KEY_PATTERN = /^dek:\{(.+)\}(\.[^:]+):(job_.+)$/
 
@@ -37,7 +61,7 @@ export async function * wrappedInRedis (redis: RedisClient): AsyncIterable<Wrapp
       const [, orgId = '', mode = '', job = ''] = KEY_PATTERN.exec(key) ?? []
       if (bytes === null || bytes === undefined || job === '') continue
       const replace = (fresh: Buffer) => compareAndSet(key, bytes, fresh)
-      yield { bytes, binding: dataKeyAad(`${orgId}${mode}`, job), replace }
+      yield wrappedJobKey({ tenant: `${orgId}${mode}`, job, wrapped: bytes }, replace)
     }
   }
 }
@@ -68,7 +92,7 @@ export async function * wrappedInTopic (deps: TopicDeps): AsyncIterable<Wrapped>
   for (const value of newest.values()) {
     const { tenant, job, wrapped } = await deps.codec.decode('job.keys', value) as Keys
     const replace = (fresh: Buffer) => putInTopic(deps, { tenant, job, wrapped: fresh })
-    yield { bytes: wrapped, binding: dataKeyAad(tenant, job), replace }
+    yield wrappedJobKey({ tenant, job, wrapped }, replace)
   }
 }
 

@@ -1,11 +1,11 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-    'KEY_ACTIVE', 'REDIS_CACHE_URL', 'CACHE_SECRETS',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...rootKeys.results, 'REDIS_CACHE_URL', 'CACHE_SECRETS',
   ]),
   LEDGER_BATCH_MESSAGES: Type.Integer({
     default: 500,

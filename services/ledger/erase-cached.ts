@@ -1,10 +1,11 @@
 import type { RecordCache } from '../cache/cache.ts'
 import type { Tokenizer } from '../cache/tokenizer.ts'
-import type { KeyRing } from '../crypto/key-ring.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import type { ErasureRequest } from '../jobs/erasures.ts'
 import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 import type { JobKeyEraser } from '../jobs/job-key-eraser.ts'
-import { dataKeyAad } from '../jobs/job-keys.ts'
+import { jobKeyBinding, splitJobKey } from '../jobs/job-key-parts.ts'
 import type { ReadingDeps } from '../results/read-chunks.ts'
 import type { Archive } from '../results/archive.ts'
 import { columnsOf, identitiesOf, SERVICES } from '../results/columns.ts'
@@ -15,7 +16,7 @@ export type EraseCachedDeps = Pick<ReadingDeps, 'blocks' | 'codec'> & {
   readonly keyCopy: Pick<JobKeyCopy, 'find'>
   /** Finds what is not copied to ClickHouse yet. */
   readonly keys: Pick<JobKeyEraser, 'findInTopic'>
-  readonly ring: Pick<KeyRing, 'unwrap'>
+  readonly organizationKeys: Pick<OrganizationKeys, 'unwrap'>
   readonly tokenize: Tokenizer
   readonly cache: Pick<RecordCache, 'erase'>
 }
@@ -30,9 +31,10 @@ export function createCachedErasure (deps: EraseCachedDeps) {
     get: async (tenant: string, job: string): Promise<Buffer | undefined> => {
       const wrapped = await deps.keyCopy.find(tenant, job) ??
         await deps.keys.findInTopic(tenant, job)
-      return wrapped === undefined
-        ? undefined
-        : deps.ring.unwrap(wrapped, dataKeyAad(tenant, job))
+      if (wrapped === undefined) return undefined
+      const { results } = splitJobKey(wrapped)
+      return await deps.organizationKeys.unwrap(
+        partsOf(tenant).orgId, results, jobKeyBinding('results', tenant, job))
     },
   }
   const results = createResults({ ...deps, keys })

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
 import type { MessageKeySettings } from '../crypto/mac.ts'
 import type { Connections } from '../engine/connections.ts'
 import { createErasures } from '../jobs/erasures.ts'
@@ -15,7 +15,8 @@ import { startErasing } from './erase-jobs.ts'
 import type { ledgerConfig } from './config.ts'
 
 type Config = KafkaSettings & MessageKeySettings & Pick<Static<typeof ledgerConfig>,
-  'INSTANCE' | 'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'ERASE_EVERY_MS'>
+  'INSTANCE' | 'RESULTS_ROOT_KEYS' | 'RESULTS_ROOT_KEY_ACTIVE' | 'CACHE_SECRETS' |
+  'ERASE_EVERY_MS'>
 type Connected =
   Pick<Connections, 'bus' | 'state' | 'cache' | 'clickhouse' | 'recordMac' | 'codec' | 'clock'> &
   Pick<Parameters<typeof startErasing>[0], 'log' | 'isLeader' | 'metrics'> &
@@ -39,7 +40,7 @@ export function connectErasing (
     ...connected,
     keyCopy,
     keys,
-    ring: createKeyRing(config),
+    organizationKeys: connectOrganizationKeys('results', config, { state: redis }),
     tokenize: createTokenizer(readSecrets(config.CACHE_SECRETS)),
     cache: redisRecordCache(connected.cache),
   })

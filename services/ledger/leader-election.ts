@@ -1,3 +1,6 @@
+import {
+  restoreOrganizationKeys, shipOrganizationKeys,
+} from '../accounts/organization-keys-topic.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import type { Log } from '../platform/log.ts'
@@ -94,7 +97,10 @@ export function startLeader (deps: LeaderDeps): Leader {
     'failed to send account changes to topic accounts, retrying; do not restart Redis until this ' +
     'succeeds'))
   const shipping = repeatShipping(Math.min(deps.pollMs, MAX_SHIPPING_POLL_MS), async () => {
-    if (state.current !== undefined) await shipAccounts(deps, signal)
+    if (state.current === undefined) return
+    // First, as accounts contain secrets that these keys wrap.
+    await shipOrganizationKeys(deps, signal)
+    await shipAccounts(deps, signal)
   })
   return {
     ready: () => state.healthy,
@@ -160,7 +166,10 @@ async function runOnce (
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
     state.waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
     state.step = 'accounts'
-    if (isNew) await restoreAccounts(deps, signal)
+    if (isNew) {
+      await restoreOrganizationKeys(deps, signal)
+      await restoreAccounts(deps, signal)
+    }
     state.step = 'recover'
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     await recoverAll(deps, state, { term, signal })

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
 import { LANES, SERVICE_SLUGS } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>
@@ -9,8 +9,8 @@ const batchRows = (rows: number, description: string) =>
 /** Configuration of `lookup`. */
 export const lookupConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
-    'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
+    ...rootKeys.results,
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',

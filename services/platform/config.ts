@@ -1,5 +1,6 @@
 import Type, { type Static, type TObject, type TProperties, type TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
+import type { KeyClass } from '../topology.ts'
 
 /** One row of the configuration table in the documentation. */
 type ConfigRow = {
@@ -194,6 +195,7 @@ function isOptional (field: Field): boolean {
 }
 
 const base64Of32Bytes = '^[A-Za-z0-9+/]{43}=$'
+const rootKey = `${base64Of32Bytes}|^aws-kms:.+$|^vault:.+/.+$`
 const exampleKey = `{"1":"${Buffer.alloc(32).toString('base64')}"}`
 const url = (scheme: string, description: string, example: string) =>
   Type.String({ pattern: `^${scheme}://.+`, description, examples: [example] })
@@ -201,6 +203,25 @@ const secretKeys = (description: string) =>
   Type.Record(Type.String(), Type.String({ pattern: base64Of32Bytes }), {
     minProperties: 1, secret: true, description, examples: [exampleKey],
   })
+
+const rootKeysField = (what: string) =>
+  Type.Record(Type.String(), Type.String({ pattern: rootKey }), {
+    minProperties: 1,
+    secret: true,
+    description: `Root keys of ${what}: JSON, key id to 32 bytes of base64, aws-kms:<key> or ` +
+      'vault:<mount>/<key>.',
+    examples: [exampleKey],
+  })
+const rootKeyIdField = (what: string) => Type.String({
+  minLength: 1, description: `Id of the root key that wraps new keys of ${what}.`, examples: ['1'],
+})
+
+/** The settings of each class of root keys. */
+export const rootKeys = {
+  results: ['RESULTS_ROOT_KEYS', 'RESULTS_ROOT_KEY_ACTIVE'],
+  webhooks: ['WEBHOOKS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEY_ACTIVE'],
+  partners: ['PARTNERS_ROOT_KEYS', 'PARTNERS_ROOT_KEY_ACTIVE'],
+} as const satisfies Readonly<Record<KeyClass, readonly string[]>>
 
 const saslKeys = ['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
 const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => other !== index) })
@@ -258,10 +279,12 @@ export const commonConfig = {
       'forever when left out. provision applies it, and audit must have the same value. Older ' +
       'jobs are unknown (404), and missing in lists and usage.',
   })),
-  KEY_RING: secretKeys('Keys that wrap data keys: JSON, key id to 32 bytes of base64.'),
-  KEY_ACTIVE: Type.String({
-    minLength: 1, description: 'Id of the key that wraps new data keys.', examples: ['1'],
-  }),
+  RESULTS_ROOT_KEYS: rootKeysField('inputs and results'),
+  RESULTS_ROOT_KEY_ACTIVE: rootKeyIdField('inputs and results'),
+  WEBHOOKS_ROOT_KEYS: rootKeysField('webhook addresses and secrets'),
+  WEBHOOKS_ROOT_KEY_ACTIVE: rootKeyIdField('webhook addresses and secrets'),
+  PARTNERS_ROOT_KEYS: rootKeysField('keys of feed partners'),
+  PARTNERS_ROOT_KEY_ACTIVE: rootKeyIdField('keys of feed partners'),
   CACHE_SECRETS: secretKeys('Secrets of cache tokens: JSON, version to 32 bytes of base64.'),
   CACHE_SECRET_ACTIVE: Type.String({
     minLength: 1,

@@ -104,6 +104,13 @@ export const METRICS = [
       'member owns the partition.',
   },
   {
+    name: 'key_unwraps_total',
+    type: 'counter',
+    labels: ['class', 'by'],
+    help: 'Keys that were unwrapped, by class of root keys: by a root key (a key of an ' +
+      'organization, once per process), or by the key of an organization (of a job or a webhook).',
+  },
+  {
     name: 'cache_lookups_total',
     type: 'counter',
     labels: ['service', 'outcome'],

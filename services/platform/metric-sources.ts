@@ -1,5 +1,6 @@
 import {
-  ENGINE_STAGES, ENGINE_STEPS, LANES, PAUSABLE_STAGES, SERVICE_SLUGS, STAGES, type StageName,
+  ENGINE_STAGES, ENGINE_STEPS, KEY_CLASSES, LANES, PAUSABLE_STAGES, SERVICE_SLUGS, STAGES,
+  type StageName,
 } from '../topology.ts'
 import type { METRICS } from './metric-list.ts'
 import { subscriptionsOf } from './topics.ts'
@@ -57,6 +58,9 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   stage_paused: { by: PAUSABLE_STAGES },
   consumer_lag_messages: { by: ['ledger'] },
   consumer_offset: { by: ['ledger'] },
+  key_unwraps_total: {
+    by: STAGES, values: { class: KEY_CLASSES, by: ['root', 'organization'] },
+  },
   cache_lookups_total: {
     by: ['lookup'],
     values: { service: SERVICE_SLUGS, outcome: ['found', 'missing'] },
@@ -102,7 +106,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
     values: {
       kind: [
         'entry', 'key', 'job', 'recounted_job', 'tenant', 'frozen', 'erasure', 'ended_job',
-        'stalled_job',
+        'stalled_job', 'account', 'organization_key',
       ],
     },
   },

@@ -49,7 +49,8 @@ export async function startPublish (
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate',
   ])
-  const keys = connectJobKeys(connected, config, closedKeys(connected))
+  const keys = connectJobKeys(
+    connected, config, { part: 'results', findClosed: closedKeys(connected) })
   const stage = createPublishStage(publishDeps(config, { ...connected, keys }))
   const messageCodec = createMessageCodec({ codec: connected.codec, keys })
   return await runStage(stage, {

@@ -1,6 +1,6 @@
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners, type Partners } from '../accounts/partners.ts'
 import type { Connections } from '../engine/connections.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
 import { sleep } from '../platform/retry.ts'
 import { topicName } from '../platform/topics.ts'
 import type { PublishConfig } from './config.ts'
@@ -10,9 +10,11 @@ export type IsDeleted = (partner: string) => Promise<boolean>
 
 /** The registered partners, and the check whether a partner is deleted. */
 export function connectPartners (
-  config: PublishConfig, { state: redis, bus }: Pick<Connections, 'state' | 'bus'>
+  config: PublishConfig, { state, bus }: Pick<Connections, 'state' | 'bus'>
 ): { readonly partners: Partners, readonly isDeleted: IsDeleted } {
-  const partners = createPartners({ redis, ring: createKeyRing(config) })
+  const partners = createPartners({
+    redis: state, keys: connectOrganizationKeys('partners', config, { state }),
+  })
   return {
     partners,
     isDeleted: createDeletionCheck(partners, async topic =>

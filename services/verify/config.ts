@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys } from '../platform/config.ts'
+import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
 import { checksConfig } from '../jobs/checks.ts'
 import {
   describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
@@ -84,8 +84,8 @@ const vendorKeys: Readonly<Record<VendorKey, ReturnType<typeof vendorKey>>> =
 /** Configuration of `verify`. */
 export const verifyConfig = defineConfig({
   ...pick(commonConfig, [
-    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL', 'KEY_RING',
-    'KEY_ACTIVE',
+    ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'REDIS_CACHE_URL',
+    ...rootKeys.results,
   ]),
   LANES: Type.Array(Type.Enum([...LANES]), {
     default: [...LANES], minItems: 1, description: 'Lanes this process serves.',

@@ -121,9 +121,11 @@ function recordedOf (
 }
 
 function ringOf ({ MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }: MessageKeySettings): KeyRing {
-  const keys = Object.entries(MESSAGE_KEYS).map(([kid, secret]) =>
-    [kid, subkeyOf(secret, 'seal').toString('base64')] as const)
-  return createKeyRing({ KEY_RING: Object.fromEntries(keys), KEY_ACTIVE: MESSAGE_KEY_ACTIVE })
+  const keys = Object.entries(MESSAGE_KEYS).map(([id, secret]) =>
+    [id, subkeyOf(secret, 'seal')] as const)
+  return createKeyRing({
+    name: 'MESSAGE_KEYS', keys: new Map(keys), active: MESSAGE_KEY_ACTIVE,
+  })
 }
 
 const subkeyOf = (secret: string, purpose: string) =>

@@ -29,9 +29,10 @@ export async function createDemo (env: Environment): Promise<Demo> {
 }
 
 async function createDemoOrganization (
-  { organizations, wallet }: WorkspaceDeps
+  { organizations, addOrganizationKeys, wallet }: WorkspaceDeps
 ): Promise<string> {
   const { id } = await organizations.create('Demonstration')
+  await addOrganizationKeys(id, 1)
   await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
   await wallet.topUp(tenantOf(id, 'live'), {
     id: `demo:${id}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',

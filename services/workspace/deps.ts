@@ -1,13 +1,13 @@
 import Type from 'typebox'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
+import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
 import type { Environment } from '../platform/command-environment.ts'
-import { defineConfig, loadConfig, pick, commonConfig } from '../platform/config.ts'
-import { createKeyRing } from '../crypto/key-ring.ts'
+import { defineConfig, loadConfig, pick, commonConfig, rootKeys } from '../platform/config.ts'
 import { connectRedisOrCluster } from '../platform/redis.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
@@ -16,7 +16,9 @@ import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics
 export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
 const config = defineConfig({
-  ...pick(commonConfig, ['REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE']),
+  ...pick(commonConfig, [
+    'REDIS_STATE_URL', ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
+  ]),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
   WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({ default: false }),
 })
@@ -36,18 +38,21 @@ export async function withWorkspace<T> (
 async function connectWorkspace (env: Environment) {
   const settings = loadConfig(config, env)
   const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
-  const ring = createKeyRing(settings)
+  const keys = connectAllKeys(redis, settings)
+  const webhooks = { redis, keys: keys.webhooks }
   return {
     organizations: createOrganizations(redis),
+    organizationKeys: keys.store,
+    addOrganizationKeys: keys.add,
     apiKeys: createApiKeys(redis),
-    webhookSecrets: createWebhookSecrets({ redis, ring }),
-    webhookSigningKeys: createWebhookSigningKeys({ redis, ring }),
-    endpoints: createWebhookEndpoints({ redis, ring }),
+    webhookSecrets: createWebhookSecrets(webhooks),
+    webhookSigningKeys: createWebhookSigningKeys(webhooks),
+    endpoints: createWebhookEndpoints(webhooks),
     /** The exceptions of a development installation. */
     webhookRules: {
       allowHttp: settings.WEBHOOK_ALLOW_HTTP, allowLoopback: settings.WEBHOOK_ALLOW_LOOPBACK,
     },
-    partners: createPartners({ redis, ring }),
+    partners: createPartners({ redis, keys: keys.partners }),
     /** Reads the addresses of the brokers on its first use: no other task needs them. */
     createPartnerTopics: (options: PartnerTopicsOptions) => createPartnerTopics(env, options),
     wallet: createWallet(redis),

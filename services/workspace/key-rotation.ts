@@ -1,155 +1,132 @@
-import Type from 'typebox'
-import { createAccountRecords, type AccountRecords } from '../accounts/records.ts'
-import type { Environment } from '../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig } from '../platform/config.ts'
-import { createKeyRing, kidOf, type KeyRing, type Wrapped } from '../crypto/key-ring.ts'
-import { SealError } from '../crypto/seal.ts'
-import { shippingWarning } from './options.ts'
-import { withStores } from './stores.ts'
+import type { OrganizationKeyStore, StoredKey } from '../accounts/organization-key-store.ts'
 import {
-  KEY_LOCATIONS, wrappedKeySources, type KeyLocation, type WrappedKeySources,
-} from './wrapped-keys.ts'
-
-/** How often a key is used for wrapping; the key may be missing from the ring. */
-type KeyUse = {
-  readonly kid: string
-  readonly inRing: boolean
-  readonly isActive: boolean
-  readonly wraps: Readonly<Record<KeyLocation, number>>
-  /** It wraps nothing: remove it from the ring once no process has it as its active key. */
-  readonly isFree: boolean
-}
-
-export type KeyReport = {
-  readonly keys: readonly KeyUse[]
-  /** Stored values that are not a wrapped key. */
-  readonly broken: number
-  /** Keys that wrap something but are missing from the ring. */
-  readonly lacking: readonly string[]
-}
+  organizationKeyId, rootContextOf, type OrganizationKeys,
+} from '../accounts/organization-keys.ts'
+import type { Wrapped } from '../accounts/wrapped.ts'
+import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import type { KeyClass } from '../topology.ts'
+import {
+  keyIdIn, newestOf, reportKeys, type KeyReport, type KeysByOrganization,
+} from './key-report.ts'
+import { KEY_LOCATIONS, type WrappedKeySources } from './wrapped-keys.ts'
 
 export type RewrapReport = KeyReport & {
   readonly rewrapped: number
   /** Changed by another process meanwhile; the next run rewraps them. */
   readonly missed: number
+  /** Replaced keys that wrapped nothing any more and were deleted. */
+  readonly deleted: readonly string[]
 }
 
-type Deps = {
-  readonly ring: Pick<KeyRing, 'rewrap' | 'activeKid' | 'kids'>
-  readonly sources: WrappedKeySources
-}
-
-const config = Type.Object(pick(commonConfig, ['KEY_RING', 'KEY_ACTIVE']))
-
-/** `keys list` on the stack in `env`; throws ConfigError when a setting is missing. */
-export async function listEncryptionKeys (
-  env: Environment
-): Promise<KeyReport & { readonly note: string }> {
-  const report = await withRing(env, reportKeys)
-  return { ...report, note: rotationNote(report) }
-}
-
-/** `keys rewrap` on the stack in `env`; throws ConfigError when a setting is missing. */
-export async function rewrapKeys (env: Environment) {
-  return await withRing(env, async deps => {
-    const report = await rewrapAll(deps)
-    return { ...report, note: rotationNote(report), ...await shippingWarning(deps.accounts) }
-  })
-}
-
-async function withRing<T> (
-  env: Environment, work: (deps: {
-    readonly ring: KeyRing,
-    readonly sources: WrappedKeySources,
-    readonly accounts: AccountRecords
-  }) => Promise<T>
-): Promise<T> {
-  const ring = createKeyRing(loadConfig(config, env))
-  return await withStores(env, stores => work({
-    ring, sources: wrappedKeySources(stores, ring), accounts: createAccountRecords(stores.redis),
-  }))
-}
-
-/** The next step for the operator, in words. */
-export function rotationNote ({ lacking, keys }: KeyReport): string {
-  if (lacking.length > 0) {
-    return `KEY_RING lacks ${lacking.join(', ')}, which still wraps stored keys: put it back.`
-  }
-  const free = keys.filter(({ isFree }) => isFree).map(({ kid }) => kid)
-  if (free.length === 0) {
-    return 'Every key besides the active one still wraps something. Run "keys rewrap" before you ' +
-      'remove one.'
-  }
-  return `Nothing is wrapped by ${free.join(', ')}: remove it from KEY_RING once no process has ` +
-    'it as KEY_ACTIVE.'
-}
-
-/** Counts what each key wraps. Changes nothing. */
-export async function reportKeys ({ ring, sources }: Deps): Promise<KeyReport> {
-  const counts: Counts = new Map()
-  for (const kid of ring.kids) countsFor(counts, kid)
-  let broken = 0
-  for (const location of KEY_LOCATIONS) {
-    for await (const { bytes } of sources[location]()) {
-      const kid = kidIn(bytes)
-      if (kid === undefined) broken += 1
-      else countsFor(counts, kid)[location] += 1
-    }
-  }
-  const { activeKid, kids } = ring
-  const keys = [...counts].map(([kid, wraps]) => ({
-    kid,
-    inRing: kids.includes(kid),
-    isActive: kid === activeKid,
-    wraps,
-    isFree: kid !== activeKid && Object.values(wraps).every(count => count === 0),
-  }))
-  return { keys, broken, lacking: keys.filter(({ inRing }) => !inRing).map(({ kid }) => kid) }
+export type RotationDeps = {
+  readonly readKeys: () => Promise<KeysByOrganization>
+  readonly store: Pick<OrganizationKeyStore, 'replace' | 'remove'>
+  readonly roots: Readonly<Record<KeyClass, RootKeys>>
+  readonly keys: Readonly<Record<KeyClass, OrganizationKeys>>
+  readonly sourcesOf: (organizations: KeysByOrganization) => WrappedKeySources
+  /** Writes keys to the topic `organization.keys`. */
+  readonly sendKeys: (orgId: string, keys: readonly StoredKey[]) => Promise<void>
+  /** Deletes a key from that topic. */
+  readonly sendTombstone: (orgId: string, key: StoredKey) => Promise<void>
+  readonly now: () => number
 }
 
 /** A broker acknowledges a batch of this size about as fast as one message. */
 const MAX_CONCURRENT = 200
+/** Longer than any process takes to see a new version. */
+const DELETE_AFTER_MS = 60_000
+
+/** Counts what each key wraps; changes nothing. */
+export async function listKeys (
+  deps: Pick<RotationDeps, 'readKeys' | 'roots' | 'sourcesOf'>
+): Promise<KeyReport> {
+  const organizations = await deps.readKeys()
+  return await reportKeys({ ...deps, organizations, sources: deps.sourcesOf(organizations) })
+}
 
 /**
- * Wraps with the active key everything that another key of the ring wraps, then reports what each
- * key wraps. Skips what is wrapped by a key that the ring lacks.
+ * Wraps the keys of organizations with the active root keys, and everything below them with the
+ * newest keys of organizations. Then deletes replaced keys that wrap nothing. Can be interrupted
+ * and repeated; skips what is wrapped by a missing key.
  */
-export async function rewrapAll (deps: Deps): Promise<RewrapReport> {
-  const { ring, sources } = deps
+export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
   const done = { rewrapped: 0, missed: 0 }
-  const pending: Promise<void>[] = []
-  const replaceOne = async ({ replace }: Wrapped, rewrapped: Buffer) => {
-    if (await replace(rewrapped)) done.rewrapped += 1
-    else done.missed += 1
+  const count = (isReplaced: boolean) => { done[isReplaced ? 'rewrapped' : 'missed'] += 1 }
+  for (const [orgId, keys] of await deps.readKeys()) {
+    for (const key of keys) await rewrapByRoot(deps, { orgId, key }, count)
   }
+  const organizations = await deps.readKeys()
+  const sources = deps.sourcesOf(organizations)
+  const pending: Promise<void>[] = []
   for (const location of KEY_LOCATIONS) {
     for await (const wrapped of sources[location]()) {
-      const { bytes, binding } = wrapped
-      const kid = kidIn(bytes)
-      if (kid === undefined || !ring.kids.includes(kid)) continue
-      const rewrapped = ring.rewrap(bytes, binding)
-      if (rewrapped !== undefined) pending.push(replaceOne(wrapped, rewrapped))
+      if (isCurrent(organizations, wrapped)) continue
+      pending.push(rewrapOne(deps, wrapped).then(count))
       if (pending.length === MAX_CONCURRENT) await Promise.all(pending.splice(0))
     }
+    // Before the next location: the last step of some deletes what was replaced.
+    await Promise.all(pending.splice(0))
   }
-  await Promise.all(pending)
-  return { ...await reportKeys(deps), ...done }
+  const deleted = await deleteReplaced(deps, organizations)
+  return { ...await listKeys(deps), ...done, deleted }
 }
 
-function kidIn (bytes: Buffer): string | undefined {
-  try {
-    return kidOf(bytes)
-  } catch (error) {
-    if (error instanceof SealError) return undefined
-    throw error
-  }
+async function rewrapByRoot (
+  { roots, store, sendKeys }: RotationDeps,
+  { orgId, key }: { readonly orgId: string, readonly key: StoredKey },
+  count: (isReplaced: boolean) => void
+): Promise<void> {
+  const root = roots[key.class]
+  const id = rootIdOf(key.wrapped)
+  if (id === root.activeId || !root.ids.includes(id)) return
+  const context = rootContextOf(orgId, key.class)
+  const wrapped = await root.wrap(await root.unwrap(key.wrapped, context), context)
+  // The topic comes first: a crash in between leaves Redis with a key that opens the same.
+  await sendKeys(orgId, [{ ...key, wrapped }])
+  count(await store.replace(orgId, key, wrapped))
 }
 
-type Counts = Map<string, Record<KeyLocation, number>>
+/** Whether all pieces are wrapped by the newest keys, or cannot be rewrapped. */
+function isCurrent (organizations: KeysByOrganization, { orgId, pieces }: Wrapped): boolean {
+  const keys = organizations.get(orgId) ?? []
+  const ids = keys.map(organizationKeyId)
+  return pieces.some(({ bytes }) => !ids.includes(keyIdIn(bytes) ?? '')) ||
+    pieces.every(({ class: keyClass, bytes }) => {
+      const newest = newestOf(keys, keyClass)
+      return newest !== undefined && keyIdIn(bytes) === organizationKeyId(newest)
+    })
+}
 
-function countsFor (counts: Counts, kid: string): Record<KeyLocation, number> {
-  const known = counts.get(kid) ??
-    Object.fromEntries(KEY_LOCATIONS.map(name => [name, 0])) as Record<KeyLocation, number>
-  counts.set(kid, known)
-  return known
+async function rewrapOne (
+  { keys }: RotationDeps, { orgId, pieces: [first, ...more], replace }: Wrapped
+): Promise<boolean> {
+  const fresh = async ({ class: keyClass, bytes, binding }: typeof first): Promise<Buffer> => {
+    const { wrap, unwrap } = keys[keyClass]
+    return await wrap(orgId, await unwrap(orgId, bytes, binding), binding)
+  }
+  return await replace([await fresh(first), ...await Promise.all(more.map(fresh))])
+}
+
+/**
+ * Deletes replaced keys that wrap nothing, if all processes wrap with the newest one. The topic
+ * comes first: a crash in between leaves the key in Redis, and the next run deletes it.
+ */
+async function deleteReplaced (
+  deps: RotationDeps, organizations: KeysByOrganization
+): Promise<readonly string[]> {
+  const { replaced } = await reportKeys(
+    { ...deps, organizations, sources: deps.sourcesOf(organizations) })
+  const deleted: string[] = []
+  for (const { organization, key: id, wraps } of replaced) {
+    const keys = organizations.get(organization) ?? []
+    const key = keys.find(one => organizationKeyId(one) === id)
+    const shippedAtMs = key && newestOf(keys, key.class)?.shippedAtMs
+    const isSettled = shippedAtMs !== undefined && shippedAtMs > 0 &&
+      shippedAtMs + DELETE_AFTER_MS < deps.now()
+    if (key === undefined || !isSettled || Object.values(wraps).some(count => count > 0)) continue
+    await deps.sendTombstone(organization, key)
+    await deps.store.remove(organization, key)
+    deleted.push(`${id} of ${organization}`)
+  }
+  return deleted
 }

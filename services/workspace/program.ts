@@ -3,7 +3,7 @@ import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { commandEnvironment } from '../platform/command-environment.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
 import { withWorkspace } from './deps.ts'
-import type { KeyReport } from './key-rotation.ts'
+import type { KeyReport } from './key-report.ts'
 import { withShippingWarning, type Options, type Task, type TaskResult } from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
@@ -18,7 +18,7 @@ type Print = (text: string) => void
 export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
   const program = new Command('workspace')
     .description('Manages organizations, API keys, balances, policies, webhook secrets, partners ' +
-      'and jobs of customers, and the key ring that encrypts their secrets.')
+      'and jobs of customers, and the keys that encrypt their data.')
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
   const run = (task: Task) => async (_options: Options, command: Command) => {
@@ -35,7 +35,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   addPartnerCommands(program, { run, change })
   addAuditCommand(program, print)
   addJobCommands(program, print)
-  addKeyRingCommands(program, print)
+  addEncryptionKeyCommands(program, { print, change })
   addSignInCommand(program, print)
   return program
 }
@@ -220,23 +220,30 @@ function addJobCommands (program: Command, print: Print): void {
     })
 }
 
-function addKeyRingCommands (program: Command, print: Print): void {
-  const keys = program.command('keys').description('keys of the key ring, which wrap all others')
+function addEncryptionKeyCommands (
+  program: Command, { print, change }: { readonly print: Print, readonly change: Run }
+): void {
+  const keys = program.command('keys').description('root keys and keys of organizations, which ' +
+    'wrap all others')
   const add = (
     name: 'list' | 'rewrap', description: string,
-    report: (commands: typeof import('./key-rotation.ts')) =>
+    report: (commands: typeof import('./key-commands.ts')) =>
     (env: ReturnType<typeof commandEnvironment>) => Promise<KeyReport>
   ) => keys.command(name).description(description)
     .action(async (_options: object, command: Command) => {
       const { json, data } = command.optsWithGlobals<GlobalOptions>()
       // Imported here because only these commands need every store of wrapped keys.
-      const result = await report(await import('./key-rotation.ts'))(
+      const result = await report(await import('./key-commands.ts'))(
         commandEnvironment(process.env, data))
       printResult(print, result, json === true)
       if (result.lacking.length > 0) process.exitCode = 1
     })
   add('list', 'show what each key wraps', ({ listEncryptionKeys }) => listEncryptionKeys)
-  add('rewrap', 'wrap everything with the active key', ({ rewrapKeys }) => rewrapKeys)
+  add('rewrap', 'wrap everything with the active root keys and the newest keys of organizations; ' +
+    'delete replaced ones', ({ rewrapKeys }) => rewrapKeys)
+  keys.command('rotate').description('create new keys of an organization; then run "keys rewrap"')
+    .requiredOption('--org <id>', 'organization')
+    .action(change(tasks.rotateOrganizationKeys))
 }
 
 function addSignInCommand (program: Command, print: Print): void {

@@ -15,12 +15,28 @@ import type { WorkspaceDeps } from './deps.ts'
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
 
-export const createOrganization: Task = async ({ organizations, wallet }, { name = '' }) => {
+export const createOrganization: Task = async (deps, { name = '' }) => {
+  const { organizations, wallet } = deps
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
   const organization = await organizations.create(name.trim())
+  await deps.addOrganizationKeys(organization.id, 1)
   await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(organization.id, mode))))
   const { id, createdAtMs } = organization
   return { id, name: organization.name, createdAtMs }
+}
+
+/** Adds a version of the keys of all classes, which wraps from now on. */
+export const rotateOrganizationKeys: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
+  const version = Math.max(0, ...(await deps.organizationKeys.read(orgId)).map(key =>
+    key.version)) + 1
+  await deps.addOrganizationKeys(orgId, version)
+  return {
+    orgId,
+    version,
+    note: 'Run "keys rewrap" in a minute: it wraps everything with these keys, and deletes the ' +
+      'replaced ones.',
+  }
 }
 
 /** Creates an API key. Its secret is in this result and nowhere else. */

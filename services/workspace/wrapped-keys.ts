@@ -1,43 +1,49 @@
 import { createPartners } from '../accounts/partners.ts'
-import { createRequestSecret, wrappedSecrets } from '../accounts/webhook-secrets.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { wrappedSecrets } from '../accounts/webhook-secrets.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { dataKeyAad } from '../jobs/job-keys.ts'
+import type { Wrapped } from '../accounts/wrapped.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
-import { wrappedInRedis, wrappedInTopic } from '../jobs/wrapped-keys.ts'
-import type { KeyRing, Wrapped } from '../crypto/key-ring.ts'
+import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { batchWrites } from '../platform/batch-writes.ts'
-import { createTenants } from '../money/tenants.ts'
+import type { KeyClass } from '../topology.ts'
 import type { Stores } from './stores.ts'
 
-/** Everything that the key ring wraps, by where it is stored. */
+/** Everything that keys of organizations wrap, by where it is stored. */
 export const KEY_LOCATIONS = [
   'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'partnerKeys',
-  'requestSecrets',
 ] as const
 
 export type KeyLocation = typeof KEY_LOCATIONS[number]
 export type WrappedKeySources = Readonly<Record<KeyLocation, () => AsyncIterable<Wrapped>>>
 
+type SourceStores = Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>
+type Options = {
+  readonly organizations: readonly string[]
+  readonly keys: Readonly<Record<Exclude<KeyClass, 'results'>, OrganizationKeys>>
+  /** The id of the active version of the class `results`. */
+  readonly activeIdOf: (orgId: string) => string
+}
+
 /** Reads all wrapped keys in the stores, one iterable per location. */
 export function wrappedKeySources (
-  stores: Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>, ring: KeyRing
+  stores: SourceStores, { organizations, keys, activeIdOf }: Options
 ): WrappedKeySources {
   const { redis } = stores
-  const endpoints = createWebhookEndpoints({ redis, ring })
+  const endpoints = createWebhookEndpoints({ redis, keys: keys.webhooks })
+  const partners = createPartners({ redis, keys: keys.partners })
   return {
     jobKeys: () => wrappedInRedis(redis),
     jobKeysInTopic: () => wrappedInTopic(stores),
-    jobKeysInClickhouse: () => wrappedInClickhouse(stores, ring),
+    jobKeysInClickhouse: () => wrappedInClickhouse(stores, activeIdOf),
     async * webhookSecrets () {
-      const orgs = new Set((await createTenants(redis).all()).map(tenant => partsOf(tenant).orgId))
-      for (const org of orgs) {
+      for (const org of organizations) {
         yield * await wrappedSecrets(redis, org)
         yield * await endpoints.wrapped(org)
       }
     },
-    async * partnerKeys () { yield * await createPartners({ redis, ring }).wrapped() },
-    async * requestSecrets () { yield * await createRequestSecret({ redis, ring }).wrapped() },
+    async * partnerKeys () { yield * await partners.wrapped() },
   }
 }
 
@@ -47,25 +53,25 @@ export function wrappedKeySources (
  * deleted.
  */
 async function * wrappedInClickhouse (
-  { redis, keyCopy }: Pick<Stores, 'redis' | 'keyCopy'>, { activeKid }: Pick<KeyRing, 'activeKid'>
+  { redis, keyCopy }: Pick<Stores, 'redis' | 'keyCopy'>, activeIdOf: Options['activeIdOf']
 ): AsyncIterable<Wrapped> {
   const append = batchWrites(keyCopy.append)
-  let isReplacing = false
+  const replaced = new Set<string>()
   for await (const key of keyCopy.all()) {
-    const { tenant, job, wrapped: bytes } = key
-    const replace = async (rewrapped: Buffer) => {
-      isReplacing = true
-      await append([{ ...key, wrapped: rewrapped }])
+    const { tenant, job } = key
+    yield wrappedJobKey(key, async wrapped => {
+      replaced.add(partsOf(tenant).orgId)
+      await append([{ ...key, wrapped }])
       // An erasure marks the job in Redis before it deletes rows, so either it or this process
       // deletes the row that was just inserted.
       if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
       await keyCopy.erase(tenant, [job])
       return false
-    }
-    yield { bytes, binding: dataKeyAad(tenant, job), replace }
+    })
   }
-  if (!isReplacing) return
   // Waits for all earlier inserts.
-  await append([])
-  await keyCopy.keepWrappedBy(activeKid)
+  if (replaced.size > 0) await append([])
+  for (const orgId of replaced) {
+    await keyCopy.keepWrappedBy(MODES.map(mode => tenantOf(orgId, mode)), activeIdOf(orgId))
+  }
 }

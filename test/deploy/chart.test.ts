@@ -9,7 +9,8 @@ const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersio
 const everything = [
   ...minimal,
   '--set', 'secrets.create=true', '--set', 'secrets.existingSecret=',
-  ...['KEY_RING', 'CACHE_SECRETS', 'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL',
+  ...['RESULTS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEYS', 'PARTNERS_ROOT_KEYS', 'CACHE_SECRETS',
+    'MESSAGE_KEYS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL',
     'REDIS_CACHE_URL', 'REDIS_CACHE_URL_INGEST', 'CLICKHOUSE_URL',
   ].flatMap(key => ['--set', `secrets.values.${key}=secret`]),
   '--set', 'keda.authenticationRef.name=prometheus', '--set', 'podAnnotations.a=b',
@@ -74,8 +75,8 @@ describe('the chart', () => {
   it.each([
     ['an unknown setting', ['--set', 'config.KAFKA_BROKER=x:1'],
       'config.KAFKA_BROKER: no program reads a setting of this name'],
-    ['a secret among the settings', ['--set', 'config.KEY_RING=x'],
-      'config.KEY_RING is a secret'],
+    ['a secret among the settings', ['--set', 'config.RESULTS_ROOT_KEYS=x'],
+      'config.RESULTS_ROOT_KEYS is a secret'],
     ['a setting a stage does not read', ['--set', 'stages.settle.config.DNS_SERVERS=x'],
       'services/settle/main.ts reads no setting DNS_SERVERS'],
     ['a key of the secret for what a stage does not read', ['--set',

@@ -269,7 +269,7 @@ describe('compose.yaml', () => {
 describe('the secrets of compose.yaml', () => {
   it('are read by services as they are written, and by their owner only', () => {
     const { environment } = model.services.normalize as Service
-    expect(loadConfig(normalizeConfig, environment)).toMatchObject({ KEY_ACTIVE: 'k1' })
+    expect(loadConfig(normalizeConfig, environment)).toMatchObject({ RESULTS_ROOT_KEY_ACTIVE: '1' })
     expect(statSync(join(folder, 'secrets.env')).mode & 0o777).toBe(0o600)
   })
 
@@ -278,16 +278,16 @@ describe('the secrets of compose.yaml', () => {
     const before = readFileSync(path, 'utf8')
     expect(writeSecrets(path)).toEqual([])
     expect(readFileSync(path, 'utf8')).toBe(before)
-    expect(makeSecrets().KEY_RING).not.toBe(makeSecrets().KEY_RING)
+    expect(makeSecrets()['RESULTS_ROOT_KEYS']).not.toBe(makeSecrets()['RESULTS_ROOT_KEYS'])
   })
 
   it('are added where an earlier release made a file without them', () => {
     const path = join(folder, 'earlier.env')
-    writeFileSync(path, "KEY_ACTIVE=k7\nKEY_RING='{}'")
+    writeFileSync(path, "RESULTS_ROOT_KEY_ACTIVE=7\nRESULTS_ROOT_KEYS='{}'")
     const added = writeSecrets(path)
     expect(added).toEqual(Object.keys(makeSecrets()).filter(name => !/^KEY_/.test(name)))
     const found = envOf(readFileSync(path, 'utf8'))
-    expect(found).toMatchObject({ KEY_ACTIVE: 'k7', KEY_RING: '{}' })
+    expect(found).toMatchObject({ RESULTS_ROOT_KEY_ACTIVE: '7', RESULTS_ROOT_KEYS: '{}' })
     expect(Object.keys(found).toSorted()).toEqual(Object.keys(makeSecrets()).toSorted())
   })
 })

@@ -1,4 +1,5 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { ROOT_KEY_SETTINGS } from '../support/organization-keys.ts'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -105,8 +106,7 @@ describe('what the Dockerfile builds', () => {
     REDIS_STATE_URL: 'redis://redis-state:6379',
     REDIS_CACHE_URL: 'redis://redis-cache:6379',
     CLICKHOUSE_URL: 'http://clickhouse:8123',
-    KEY_RING: JSON.stringify({ k1: Buffer.alloc(32).toString('base64') }),
-    KEY_ACTIVE: 'k1',
+    ...ROOT_KEY_SETTINGS,
     CACHE_SECRETS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
     CACHE_SECRET_ACTIVE: '1',
     MESSAGE_KEYS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),

@@ -1,38 +1,26 @@
-import { spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { kidOf } from '../../services/crypto/key-ring.ts'
+import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
-import type { RewrapReport, KeyReport } from '../../services/workspace/key-rotation.ts'
+import type { KeyReport } from '../../services/workspace/key-report.ts'
+import type { RewrapReport } from '../../services/workspace/key-rotation.ts'
+import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/offsets.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
+import { keysOfJob, rotationOf, type Settings } from '../support/rotation.ts'
 import { endSharedServices, startAll, type RunningServices } from '../support/services.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import {
   runJob, startEnvironment, type Finished, type Environment,
 } from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
 
-type Secrets = Readonly<Record<'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE',
-  string>>
-
-const env = stackEnv() as Record<string, string> & Secrets
+const env = stackEnv() as Settings
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
 const { workspace, close } = openWorkspaceCommands(env)
-const secret = () => randomBytes(32).toString('base64')
-const own = { ring: { k2: secret() }, cache: { 2: secret() } }
-const added = {
-  KEY_RING: JSON.stringify({ ...JSON.parse(env.KEY_RING), ...own.ring }),
-  CACHE_SECRETS: JSON.stringify({ ...JSON.parse(env.CACHE_SECRETS), ...own.cache }),
-}
-/** Every process has the new keys, and goes over to them in its own time; then the old ones go. */
-const before: Secrets = { ...env, ...added }
-const after: Secrets = { ...before, KEY_ACTIVE: 'k2', CACHE_SECRET_ACTIVE: '2' }
-const alone: Secrets = {
-  ...after, KEY_RING: JSON.stringify(own.ring), CACHE_SECRETS: JSON.stringify(own.cache),
-}
+/** Every process gets new keys, and activates them in its own time; then the old ones go. */
+const { before, after, alone } = rotationOf(env)
 
 const phones = Array.from({ length: 20 }, (_, index) => `+1212738${1_000 + index}`)
 const request = { service: 'phone-validation', inputs: phones, metadata: { campaign: 'spring' } }
@@ -64,13 +52,10 @@ afterAll(async () => {
 const clientOf = (services: RunningServices | undefined, mode: 'live' | 'test' = 'live') =>
   environment.clientAt(services?.baseUrl ?? '', mode)
 
-const kidOfJob = async (job: string) => kidOf(
-  await redis.getBuffer(jobKeys(`${environment.orgId}.live`, job).dataKey) ?? Buffer.alloc(0))
-
 const statesOf = (finished: Finished) =>
   finished.rows.map(({ input, status, line_type: kind }) => [input, status, kind])
 
-const showSecret = (secrets: Secrets) => withWorkspace({ ...env, ...secrets }, parts =>
+const showSecret = (secrets: Settings) => withWorkspace({ ...env, ...secrets }, parts =>
   parts.webhookSecrets.show(environment.orgId))
 
 describe('new keys that are active in some processes before others', () => {
@@ -78,7 +63,13 @@ describe('new keys that are active in some processes before others', () => {
     old = await runJob(environment.live, request)
     further = await startAll({ env, stages: ['ingest'], overrides: { ...after } })
     const fresh = await runJob(clientOf(further), request)
-    expect([await kidOfJob(old.created.id), await kidOfJob(fresh.created.id)]).toEqual(['k1', 'k2'])
+    const other = await createOrganizationWith(env, { availableMicros: 1_000_000 })
+    const customer = createClient({ baseUrl: further.baseUrl, apiKey: other.keys.live })
+    const { created } = await runJob(customer, request)
+    expect([
+      await keysOfJob(redis, environment.orgId, fresh.created.id),
+      await keysOfJob(redis, other.orgId, created.id),
+    ]).toEqual([['results.1', '1'], ['results.1', '2']])
     expect([old.job.cacheHits, fresh.job.cacheHits, fresh.job.chargedMicros]).toEqual([0, 20, 0])
     expect(statesOf(fresh)).toEqual(statesOf(old))
     expect((await environment.live.job(fresh.created.id)).metadata).toEqual(request.metadata)
@@ -101,21 +92,59 @@ describe('new keys that are active in some processes before others', () => {
   })
 })
 
-describe('old keys', () => {
+/** Creates jobs and reads their results until it is stopped; any failure rejects. */
+function startLoad () {
+  const clients = [environment.live, clientOf(further)]
+  const stopping = new AbortController()
+  let jobs = 0
+  const run = async () => {
+    while (!stopping.signal.aborted) {
+      for (const client of clients) {
+        const { created, rows } = await runJob(client, { ...request, inputs: phones.slice(0, 2) })
+        await client.results(old.created.id)
+        expect([rows.length, (await client.job(created.id)).metadata])
+          .toEqual([2, request.metadata])
+        jobs += 1
+      }
+    }
+  }
+  const running = run()
+  return {
+    jobs: () => jobs,
+    stop: async () => {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+describe('keys of an organization that are rotated under load', () => {
+  it('replace the old ones in everything that they wrap, without a failed request', async () => {
+    const load = startLoad()
+    const { orgId } = environment
+    expect(await workspace(before, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
+    await eventually(async () => {
+      const { created } = await runJob(environment.live, request)
+      expect((await keysOfJob(redis, orgId, created.id))[0]).toBe('results.2')
+    })
+    await workspace(before, 'keys', 'rewrap')
+    expect((await keysOfJob(redis, orgId, old.created.id))[0]).toBe('results.2')
+    const sent = load.jobs()
+    await eventually(() => expect(load.jobs()).toBeGreaterThan(sent + 1))
+    await load.stop()
+  })
+})
+
+describe('old root keys', () => {
   it('are named in the error when they are removed while still needed', async () => {
     const stock = await workspace<KeyReport>(alone, 'keys', 'list')
     expect(process.exitCode).toBe(1)
     process.exitCode = undefined
-    expect(stock.lacking).toEqual(['k1'])
-    expect(stock.keys.find(({ kid }) => kid === 'k1')?.wraps).toMatchObject({
-      jobKeys: expect.any(Number), partnerKeys: expect.any(Number), requestSecrets: 1,
-    })
-    const { status, stdout } = spawnSync(process.execPath, ['services/ingest/main.ts'], {
-      env: { ...process.env, ...env, ...alone, PORT_HTTP: '0' }, encoding: 'utf8', timeout: 240_000,
-    })
-    expect(status).not.toBe(0)
-    expect(stdout).toContain('KEY_RING lacks key \\"k1\\"')
-    expect(stdout).toContain('request-secret')
+    expect(stock.lacking).toContain('key "1" of RESULTS_ROOT_KEYS')
+    const lacking = await startAll({ env, stages: ['ingest'], overrides: { ...alone } })
+    const refused = clientOf(lacking).results(old.created.id)
+    await expect(refused).rejects.toMatchObject({ status: 503 })
+    await lacking.stop()
   })
 
   it('may be removed once everything is rewrapped, and all still works', async () => {
@@ -127,7 +156,8 @@ describe('old keys', () => {
     const done = await workspace<RewrapReport>(after, 'keys', 'rewrap')
     expect(done).toMatchObject({ lacking: [], broken: 0, missed: 0 })
     expect(done.rewrapped).toBeGreaterThan(4)
-    expect(done.keys.find(({ kid }) => kid === 'k1')).toMatchObject({ inRing: true, isFree: true })
+    expect(done.rootKeys.filter(({ id }) => id === '1').map(({ isFree }) => isFree))
+      .toEqual([true, true, true])
     expect((await workspace<KeyReport>(alone, 'keys', 'list')).lacking).toEqual([])
 
     further = await startAll({

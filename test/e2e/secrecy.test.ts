@@ -58,7 +58,9 @@ const folders = () => [testStack().dataDir, environment.services.dataDir]
 /** Secrets that customers, operators and partners hold. */
 async function secretForms (partnerKey: Buffer): Promise<readonly Buffer[]> {
   const webhook = await withWorkspace(env, parts => parts.webhookSecrets.show(environment.orgId))
-  const configured = [env.KEY_RING, env.CACHE_SECRETS].flatMap(text =>
+  const configured = [
+    env.RESULTS_ROOT_KEYS, env.WEBHOOKS_ROOT_KEYS, env.PARTNERS_ROOT_KEYS, env.CACHE_SECRETS,
+  ].flatMap(text =>
     Object.values(JSON.parse(text ?? '') as Record<string, string>))
   return [
     ...Object.values(environment.keys).flatMap(formsOf),

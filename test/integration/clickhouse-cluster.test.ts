@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { withKeyId } from '../../services/crypto/key-ring.ts'
+import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'
 import { applyMigrations, migrations } from '../../deploy/provision/migrations.ts'
@@ -126,18 +128,18 @@ describe('services on the tables over all shards', () => {
   })
 
   it('delete keys from the table of every server', async () => {
-    const kid = randomBytes(4).toString('hex')
+    const id = randomBytes(4).toString('hex')
     const wrapped = (name: string) =>
-      Buffer.concat([Buffer.from([name.length]), Buffer.from(name), randomBytes(40)])
+      joinJobKey({ results: withKeyId(name, randomBytes(40)), webhooks: randomBytes(40) })
     const key = (job: string, name: string) =>
       ({ tenant: 'org_keys.live', job, wrapped: wrapped(name), createdMs: Date.now() })
     await keyCopy.append([key('job_1', 'old'), key('job_2', 'old'), key('job_3', 'old')])
-    await keyCopy.append([key('job_1', kid)])
-    await keyCopy.keepWrappedBy(kid)
+    await keyCopy.append([key('job_1', id)])
+    await keyCopy.keepWrappedBy(['org_keys.live'], id)
     await keyCopy.erase('org_keys.live', ['job_2'])
     expect((await keyCopy.rowsOf('org_keys.live', ['job_1', 'job_2', 'job_3'])).toSorted())
       .toEqual(['job_1', 'job_3'])
-    expect(await keyCopy.find('org_keys.live', 'job_1')).toMatchObject({ length: 49 })
+    expect(await keyCopy.find('org_keys.live', 'job_1')).toMatchObject({ length: 91 })
     expect(commands.map(text => text.slice(0, text.indexOf(' DELETE')))).toEqual([
       `ALTER TABLE \`${database}\`.job_keys_local ON CLUSTER 'embedded'`,
       `ALTER TABLE \`${database}\`.job_keys_local ON CLUSTER 'embedded'`,

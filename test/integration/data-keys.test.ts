@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { JobKeyLostError, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
+import { jobKeysOf } from '../support/organization-keys.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -20,19 +19,15 @@ async function fundedTenant (amountMicros = 1_000_000): Promise<string> {
 }
 
 describe('data keys', () => {
-  const ring = createKeyRing(
-    { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' }
-  )
-
   it('are wrapped, and last 25 hours from the claim on', async () => {
     const tenant = await fundedTenant()
     const { dataKey } = jobKeys(tenant, 'job_1')
-    const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, 'job_1')
+    const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
     await expectLifetime(redis, { key: dataKey, ms: 25 * 3_600_000 }, async () =>
       await acceptClaimed(store, tenant, { ...acceptRequest('job_1'), wrappedKey: wrapped }))
     expect(await redis.getBuffer(dataKey)).toEqual(wrapped)
     expect(wrapped.includes(key)).toBe(false)
-    const other = createJobKeys({ redis, ring })
+    const other = jobKeysOf({ redis })
     expect(await other.get(tenant, 'job_1')).toEqual(key)
     await redis.copy(dataKey, jobKeys(tenant, 'job_2').dataKey)
     await expect(other.get(tenant, 'job_2')).rejects.toThrow('decryption failed')
@@ -55,12 +50,12 @@ describe('data keys', () => {
 
   it('that are lost are restored only for a running job', async () => {
     const tenant = await fundedTenant()
-    const { key, wrapped } = createJobKeys({ redis, ring }).create(tenant, 'job_1')
-    expect(await createJobKeys({ redis, ring }).get(tenant, 'job_1')).toBeUndefined()
+    const { key, wrapped } = await jobKeysOf({ redis }).create(tenant, 'job_1')
+    expect(await jobKeysOf({ redis }).get(tenant, 'job_1')).toBeUndefined()
     const isRunning = async () => true
-    const lost = createJobKeys({ redis, ring, isRunning })
+    const lost = jobKeysOf({ redis, isRunning })
     await expect(lost.get(tenant, 'job_1')).rejects.toThrow(JobKeyLostError)
-    const restoring = createJobKeys({ redis, ring, isRunning, restore: async () => wrapped })
+    const restoring = jobKeysOf({ redis, isRunning, restore: async () => wrapped })
     expect(await restoring.get(tenant, 'job_1')).toEqual(key)
     expect(await redis.getBuffer(jobKeys(tenant, 'job_1').dataKey)).toEqual(wrapped)
   })

@@ -10,22 +10,19 @@ import { verifyWebhook } from '../../services/client/verify-webhook.ts'
 import { createDeliveries, type WebhookDelivery } from '../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
 import { startEndpointCustomer } from '../support/endpoint-customer.ts'
 import { eventually } from '../support/eventually.ts'
+import { webhookKeysIn } from '../support/organization-keys.ts'
 import { startReceiver, type Received } from '../support/receiver.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
 
 const { env, state, history } = connectAll()
 const deliveries = createDeliveries(state)
-const ring = createKeyRing({
-  KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
-  KEY_ACTIVE: env.KEY_ACTIVE ?? '',
-})
-const secrets = createWebhookSecrets({ redis: state, ring })
+const webhooks = { redis: state, keys: webhookKeysIn(env, state) }
+const secrets = createWebhookSecrets(webhooks)
 
 const WAITS_MS = [300, 600, 900]
 const SLOTS = 15
@@ -157,7 +154,7 @@ describe.concurrent('a webhook', () => {
 
   it('is signed with both private keys of the organization while they change', async () => {
     const [former = ''] = await client.webhookKeys()
-    await createWebhookSigningKeys({ redis: state, ring }).rotate(demo.orgId)
+    await createWebhookSigningKeys(webhooks).rotate(demo.orgId)
     const keys = await client.webhookKeys()
     expect([keys.length, keys[1]]).toEqual([2, former])
     const { path } = await startJob('200')

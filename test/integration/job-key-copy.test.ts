@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
-import { dataKeyAad } from '../../services/jobs/job-keys.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
+import { withKeyId } from '../../services/crypto/key-ring.ts'
 import { createRecordMac } from '../../services/crypto/mac.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { closedKeys } from '../../services/jobs/connect-keys.ts'
@@ -29,6 +29,11 @@ afterAll(async () => {
 const keyOf = (job = newJobId(Date.now()), wrapped: Buffer = randomBytes(60)) =>
   ({ tenant, job, wrapped, createdMs: Date.now() })
 
+/** A stored data key whose parts a key of this id wraps. */
+const wrapBy = (id: string) => joinJobKey({
+  results: withKeyId(id, randomBytes(60)), webhooks: withKeyId('webhooks.1', randomBytes(60)),
+})
+
 const filesOf = (...keys: readonly { readonly wrapped: Buffer }[]) =>
   filesWith(folder, keys.map(({ wrapped }) => wrapped)).length
 
@@ -48,12 +53,7 @@ describe('the copy of data keys', () => {
   it('falls back to the topic where ledger has not copied a key yet', async () => {
     // It stays in the topic, so a count of keys has to be able to read it.
     const job = newJobId(Date.now())
-    const ring = createKeyRing({
-      KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
-      KEY_ACTIVE: env.KEY_ACTIVE ?? '',
-    })
-    const wrapped = ring.wrap(randomBytes(32), dataKeyAad(tenant, job))
-    const [late, copied] = [keyOf(job, wrapped), keyOf()]
+    const [late, copied] = [keyOf(job, wrapBy('results.1')), keyOf()]
     const value = await connected.codec.encode('job.keys-value', late)
     const headers = { tenant, job: late.job }
     await connected.bus.producer('test')
@@ -83,21 +83,20 @@ describe('the copy of data keys', () => {
   })
 
   it('keeps only the new rows of rewrapped jobs', async () => {
-    const ringOf = (kid: string) => createKeyRing({
-      KEY_RING: { [kid]: randomBytes(32).toString('base64') }, KEY_ACTIVE: kid,
-    })
-    const wrapBy = (kid: string) => ringOf(kid).wrap(randomBytes(32), [])
-    const [old, untouched] = [keyOf(undefined, wrapBy('old')), keyOf(undefined, wrapBy('old'))]
-    const fresh = { ...old, wrapped: wrapBy(`new-${tenant}`) }
-    await copy.append([old, untouched])
+    const [old, untouched] =
+      [keyOf(undefined, wrapBy('results.1')), keyOf(undefined, wrapBy('results.1'))]
+    const fresh = { ...old, wrapped: wrapBy('results.2') }
+    const elsewhere = { ...keyOf(old.job, wrapBy('results.1')), tenant: `other-${tenant}` }
+    await copy.append([old, untouched, elsewhere])
     await copy.append([fresh])
-    await copy.keepWrappedBy(`new-${tenant}`)
+    await copy.keepWrappedBy([tenant], 'results.2')
     const all = new Map<string, Buffer[]>()
-    for await (const { job, wrapped } of copy.all()) {
-      all.set(job, [...all.get(job) ?? [], wrapped])
+    for await (const { tenant: of, job, wrapped } of copy.all()) {
+      all.set(`${of} ${job}`, [...all.get(`${of} ${job}`) ?? [], wrapped])
     }
-    expect(all.get(old.job)).toEqual([fresh.wrapped])
-    expect(all.get(untouched.job)).toEqual([untouched.wrapped])
+    expect(all.get(`${tenant} ${old.job}`)).toEqual([fresh.wrapped])
+    expect(all.get(`${tenant} ${untouched.job}`)).toEqual([untouched.wrapped])
+    expect(all.get(`other-${tenant} ${old.job}`)).toEqual([elsewhere.wrapped])
     await expect.poll(() => filesOf(old)).toBe(0)
   })
 

@@ -1,133 +1,317 @@
-import { describe, expect, it } from 'vitest'
-import { keysInTopic, createJobKeys } from '../../services/jobs/job-keys.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
+import {
+  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError, organizationKeysKey,
+} from '../../services/accounts/organization-key-store.ts'
+import {
+  restoreOrganizationKeys, shipOrganizationKeys,
+} from '../../services/accounts/organization-keys-topic.ts'
+import {
+  createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+} from '../../services/accounts/organization-keys.ts'
+import { accountKey, ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
+import { rootIdOf } from '../../services/crypto/root-keys/root-keys.ts'
+import { createJobKeyEraser } from '../../services/jobs/job-key-eraser.ts'
+import { keysInTopic } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
-import { kidOf } from '../../services/crypto/key-ring.ts'
-import { createJobKeyEraser } from '../../services/jobs/job-key-eraser.ts'
-import { rewrapAll, reportKeys } from '../../services/workspace/key-rotation.ts'
-import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'
+import { InfrastructureError } from '../../services/platform/errors.ts'
+import { listKeys, rewrapAll } from '../../services/workspace/key-rotation.ts'
 import {
-  accountsOf, bus, codec, copied, makeJob, partsOf, producer, redis, ringOf, stores, tenant,
+  addVersion, createOrganization, makeJob, processWith, rootsOf,
+} from '../support/key-processes.ts'
+import {
+  bus, codec, copied, idOf, keyStore, markComplete, organizations, producer, redis, sending, ship,
+  stores,
 } from '../support/wrapped-keys.ts'
 
-describe('a key of the ring', () => {
-  it('wraps every data key until all are rewrapped, and may be removed then', async () => {
-    const [old, both, fresh] = [ringOf([1], 1), ringOf([1, 2], 2), ringOf([2], 2)]
-    const { id: org } = await accountsOf(old).organizations.create('Example')
-    const first = await makeJob('job_1', old)
-    const second = await makeJob('job_2', both)
-    await producer.send([tombstoneOf(tenant, 'job_0')])
-    const secret = await accountsOf(old).webhookSecrets.show(org)
-    const rotated = await accountsOf(old).webhookSecrets.rotate(org)
-    const signingKey = await accountsOf(old).signingKeys.show(org)
-    const partner = await accountsOf(old).partners.create({
-      name: 'acme', orgId: org, mode: 'live', pricesMicros: {}, partitions: 4,
-    })
-    const requests = await accountsOf(old).requestSecret.obtain(Buffer.alloc(32, 9))
-    expect(partner?.key).toBeDefined()
+const roots = rootsOf(1)
+const plain = Buffer.alloc(32, 5)
+const binding = ['data-key', 't', 'job_1']
+const { signal } = new AbortController()
+const counted: string[] = []
+const keysOf = (keyClass: 'results' | 'webhooks' = 'results') => createOrganizationKeys({
+  store: keyStore,
+  roots: roots[keyClass],
+  class: keyClass,
+  metrics: { count: (_name, labels) => { counted.push(Object.values(labels ?? {}).join(' ')) } },
+})
+const restore = () => restoreOrganizationKeys({
+  redis,
+  codec,
+  reader: { read: stores.read } as never,
+  log: { warn: () => {} },
+  metrics: { count: () => {} },
+}, signal)
 
-    const wraps = {
-      jobKeys: 1,
-      jobKeysInTopic: 1,
-      jobKeysInClickhouse: 1,
-      webhookSecrets: 3,
-      partnerKeys: 1,
-      requestSecrets: 1,
-    }
-    const none = {
-      jobKeys: 0,
-      jobKeysInTopic: 0,
-      jobKeysInClickhouse: 0,
-      webhookSecrets: 0,
-      partnerKeys: 0,
-      requestSecrets: 0,
-    }
-    const jobs = { ...none, jobKeys: 1, jobKeysInTopic: 1, jobKeysInClickhouse: 1 }
-    expect(await reportKeys(partsOf(both))).toEqual({
-      keys: [
-        { kid: 'k1', inRing: true, isActive: false, wraps, isFree: false },
-        { kid: 'k2', inRing: true, isActive: true, wraps: jobs, isFree: false },
-      ],
-      broken: 0,
-      lacking: [],
-    })
-    expect((await reportKeys(partsOf(fresh))).lacking).toEqual(['k1'])
-    expect(await rewrapAll(partsOf(fresh))).toMatchObject({ rewrapped: 0, lacking: ['k1'] })
+describe('the keys of an organization', () => {
+  it('are created at their first use, and another class opens nothing of them', async () => {
+    const { id } = await organizations.create('Example')
+    const wrapped = await keysOf().wrap(id, plain, binding)
+    expect(wrappingKeyId(wrapped)).toBe('results.1')
+    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+    await expect(keysOf('webhooks').unwrap(id, wrapped, binding)).rejects.toThrow(
+      'lacks key "results.1"')
+    const other = await organizations.create('Other')
+    await expect(keysOf().unwrap(other.id, wrapped, binding)).rejects.toThrow('decryption failed')
+  })
 
-    const done = await rewrapAll(partsOf(both))
-    expect(done).toMatchObject({ rewrapped: 8, missed: 0, lacking: [], broken: 0 })
-    expect(done.keys[0]).toEqual({
-      kid: 'k1', inRing: true, isActive: false, wraps: none, isFree: true,
+  it('are the same for processes that create them at the same time', async () => {
+    const { id } = await organizations.create('Example')
+    const many = Array.from({ length: 5 }, () => keysOf())
+    const wrapped = await Promise.all(many.map(keys => keys.wrap(id, plain, binding)))
+    for (const bytes of wrapped) expect(await keysOf().unwrap(id, bytes, binding)).toEqual(plain)
+  })
+
+  it('are unwrapped by the root key once per process, and each use is counted', async () => {
+    const { id } = await organizations.create('Example')
+    const keys = keysOf()
+    const wrapped = await keys.wrap(id, plain, binding)
+    counted.length = 0
+    const reader = keysOf()
+    for (let time = 0; time < 3; time++) await reader.unwrap(id, wrapped, binding)
+    expect(counted).toEqual([
+      'results root', 'results organization', 'results organization', 'results organization',
+    ])
+  })
+
+  it('wrap data keys once the topic has them', async () => {
+    const { id } = await organizations.create('Example')
+    const keys = keysOf()
+    const waiting = keys.whenShipped(id)
+    await expect(Promise.race([waiting, Promise.resolve('waits')])).resolves.toBe('waits')
+    await keys.wrap(id, plain, binding)
+    await ship()
+    await waiting
+    expect((await keyStore.read(id)).every(({ shippedAtMs }) => shippedAtMs > 0)).toBe(true)
+    expect(await keyStore.unshipped(10)).toEqual([])
+  })
+
+  it('stay in the outbox when they are added while others are shipped', async () => {
+    const id = await createOrganization(roots)
+    const [first] = await keyStore.read(id)
+    await keyStore.add(id, { ...first!, version: 2 })
+    await keyStore.markShipped(id, [first!])
+    expect(await keyStore.unshipped(10)).toEqual([id])
+    await ship()
+  })
+
+  it('are restored after a loss of Redis, and no others are created before that', async () => {
+    const id = await createOrganization(roots)
+    const wrapped = await keysOf().wrap(id, plain, binding)
+    await redis.del(organizationKeysKey(id), ACCOUNTS_RUN_KEY)
+    await redis.hdel(accountKey(`org:${id}`), 'madeIn')
+    await expect(keysOf().unwrap(id, wrapped, binding)).rejects.toThrow(InfrastructureError)
+    await restore()
+    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+    expect((await keyStore.read(id)).length).toBe(3)
+    await markComplete()
+  })
+
+  it('with a tombstone are deleted again after the return of an old file of Redis', async () => {
+    const id = await createOrganization(roots)
+    const [old] = await keyStore.read(id)
+    await addVersion(id, roots, 2)
+    const { rotation } = processWith(roots)
+    await rotation.sendTombstone(id, old!)
+    await restore()
+    expect((await keyStore.read(id)).map(({ class: name, version }) => `${name}.${version}`))
+      .not.toContain(`${old!.class}.${old!.version}`)
+  })
+
+  it('are gone for good once the organization is erased', async () => {
+    const id = await createOrganization(roots)
+    const keys = keysOf()
+    await keyStore.erase(id)
+    await redis.hset(accountKey(`org:${id}`), ERASED_FIELD, '1')
+    await expect(keys.wrap(id, plain, binding)).rejects.toThrow(OrganizationErasedError)
+    expect(await keyStore.read(id)).toEqual([])
+  })
+})
+
+describe('the public keys of an organization', () => {
+  it('wrap what only the owner of the root key unwraps', async () => {
+    const id = await createOrganization(roots)
+    const keys = createPublicOrganizationKeys({
+      store: createOrganizationKeyStore(redis), class: 'results',
     })
-    expect((await rewrapAll(partsOf(both))).rewrapped).toBe(0)
-    const keys = createJobKeys({ redis, ring: fresh })
-    expect([await keys.get(tenant, 'job_1'), await keys.get(tenant, 'job_2')])
-      .toEqual([first, second])
-    const inTopic = await keysInTopic({ bus, codec })(tenant, 'job_1') ?? Buffer.alloc(0)
-    expect(kidOf(inTopic)).toBe('k2')
-    expect(copied.map(({ job, wrapped }) => [job, kidOf(wrapped)]).toSorted())
-      .toEqual([['job_1', 'k2'], ['job_2', 'k2']])
-    expect(await accountsOf(fresh).signingKeys.active(org)).toEqual([signingKey])
-    expect(await accountsOf(fresh).webhookSecrets.active(org))
-      .toEqual([rotated, secret])
-    expect(await accountsOf(fresh).partners.keysOf('acme'))
-      .toEqual(await accountsOf(both).partners.keysOf('acme'))
-    expect(await accountsOf(fresh).requestSecret.obtain(Buffer.alloc(32)))
-      .toEqual(requests)
-    expect(await redis.pttl(jobKeys(tenant, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
+    const wrapped = await keys.wrap(id, plain, binding)
+    expect(wrappingKeyId(wrapped)).toBe('results.1')
+    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+    await expect(keysOf().unwrap(id, wrapped, ['data-key', 't', 'job_2']))
+      .rejects.toThrow('decryption failed')
+    const { id: without } = await organizations.create('Example')
+    await expect(keys.wrap(without, plain, binding)).rejects.toThrow(InfrastructureError)
+  })
+})
+
+it('what cannot be sent stays in the outbox', async () => {
+  const { id } = await organizations.create('Example')
+  await keysOf().wrap(id, plain, binding)
+  const failing = {
+    ...sending,
+    accountsProducer: {
+      send: async () => { throw new Error('no broker') },
+    }
+  }
+  await expect(shipOrganizationKeys({ ...failing, redis }, signal)).rejects.toThrow('no broker')
+  expect(await keyStore.unshipped(10)).toContain(id)
+  await shipOrganizationKeys({ ...sending, accountsProducer: producer, redis }, signal)
+  expect(await keyStore.unshipped(10)).toEqual([])
+})
+
+const rootIdsOf = async (orgId: string) =>
+  [...new Set((await keyStore.read(orgId)).map(({ wrapped }) => rootIdOf(wrapped)))]
+
+/** A webhook secret, its predecessor, a signing key and a partner. */
+async function createAccounts (orgId: string, name: string) {
+  const { webhookSecrets, signingKeys, partners } = processWith(rootsOf(1, 2))
+  await webhookSecrets.show(orgId)
+  await webhookSecrets.rotate(orgId)
+  await signingKeys.show(orgId)
+  await partners.create({ name, orgId, mode: 'live', pricesMicros: {}, partitions: 4 })
+}
+
+/** What a process with these root keys opens of an organization. */
+async function openedBy (roots: Parameters<typeof processWith>[0], orgId: string, name: string) {
+  const { webhookSecrets, signingKeys, partners, jobKeys: keys } = processWith(roots)
+  return [
+    await webhookSecrets.active(orgId), await signingKeys.active(orgId),
+    await partners.keysOf(name), await keys.get(`${orgId}.live`, 'job_1'),
+    await keys.get(`${orgId}.test`, 'job_2'),
+  ]
+}
+
+describe('a root key', () => {
+  // No organization of another test counts.
+  beforeAll(async () => { await redis.del(...await redis.keys('{global}:organization-keys:*')) })
+
+  it('wraps keys of organizations until all are rewrapped, and may be removed then', async () => {
+    const org = await createOrganization(rootsOf(1))
+    const other = await createOrganization(rootsOf(1, 2))
+    await createAccounts(org, 'acme')
+    await makeJob('job_1', `${org}.live`, processWith(rootsOf(1)))
+    await makeJob('job_2', `${org}.test`, processWith(rootsOf(1, 2)))
+    const before = await openedBy(rootsOf(1), org, 'acme')
+    const uses = async () => (await listKeys(processWith(rootsOf(1, 2)).rotation)).rootKeys
+      .filter(({ class: keyClass }) => keyClass === 'webhooks')
+    const common = { class: 'webhooks', configured: true }
+    expect(await uses()).toEqual([
+      { ...common, id: '1', isActive: false, wraps: 1, isFree: false },
+      { ...common, id: '2', isActive: true, wraps: 1, isFree: false },
+    ])
+    const lacking = await rewrapAll(processWith(rootsOf(2)).rotation)
+    expect(lacking).toMatchObject({ rewrapped: 0, missed: 0, deleted: [] })
+    expect(lacking.lacking).toContain('key "1" of RESULTS_ROOT_KEYS')
+
+    expect(await rewrapAll(processWith(rootsOf(1, 2)).rotation))
+      .toMatchObject({ rewrapped: 3, missed: 0, lacking: [], broken: 0, replaced: [] })
+    expect((await uses()).map(({ wraps, isFree }) => [wraps, isFree]))
+      .toEqual([[0, true], [2, false]])
+    expect([await rootIdsOf(org), await rootIdsOf(other)]).toEqual([['2'], ['2']])
+    expect(await openedBy(rootsOf(2), org, 'acme')).toEqual(before)
+    // The topic has them too, for a loss of Redis.
+    const inTopic = await bus.lastValue('organization.keys', `${org}:results:1`)
+    const { wrapped } = await codec.decode(
+      'organization.keys', inTopic ?? Buffer.alloc(0)) as { wrapped: Buffer }
+    expect(rootIdOf(wrapped)).toBe('2')
+  })
+})
+
+describe('the key of an organization', () => {
+  it('is replaced by a version that wraps everything, and is deleted then', async () => {
+    const roots = rootsOf(1, 2)
+    const org = await createOrganization(roots)
+    const other = await createOrganization(roots)
+    await createAccounts(org, 'initech')
+    await makeJob('job_1', `${org}.live`, processWith(roots))
+    await makeJob('job_2', `${org}.test`, processWith(roots))
+    await makeJob('job_3', `${other}.live`, processWith(roots))
+    const before = await openedBy(roots, org, 'initech')
+    await addVersion(org, roots, 2)
+    await producer.send([tombstoneOf(`${org}.live`, 'job_0')])
+    const { rotation } = processWith(roots)
+    const replaced = (await listKeys(rotation)).replaced
+    expect(replaced.map(({ organization, key, exists }) => [organization, key, exists])).toEqual([
+      [org, 'results.1', true], [org, 'webhooks.1', true], [org, 'partners.1', true],
+    ])
+    expect(replaced.map(({ wraps }) => wraps)).toMatchObject([
+      { jobKeys: 2, jobKeysInTopic: 2, jobKeysInClickhouse: 2 },
+      { jobKeys: 2, webhookSecrets: 3 }, { partnerKeys: 1 },
+    ])
+
+    const done = await rewrapAll(rotation)
+    expect(done).toMatchObject({ rewrapped: 10, missed: 0, replaced: [], lacking: [], broken: 0 })
+    expect(done.deleted).toEqual(
+      ['results', 'webhooks', 'partners'].map(name => `${name}.1 of ${org}`))
+    expect((await rewrapAll(rotation)).rewrapped).toBe(0)
+    expect(await openedBy(roots, org, 'initech')).toEqual(before)
+    expect((await keyStore.read(org)).map(({ version }) => version)).toEqual([2, 2, 2])
+    const inTopic = await keysInTopic({ bus, codec })(`${org}.live`, 'job_1') ?? Buffer.alloc(0)
+    expect(idOf(inTopic)).toBe('results.2')
+    expect(copied.filter(({ job }) => job !== 'job_0').map(({ tenant, wrapped }) =>
+      [tenant.split('.')[0] === org, idOf(wrapped)])).toEqual(expect.arrayContaining([
+      [true, 'results.2'], [false, 'results.1'],
+    ]))
+    expect(copied.filter(({ tenant }) => tenant.startsWith(org))).toHaveLength(2)
+    expect(await redis.pttl(jobKeys(`${org}.live`, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
   })
 
   it('is not guessed from bytes that were never wrapped', async () => {
+    const { rotation } = processWith(rootsOf(1, 2))
     await redis.set(jobKeys('org_9.live', 'job_broken').dataKey, Buffer.of(0))
-    expect((await reportKeys(partsOf(ringOf([1, 2], 2)))).broken).toBe(1)
+    expect((await listKeys(rotation)).broken).toBe(1)
     await redis.del(jobKeys('org_9.live', 'job_broken').dataKey)
   })
 })
 
 describe('a job that is erased', () => {
-  const ring = ringOf([1, 2], 2)
-  const old = ringOf([1], 1)
+  const both = rootsOf(1, 2)
+  let tenant: string
+  beforeAll(async () => { tenant = `${await createOrganization(both)}.live` })
 
   it('loses its key in Redis and in its topic, and cannot get it back', async () => {
-    await makeJob('job_3', old)
+    await makeJob('job_31', tenant, processWith(both))
     const keys = createJobKeyEraser(stores)
-    const jobs = ['job_3', 'job_4']
-    expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map([['job_3', 1]]))
+    const jobs = ['job_31', 'job_32']
+    expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map([['job_31', 1]]))
     const wrapped = await keys.remove({ tenant, jobs })
-    expect(wrapped.get('job_3')?.map(kidOf)).toEqual(['k1', 'k1'])
+    expect(wrapped.get('job_31')?.map(idOf)).toEqual(['results.1', 'results.1'])
     expect(await keys.copiesInRedis({ tenant, jobs })).toEqual(new Map())
-    expect(await keys.copiesInClickhouse({ tenant, jobs })).toEqual(new Map([['job_3', 1]]))
+    expect(await keys.copiesInClickhouse({ tenant, jobs })).toMatchObject(new Map([['job_31', 1]]))
     await keys.removeCopies({ tenant, jobs })
     expect(await keys.copiesInClickhouse({ tenant, jobs })).toEqual(new Map())
-    expect(await keysInTopic({ bus, codec })(tenant, 'job_3')).toBeUndefined()
+    expect(await keysInTopic({ bus, codec })(tenant, 'job_31')).toBeUndefined()
     // What is not compacted yet is a copy.
-    expect(await keys.copiesInTopic(jobs)).toEqual(new Map([['job_3', 1]]))
+    expect((await keys.copiesInTopic(jobs)).get('job_31')).toBeGreaterThan(0)
     expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map())
-    const value = Buffer.concat([Buffer.from('a'), ...wrapped.get('job_3') ?? []])
-    await producer.send([{ topic: 'settle.dead', key: 'job_3', value, headers: {} }])
-    expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map([['job_3', 1]]))
+    const value = Buffer.concat([Buffer.from('a'), ...wrapped.get('job_31') ?? []])
+    await producer.send([{ topic: 'settle.dead', key: 'job_31', value, headers: {} }])
+    expect(await keys.copiesInDeadLetters(wrapped)).toEqual(new Map([['job_31', 1]]))
   })
 
   it('stays erased when its key is rewrapped concurrently', async () => {
-    await makeJob('job_5', old)
+    await makeJob('job_33', tenant, processWith(both))
     const keys = createJobKeyEraser(stores)
-    const erased = { tenant, jobs: ['job_5'] }
+    const erased = { tenant, jobs: ['job_33'] }
     const before = [...copied]
-    const { jobKeysInClickhouse } = wrappedKeySources(stores, ring)
+    const { rotation } = processWith(both)
+    const { jobKeysInClickhouse } = rotation.sourcesOf(await rotation.readKeys())
     for (const found of [wrappedInTopic(stores), jobKeysInClickhouse()]) {
-      for await (const { bytes, binding, replace } of found) {
-        if (binding[2] !== 'job_5') continue
+      for await (const { pieces: [{ bytes, binding }, other], replace } of found) {
+        if (binding[2] !== 'job_33') continue
         await keys.remove(erased)
         await keys.removeCopies(erased)
-        expect(await replace(ring.rewrap(bytes, binding) ?? bytes)).toBe(false)
+        expect(await replace([bytes, other!.bytes])).toBe(false)
       }
-      expect(copied.map(({ job }) => job)).not.toContain('job_5')
+      expect(copied.map(({ job }) => job)).not.toContain('job_33')
       copied.splice(0, copied.length, ...before)
     }
-    expect(await keysInTopic({ bus, codec })(tenant, 'job_5')).toBeUndefined()
-    for await (const { binding } of wrappedInRedis(redis)) expect(binding[2]).not.toBe('job_5')
+    expect(await keysInTopic({ bus, codec })(tenant, 'job_33')).toBeUndefined()
+    for await (const { pieces: [{ binding }] } of wrappedInRedis(redis)) {
+      expect(binding[2]).not.toBe('job_33')
+    }
   })
 
   it('is removed from the append-only file, even during a rewrite of it', async () => {

@@ -9,15 +9,12 @@ import { reapDeps } from '../../services/ledger/deps.ts'
 import { reap } from '../../services/ledger/reaper.ts'
 import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
+import { rootKeysIn } from '../support/organization-keys.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {
   archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,
 } = connectAll()
-const ringConfig = {
-  KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
-  KEY_ACTIVE: env.KEY_ACTIVE ?? '',
-}
 
 /** As if the group had finished all there is. */
 async function moveToEnd (groupId: string, topic: string): Promise<void> {
@@ -38,14 +35,14 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
     KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
   }
   const log = createLog('ledger-test', { level: 'silent' })
-  const messageCodec = createJobMessageCodec(connected, ringConfig)
+  const messageCodec = createJobMessageCodec(connected, rootKeysIn(env))
   const life = { log, metrics: createMetrics(), fatal: () => {} }
   const deps = reapDeps(config, { ...connected, ...life, messageCodec })
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 3 }),
     service: 'telegram',
     lane: 'bulk',
-    wrappedKey: keys.create(tenant, job).wrapped,
+    wrappedKey: (await keys.create(tenant, job)).wrapped,
   })
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)

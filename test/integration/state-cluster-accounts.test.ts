@@ -1,36 +1,44 @@
 import { describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
+import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
+import { createOrganizationKeys } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'
 import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'
+import type { KeyClass } from '../../services/topology.ts'
 import { keepUnlocked } from '../support/unlock.ts'
 import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
 
 const LEASE_MS = 3_600_000
-const ring = createKeyRing({
-  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
-})
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())
 
 describe('the accounts, deliveries, erasures and feeds of a state in a cluster', () => {
   it('has the accounts of all tenants in one slot', async () => {
+    const roots = createRootKeys({
+      setting: 'TEST', keys: { 1: Buffer.alloc(32, 7).toString('base64') }, active: '1',
+    })
+    const keysOf = (keyClass: KeyClass) => createOrganizationKeys({
+      class: keyClass, roots, store: createOrganizationKeyStore(cluster),
+    })
+    const webhooks = { redis: cluster, keys: keysOf('webhooks') }
     const organizations = createOrganizations(cluster)
-    const [keys, partners] = [createApiKeys(cluster), createPartners({ redis: cluster, ring })]
-    const endpoints = createWebhookEndpoints({ redis: cluster, ring })
+    const keys = createApiKeys(cluster)
+    const partners = createPartners({ redis: cluster, keys: keysOf('partners') })
+    const endpoints = createWebhookEndpoints(webhooks)
     const { id: orgId } = await organizations.create('Acme')
     const { secret } = await keys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
     expect(await keys.findKey(secret, '')).toMatchObject({ kind: 'ok', key: { org: orgId } })
     await organizations.setPolicy(orgId, { weight: 2 })
     expect((await organizations.policy(`${orgId}.live`)).weight).toBe(2)
-    expect(await createWebhookSecrets({ redis: cluster, ring }).show(orgId)).toMatch(/^whsec_/)
+    expect(await createWebhookSecrets(webhooks).show(orgId)).toMatch(/^whsec_/)
     const settings = {
       url: 'https://example.com/', events: ['*' as const], description: '', enabled: true,
     }

@@ -76,7 +76,7 @@ describe('the state in a cluster', () => {
     expect(await count()).toEqual([0])
     expect(counted).toEqual([TENANTS.length])
     const wrapped = []
-    for await (const { binding } of wrappedInRedis(cluster)) wrapped.push(binding[1])
+    for await (const { pieces: [{ binding }] } of wrappedInRedis(cluster)) wrapped.push(binding[1])
     expect(wrapped.toSorted()).toEqual(TENANTS.toSorted())
   })
 })

@@ -8,8 +8,8 @@ import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accoun
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
+import { organizationKeysOf } from '../support/organization-keys.ts'
 import { contentOf } from '../support/redis-content.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
@@ -18,9 +18,7 @@ import { startRestartableRedis } from '../support/restartable-redis.ts'
 import { codec } from '../support/results.ts'
 
 const { redis, restart } = await startRestartableRedis()
-const ring = createKeyRing({
-  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
-})
+const keys = organizationKeysOf(7)
 const { signal } = new AbortController()
 
 let environment: RecoveryEnvironment
@@ -40,9 +38,9 @@ const accounts = () => ({
   records: createAccountRecords(redis),
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
-  partners: createPartners({ redis, ring }),
-  webhookSecrets: createWebhookSecrets({ redis, ring }),
-  endpoints: createWebhookEndpoints({ redis, ring }),
+  partners: createPartners({ redis, keys }),
+  webhookSecrets: createWebhookSecrets({ redis, keys }),
+  endpoints: createWebhookEndpoints({ redis, keys }),
 })
 const kindOf = async (secret: string) =>
   (await accounts().apiKeys.findKey(secret, '192.0.2.7')).kind

@@ -1,16 +1,13 @@
-import { randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { createJobKeys, createKeyCache } from '../../services/jobs/job-keys.ts'
+import { createKeyCache } from '../../services/jobs/job-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptRequest, blockOf } from '../support/jobs.ts'
+import { jobKeysOf } from '../support/organization-keys.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)
-const ring = createKeyRing(
-  { KEY_RING: { k1: randomBytes(32).toString('base64') }, KEY_ACTIVE: 'k1' })
 const TENANT = 'org_a.live'
 
 /**
@@ -20,8 +17,8 @@ const TENANT = 'org_a.live'
 async function runJob (job: string, { inOneProcess }: { inOneProcess: boolean }): Promise<void> {
   const row = { job, chunkRows: 1 }
   const shared = createKeyCache()
-  const readKey = () => createJobKeys({
-    redis, ring, cache: inOneProcess ? shared : createKeyCache(),
+  const readKey = () => jobKeysOf({
+    redis, cache: inOneProcess ? shared : createKeyCache(),
   }).get(TENANT, job)
   await store.claim(TENANT, {
     job,
@@ -29,7 +26,7 @@ async function runJob (job: string, { inOneProcess }: { inOneProcess: boolean })
     fingerprint: 'f'.repeat(32),
     acceptWithinMs: 60_000,
     owner: 'a',
-    wrappedKey: createJobKeys({ redis, ring }).create(TENANT, job).wrapped,
+    wrappedKey: (await jobKeysOf({ redis }).create(TENANT, job)).wrapped,
   })
   await readKey()
   await readKey()

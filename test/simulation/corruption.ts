@@ -1,4 +1,5 @@
 import { type JobKeys, JobKeyLostError } from '../../services/jobs/job-keys.ts'
+import type { NewJobKeys } from '../../services/jobs/job-key-parts.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { RawMessage } from '../../services/kafka/bus.ts'
 import { logicalTopic } from '../../services/platform/topics.ts'
@@ -8,7 +9,7 @@ import { lossOf, type Poisoned } from './poison.ts'
 
 /** Chunks and keys that become unreadable after their job was accepted. */
 export type Corruption = {
-  readonly keys: Pick<JobKeys, 'create' | 'get'>
+  readonly keys: JobKeys & NewJobKeys
   readonly codecOver: (messageCodec: MessageCodec) => MessageCodec
   /** Chunks that were readable when their job was accepted, and no longer are. */
   readonly corrupted: readonly Poisoned[]
@@ -19,7 +20,7 @@ export type Corruption = {
 }
 
 export type CorruptionOptions = {
-  readonly keys: Pick<JobKeys, 'create' | 'get'>
+  readonly keys: JobKeys & NewJobKeys
   readonly store: Pick<JobStore, 'outcome'>
   readonly chaos: Chaos
   /** Probability for a chunk that is read again before its accepted job was announced. */

@@ -1,18 +1,14 @@
 import type { Redis } from 'ioredis'
-import { createJobKeys, keysInTopic, type JobKeys } from '../../services/jobs/job-keys.ts'
+import { keysInTopic, type JobKeys } from '../../services/jobs/job-keys.ts'
+import type { NewJobKeys } from '../../services/jobs/job-key-parts.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import { createMessageCodec } from '../../services/jobs/message-codec.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import type { Codec } from '../../services/kafka/registry.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
+import { jobKeysOf } from '../support/organization-keys.ts'
 import type { Chaos } from './chaos.ts'
 import type { Faults } from './pipeline.ts'
 import { createCorruption } from './corruption.ts'
-
-// The same in every process: bytes sealed under it have a place in an order that must repeat.
-const ring = createKeyRing({
-  KEY_RING: { 1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: '1',
-})
 
 type Deps = {
   readonly redis: Redis
@@ -30,9 +26,9 @@ export function sealing ({ redis, bus, codec, store, chaos, faults }: Deps) {
     return outcome.kind === 'accepted' && !outcome.job.closed
   }
   const restore = keysInTopic({ bus, codec })
-  const create = () => createJobKeys({ redis, ring, isRunning, restore })
+  const create = () => jobKeysOf({ redis, isRunning, restore })
   let remembered = create()
-  const keys: JobKeys = {
+  const keys: JobKeys & NewJobKeys = {
     create: (...of) => remembered.create(...of), get: (...of) => remembered.get(...of),
   }
   const corruption = createCorruption({ keys, store, chaos, ...faults })

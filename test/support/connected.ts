@@ -1,15 +1,17 @@
 import { afterAll } from 'vitest'
+import { connectOrganizationKeys } from '../../services/accounts/connect-organization-keys.ts'
+import { connectNewJobKeys } from '../../services/jobs/connect-keys.ts'
 import { createJobKeys } from '../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../services/jobs/message-codec.ts'
 import { connectClickhouse } from '../../services/platform/clickhouse.ts'
 import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createCodec, registrySource } from '../../services/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { createAuditDeps } from '../../services/workspace/audit/command.ts'
+import { rootKeysIn } from './organization-keys.ts'
 import { messageMacOf, recordMacOf } from './signed.ts'
 import { stackEnv } from './stack.ts'
 
@@ -22,11 +24,12 @@ export function connectAll (env = stackEnv()) {
     brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},
   })
   const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
-  const ring = createKeyRing({
-    KEY_RING: JSON.parse(env.KEY_RING ?? '') as Record<string, string>,
-    KEY_ACTIVE: env.KEY_ACTIVE ?? '',
-  })
-  const keys = createJobKeys({ redis: state, ring })
+  const organizationKeys = connectOrganizationKeys('results', rootKeysIn(env), { state })
+  // Readers know no key that was just created.
+  const keys = {
+    ...createJobKeys({ redis: state, part: 'results', keys: organizationKeys }),
+    ...connectNewJobKeys({ state }, rootKeysIn(env)),
+  }
   const messageCodec = createMessageCodec({ codec, keys })
   const clock = { now: () => Date.now(), stop: () => {} }
   const recordMac = recordMacOf(env)

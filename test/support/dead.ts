@@ -9,6 +9,7 @@ import { createTopicReader } from '../../services/kafka/topic-reader.ts'
 import type { Summary } from '../../services/ops/dead/list.ts'
 import { createOpsProgram } from '../../services/ops/program.ts'
 import { eventually } from './eventually.ts'
+import { rootSettingsIn } from './organization-keys.ts'
 
 type Env = Readonly<Record<string, string>>
 type Brokers = readonly string[]
@@ -16,8 +17,8 @@ type Brokers = readonly string[]
 /** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
 export function openDeadCommands (env: Env) {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-dead-`)
-  const { KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
-  const secrets = { KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }
+  const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
+  const secrets = { ...rootSettingsIn(env), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }
   writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
   writeFileSync(`${folder}/stack.json`, JSON.stringify({
     kafkaBrokers: env['KAFKA_BROKERS'],

@@ -63,7 +63,7 @@ async function startJob ({ keys, messageCodec, store, wallet }: All) {
   // An id beyond the largest ULID would be in no list.
   const job = `job_0${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })
-  const { wrapped } = keys.create(tenant, job)
+  const { wrapped } = await keys.create(tenant, job)
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 6, invalidRows: 1, duplicateRows: 1 }),
     chunks: 2,

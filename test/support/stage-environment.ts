@@ -1,3 +1,4 @@
+import { ROOT_KEY_SETTINGS } from './organization-keys.ts'
 import { MESSAGE_KEY_ENV } from './signed.ts'
 
 /** What every stage needs of its environment; nothing listens at these addresses. */
@@ -8,8 +9,7 @@ export const STAGE_ENVIRONMENT = {
   REDIS_STATE_URL: 'redis://nowhere.invalid:6379',
   REDIS_CACHE_URL: 'redis://nowhere.invalid:6380',
   CLICKHOUSE_URL: 'http://nowhere.invalid:8123',
-  KEY_RING: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
-  KEY_ACTIVE: '1',
+  ...ROOT_KEY_SETTINGS,
   // No test depends on the resolvers of the machine.
   DNS_SERVERS: '',
 }

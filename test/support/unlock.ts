@@ -1,12 +1,14 @@
 import { Redis } from 'ioredis'
 import type { RedisClient } from '../../services/platform/redis.ts'
+import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GUARD_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 
 const UNLOCK_LUA = `${joinLua(GUARD_LUA)}
 redis.call('HSET', KEYS[1], 'run', run_id())`
-const MARK_COMPARED_LUA = `${joinLua(GUARD_LUA)}
+/** Lua: makes the accounts valid for this run of the server. */
+export const MARK_COMPARED_LUA = `${joinLua(GUARD_LUA)}
 redis.call('SET', KEYS[1], run_id())`
 
 /** Unlocks tenants, like a ledger that has found none of their entries in the journal. */
@@ -22,10 +24,14 @@ export async function leaveToLedger (redis: RedisClient, tenant: string): Promis
   await redis.sadd(LEFT_TO_LEDGER_KEY, tenant)
 }
 
-/** `keepUnlocked` for the Redis at an address; the answer ends it. */
+/**
+ * `keepUnlocked` for the Redis at an address, where new keys of organizations count as shipped; the
+ * answer ends it.
+ */
 export async function keepUnlockedAt (url: string): Promise<() => void> {
   const [redis, subscriber] = [new Redis(url), new Redis(url)]
   await keepUnlocked(redis, subscriber)
+  keepShipping(redis)
   return () => {
     redis.disconnect()
     subscriber.disconnect()
@@ -46,4 +52,18 @@ export async function keepUnlocked (redis: RedisClient, subscriber: RedisClient)
     unlock(tenant).catch(() => {})
   })
   await subscriber.subscribe(LOCKED_TENANTS_CHANNEL)
+}
+
+const SHIP_EVERY_MS = 20
+
+/** Marks new keys of organizations as shipped, for stacks without a ledger. */
+function keepShipping (redis: RedisClient): void {
+  const store = createOrganizationKeyStore(redis)
+  const ship = async () => {
+    for (const orgId of await store.unshipped(100)) {
+      await store.markShipped(orgId, await store.read(orgId))
+    }
+  }
+  const timer = setInterval(() => { ship().catch(() => {}) }, SHIP_EVERY_MS).unref()
+  redis.once('end', () => clearInterval(timer))
 }

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { createWorkspaceProgram } from '../../services/workspace/program.ts'
+import { rootSettingsIn } from './organization-keys.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -15,10 +16,9 @@ export function openWorkspaceCommands (env: Env) {
   }))
   /** What the command shows as JSON; `secrets` are those of the folder for this once. */
   const workspace = async <T>(secrets: Env, ...words: readonly string[]): Promise<T> => {
-    const { KEY_RING, KEY_ACTIVE } = secrets
     const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
     writeFileSync(`${folder}/secrets.json`, JSON.stringify({
-      KEY_RING, KEY_ACTIVE, MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
+      ...rootSettingsIn(secrets), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
     }))
     const lines: string[] = []
     const program = createWorkspaceProgram(line => { lines.push(line) })

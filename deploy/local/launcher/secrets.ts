@@ -3,8 +3,9 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 
 /** The secrets of a local stack, under the names services read them by. */
 export type Secrets = Readonly<Record<
-  'KEY_RING' | 'KEY_ACTIVE' | 'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE' | 'MESSAGE_KEYS' |
-  'MESSAGE_KEY_ACTIVE', string
+  'RESULTS_ROOT_KEYS' | 'RESULTS_ROOT_KEY_ACTIVE' | 'WEBHOOKS_ROOT_KEYS' |
+  'WEBHOOKS_ROOT_KEY_ACTIVE' | 'PARTNERS_ROOT_KEYS' | 'PARTNERS_ROOT_KEY_ACTIVE' |
+  'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE' | 'MESSAGE_KEYS' | 'MESSAGE_KEY_ACTIVE', string
 >>
 
 /** Where the secrets of a data folder are kept. */
@@ -34,13 +35,17 @@ export function loadSecrets (
 }
 
 function makeSecrets (): Secrets {
-  const secret = () => randomBytes(32).toString('base64')
+  const ring = () => JSON.stringify({ 1: randomBytes(32).toString('base64') })
   return {
-    KEY_RING: JSON.stringify({ k1: secret() }),
-    KEY_ACTIVE: 'k1',
-    CACHE_SECRETS: JSON.stringify({ 1: secret() }),
+    RESULTS_ROOT_KEYS: ring(),
+    RESULTS_ROOT_KEY_ACTIVE: '1',
+    WEBHOOKS_ROOT_KEYS: ring(),
+    WEBHOOKS_ROOT_KEY_ACTIVE: '1',
+    PARTNERS_ROOT_KEYS: ring(),
+    PARTNERS_ROOT_KEY_ACTIVE: '1',
+    CACHE_SECRETS: ring(),
     CACHE_SECRET_ACTIVE: '1',
-    MESSAGE_KEYS: JSON.stringify({ 1: secret() }),
+    MESSAGE_KEYS: ring(),
     MESSAGE_KEY_ACTIVE: '1',
   }
 }

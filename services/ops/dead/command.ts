@@ -74,7 +74,7 @@ function addQueries (dead: Command, run: Run): void {
     }))
   dead.command('show').description('show a letter without its encrypted content')
     .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
-    .option('--open', 'also decrypt the content; needs KEY_RING and KEY_ACTIVE')
+    .option('--open', 'also decrypt the content; needs the root keys of results and partners')
     .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
       const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)

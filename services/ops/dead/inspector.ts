@@ -1,12 +1,12 @@
 import Type from 'typebox'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createPartners } from '../../accounts/partners.ts'
 import { keysInTopic } from '../../jobs/job-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import type { Outcome } from '../../jobs/store-types.ts'
 import type { Bus, RawMessage } from '../../kafka/bus.ts'
 import type { Environment } from '../../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig } from '../../platform/config.ts'
-import { createKeyRing } from '../../crypto/key-ring.ts'
+import { loadConfig, pick, commonConfig, rootKeys } from '../../platform/config.ts'
 import { connectRedisOrCluster } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
@@ -22,22 +22,25 @@ export type Inspector = {
 type Options = { readonly env: Environment, readonly bus: Bus, readonly open: boolean }
 
 const config = Type.Object(pick(commonConfig, ['SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL']))
-const ringConfig = Type.Object(pick(commonConfig, ['KEY_RING', 'KEY_ACTIVE']))
+const rootConfig = Type.Object(
+  pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
 
 /** Runs work with an inspector of letters, connected to Redis and the schema registry. */
 export async function withInspector<T> (
   { env, bus, open }: Options, work: (inspector: Inspector) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
-  const ringSettings = open ? loadConfig(ringConfig, env) : undefined
+  const roots = open ? loadConfig(rootConfig, env) : undefined
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
   const state = await connectRedisOrCluster(settings.REDIS_STATE_URL)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
-    if (ringSettings === undefined) return undefined
+    if (roots === undefined) return undefined
     const findClosed = keysInTopic({ bus, codec })
-    const messageCodec = createJobMessageCodec({ bus, codec, state }, ringSettings, findClosed)
-    const partners = createPartners({ redis: state, ring: createKeyRing(ringSettings) })
+    const messageCodec = createJobMessageCodec({ bus, codec, state }, roots, findClosed)
+    const partners = createPartners({
+      redis: state, keys: connectOrganizationKeys('partners', roots, { state }),
+    })
     return await openContent({ codec, messageCodec, partners }, raw)
   }
   try {

@@ -1,9 +1,9 @@
 import Type from 'typebox'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
 import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig, messageKeys } from '../../platform/config.ts'
-import { createKeyRing } from '../../crypto/key-ring.ts'
+import { loadConfig, pick, commonConfig, messageKeys, rootKeys } from '../../platform/config.ts'
 import { createArchive } from '../../results/archive.ts'
 import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
@@ -17,8 +17,8 @@ import {
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
-  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-  'KEY_ACTIVE', 'JOBS_KEEP_MONTHS',
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+  ...rootKeys.results, 'JOBS_KEEP_MONTHS',
 ]))
 
 type CommandOptions = Omit<AuditOptions, 'heads'> & {
@@ -47,7 +47,12 @@ export async function runAudit (
   return await withStores(env, async stores => {
     const { redis, codec } = stores
     const findClosed = closedKeys(stores)
-    const keys = createJobKeys({ redis, ring: createKeyRing(config), findClosed })
+    const keys = createJobKeys({
+      redis,
+      part: 'results',
+      keys: connectOrganizationKeys('results', config, { state: redis }),
+      findClosed,
+    })
     const kafka = createKafkaJournal(config, codec)
     const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
     const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }

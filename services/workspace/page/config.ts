@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig } from '../../platform/config.ts'
+import { defineConfig, pick, commonConfig, rootKeys } from '../../platform/config.ts'
 import { connectionFields } from '../../platform/http-server.ts'
 
 const HOUR_MS = 3_600_000
@@ -7,8 +7,8 @@ const HOUR_MS = 3_600_000
 /** The settings of the workspace page. */
 export const pageConfig = defineConfig({
   ...pick(commonConfig, [
-    'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE', 'REDIS_STATE_URL', 'CLICKHOUSE_URL', 'KEY_RING',
-    'KEY_ACTIVE',
+    'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
+    ...rootKeys.webhooks,
   ]),
   HOST: Type.String({ default: '127.0.0.1', minLength: 1, description: 'Address to listen on.' }),
   PORT_HTTP: Type.Integer({

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { createApiKeys } from '../../accounts/api-keys.ts'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import { connectDeps } from '../../engine/connections.ts'
-import { createKeyRing } from '../../crypto/key-ring.ts'
 import type { ServiceContext, Running } from '../../platform/run.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createPage } from './app.ts'
@@ -31,7 +31,9 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
       nonces: createNonces(state),
       organizations: createOrganizations(state),
       apiKeys: createApiKeys(state),
-      webhookSecrets: createWebhookSecrets({ redis: state, ring: createKeyRing(settings) }),
+      webhookSecrets: createWebhookSecrets({
+        redis: state, keys: connectOrganizationKeys('webhooks', settings, { state }),
+      }),
       journal: createJournalCopy(clickhouse, recordMac),
       pipelineStatus: createPipelineMonitor({
         targets: settings.METRICS_TARGETS, targetsFile: settings.METRICS_TARGETS_FILE,

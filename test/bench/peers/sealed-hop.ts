@@ -1,11 +1,13 @@
-import { createJobKeys, type NewJobKey } from '../../../services/jobs/job-keys.ts'
+import { connectJobKeys, connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
+import type { NewJobKey } from '../../../services/jobs/job-key-parts.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { send } from '../../../services/jobs/send.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import { defineConfig, loadConfig, pick, commonConfig } from '../../../services/platform/config.ts'
+import {
+  defineConfig, loadConfig, pick, commonConfig, rootKeys,
+} from '../../../services/platform/config.ts'
 import { createEmitter, type Emitter, type Sealed } from '../../../services/engine/emit.ts'
 import { createKafkaBus } from '../../../services/kafka/kafka-bus.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { createMessageMac } from '../../../services/kafka/message-mac.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
@@ -20,8 +22,8 @@ const ACCEPT_DEADLINE_MS = 600_000
 const KEY_TTL_MS = 3_600_000
 
 const config = defineConfig(pick(commonConfig, [
-  'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'KEY_RING', 'KEY_ACTIVE',
-  'CACHE_SECRET_ACTIVE', 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE',
+  'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', ...rootKeys.results,
+  ...rootKeys.webhooks, 'CACHE_SECRET_ACTIVE', 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE',
 ]))
 
 /**
@@ -38,8 +40,10 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     mac: createMessageMac(settings),
     onFatal: error => { throw error },
   })
-  const keys = createJobKeys({ redis, ring: createKeyRing(settings) })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const connected = { bus, codec, state: redis }
+  const keys = connectJobKeys(connected, settings, { part: 'results' })
+  const newKeys = connectNewJobKeys(connected, settings)
   const emitter = createEmitter({
     messageCodec: createMessageCodec({ codec, keys }), producerOf: name => bus.producer(name),
   })
@@ -51,7 +55,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     name: 'sealed',
     round: async () => {
       const job = `job_bench${++rounds}`
-      const dataKey = keys.create(TENANT, job)
+      const dataKey = await newKeys.create(TENANT, job)
       await redis.set(jobKeys(TENANT, job).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
       const { batches, chunks } = await sealJob({ emitter, tokenVersion }, { job, dataKey, inputs })
       const end = outputs.waitFor(job, chunks)

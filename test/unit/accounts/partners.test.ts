@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from './memory-redis.ts'
 
-const ring = createKeyRing({
-  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
-})
+const keys = organizationKeysOf(7)
 const acme = {
   name: 'acme', orgId: 'org_1', mode: 'live', pricesMicros: { whatsapp: 3_500 }, partitions: 4,
 } as const
@@ -15,7 +13,7 @@ function opened () {
   const memory = memoryRedis()
   const clock = { nowMs: 1_000 }
   const now = () => clock.nowMs
-  return { ...memory, clock, partners: createPartners({ redis: memory.redis, ring, now }) }
+  return { ...memory, clock, partners: createPartners({ redis: memory.redis, keys, now }) }
 }
 
 describe('a partner', () => {
@@ -97,26 +95,21 @@ describe('a rotated key of a partner', () => {
     expect(await partners.rotate('unknown', 0)).toBeUndefined()
   })
 
-  it('is rewrapped with the ring, like its successor', async () => {
+  it('is rewrapped, like its successor', async () => {
     const { partners, redis, old, fresh } = await rotated(500)
-    const next = createKeyRing({
-      KEY_RING: {
-        k1: Buffer.alloc(32, 7).toString('base64'), k2: Buffer.alloc(32, 8).toString('base64'),
-      },
-      KEY_ACTIVE: 'k2',
-    })
+    const next = organizationKeysOf(7, 8)
     const wrapped = await partners.wrapped()
     expect(wrapped).toHaveLength(2)
-    for (const { bytes, binding, replace } of wrapped) {
-      expect(await replace(next.rewrap(bytes, binding)!)).toBe(true)
+    for (const { orgId, pieces: [{ bytes, binding }], replace } of wrapped) {
+      expect(orgId).toBe('org_1')
+      const plain = await next.unwrap(orgId, bytes, binding)
+      expect(await replace([await next.wrap(orgId, plain, binding)])).toBe(true)
     }
     // A value that was replaced meanwhile is unchanged.
-    expect(await wrapped[0]?.replace(Buffer.alloc(1))).toBe(false)
+    expect(await wrapped[0]?.replace([Buffer.alloc(1)])).toBe(false)
     const now = () => 1_000
-    expect(await createPartners({ redis, ring: next, now }).keysOf('acme')).toEqual([old, fresh])
-    const only = createKeyRing({
-      KEY_RING: { k2: Buffer.alloc(32, 8).toString('base64') }, KEY_ACTIVE: 'k2',
-    })
-    expect(await createPartners({ redis, ring: only, now }).keysOf('acme')).toEqual([old, fresh])
+    expect(await createPartners({ redis, keys: next, now }).keysOf('acme')).toEqual([old, fresh])
+    const only = organizationKeysOf(8)
+    expect(await createPartners({ redis, keys: only, now }).keysOf('acme')).toEqual([old, fresh])
   })
 })

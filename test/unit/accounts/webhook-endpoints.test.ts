@@ -6,12 +6,10 @@ import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
   eventSubscriptionsOf, subscriptionsIn,
 } from '../../../services/accounts/webhook-endpoints.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { endpointOf } from '../../support/endpoints.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from './memory-redis.ts'
 
-const keyText = (byte: number) => Buffer.alloc(32, byte).toString('base64')
-const ring = createKeyRing({ KEY_RING: { k1: keyText(1) }, KEY_ACTIVE: 'k1' })
 const LIVE = 'org_1.live'
 const DAY_MS = 86_400_000
 const wanted: EndpointSettings = {
@@ -25,7 +23,8 @@ beforeEach(() => {
   nowMs = 1_000_000
 })
 const now = () => nowMs
-const open = () => createWebhookEndpoints({ redis: memory.redis, ring, now })
+const open = (keys = organizationKeysOf(1)) =>
+  createWebhookEndpoints({ redis: memory.redis, keys, now })
 
 describe('the webhook endpoints of an organization', () => {
   it('are separate by mode, and have a secret of their own', async () => {
@@ -103,19 +102,17 @@ describe('the webhook endpoints of an organization', () => {
     await expect(createSubscriptions(memory.redis)(LIVE)).rejects.toThrow(AccountsRecoveringError)
   })
 
-  it('are wrapped by the active key of the ring after its rotation', async () => {
+  it('are wrapped by the newest key of the organization after its rotation', async () => {
     const made = await open().create(LIVE, wanted, 20)
-    const rotated = createKeyRing({
-      KEY_RING: { k1: keyText(1), k2: keyText(2) }, KEY_ACTIVE: 'k2',
-    })
+    const rotated = organizationKeysOf(1, 2)
     const [wrapped, ...others] = await open().wrapped('org_1')
     expect(others).toEqual([])
-    const fresh = rotated.rewrap(wrapped!.bytes, wrapped!.binding)
-    expect(await wrapped!.replace(fresh!)).toBe(true)
-    expect(await wrapped!.replace(fresh!)).toBe(false)
-    const onlyNew = createKeyRing({ KEY_RING: { k2: keyText(2) }, KEY_ACTIVE: 'k2' })
-    expect(await createWebhookEndpoints({ redis: memory.redis, ring: onlyNew, now }).list(LIVE))
-      .toEqual([made])
+    const { pieces: [{ bytes, binding }], replace } = wrapped!
+    const fresh = await rotated.wrap(
+      'org_1', await rotated.unwrap('org_1', bytes, binding), binding)
+    expect(await replace([fresh])).toBe(true)
+    expect(await replace([fresh])).toBe(false)
+    expect(await open(organizationKeysOf(2)).list(LIVE)).toEqual([made])
   })
 })
 

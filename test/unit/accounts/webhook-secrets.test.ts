@@ -2,12 +2,10 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import {
   createWebhookSecrets, type WebhookSecrets,
 } from '../../../services/accounts/webhook-secrets.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from './memory-redis.ts'
 
-const ring = createKeyRing({
-  KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1',
-})
+const keys = organizationKeysOf(1)
 
 let memory: ReturnType<typeof memoryRedis>
 let secrets: WebhookSecrets
@@ -15,7 +13,7 @@ let nowMs: number
 beforeEach(() => {
   memory = memoryRedis()
   nowMs = 1_000_000
-  secrets = createWebhookSecrets({ redis: memory.redis, ring, now: () => nowMs })
+  secrets = createWebhookSecrets({ redis: memory.redis, keys, now: () => nowMs })
 })
 
 describe('the webhook secret of an organization', () => {

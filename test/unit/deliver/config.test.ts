@@ -13,8 +13,8 @@ const env = {
   SCHEMA_REGISTRY_URL: 'http://localhost:8081',
   REDIS_STATE_URL: 'redis://localhost:6379',
   CLICKHOUSE_URL: 'http://localhost:8123',
-  KEY_RING: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
-  KEY_ACTIVE: '1',
+  WEBHOOKS_ROOT_KEYS: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
+  WEBHOOKS_ROOT_KEY_ACTIVE: '1',
 }
 
 describe('the configuration of deliver', () => {

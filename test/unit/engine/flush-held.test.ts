@@ -114,7 +114,7 @@ describe('held messages that need no further message', () => {
     bench.faults.push(new InfrastructureError('no broker'))
     await bench.running.flushHeld()
     expect(bench.effects).toEqual(['rows.normalized m0', 'commit 1'])
-    state.fault = new FatalError('KEY_RING lacks a key')
+    state.fault = new FatalError('RESULTS_ROOT_KEYS lacks a key')
     await expect(bench.running.flushHeld()).rejects.toThrow(FatalError)
   })
 

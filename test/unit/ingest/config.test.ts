@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
+import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
-const secret = Buffer.alloc(32, 1).toString('base64')
 const least = {
   ...MESSAGE_KEY_ENV,
   KAFKA_BROKERS: 'localhost:9092',
@@ -11,8 +11,7 @@ const least = {
   REDIS_STATE_URL: 'redis://localhost:6379',
   REDIS_CACHE_URL: 'redis://localhost:6380',
   CLICKHOUSE_URL: 'http://localhost:8123',
-  KEY_RING: JSON.stringify({ k1: secret }),
-  KEY_ACTIVE: 'k1',
+  ...ROOT_KEY_SETTINGS,
   CACHE_SECRET_ACTIVE: '1',
 }
 

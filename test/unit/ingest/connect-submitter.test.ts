@@ -61,7 +61,9 @@ async function setUp () {
     clock: { now: () => NOW_MS },
     store: store as unknown as JobStore,
     findArchived: async () => undefined,
-    keys: { create: () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY },
+    keys: {
+      create: async () => ({ key: KEY, wrapped: Buffer.of(1) }), get: async () => KEY,
+    },
     settings: {
       CACHE_SECRET_ACTIVE: 'v1', ACCEPT_WITHIN_MS: 700, MAX_WAITS: 1, MAX_WAITS_PER_TENANT: 1,
     },

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { errorBody, type ErrorCode, ERRORS, statusOf } from '../../../services/ingest/errors.ts'
 import {
-  fingerprintKey, fingerprintOf, firstSecret, type JobRequest,
+  fingerprintKeyOf, fingerprintOf, type JobRequest,
 } from '../../../services/ingest/request.ts'
 import {
   accepts, codingFor, compressed, createCompressor, weightOfCoding,
@@ -24,7 +24,7 @@ const secretOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 const ring = { k2: secretOf(2), k1: secretOf(1) }
 
 describe('the fingerprint of a request', () => {
-  const key = fingerprintKey(firstSecret(ring))
+  const key = fingerprintKeyOf(ring)
   const own = fingerprintOf(request, key)
 
   it('is half an HMAC-SHA256 in hex, the same whatever the order of labels', () => {
@@ -49,9 +49,9 @@ describe('the fingerprint of a request', () => {
     expect(fingerprintOf({ ...request, inputs }, key)).toBe(expected.slice(0, 32))
   })
 
-  it('depends on its secret, at first that of the first key of the ring', () => {
+  it('depends on the oldest message key', () => {
     const of = (keys: Readonly<Record<string, string>>) =>
-      fingerprintOf(request, fingerprintKey(firstSecret(keys)))
+      fingerprintOf(request, fingerprintKeyOf(keys))
     expect(of({ k1: ring.k1, k3: ring.k2 })).toBe(own)
     expect(of({ k1: ring.k2 })).not.toBe(own)
   })

@@ -1,4 +1,5 @@
 import type { ClickHouseClient } from '@clickhouse/client'
+import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import type { FoundResults } from '../../../services/ingest/find-job.ts'
@@ -9,6 +10,7 @@ import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { closedJob, JOB_ID, jobOf, MANIFEST } from './doubles.ts'
 import { packManifest } from '../../../services/results/archive.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { recordMacOf, storedJob } from '../../support/signed.ts'
 import { rowsAnswer } from '../../support/stored.ts'
 
@@ -31,7 +33,6 @@ function readerOf (rows: readonly object[], key?: Buffer | Error, ended?: FoundR
     recordMac: recordMacOf(),
     codec: createCodec(localSource()),
     keys: {
-      create: () => { throw new Error('unused') },
       get: async () => {
         if (key instanceof Error) throw key
         return key
@@ -39,7 +40,7 @@ function readerOf (rows: readonly object[], key?: Buffer | Error, ended?: FoundR
     },
     state: {} as Redis,
     clock: { now: () => 0, stop: () => {} },
-    ring: { KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1' },
+    webhookKeys: organizationKeysOf(1),
     store: {
       openJobs: async () => [], read: async () => undefined, readWithManifest: async () => ended,
     },
@@ -105,19 +106,19 @@ describe('a closed job', () => {
 
 describe('what was sealed with a job', () => {
   it('is opened by the key of the job', async () => {
-    const header = sealHeader(KEY, owner, sent)
+    const header = sealHeader(headerKeyOf(KEY), owner, sent)
     const { reader } = readerOf([], KEY)
     expect(await reader.openHeader(closedJob({ header }))).toEqual(sent)
   })
 
   it('is gone for a job that was erased', async () => {
-    const header = sealHeader(KEY, owner, sent)
+    const header = sealHeader(headerKeyOf(KEY), owner, sent)
     const { reader } = readerOf([])
     expect(await reader.openHeader(closedJob({ header }))).toEqual({ metadata: {}, webhookUrl: '' })
   })
 
   it('is gone with the key of a running job, and only away with its stores', async () => {
-    const header = sealHeader(KEY, owner, sent)
+    const header = sealHeader(headerKeyOf(KEY), owner, sent)
     const failing = (error: Error) => readerOf([], error).reader.openHeader(closedJob({ header }))
     expect(await failing(new JobKeyLostError('gone'))).toEqual({ metadata: {}, webhookUrl: '' })
     await expect(failing(new InfrastructureError('away'))).rejects.toThrow('away')

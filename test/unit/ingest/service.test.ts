@@ -11,6 +11,7 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { JOB_ID, NOW_MS } from './doubles.ts'
+import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 import { rowsAnswer } from '../../support/stored.ts'
 
@@ -46,8 +47,7 @@ it('the API listens, finds keys and jobs, reports readiness, and stops', async (
     REDIS_STATE_URL: 'redis://localhost:1',
     REDIS_CACHE_URL: 'redis://localhost:1',
     CLICKHOUSE_URL: 'http://localhost:1',
-    KEY_RING: JSON.stringify({ k1: Buffer.alloc(32, 1).toString('base64') }),
-    KEY_ACTIVE: 'k1',
+    ...ROOT_KEY_SETTINGS,
     CACHE_SECRET_ACTIVE: '1',
     PORT_HTTP: String(port),
   })

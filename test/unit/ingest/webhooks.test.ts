@@ -1,8 +1,10 @@
 import type { ClickHouseClient } from '@clickhouse/client'
+import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createWebhooks } from '../../../services/ingest/webhooks.ts'
 import { sealHeader } from '../../../services/jobs/message-codec.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { recordMacOf } from '../../support/signed.ts'
 import { rowsAnswer, storedAttempts } from '../../support/stored.ts'
 import { closedJob, JOB_ID, NOW_MS } from './doubles.ts'
@@ -21,7 +23,7 @@ function webhooksOf (rows: readonly object[], hash: Record<string, string> = {})
     recordMac: recordMacOf(),
     keys: { get: async () => KEY },
     clock: { now: () => 0, stop: () => {} },
-    ring: { KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1' },
+    webhookKeys: organizationKeysOf(1),
     state: { hgetall: async () => hash } as unknown as Redis,
   })
   return { webhooks, queries }
@@ -29,7 +31,7 @@ function webhooksOf (rows: readonly object[], hash: Record<string, string> = {})
 
 describe('the webhook of a job', () => {
   it('has its address in what was sealed with the job, if anything was', async () => {
-    const header = sealHeader(KEY, { tenant: 'org_01.live', job: JOB_ID }, sent)
+    const header = sealHeader(headerKeyOf(KEY), { tenant: 'org_01.live', job: JOB_ID }, sent)
     const { webhooks } = webhooksOf([])
     expect(await webhooks.openHeader(closedJob({ header }))).toEqual(sent)
     expect(await webhooks.openHeader(closedJob())).toEqual({ metadata: {}, webhookUrl: '' })

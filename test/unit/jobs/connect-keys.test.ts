@@ -4,27 +4,23 @@ import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
 
-const KEY_RING = { 1: Buffer.alloc(32).toString('base64') }
 const connected = () => ({
   bus: createMemoryBus(),
   codec: createCodec(localSource()),
   state: new Redis({ lazyConnect: true, retryStrategy: () => null, port: 1 }),
 })
-
-describe('the data keys of a process', () => {
-  it('are shared by services that share a connection, and by no others', async () => {
-    const parts = connected()
-    const ring = { KEY_RING, KEY_ACTIVE: '1' }
-    const { key } = connectJobKeys(parts, ring).create('org_a.live', 'job_1')
-    expect(await connectJobKeys(parts, ring).get('org_a.live', 'job_1')).toEqual(key)
-    await expect(connectJobKeys(connected(), ring).get('org_a.live', 'job_1')).rejects.toThrow()
-  })
+const roots = (active: string) => ({
+  RESULTS_ROOT_KEYS: { 1: Buffer.alloc(32).toString('base64') }, RESULTS_ROOT_KEY_ACTIVE: active,
 })
 
 describe('the message codec of a stage', () => {
-  it('needs the active key in the ring', () => {
-    const parts = connected()
-    expect(createJobMessageCodec(parts, { KEY_RING, KEY_ACTIVE: '1' })).toHaveProperty('decode')
-    expect(() => createJobMessageCodec(parts, { KEY_RING, KEY_ACTIVE: '2' })).toThrow('KEY_ACTIVE')
+  it('needs the active root key', () => {
+    expect(createJobMessageCodec(connected(), roots('1'))).toHaveProperty('decode')
+    expect(() => createJobMessageCodec(connected(), roots('2'))).toThrow('RESULTS_ROOT_KEYS')
   })
+})
+
+it('the keys of jobs need a state Redis', async () => {
+  const keys = connectJobKeys(connected(), roots('1'), { part: 'results' })
+  await expect(keys.get('org_a.live', 'job_1')).rejects.toThrow()
 })

@@ -1,14 +1,12 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { newJobId } from '../../../services/jobs/job.ts'
-import {
-  createJobKeys, dataKeyAad, JobKeyLostError, keysInTopic,
-} from '../../../services/jobs/job-keys.ts'
+import { JobKeyLostError, keysInTopic } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
+import { jobKeysOf } from '../../support/organization-keys.ts'
 
 const codec = createCodec(localSource())
 
@@ -34,35 +32,32 @@ describe('the topic of data keys', () => {
   })
 })
 
-const ring = createKeyRing({
-  KEY_RING: { 1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: '1',
-})
-
 describe('the wrapped key of a job that Redis has forgotten', () => {
   const DAY_MS = 86_400_000
-  const key = Buffer.alloc(32, 5)
   /** The keys of a job that was closed, while marks of erased jobs come and go. */
-  const scene = (requestedAtMs = Date.now() - DAY_MS) => {
+  const scene = async (requestedAtMs = Date.now() - DAY_MS) => {
     const job = newJobId(requestedAtMs)
     const state = { erased: [] as number[], searches: 0 }
     const redis = {
       getBuffer: async () => null,
       exists: async () => state.erased.shift() ?? 0,
     } as unknown as Redis
+    const { key, wrapped } = await jobKeysOf({ redis }).create('t.live', job)
     const findClosed = async () => {
       state.searches += 1
-      return ring.wrap(key, dataKeyAad('t.live', job))
+      return wrapped
     }
-    const { get } = createJobKeys({ redis, ring, isRunning: async () => false, findClosed })
-    return { state, get: () => get('t.live', job) }
+    const { get } = jobKeysOf({ redis, isRunning: async () => false, findClosed })
+    return { key, state, get: () => get('t.live', job) }
   }
 
   it('is found for readers of closed jobs', async () => {
-    expect(await scene().get()).toEqual(key)
+    const { key, get } = await scene()
+    expect(await get()).toEqual(key)
   })
 
   it('is not searched for once the job is erased, nor returned if that just happened', async () => {
-    const { state, get } = scene()
+    const { state, get } = await scene()
     state.erased = [1]
     expect([await get(), state.searches]).toEqual([undefined, 0])
     state.erased = [0, 1]
@@ -70,8 +65,9 @@ describe('the wrapped key of a job that Redis has forgotten', () => {
   })
 
   it('decrypts nothing after 91 days, even where a process has kept it', async () => {
-    expect(await scene(Date.now() - 90 * DAY_MS).get()).toEqual(key)
-    const { state, get } = scene(Date.now() - 92 * DAY_MS)
+    const recent = await scene(Date.now() - 90 * DAY_MS)
+    expect(await recent.get()).toEqual(recent.key)
+    const { state, get } = await scene(Date.now() - 92 * DAY_MS)
     expect([await get(), state.searches]).toEqual([undefined, 0])
   })
 })
@@ -87,14 +83,15 @@ describe('a wrapped key that Redis has with broken bytes', () => {
       del: async (name: string) => { entries.delete(name) },
       exists: async (name: string) => Number(marks.has(name)),
     } as unknown as Redis
-    const { key, wrapped } = createJobKeys({ redis, ring }).create('t.live', 'job_1')
+    const { key, wrapped } = await jobKeysOf({ redis }).create('t.live', 'job_1')
     const broken = Buffer.from(wrapped)
-    broken[broken.length - 1]! ^= 1
+    // Within its first part.
+    broken[40]! ^= 1
     entries.set(jobKeys('t.live', 'job_1').dataKey, broken)
     const keysWith = (inTopic: Buffer | undefined) => {
       const restores = { times: 0 }
       const restore = async () => { restores.times += 1; return inTopic }
-      const keys = createJobKeys({ redis, ring, isRunning: async () => isRunning, restore })
+      const keys = jobKeysOf({ redis, isRunning: async () => isRunning, restore })
       return { restores, ...keys }
     }
     return { key, wrapped, broken, entries, marks, keysWith }
@@ -126,14 +123,15 @@ describe('a wrapped key that Redis has with broken bytes', () => {
     expect(entries.size).toBe(0)
   })
 
-  it('is taken from its topic when the ring lacks what its bytes name', async () => {
+  it('is taken from its topic when the key that its bytes name is missing', async () => {
     const { key, wrapped, entries, keysWith } = await scene()
     const other = Buffer.from(wrapped)
-    other[1] = '7'.charCodeAt(0)
+    // The last character of the id `k1`, after the length of the part and that of the id.
+    other[4] = '7'.charCodeAt(0)
     for (const name of entries.keys()) entries.set(name, other)
     expect(await keysWith(wrapped).get('t.live', 'job_1')).toEqual(key)
     for (const name of entries.keys()) entries.set(name, other)
     await expect(keysWith(other).get('t.live', 'job_1'))
-      .rejects.toThrow('lacks key "7", which wraps a key in use (data-key t.live job_1)')
+      .rejects.toThrow('lacks key "k7", which wraps a key in use (data-key t.live job_1)')
   })
 })

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { headerKeyOf } from '../../../services/jobs/job-key-parts.ts'
 import { decodeTime } from 'ulid'
 import { describe, expect, it } from 'vitest'
 import type { SubmittedRows } from '../../../schemas/types.ts'
@@ -54,7 +55,7 @@ function setUp (parts: {
         return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
       },
     },
-    keys: { create: () => dataKey },
+    keys: { create: async () => dataKey },
     emitter: {
       emit: async (emissions, signal) => {
         emitted.push(...emissions)
@@ -96,7 +97,7 @@ describe('a submission', () => {
       idempotencyKey: 'key',
     })
     expect(rows.rows).toEqual({ inputs: submission.inputs })
-    expect(openHeader(key, { tenant: 'org_1.live', job: id }, header!))
+    expect(openHeader(headerKeyOf(key), { tenant: 'org_1.live', job: id }, header!))
       .toEqual({ metadata: { order: '7' }, webhookUrl: '' })
   })
 
@@ -284,7 +285,7 @@ describe('sending', () => {
     ])
     const owner = { tenant: submission.tenant, job: 'job_1' }
     const { header } = emitted[0]?.value as { readonly header: Buffer }
-    expect(openHeader(key, owner, header)).toMatchObject({ columns: file.columns })
+    expect(openHeader(headerKeyOf(key), owner, header)).toMatchObject({ columns: file.columns })
   })
 
   it('of long lines makes chunks that fit into a message', async () => {

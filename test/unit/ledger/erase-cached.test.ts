@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'
 import type { CacheScope } from '../../../services/cache/cache.ts'
 import { createCachedErasure } from '../../../services/ledger/erase-cached.ts'
+import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
 import { LostResultsError } from '../../../services/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
@@ -37,7 +38,9 @@ async function setUp (wrapped: { readonly copied?: Buffer, readonly inTopic?: Bu
     },
     keyCopy: { find: async () => wrapped.copied },
     keys: { findInTopic: async () => wrapped.inTopic },
-    ring: { unwrap: bytes => { unwrapped.push(bytes); return dataKey } },
+    organizationKeys: {
+      unwrap: async (_orgId, bytes) => { unwrapped.push(bytes); return dataKey },
+    },
     tokenize,
     cache: { erase: async (scope, tokens) => { erased.push([scope, tokens]) } },
   })
@@ -45,11 +48,13 @@ async function setUp (wrapped: { readonly copied?: Buffer, readonly inTopic?: Bu
 }
 
 const dataKey = await jobKeys.get() ?? Buffer.alloc(0)
+const stored = (text: string) =>
+  joinJobKey({ results: Buffer.from(text), webhooks: Buffer.from('header') })
 const request = { tenant: TENANT, job: JOB }
 
 describe('erasing the cached records of a job', () => {
   it('deletes those of each contact once, under every version of the secret', async () => {
-    const { erase, erased, numbers } = await setUp({ copied: Buffer.from('copied') })
+    const { erase, erased, numbers } = await setUp({ copied: stored('copied') })
     await erase(request)
     const { tokens, rotatedTokens: rotated } = tokensOf(...numbers)
     expect(rotated?.versions).toEqual(['1'])
@@ -59,7 +64,7 @@ describe('erasing the cached records of a job', () => {
   })
 
   it('reads a key that is not copied yet from its topic', async () => {
-    const { erase, erased, unwrapped } = await setUp({ inTopic: Buffer.from('topic') })
+    const { erase, erased, unwrapped } = await setUp({ inTopic: stored('topic') })
     await erase(request)
     expect([erased.length, String(unwrapped[0])]).toEqual([1, 'topic'])
   })

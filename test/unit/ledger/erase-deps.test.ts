@@ -11,8 +11,8 @@ it('connectErasing does nothing while another ledger leads, and stops', async ()
     KAFKA_BROKERS: ['broker:9092'],
     ...messageKeysOf(),
     INSTANCE: 'i1',
-    KEY_RING: { k1: secret },
-    KEY_ACTIVE: 'k1',
+    RESULTS_ROOT_KEYS: { 1: secret },
+    RESULTS_ROOT_KEY_ACTIVE: '1',
     CACHE_SECRETS: { 1: secret },
     ERASE_EVERY_MS: 60_000,
   }, {

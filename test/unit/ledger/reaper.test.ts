@@ -171,7 +171,7 @@ describe('startReaper', () => {
 
   it('ends the process and its loop when the key ring lacks a key', async () => {
     const { parts, fails } = setUp({ idleMs: 60_000 })
-    const lacking = new FatalError('KEY_RING lacks key "7"')
+    const lacking = new FatalError('RESULTS_ROOT_KEYS lacks key "7"')
     const storeBlock = async () => { throw lacking }
     const fatal = Promise.withResolvers<unknown>()
     const stage = { ready: () => true, stop: async () => {} }

@@ -12,14 +12,15 @@ describe('the environment of a command', () => {
     writeFileSync(`${folder}/stack.json`, JSON.stringify({
       kafkaBrokers: 'a:1', redisStateUrl: 'redis://a:2', clickhouseUrl: 'http://a:3', services: [],
     }))
-    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KEY_RING: '{}', KEY_ACTIVE: 'k1' }))
+    const secrets = { MESSAGE_KEYS: '{}', MESSAGE_KEY_ACTIVE: '1' }
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
     const env = commandEnvironment({ REDIS_STATE_URL: 'redis://b:1', CLICKHOUSE_URL: '' }, folder)
     expect(env).toMatchObject({
       KAFKA_BROKERS: 'a:1',
       REDIS_STATE_URL: 'redis://b:1',
       CLICKHOUSE_URL: 'http://a:3',
-      KEY_RING: '{}',
-      KEY_ACTIVE: 'k1',
+      MESSAGE_KEYS: '{}',
+      MESSAGE_KEY_ACTIVE: '1',
     })
   })
 

@@ -5,7 +5,7 @@ import {
 } from '../../../services/platform/config.ts'
 
 const schema = defineConfig({
-  ...pick(commonConfig, ['KAFKA_BROKERS', 'KEY_RING']),
+  ...pick(commonConfig, ['KAFKA_BROKERS', 'CACHE_SECRETS']),
   PARTS: Type.Integer({ minimum: 1, default: 200, description: 'Rows of a part.' }),
   STRICT: Type.Boolean({ default: false, description: 'Refuses more.' }),
   LANES: Type.Array(Type.Enum(['small', 'bulk']), {
@@ -13,8 +13,8 @@ const schema = defineConfig({
   }),
   NOTE: Type.Optional(Type.String({ description: 'Anything.' })),
 })
-const KEY_RING = JSON.stringify({ a: Buffer.alloc(32).toString('base64') })
-const required = { KAFKA_BROKERS: 'a:1, b:2', KEY_RING }
+const CACHE_SECRETS = JSON.stringify({ a: Buffer.alloc(32).toString('base64') })
+const required = { KAFKA_BROKERS: 'a:1, b:2', CACHE_SECRETS }
 
 const faultsOf = (env: Record<string, string>, of: TObject = schema) => {
   try {
@@ -35,7 +35,7 @@ describe('a configuration', () => {
       OTEL_TRACES_SAMPLER: 'parentbased_always_on',
       OTEL_TRACES_SAMPLER_ARG: 1,
       KAFKA_BROKERS: ['a:1', 'b:2'],
-      KEY_RING: { a: Buffer.alloc(32).toString('base64') },
+      CACHE_SECRETS: { a: Buffer.alloc(32).toString('base64') },
       PARTS: 50,
       STRICT: true,
       LANES: ['small', 'bulk'],
@@ -49,13 +49,14 @@ describe('a configuration', () => {
   })
 
   it('reports all faults at once', () => {
-    const env = { KEY_RING: '{', PARTS: '0', STRICT: 'yes', LANES: 'fast', LOG_LEVEL: 'loud' }
+    const env = { CACHE_SECRETS: '{', PARTS: '0', STRICT: 'yes', LANES: 'fast', LOG_LEVEL: 'loud' }
     expect(faultsOf(env)).toEqual([
       'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent. ' +
         'Set LOG_LEVEL (Minimum level of log lines).',
       'KAFKA_BROKERS is missing. Set it, for example KAFKA_BROKERS=localhost:9092 ' +
         '(Addresses of the brokers, host:port).',
-      expect.stringMatching(/^KEY_RING is not valid JSON\. Set it, for example KEY_RING=\{"1":"A/),
+      expect.stringMatching(
+        /^CACHE_SECRETS is not valid JSON\. Set it, for example CACHE_SECRETS=\{"1":"A/),
       'PARTS must be >= 1. Set PARTS (Rows of a part).',
       'STRICT must be true or false. Set STRICT (Refuses more).',
       'LANES at "0" must be one of small, bulk. Set LANES (Lanes).',
@@ -63,9 +64,9 @@ describe('a configuration', () => {
   })
 
   it('never reports a value, which may be a secret', () => {
-    const faults = faultsOf({ ...required, KEY_RING: '{"a":"hunter2"}' })
+    const faults = faultsOf({ ...required, CACHE_SECRETS: '{"a":"hunter2"}' })
     expect(faults).toHaveLength(1)
-    expect(faults[0]).toMatch(/^KEY_RING at "a" must match pattern/)
+    expect(faults[0]).toMatch(/^CACHE_SECRETS at "a" must match pattern/)
     expect(faults[0]).not.toContain('hunter2')
   })
 
@@ -85,7 +86,7 @@ describe('a configuration', () => {
       secret: false,
     })
     expect(rows.get('LANES')?.fallback).toBe('small,bulk')
-    expect(rows.get('KEY_RING'))
+    expect(rows.get('CACHE_SECRETS'))
       .toMatchObject({ fallback: undefined, required: true, secret: true })
     expect(rows.get('NOTE')).toMatchObject({ fallback: undefined, required: false })
   })
@@ -95,8 +96,9 @@ describe('a configuration', () => {
     expect(secrets.map(({ key, fallback }) => [key, fallback]))
       .toEqual([
         ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
-        ['KAFKA_SASL_PASSWORD', undefined], ['MESSAGE_KEYS', undefined], ['KEY_RING', undefined],
-        ['CACHE_SECRETS', undefined],
+        ['KAFKA_SASL_PASSWORD', undefined], ['MESSAGE_KEYS', undefined],
+        ['RESULTS_ROOT_KEYS', undefined], ['WEBHOOKS_ROOT_KEYS', undefined],
+        ['PARTNERS_ROOT_KEYS', undefined], ['CACHE_SECRETS', undefined],
       ])
   })
 })

@@ -55,7 +55,7 @@ describe('topic names', () => {
 
   it('are listed for the broker, with dead-letter topics', () => {
     const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 6 + 8)
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 7 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
       .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
     expect(topics.find(({ name }) => name === 'ledger.dead'))

@@ -2,18 +2,16 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import type { Options } from '../../../services/workspace/options.ts'
 import {
   createPartner, listPartners, revokePartner, rotatePartner,
 } from '../../../services/workspace/partner-tasks.ts'
 import { accessRules } from '../../../services/workspace/partner-topics.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
-const ring = createKeyRing({
-  KEY_RING: { k1: Buffer.alloc(32, 7).toString('base64') }, KEY_ACTIVE: 'k1',
-})
+const keys = organizationKeysOf(7)
 
 let deps: WorkspaceDeps
 let org: string
@@ -23,7 +21,7 @@ beforeEach(async () => {
   created = []
   deps = {
     organizations: createOrganizations(redis),
-    partners: createPartners({ redis, ring, now: () => 1 }),
+    partners: createPartners({ redis, keys, now: () => 1 }),
     createPartnerTopics: async (options: { partner: string, principal: string }) => {
       created.push(options)
       const rules = accessRules(options.partner, options.principal)

@@ -13,6 +13,7 @@ let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
+  addOrganizationKeys: async () => {},
   accounts: { areShipped: async () => isShipped },
   wallet: { unlockNew: async (tenant: string) => { unlocked.push(tenant) } },
 }
@@ -94,7 +95,7 @@ it('workspace has a command for every task, each with a description', () => {
     'webhook-endpoint', 'create', 'list', 'disable', 'enable', 'rotate', 'delete',
     'partner', 'create', 'list', 'rotate',
     'revoke', 'audit',
-    'job', 'erase', 'keys', 'list', 'rewrap', 'sign-in',
+    'job', 'erase', 'keys', 'list', 'rewrap', 'rotate', 'sign-in',
   ])
 })
 

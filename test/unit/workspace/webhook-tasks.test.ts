@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createWebhookEndpoints } from '../../../services/accounts/webhook-endpoints.ts'
-import { createKeyRing } from '../../../services/crypto/key-ring.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import type { Options } from '../../../services/workspace/options.ts'
 import * as webhooks from '../../../services/workspace/webhook-tasks.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const url = 'https://hooks.example.com/in'
@@ -14,12 +14,9 @@ let deps: WorkspaceDeps
 let org: string
 beforeEach(async () => {
   const { redis } = memoryRedis()
-  const ring = createKeyRing({
-    KEY_RING: { k1: Buffer.alloc(32, 1).toString('base64') }, KEY_ACTIVE: 'k1',
-  })
   deps = {
     organizations: createOrganizations(redis),
-    endpoints: createWebhookEndpoints({ redis, ring }),
+    endpoints: createWebhookEndpoints({ redis, keys: organizationKeysOf(1) }),
     webhookRules: { allowHttp: false, allowLoopback: false },
   } as unknown as WorkspaceDeps
   org = (await deps.organizations.create('Example')).id

@@ -64,7 +64,7 @@ describe('the access to a secure stack', () => {
   it('is among the secrets of the folder as far as services read it from there', () => {
     const { accounts } = secure('secrets')
     expect(loadSecrets(join(folder, 'secrets'))).toMatchObject({
-      KEY_ACTIVE: 'k1',
+      MESSAGE_KEY_ACTIVE: '1',
       KAFKA_TLS: 'true',
       KAFKA_SASL_MECHANISM: 'scram-sha-512',
       KAFKA_SASL_USERNAME: 'admin',

@@ -36,7 +36,7 @@ describe('secrets', () => {
     const secrets = loadSecrets(`${folder}/s`)
     expect(loadSecrets(`${folder}/s`)).toEqual(secrets)
     expect(loadSecrets(`${folder}/other`)).not.toEqual(secrets)
-    const key = JSON.parse(secrets.KEY_RING)[secrets.KEY_ACTIVE]
+    const key = JSON.parse(secrets.RESULTS_ROOT_KEYS)[secrets.RESULTS_ROOT_KEY_ACTIVE]
     const cacheSecret = JSON.parse(secrets.CACHE_SECRETS)[secrets.CACHE_SECRET_ACTIVE]
     expect([key, cacheSecret].map((text) => Buffer.from(text, 'base64').length)).toEqual([32, 32])
     expect(statSync(`${folder}/s/secrets.json`).mode & 0o777).toBe(0o600)

@@ -67,7 +67,9 @@ it('rows of a dead letter that cannot be opened have a reason', async () => {
   const none = { rows: () => undefined }
   expect(await contentBy({ kind: 'message', message: none } as unknown as Decoded))
     .toBe('the message contains no rows')
-  const lacking = { decode: async () => { throw new FatalError('KEY_RING lacks key "2"') } }
+  const lacking = {
+    decode: async () => { throw new FatalError('RESULTS_ROOT_KEYS lacks key "2"') },
+  }
   await expect(openContent({ codec, messageCodec: lacking, partners }, raw))
     .rejects.toThrow(FatalError)
 })

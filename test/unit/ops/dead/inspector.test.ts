@@ -14,7 +14,7 @@ it('the dead-letter inspector needs the key ring only to open content', async ()
   const options = { env, bus: undefined as never }
   const opened = withInspector({ ...options, open: true }, async () => 1)
   await expect(opened).rejects.toThrow(ConfigError)
-  await expect(opened).rejects.toThrow('KEY_RING is missing')
+  await expect(opened).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
   expect(await withInspector({ ...options, open: false }, inspector =>
     inspector.content(undefined as never))).toBeUndefined()
 })

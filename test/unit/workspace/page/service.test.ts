@@ -14,8 +14,8 @@ const env = {
   ...MESSAGE_KEY_ENV,
   REDIS_STATE_URL: 'redis://127.0.0.1:1',
   CLICKHOUSE_URL: 'http://127.0.0.1:1',
-  KEY_RING: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
-  KEY_ACTIVE: '1',
+  WEBHOOKS_ROOT_KEYS: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
+  WEBHOOKS_ROOT_KEY_ACTIVE: '1',
 }
 
 describe('the settings of the workspace page', () => {

@@ -1,0 +1,67 @@
+import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { RedisClient } from '../platform/redis.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import { createOrganizationKeyStore } from './organization-key-store.ts'
+import {
+  addOrganizationKey, createOrganizationKeys, type OrganizationKeys,
+} from './organization-keys.ts'
+
+/** The settings of the root keys of a class. */
+export type RootKeySettings<C extends KeyClass = KeyClass> =
+  { readonly [Name in `${Uppercase<C>}_ROOT_KEYS`]: Readonly<Record<string, string>> } &
+  { readonly [Name in `${Uppercase<C>}_ROOT_KEY_ACTIVE`]: string }
+
+/** The root keys of a class; throws TypeError for an invalid setting. */
+export function rootKeysOf<C extends KeyClass> (
+  keyClass: C, config: RootKeySettings<C>
+): RootKeys {
+  const prefix = keyClass.toUpperCase() as Uppercase<C>
+  const setting = `${prefix}_ROOT_KEYS` as const
+  const { [setting]: keys, [`${prefix}_ROOT_KEY_ACTIVE` as const]: active } =
+    config as Readonly<Record<string, unknown>>
+  return createRootKeys({
+    setting, keys: keys as Readonly<Record<string, string>>, active: String(active),
+  })
+}
+
+/** The services of one process share a connection, and so the keys that they read over it. */
+const known = new WeakMap<RedisClient, Map<KeyClass, OrganizationKeys>>()
+
+/** The keys of organizations for a class, on the state Redis of a service. */
+export function connectOrganizationKeys<C extends KeyClass> (
+  keyClass: C, config: RootKeySettings<C>,
+  { state, metrics }: { readonly state: RedisClient, readonly metrics?: Pick<Metrics, 'count'> }
+): OrganizationKeys {
+  const shared = known.get(state) ?? new Map<KeyClass, OrganizationKeys>()
+  known.set(state, shared)
+  const keys = shared.get(keyClass) ?? createOrganizationKeys({
+    class: keyClass,
+    roots: rootKeysOf(keyClass, config),
+    store: createOrganizationKeyStore(state),
+    ...metrics && { metrics },
+  })
+  shared.set(keyClass, keys)
+  return keys
+}
+
+/** The keys of organizations of all classes, for commands of operators. */
+export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
+  const store = createOrganizationKeyStore(redis)
+  const keysOf = <C extends KeyClass>(keyClass: C) =>
+    connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
+  const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
+    [keyClass, rootKeysOf(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
+  return {
+    store,
+    roots,
+    results: keysOf('results'),
+    webhooks: keysOf('webhooks'),
+    partners: keysOf('partners'),
+    /** Creates a version of the keys of all classes, unless the organization has it. */
+    add: async (orgId: string, version: number): Promise<void> => {
+      await Promise.all(KEY_CLASSES.map(keyClass =>
+        addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
+    },
+  }
+}

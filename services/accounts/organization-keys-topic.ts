@@ -1,0 +1,121 @@
+import type { OrganizationKeyValue } from '../../schemas/types.ts'
+import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
+import type { Codec } from '../kafka/registry.ts'
+import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import type { RedisClient } from '../platform/redis.ts'
+import { messageKey, topicName } from '../platform/topics.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import { createOrganizationKeyStore, type OrganizationKey } from './organization-key-store.ts'
+
+const TOPIC = topicName('organization.keys')
+const BATCH_ORGANIZATIONS = 200
+
+type RestoreDeps = {
+  readonly redis: RedisClient
+  readonly reader: TopicReader
+  readonly codec: Pick<Codec, 'decode'>
+  readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count'>
+}
+
+type SendDeps = {
+  readonly codec: Pick<Codec, 'encode'>
+  readonly accountsProducer: Pick<Producer, 'send'>
+}
+
+/**
+ * Restores the keys of organizations in Redis from their topic, and deletes those with a tombstone
+ * there, which an older file of Redis may still have. Idempotent.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function restoreOrganizationKeys (
+  { redis, reader, codec, log, metrics }: RestoreDeps, signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(redis)
+  let restored = 0
+  await reader.read(TOPIC, async messages => {
+    for (const { key, value } of messages) {
+      if (value === null) {
+        const { orgId, ...removed } = nameOf(String(key))
+        await store.remove(orgId, removed)
+        continue
+      }
+      const { organization, ...found } = await codec.decode(
+        'organization.keys', value) as OrganizationKeyValue
+      if (await store.restore(organization, organizationKeyOf(found))) restored += 1
+    }
+  }, { signal })
+  metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
+  if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
+}
+
+/** Ships new keys of organizations to their topic; from then on they wrap data keys. */
+export async function shipOrganizationKeys (
+  { redis, ...sending }: SendDeps & { readonly redis: RedisClient }, signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(redis)
+  for (;;) {
+    const organizations = await store.unshipped(BATCH_ORGANIZATIONS)
+    if (organizations.length === 0) return
+    for (const orgId of organizations) {
+      const keys = (await store.read(orgId)).filter(({ shippedAtMs }) => shippedAtMs === 0)
+      await sendOrganizationKeys(sending, { orgId, keys }, signal)
+      await store.markShipped(orgId, keys)
+    }
+  }
+}
+
+/** Writes versions of keys to their topic. */
+export async function sendOrganizationKeys (
+  { codec, accountsProducer }: SendDeps,
+  { orgId, keys }: { readonly orgId: string, readonly keys: readonly OrganizationKey[] },
+  signal?: AbortSignal
+): Promise<void> {
+  const messages = await Promise.all(keys.map(async (key): Promise<OutgoingMessage> => {
+    const value: OrganizationKeyValue = {
+      organization: orgId,
+      class: key.class,
+      version: key.version,
+      wrapped: key.wrapped,
+      public: key.public,
+      createdAt: key.createdAtMs,
+    }
+    return {
+      topic: TOPIC,
+      key: messageKey('organization.keys', value),
+      value: await codec.encode('organization.keys-value', value),
+      headers: {},
+    }
+  }))
+  if (messages.length > 0) await accountsProducer.send(messages, signal)
+}
+
+/** The tombstone that deletes a version from its topic. */
+export function organizationKeyTombstone (
+  orgId: string, { class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>
+): OutgoingMessage {
+  const key = messageKey('organization.keys', { organization: orgId, class: keyClass, version })
+  return { topic: TOPIC, key, value: null, headers: {} }
+}
+
+function organizationKeyOf (
+  { class: keyClass, version, wrapped, public: publicKey, createdAt }:
+  Omit<OrganizationKeyValue, 'organization'>
+): OrganizationKey {
+  return {
+    class: classOf(keyClass), version, wrapped, public: publicKey, createdAtMs: createdAt,
+  }
+}
+
+function nameOf (messageKeyText: string) {
+  const [orgId = '', keyClass = '', version = ''] = messageKeyText.split(':')
+  return { orgId, class: classOf(keyClass), version: Number(version) }
+}
+
+function classOf (text: string): KeyClass {
+  const found = KEY_CLASSES.find(name => name === text)
+  if (found === undefined) throw new Error(`topic ${TOPIC} has a key of unknown class "${text}"`)
+  return found
+}

@@ -1,0 +1,212 @@
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { createKeyRing, splitKeyId, withKeyId, type KeyRing } from '../crypto/key-ring.ts'
+import type { RootKeys } from '../crypto/root-keys/root-keys.ts'
+import type { Binding } from '../crypto/seal.ts'
+import { boxPublicKey, openBox, sealBox } from '../crypto/sealed-box.ts'
+import { InfrastructureError } from '../platform/errors.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { sleep } from '../platform/retry.ts'
+import type { KeyClass } from '../topology.ts'
+import {
+  OrganizationErasedError, type OrganizationKeyStore, type StoredKey,
+} from './organization-key-store.ts'
+
+/** Wraps keys and secrets with the key that an organization has for one class. */
+export type OrganizationKeys = {
+  /** @throws OrganizationErasedError for an erased organization. */
+  readonly wrap: (orgId: string, plain: Buffer, binding: Binding) => Promise<Buffer>
+  /**
+   * @throws OrganizationErasedError for an erased organization.
+   * @throws FatalError when a root key, or the version that wraps, is missing.
+   * @throws SealError when the binding differs or the bytes were changed.
+   */
+  readonly unwrap: (orgId: string, wrapped: Buffer, binding: Binding) => Promise<Buffer>
+  /**
+   * Resolves once the topic `organization.keys` has the key that wraps, so that what is sealed
+   * under it stays readable after a loss of Redis.
+   * @throws InfrastructureError when `ledger` does not ship it in time.
+   */
+  readonly whenShipped: (orgId: string) => Promise<void>
+}
+
+export type OrganizationKeysDeps = {
+  readonly store: Pick<OrganizationKeyStore, 'read' | 'add'>
+  readonly roots: RootKeys
+  readonly class: KeyClass
+  readonly metrics?: Pick<Metrics, 'count'>
+}
+
+/** Organizations whose keys a process keeps, and for how long without use. */
+const CACHED_ORGANIZATIONS = 10_000
+const IDLE_MS = 3_600_000
+/** How long a process may use the keys of an erased organization, or not see a new version. */
+export const ORGANIZATION_KEYS_CACHE_MS = 5_000
+const SHIPPED_WITHIN_MS = 10_000
+const POLL_MS = 20
+const BOX = '.box'
+
+/** The id of a version in what it wraps. */
+export const organizationKeyId = ({ class: keyClass, version }: Pick<StoredKey,
+  'class' | 'version'>): string => `${keyClass}.${version}`
+
+/**
+ * The id of the version that wrapped these bytes, by itself or by its public key.
+ * @throws SealError for bytes that are not wrapped.
+ */
+export function wrappingKeyId (wrapped: Buffer): string {
+  const { id } = splitKeyId(wrapped)
+  return id.endsWith(BOX) ? id.slice(0, -BOX.length) : id
+}
+
+/** The context that the root key of a class authenticates. */
+export const rootContextOf = (orgId: string, keyClass: KeyClass) =>
+  ({ purpose: keyClass, organization: orgId })
+
+type Opened = {
+  readonly ring: KeyRing
+  readonly secrets: ReadonlyMap<string, Buffer>
+  /** Whether the topic `organization.keys` has the active version. */
+  readonly shipped: boolean
+}
+type Cached = {
+  readonly readAtMs: number
+  /** The secret keys by their wrapped bytes: only changed ones are unwrapped again. */
+  readonly unwrapped: ReadonlyMap<string, Buffer>
+  readonly opened: Opened
+}
+
+/**
+ * The keys of organizations for one class, created at their first use. The root key unwraps one
+ * once per process; after that an outage of its provider delays nothing.
+ */
+export function createOrganizationKeys (deps: OrganizationKeysDeps): OrganizationKeys {
+  const open = createOpen(deps)
+  return {
+    wrap: async (orgId, plain, binding) => (await open(orgId)).ring.wrap(plain, binding),
+    unwrap: async (orgId, wrapped, binding) => {
+      const { id, content } = splitKeyId(wrapped)
+      const version = wrappingKeyId(wrapped)
+      // Another process may have wrapped it with a version of the last seconds.
+      const { ring, secrets } = await open(orgId, opened => !opened.secrets.has(version))
+      deps.metrics?.count('key_unwraps_total', { class: deps.class, by: 'organization' })
+      const secret = secrets.get(version)
+      return id !== version && secret !== undefined
+        ? await openBox(secret, ['wrap', id, ...binding], content)
+        : ring.unwrap(wrapped, binding)
+    },
+    whenShipped: async orgId => {
+      const deadlineMs = Date.now() + SHIPPED_WITHIN_MS
+      while (!(await open(orgId, ({ shipped }) => !shipped)).shipped) {
+        if (Date.now() >= deadlineMs) throw unshippedError(orgId, deps.class)
+        await sleep(POLL_MS)
+      }
+    },
+  }
+}
+
+/** Reads the keys of an organization again when they are old or stale, once for all callers. */
+function createOpen (deps: OrganizationKeysDeps) {
+  const known = new LRUCache<string, Cached>({
+    max: CACHED_ORGANIZATIONS, ttl: IDLE_MS, updateAgeOnGet: true,
+  })
+  const loading = new Map<string, Promise<Opened>>()
+  const load = async (orgId: string): Promise<Opened> => {
+    const keys = await readOrCreate(deps, orgId)
+    const before = known.get(orgId)?.unwrapped
+    const unwrapped = new Map<string, Buffer>()
+    const secrets = new Map<string, Buffer>()
+    for (const key of keys) {
+      const name = key.wrapped.toString('base64')
+      const secret = before?.get(name) ?? await unwrapByRoot(deps, orgId, key)
+      unwrapped.set(name, secret)
+      secrets.set(organizationKeyId(key), secret)
+    }
+    const newest = keys.findLast(({ shippedAtMs }) => shippedAtMs > 0) ??
+      keys.at(-1) as StoredKey
+    const active = organizationKeyId(newest)
+    const ring = createKeyRing({ name: `organization ${orgId}`, keys: secrets, active })
+    const opened = { ring, secrets, shipped: newest.shippedAtMs > 0 }
+    known.set(orgId, { readAtMs: Date.now(), unwrapped, opened })
+    return opened
+  }
+  return async (
+    orgId: string, isStale: (opened: Opened) => boolean = () => false
+  ): Promise<Opened> => {
+    const { readAtMs = 0, opened } = known.get(orgId) ?? {}
+    const isFresh = Date.now() - readAtMs < ORGANIZATION_KEYS_CACHE_MS
+    if (opened !== undefined && isFresh && !isStale(opened)) return opened
+    const pending = loading.get(orgId) ?? load(orgId).finally(() => loading.delete(orgId))
+    loading.set(orgId, pending)
+    return await pending
+  }
+}
+
+async function unwrapByRoot (
+  { roots, class: keyClass, metrics }: OrganizationKeysDeps, orgId: string, key: StoredKey
+): Promise<Buffer> {
+  metrics?.count('key_unwraps_total', { class: keyClass, by: 'root' })
+  return await roots.unwrap(key.wrapped, rootContextOf(orgId, keyClass))
+}
+
+/** The versions of the class; creates the first one. */
+async function readOrCreate (
+  deps: OrganizationKeysDeps, orgId: string
+): Promise<readonly StoredKey[]> {
+  for (;;) {
+    const keys = (await deps.store.read(orgId)).filter(key => key.class === deps.class)
+    if (keys.length > 0) return keys
+    await addOrganizationKey(deps, orgId, 1)
+  }
+}
+
+/** Adds a version, unless it exists; it wraps once `ledger` has shipped it. */
+export async function addOrganizationKey (
+  { store, roots, class: keyClass }: Pick<OrganizationKeysDeps, 'store' | 'roots' | 'class'>,
+  orgId: string, version: number
+): Promise<void> {
+  const secret = randomBytes(32)
+  await store.add(orgId, {
+    class: keyClass,
+    version,
+    wrapped: await roots.wrap(secret, rootContextOf(orgId, keyClass)),
+    public: await boxPublicKey(secret),
+    createdAtMs: Date.now(),
+  })
+}
+
+const unshippedError = (orgId: string, keyClass: KeyClass) => new InfrastructureError(
+  `the key "${keyClass}" of organization ${orgId} is not in topic organization.keys yet; if this ` +
+  'lasts, check that a ledger is running')
+
+/**
+ * Wraps with the public keys of organizations, for a process that must not unwrap: it has no root
+ * key of the class.
+ */
+export function createPublicOrganizationKeys (
+  { store, class: keyClass }: Pick<OrganizationKeysDeps, 'class'> & {
+    readonly store: Pick<OrganizationKeyStore, 'read'>
+  }
+): Pick<OrganizationKeys, 'wrap' | 'whenShipped'> {
+  const known = new LRUCache<string, StoredKey>({
+    max: CACHED_ORGANIZATIONS, ttl: ORGANIZATION_KEYS_CACHE_MS,
+  })
+  return {
+    // It uses no other keys.
+    whenShipped: async () => {},
+    wrap: async (orgId, plain, binding) => {
+      const key = known.get(orgId) ?? (await store.read(orgId))
+        .findLast(stored => stored.class === keyClass && stored.shippedAtMs > 0)
+      if (key === undefined) throw unshippedError(orgId, keyClass)
+      known.set(orgId, key)
+      const id = organizationKeyId(key) + BOX
+      return withKeyId(id, await sealBox(key.public, ['wrap', id, ...binding], plain))
+    },
+  }
+}
+
+/** Whether an error says that the organization was erased; rethrows any other. */
+export function isErased (error: unknown): boolean {
+  if (error instanceof OrganizationErasedError) return true
+  throw error
+}

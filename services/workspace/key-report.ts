@@ -1,0 +1,134 @@
+import type { StoredKey } from '../accounts/organization-key-store.ts'
+import { organizationKeyId, wrappingKeyId } from '../accounts/organization-keys.ts'
+import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import { SealError } from '../crypto/seal.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapped-keys.ts'
+
+/** The keys of each organization that has some, all versions of all classes. */
+export type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
+
+/** How many keys of organizations a root key wraps; it may be missing from the configuration. */
+type RootKeyUse = {
+  readonly class: KeyClass
+  readonly id: string
+  readonly configured: boolean
+  readonly isActive: boolean
+  readonly wraps: number
+  /** It wraps nothing: remove it from the setting once it is active in no process. */
+  readonly isFree: boolean
+}
+
+/** A version of an organization's key that a newer one has replaced, or that is missing. */
+type ReplacedKeyUse = {
+  readonly organization: string
+  /** `<class>.<version>`. */
+  readonly key: string
+  readonly exists: boolean
+  readonly wraps: Readonly<Record<KeyLocation, number>>
+}
+
+export type KeyReport = {
+  readonly rootKeys: readonly RootKeyUse[]
+  readonly replaced: readonly ReplacedKeyUse[]
+  /** Stored values that are not a wrapped key. */
+  readonly broken: number
+  /** Keys that wrap something but do not exist, in words. */
+  readonly lacking: readonly string[]
+}
+
+type Deps = {
+  readonly organizations: KeysByOrganization
+  readonly roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'ids'>>>
+  readonly sources: WrappedKeySources
+}
+
+/** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
+export async function reportKeys ({ organizations, roots, sources }: Deps): Promise<KeyReport> {
+  const rootUses = KEY_CLASSES.flatMap(keyClass =>
+    rootKeysIn(organizations, keyClass, roots[keyClass]))
+  const uses = new Map<string, ReplacedKeyUse>()
+  for (const [organization, keys] of organizations) {
+    for (const key of keys) {
+      if (newestOf(keys, key.class) === key) continue
+      useOf(uses, { organization, key: organizationKeyId(key), exists: true })
+    }
+  }
+  let broken = 0
+  for (const location of KEY_LOCATIONS) {
+    for await (const { orgId: organization, pieces } of sources[location]()) {
+      const keys = organizations.get(organization) ?? []
+      for (const piece of pieces) {
+        const key = keyIdIn(piece.bytes)
+        const newest = newestOf(keys, piece.class)
+        if (key === undefined) broken += 1
+        else if (newest === undefined || key !== organizationKeyId(newest)) {
+          const exists = keys.some(one => organizationKeyId(one) === key)
+          const { wraps } = useOf(uses, { organization, key, exists })
+          Object.assign(wraps, { [location]: wraps[location] + 1 })
+        }
+      }
+    }
+  }
+  const replaced = [...uses.values()]
+  return { rootKeys: rootUses, replaced, broken, lacking: lackingIn(rootUses, replaced) }
+}
+
+/** The version that wraps: the newest one of its class. */
+export const newestOf = (
+  keys: readonly StoredKey[], keyClass: KeyClass
+): StoredKey | undefined => keys.findLast(key => key.class === keyClass)
+
+/** The id of the key that wraps a piece; undefined for damaged bytes. */
+export function keyIdIn (bytes: Buffer): string | undefined {
+  try {
+    return wrappingKeyId(bytes)
+  } catch (error) {
+    if (error instanceof SealError) return undefined
+    throw error
+  }
+}
+
+function rootKeysIn (
+  organizations: KeysByOrganization, keyClass: KeyClass,
+  { activeId, ids }: Pick<RootKeys, 'activeId' | 'ids'>
+): readonly RootKeyUse[] {
+  const counts = new Map(ids.map(id => [id, 0]))
+  for (const keys of organizations.values()) {
+    for (const key of keys.filter(one => one.class === keyClass)) {
+      const id = rootIdOf(key.wrapped)
+      counts.set(id, (counts.get(id) ?? 0) + 1)
+    }
+  }
+  return [...counts].map(([id, wraps]) => ({
+    class: keyClass,
+    id,
+    configured: ids.includes(id),
+    isActive: id === activeId,
+    wraps,
+    isFree: id !== activeId && wraps === 0,
+  }))
+}
+
+function useOf (
+  uses: Map<string, ReplacedKeyUse>, found: Omit<ReplacedKeyUse, 'wraps'>
+): ReplacedKeyUse {
+  const name = `${found.organization} ${found.key}`
+  const use = uses.get(name) ?? {
+    ...found,
+    wraps: Object.fromEntries(KEY_LOCATIONS.map(location =>
+      [location, 0])) as Record<KeyLocation, number>,
+  }
+  uses.set(name, use)
+  return use
+}
+
+function lackingIn (
+  rootUses: readonly RootKeyUse[], replaced: readonly ReplacedKeyUse[]
+): readonly string[] {
+  const roots = rootUses.filter(({ configured }) => !configured).map(root =>
+    `key "${root.id}" of ${root.class.toUpperCase()}_ROOT_KEYS`)
+  const missing = replaced.filter(({ exists }) => !exists)
+    .map(({ organization, key }) => `key ${key} of ${organization}`)
+  return [...roots, ...missing]
+}
