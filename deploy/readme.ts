@@ -13,7 +13,7 @@ import { capacityText, planCapacity } from '../services/ops/capacity.ts'
 import {
   CPU_COSTS, FIGURES, MEASUREMENTS, TABLE_BYTES, TOPIC_BYTES,
 } from '../services/ops/measured-costs.ts'
-import { STAGES, topology } from '../services/topology.ts'
+import { KEY_CLASSES, PROCESS_KEYS, STAGES, topology } from '../services/topology.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -139,6 +139,14 @@ function access (): string {
   return [...head, ...rows].join('\n')
 }
 
+/** The classes of root keys of each process. */
+function keyClasses (): string {
+  const rows = Object.entries(PROCESS_KEYS).map(([name, classes]) => tableRow([
+    `\`${name}\``, ...KEY_CLASSES.map(keyClass => classes.includes(keyClass) ? 'yes' : '-'),
+  ]))
+  return [...tableHead(['process', ...KEY_CLASSES]), ...rows].join('\n')
+}
+
 /** The measured costs of each component, all other measured figures, and how they were measured. */
 function costs (): string {
   const cpu = Object.entries(CPU_COSTS).map(([name, { row, job, sources, scalesBy }]) =>
@@ -178,6 +186,7 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
       today: capacityAt(140, { cores: 2 }),
       thousandfold: capacityAt(140_000),
     },
+    keys: { keys: keyClasses() },
     security: { access: access() },
   }
   return new Map(Object.entries(parts).map(([name, made]) => {

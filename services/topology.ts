@@ -145,6 +145,11 @@ export type Lane = typeof LANES[number]
 export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
+/** The classes of root keys that each process has; operators' commands have all. */
+export const PROCESS_KEYS = {
+  ...Object.fromEntries(Object.entries(topology.stages).map(([name, { keys }]) => [name, keys])),
+  page: ['webhooks'],
+} as Readonly<Record<StageName | 'page', readonly KeyClass[]>>
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]
 /** Stages on the engine: `ingest` reads no topic, and `feed` has a consumer of its own. */

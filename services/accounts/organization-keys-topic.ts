@@ -1,5 +1,5 @@
 import type { OrganizationKeyValue } from '../../schemas/types.ts'
-import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
+import type { OutgoingMessage, Producer, RawMessage } from '../kafka/bus.ts'
 import type { Codec } from '../kafka/registry.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
 import type { Log } from '../platform/log.ts'
@@ -7,7 +7,9 @@ import type { Metrics } from '../platform/metrics.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
-import { createOrganizationKeyStore, type OrganizationKey } from './organization-key-store.ts'
+import {
+  createOrganizationKeyStore, type OrganizationKey, type StoredKey,
+} from './organization-key-store.ts'
 
 const TOPIC = topicName('organization.keys')
 const BATCH_ORGANIZATIONS = 200
@@ -98,6 +100,25 @@ export function organizationKeyTombstone (
 ): OutgoingMessage {
   const key = messageKey('organization.keys', { organization: orgId, class: keyClass, version })
   return { topic: TOPIC, key, value: null, headers: {} }
+}
+
+/** The versions of an organization whose messages the brokers have not deleted yet. */
+export async function copiesInTopic (
+  { read }: {
+    readonly read: (
+      topic: string, onMessages: (messages: readonly RawMessage[]) => void,
+    ) => Promise<unknown>,
+  },
+  orgId: string
+): Promise<readonly Pick<StoredKey, 'class' | 'version'>[]> {
+  const found = new Map<string, Pick<StoredKey, 'class' | 'version'>>()
+  await read(TOPIC, messages => {
+    for (const { key, value } of messages) {
+      const { orgId: owner, ...named } = nameOf(String(key))
+      if (owner === orgId && value !== null) found.set(String(key), named)
+    }
+  })
+  return [...found.values()]
 }
 
 function organizationKeyOf (

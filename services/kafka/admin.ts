@@ -25,6 +25,8 @@ export type TopicsOptions = {
 
 // Node detects only some exports of a CommonJS library; the others are on its default export.
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
+/** How long tombstones stay where messages are kept forever. */
+const TOMBSTONE_HOURS = 2_184
 const HOUR_MS = 3_600_000
 const MAX_COMPACTION_LAG_MS = 600_000
 
@@ -37,6 +39,7 @@ export function topicSettingsOf (
 ): readonly Setting[] {
   const { name, keepHours, compact } = topic
   const isFromPartners = logicalTopic(name)?.topic === 'feeds.submitted'
+  const tombstoneHours = keepHours < 0 ? TOMBSTONE_HOURS : keepHours
   const retentionMs = String(keepHours < 0 ? -1 : keepHours * HOUR_MS)
   const settings = [
     { name: 'cleanup.policy', value: compact ? 'compact,delete' : 'delete' },
@@ -44,7 +47,9 @@ export function topicSettingsOf (
     // An erased key leaves the topic soon, however little is written to it.
     ...compact ? [{ name: 'max.compaction.lag.ms', value: String(MAX_COMPACTION_LAG_MS) }] : [],
     // Tombstones live as long as messages, for stores that are restored from an old backup.
-    ...compact && keepHours >= 0 ? [{ name: 'delete.retention.ms', value: retentionMs }] : [],
+    ...compact
+      ? [{ name: 'delete.retention.ms', value: String(tombstoneHours * HOUR_MS) }]
+      : [],
     ...isFromPartners ? [{ name: 'compression.type', value: 'gzip' }] : [],
   ]
   if (minInsync === undefined) return settings

@@ -27,7 +27,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
     printResult(print, await open(env, deps => task(deps, options)), json === true)
   }
   const change = (task: Task) => run(withShippingWarning(task))
-  addOrganizationCommands(program, change)
+  addOrganizationCommands(program, { print, change })
   addKeyCommands(program, { run, change })
   addMoneyCommands(program, run)
   addSettingsCommands(program, change)
@@ -44,11 +44,25 @@ type Run = (task: Task) => (options: Options, command: Command) => Promise<void>
 /** `change` runs a task that changes accounts. */
 type Runs = { readonly run: Run, readonly change: Run }
 
-function addOrganizationCommands (program: Command, change: Run): void {
-  program.command('org').description('organizations')
-    .command('create').description('create an organization')
+function addOrganizationCommands (
+  program: Command, { print, change }: { readonly print: Print, readonly change: Run }
+): void {
+  const org = program.command('org').description('organizations')
+  org.command('create').description('create an organization')
     .requiredOption('--name <name>', 'its name')
     .action(change(tasks.createOrganization))
+  org.command('erase').description('make all encrypted data of an organization permanently ' +
+    'unreadable: delete its keys')
+    .requiredOption('--org <id>', 'organization; its API keys are revoked, its jobs cancelled')
+    .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
+      '30')
+    .action(async (_options: object, command: Command) => {
+      const { json, data, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
+      const { runEraseOrganization } = await import('./erase-organization-command.ts')
+      const erasure = await runEraseOrganization(commandEnvironment(process.env, data), options)
+      printResult(print, erasure, json === true)
+      if (!erasure.done) process.exitCode = 1
+    })
 }
 
 function addKeyCommands (program: Command, { run, change }: Runs): void {

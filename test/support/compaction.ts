@@ -14,8 +14,13 @@ const AT_ONCE: Entries = {
   'file.delete.delay.ms': '100',
 }
 
-async function alter (brokers: readonly string[], broker: Entries, topic: Entries): Promise<void> {
-  const entries = (of: Entries) => Object.entries(of).map(([name, value]) => ({ name, value }))
+const TOPICS = ['job.keys', 'organization.keys']
+
+type Settings = (topic: string) => Entries
+
+async function alter (brokers: readonly string[], broker: Entries, of: Settings): Promise<void> {
+  const entries = (named: Entries) =>
+    Object.entries(named).map(([name, value]) => ({ name, value }))
   await withAdmin({ brokers }, async admin => {
     const { brokers: [first] } = await admin.describeCluster()
     await admin.alterConfigs({
@@ -26,16 +31,20 @@ async function alter (brokers: readonly string[], broker: Entries, topic: Entrie
           name: String(first?.nodeId),
           configEntries: entries(broker),
         },
-        { type: ConfigResourceTypes.TOPIC, name: 'job.keys', configEntries: entries(topic) },
+        ...TOPICS.map(name =>
+          ({ type: ConfigResourceTypes.TOPIC, name, configEntries: entries(of(name)) })),
       ],
     })
   })
 }
 
-/** Has the topic of data keys compacted without delay; what is returned undoes that. */
+/** Has the topics of keys compacted without delay; what is returned undoes that. */
 export async function compactAtOnce (brokers: readonly string[]): Promise<() => Promise<void>> {
-  const own = topicSettingsOf(allTopics().find(({ name }) => name === 'job.keys')!, undefined)
-  const usual = Object.fromEntries(own.map(({ name, value }) => [name, value]))
-  await alter(brokers, { 'log.cleaner.backoff.ms': '200' }, { ...usual, ...AT_ONCE })
+  const usual: Settings = topic => {
+    const own = topicSettingsOf(allTopics().find(({ name }) => name === topic)!, undefined)
+    return Object.fromEntries(own.map(({ name, value }) => [name, value]))
+  }
+  const atOnce: Settings = topic => ({ ...usual(topic), ...AT_ONCE })
+  await alter(brokers, { 'log.cleaner.backoff.ms': '200' }, atOnce)
   return () => alter(brokers, {}, usual)
 }

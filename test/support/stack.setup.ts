@@ -7,6 +7,7 @@ import { provision } from '../../deploy/provision.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { endLeftovers } from '../../deploy/local/launcher/state.ts'
 import { startStack } from '../../deploy/local/stack.ts'
+import { keepShippingKeys } from './ship-keys.ts'
 import { keepUnlockedAt } from './unlock.ts'
 import type { TestStack } from './stack.ts'
 
@@ -70,8 +71,10 @@ async function start (dataDir: string): Promise<Started> {
     dataDir: stackDir, say: line => console.log(`stack: ${line}`),
   })
   let stopUnlocking = () => {}
+  let stopShipping = async () => {}
   const end = async () => {
     stopUnlocking()
+    await stopShipping()
     // Services that a worker kept for its files end with it; without setpriv they are ended here.
     for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
     await running.stop()
@@ -81,6 +84,7 @@ async function start (dataDir: string): Promise<Started> {
     await provision(env)
     // Not every test runs a ledger, which unlocks the wallets of tenants.
     stopUnlocking = await keepUnlockedAt(running.addresses.REDIS_STATE_URL)
+    stopShipping = keepShippingKeys(env)
     return { stack: { env, dataDir: stackDir, servicesDir }, end }
   } catch (error) {
     await end()

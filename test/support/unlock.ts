@@ -1,6 +1,5 @@
 import { Redis } from 'ioredis'
 import type { RedisClient } from '../../services/platform/redis.ts'
-import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GUARD_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
@@ -24,14 +23,10 @@ export async function leaveToLedger (redis: RedisClient, tenant: string): Promis
   await redis.sadd(LEFT_TO_LEDGER_KEY, tenant)
 }
 
-/**
- * `keepUnlocked` for the Redis at an address, where new keys of organizations count as shipped; the
- * answer ends it.
- */
+/** `keepUnlocked` for the Redis at an address; the answer ends it. */
 export async function keepUnlockedAt (url: string): Promise<() => void> {
   const [redis, subscriber] = [new Redis(url), new Redis(url)]
   await keepUnlocked(redis, subscriber)
-  keepShipping(redis)
   return () => {
     redis.disconnect()
     subscriber.disconnect()
@@ -52,18 +47,4 @@ export async function keepUnlocked (redis: RedisClient, subscriber: RedisClient)
     unlock(tenant).catch(() => {})
   })
   await subscriber.subscribe(LOCKED_TENANTS_CHANNEL)
-}
-
-const SHIP_EVERY_MS = 20
-
-/** Marks new keys of organizations as shipped, for stacks without a ledger. */
-function keepShipping (redis: RedisClient): void {
-  const store = createOrganizationKeyStore(redis)
-  const ship = async () => {
-    for (const orgId of await store.unshipped(100)) {
-      await store.markShipped(orgId, await store.read(orgId))
-    }
-  }
-  const timer = setInterval(() => { ship().catch(() => {}) }, SHIP_EVERY_MS).unref()
-  redis.once('end', () => clearInterval(timer))
 }

@@ -12,6 +12,7 @@ export function openWorkspaceCommands (env: Env) {
     kafkaBrokers: env['KAFKA_BROKERS'],
     schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
     redisStateUrl: env['REDIS_STATE_URL'],
+    redisCacheUrl: env['REDIS_CACHE_URL'],
     clickhouseUrl: env['CLICKHOUSE_URL'],
   }))
   /** What the command shows as JSON; `secrets` are those of the folder for this once. */

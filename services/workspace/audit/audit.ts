@@ -1,3 +1,6 @@
+import { ERASED_FIELD } from '../../accounts/organization-key-store.ts'
+import { accountKey } from '../../accounts/records.ts'
+import { partsOf } from '../../accounts/tenant.ts'
 import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
 import { jobKeys } from '../../jobs/redis-keys.ts'
 import { isInfrastructure } from '../../platform/errors.ts'
@@ -154,8 +157,11 @@ export async function auditPage (deps: AuditDeps, tenant: string, page: readonly
 async function auditResults (
   { redis, results }: AuditDeps, { job, manifest }: ArchivedJob
 ): Promise<{ readonly rows: number, readonly found: TenantBreaches }> {
-  // Results of an erased job are unreadable; only its money is checked.
-  if (await redis.exists(jobKeys(job.tenant, job.id).erased) === 1) return { rows: 0, found: [] }
+  // Results of an erased job or organization are unreadable; only its money is checked.
+  const organization = accountKey(`org:${partsOf(job.tenant).orgId}`)
+  const isErased = await redis.exists(jobKeys(job.tenant, job.id).erased) === 1 ||
+    await redis.hexists(organization, ERASED_FIELD) === 1
+  if (isErased) return { rows: 0, found: [] }
   if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
   try {
     const counts = await countResults(results.csvStream(job, manifest))

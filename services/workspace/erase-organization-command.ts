@@ -1,0 +1,40 @@
+import Type from 'typebox'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createPartners } from '../accounts/partners.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { commonConfig, loadConfig, pick, rootKeys } from '../platform/config.ts'
+import { connectRedisOrCluster } from '../platform/redis.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { eraseOrganization, type OrganizationErasure } from './erase-organization.ts'
+import type { Options } from './options.ts'
+import { withStores } from './stores.ts'
+
+const MINUTE_MS = 60_000
+
+const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.partners]))
+
+/**
+ * `org erase` on the stack in `env`.
+ * @throws UsageError for invalid options, an unknown organization, or jobs that do not end in time.
+ */
+export async function runEraseOrganization (
+  env: Environment, { org = '', waitMinutes = '' }: Options
+): Promise<OrganizationErasure> {
+  const minutes = Number(waitMinutes)
+  if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
+    throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
+  }
+  const settings = loadConfig(config, env)
+  const cache = await connectRedisOrCluster(settings.REDIS_CACHE_URL)
+  try {
+    return await withStores(env, async stores => {
+      const state = stores.redis
+      const keys = connectOrganizationKeys('partners', settings, { state })
+      const partners = createPartners({ redis: state, keys })
+      return await eraseOrganization(
+        { ...stores, cache, partners }, org, Date.now() + minutes * MINUTE_MS)
+    })
+  } finally {
+    cache.disconnect()
+  }
+}

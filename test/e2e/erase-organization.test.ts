@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  createOrganizationKeyStore, OrganizationErasedError,
+} from '../../services/accounts/organization-key-store.ts'
+import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createClient } from '../../services/client/client.ts'
+import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
+import type { OrganizationErasure } from '../../services/workspace/erase-organization.ts'
+import { runAudit } from '../support/audit.ts'
+import { filesWith } from '../support/bytes.ts'
+import { compactAtOnce } from '../support/compaction.ts'
+import { connectAll } from '../support/connected.ts'
+import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { eventually } from '../support/eventually.ts'
+import { rootKeysIn, webhookKeysIn } from '../support/organization-keys.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
+import { testStack } from '../support/stack.ts'
+import { openWorkspaceCommands } from '../support/workspace.ts'
+
+const { env, connected, state } = connectAll()
+const folder = testStack().dataDir
+const { workspace, close } = openWorkspaceCommands(env)
+
+let environment: Environment
+let compactAsUsual = async () => {}
+beforeAll(async () => {
+  compactAsUsual = await compactAtOnce((env.KAFKA_BROKERS ?? '').split(','))
+  environment = await startEnvironment()
+})
+afterAll(async () => {
+  await compactAsUsual()
+  await environment.stop()
+  close()
+})
+
+const request = {
+  service: 'phone-validation', inputs: ['+12127370111', 'nonsense'], metadata: { a: 'b' },
+}
+
+/** In how many files of each store the wrapped keys are, as bytes or as base64. */
+const places = (keys: readonly Buffer[]) => {
+  const bytes = keys.flatMap(key => [key, Buffer.from(key.toString('base64'))])
+  return {
+    redis: filesWith(`${folder}/redis-state`, bytes).length,
+    kafka: filesWith(`${folder}/kafka/log`, bytes).length,
+    clickhouse: filesWith(`${folder}/clickhouse`, bytes).length,
+  }
+}
+
+/** A customer with a finished job and a webhook secret, and its wrapped keys. */
+async function createCustomer () {
+  const { orgId, keys } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
+  const client = createClient({ baseUrl: environment.baseUrl, apiKey: keys.live })
+  const { job } = await runJob(client, request)
+  const secrets = createWebhookSecrets({ redis: state, keys: webhookKeysIn(env, state) })
+  await secrets.show(orgId)
+  const wrapped = (await createOrganizationKeyStore(state).read(orgId)).map(key => key.wrapped)
+  await eventually(() => expect(places(wrapped).kafka).toBeGreaterThan(0))
+  expect(places(wrapped).redis).toBeGreaterThan(0)
+  return { orgId, client, job, secrets, wrapped }
+}
+
+/** What opens the data keys of jobs with every root key there is, wherever they are stored. */
+const dataKeyOf = (orgId: string, job: string) => connectJobKeys(
+  { ...connected, state }, rootKeysIn(env), { part: 'results', findClosed: closedKeys(connected) }
+).get(`${orgId}.live`, job)
+
+it('an organization that is erased opens nowhere again, and others are untouched', async () => {
+  const [erased, other] = [await createCustomer(), await createCustomer()]
+  // Its check is unavailable for a quarter of an hour.
+  const running = await erased.client.createJob({ ...request, inputs: ['+12127370005'] })
+  expect(await dataKeyOf(erased.orgId, erased.job.id)).toHaveLength(32)
+  const done = await workspace<OrganizationErasure>(
+    env, 'org', 'erase', '--org', erased.orgId, '--wait-minutes', '6')
+  expect(done).toMatchObject({
+    done: true, aof: 'rewritten', copiesInRedis: 0, copiesInTopic: 0,
+  })
+  expect(running.id).toMatch(/^job_/)
+
+  await eventually(() => {
+    expect(places(erased.wrapped)).toEqual({ redis: 0, kafka: 0, clickhouse: 0 })
+  })
+  await eventually(async () =>
+    expect(await dataKeyOf(erased.orgId, erased.job.id)).toBeUndefined())
+  await expect(erased.secrets.active(erased.orgId)).rejects.toThrow(OrganizationErasedError)
+  await expect(erased.client.results(erased.job.id)).rejects.toMatchObject({ status: 401 })
+
+  expect(places(other.wrapped).kafka).toBeGreaterThan(0)
+  expect(await dataKeyOf(other.orgId, other.job.id)).toHaveLength(32)
+  expect(String(await other.client.results(other.job.id))).toContain('+12127370111')
+  const only = [erased, other].map(({ orgId }) => `${orgId}.live`)
+  expect((await runAudit(env, { only })).breaches).toEqual([])
+  // Repeating it is harmless.
+  expect(await workspace<OrganizationErasure>(
+    env, 'org', 'erase', '--org', erased.orgId, '--wait-minutes', '6'))
+    .toMatchObject({ done: true })
+})

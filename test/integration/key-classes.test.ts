@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import {
+  createOrganizationKeyStore, type StoredKey,
+} from '../../services/accounts/organization-key-store.ts'
+import { addOrganizationKey, rootContextOf } from '../../services/accounts/organization-keys.ts'
+import { rootKeysOf } from '../../services/accounts/connect-organization-keys.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { eraseTenantRecords } from '../../services/cache/erase-tenant.ts'
+import { keyPrefixOf } from '../../services/cache/cache.ts'
+import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
+import { HOSTED } from '../../services/pipeline/hosted.ts'
+import { rootKeys } from '../../services/platform/config.ts'
+import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
+import { connectAll } from '../support/connected.ts'
+import { rootKeysIn } from '../support/organization-keys.ts'
+
+const { env, state } = connectAll()
+const processes = Object.keys(PROCESS_KEYS) as (keyof typeof PROCESS_KEYS)[]
+
+/** The environment of a process: what its configuration reads, and nothing else. */
+async function environmentOf (name: keyof typeof PROCESS_KEYS) {
+  const { config } = await HOSTED[name]()
+  return Object.fromEntries(Object.entries(env).filter(([key]) => key in config.properties))
+}
+
+/** The keys of an organization, one per class. */
+async function createKeys () {
+  const { id } = await createOrganizations(state).create('Example')
+  const store = createOrganizationKeyStore(state)
+  for (const keyClass of KEY_CLASSES) {
+    const roots = rootKeysOf(keyClass, rootKeysIn(env))
+    await addOrganizationKey({ store, roots, class: keyClass }, id, 1)
+  }
+  return { orgId: id, keys: await store.read(id) }
+}
+
+/** Whether any root key in an environment unwraps a key, under the name of any class. */
+async function isOpenedBy (
+  environment: Readonly<Record<string, string | undefined>>, orgId: string, key: StoredKey
+): Promise<boolean> {
+  for (const [keysName, activeName] of Object.values(rootKeys)) {
+    const [keys, active] = [environment[keysName], environment[activeName]]
+    if (keys === undefined || active === undefined) continue
+    const roots = createRootKeys({ setting: keysName, keys: JSON.parse(keys), active })
+    for (const purpose of KEY_CLASSES) {
+      const opened = await roots.unwrap(key.wrapped, rootContextOf(orgId, purpose))
+        .catch(() => undefined)
+      if (opened !== undefined) return true
+    }
+  }
+  return false
+}
+
+describe('the environment of a process', async () => {
+  const { orgId, keys } = await createKeys()
+
+  it.each(processes)('of %s has the root keys of its classes, and opens no other key', async name => {
+    const environment = await environmentOf(name)
+    const opened = await Promise.all(keys.map(async key =>
+      await isOpenedBy(environment, orgId, key) ? [key.class] : []))
+    expect(opened.flat()).toEqual(KEY_CLASSES.filter(one => PROCESS_KEYS[name].includes(one)))
+  })
+
+  it('of those that talk to others opens no result', () => {
+    for (const name of ['deliver', 'feed', 'page'] as const) {
+      expect(PROCESS_KEYS[name]).not.toContain('results')
+    }
+  })
+})
+
+it('the cached records of a tenant are deleted, and those of no other', async () => {
+  const [own, other] = ['org_erased.live', 'org_kept.live'].map(tenant =>
+    `${keyPrefixOf({ tenant, service: 'whatsapp', version: '1' })}token`)
+  await state.mset(own!, '1', other!, '1')
+  expect(await eraseTenantRecords(state, 'org_erased.live')).toBe(1)
+  expect([await state.exists(own!), await state.exists(other!)]).toEqual([0, 1])
+  await state.del(other!)
+})
