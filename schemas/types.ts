@@ -1,5 +1,29 @@
 // Generated from the .avsc files by `npm run types`; do not edit.
 
+/** A privileged action. Its number is its position in the topic, from 1. */
+export type AccessEntry = {
+  /** UUID; an entry that was sent twice has two numbers and one id. */
+  readonly entryId: string
+  /** Redis time in ms. */
+  readonly at: number
+  /** Id of the organization, or installation. */
+  readonly organization: string
+  /** key, person, link or operator. */
+  readonly actorKind: string
+  /** Id of the key, person or session, or the account of an operator. */
+  readonly actor: string
+  /** What was done, such as key.created. */
+  readonly action: string
+  /** Id of what it was done to; empty if it has none yet. */
+  readonly target: string
+  /** IP address, or the machine of a command. */
+  readonly address: string
+  /** done or refused. */
+  readonly outcome: string
+  /** JSON object with a few texts, without contacts and secrets; empty if there are none. */
+  readonly details: string
+}
+
 /** The state of an organization, API key or partner after a change. */
 export type Account = {
   /** Redis key: org:<id>, key:<sha256 of the secret> or partner:<name>. */
@@ -456,6 +480,7 @@ export type Snapshot = {
 
 /** The readable value of each topic. */
 export type Values = {
+  'access.log': AccessEntry
   'accounts': Account
   'feeds.finished': FeedResult
   'feeds.submitted': FeedContact

@@ -1,9 +1,9 @@
 /**
  * The pipeline as data. Each stage writes to topics that later stages read, with two exceptions:
  * `rows.retry` (verify to itself) and `ledger` (which completes what other stages left: entries in
- * an outbox, erasures of keys; and announces accepted jobs). Topics, consumer groups, dead-letter
- * topics, schema subjects, the diagram of deploy/docs/architecture.md and the types of all stages
- * follow from it.
+ * an outbox, erasures of keys; announces accepted jobs; and writes the access log that it copies).
+ * Topics, consumer groups, dead-letter topics, schema subjects, the diagram of
+ * deploy/docs/architecture.md and the types of all stages follow from it.
  */
 
 /** Jobs of up to this many rows use the lane `small`, so they never wait behind larger ones. */
@@ -36,6 +36,7 @@ const fixed = {
     'tenant must be in one partition',
   compacted: 'compaction keeps the last message of a key only within one partition',
   accounts: 'it is read as a whole after a loss of Redis, so more partitions are of no use',
+  access: 'the number of an entry is its position in the only partition',
 } as const
 
 export const topology = {
@@ -64,6 +65,9 @@ export const topology = {
       keepHours: quarter,
       compact: true,
       fixed: fixed.compacted,
+    },
+    'access.log': {
+      key: 'organization', split: 'none', partitions: 1, keepHours: forever, fixed: fixed.access,
     },
     'organization.keys': {
       key: 'organization:class:version',
@@ -120,10 +124,10 @@ export const topology = {
       reads: ['jobs.settled'], writes: ['feeds.finished'], keys: ['results', 'partners'],
     },
     ledger: {
-      reads: ['wallet.journal', 'job.keys'],
+      reads: ['wallet.journal', 'job.keys', 'access.log'],
       writes: [
-        'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'organization.keys',
-        'jobs.settled', 'jobs.events',
+        'wallet.journal', 'job.keys', 'wallet.snapshots', 'accounts', 'access.log',
+        'organization.keys', 'jobs.settled', 'jobs.events',
       ],
       keys: ['results'],
     },
@@ -146,10 +150,11 @@ export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics
 export type StageName = keyof typeof topology.stages
 /** The classes of root keys that each process has; operators' commands have all. */
-export const PROCESS_KEYS = {
-  ...Object.fromEntries(Object.entries(topology.stages).map(([name, { keys }]) => [name, keys])),
+export const PROCESS_KEYS: Readonly<Record<StageName | 'page', readonly KeyClass[]>> = {
+  ...Object.fromEntries(Object.entries(topology.stages).map(([name, { keys }]) =>
+    [name, keys])) as Readonly<Record<StageName, readonly KeyClass[]>>,
   page: ['webhooks'],
-} as Readonly<Record<StageName | 'page', readonly KeyClass[]>>
+}
 /** All stages, in the order of the pipeline. */
 export const STAGES = Object.keys(topology.stages) as readonly StageName[]
 /** Stages on the engine: `ingest` reads no topic, and `feed` has a consumer of its own. */
@@ -167,17 +172,17 @@ export const PAUSABLE_STAGES: readonly StageName[] =
 export type ReadsOf<S extends StageName> = typeof topology.stages[S]['reads'][number]
 export type WritesOf<S extends StageName> = typeof topology.stages[S]['writes'][number]
 /**
- * Topics between stages. Partner topics have their own seals, keys and producers, and no stage
- * reads `accounts` and `organization.keys`.
+ * Topics between stages. Partner topics have their own seals, keys and producers, no stage reads
+ * `accounts` and `organization.keys`, and `access.log` belongs to no tenant.
  */
 export type InnerTopic = {
   [T in TopicName]: typeof topology.topics[T]['split'] extends 'partner' ? never : T
-}[Exclude<TopicName, 'accounts' | 'organization.keys'>]
+}[Exclude<TopicName, 'accounts' | 'access.log' | 'organization.keys'>]
 
 type Topology = {
   readonly topics: Readonly<Record<string, {
-    readonly key: 'tenant' | 'name' | 'reference' | 'job' | 'job:chunk' | 'job:chunk:batch' |
-      'organization:class:version'
+    readonly key: 'tenant' | 'organization' | 'name' | 'reference' | 'job' | 'job:chunk' |
+      'job:chunk:batch' | 'organization:class:version'
     readonly split: Split
     readonly partitions: number
     readonly keepHours: number

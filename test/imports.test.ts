@@ -12,7 +12,7 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^services\/kafka\//, 4],
   [/^services\/engine\//, 5],
   [/^services\/(money|accounts|phone|cache)\//, 6],
-  [/^services\/jobs\//, 7],
+  [/^services\/(jobs|access-log)\//, 7],
   [/^services\/results\//, 8],
   [/^services\/pipeline\//, 10],
   [/^services\//, 9],

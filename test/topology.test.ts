@@ -20,7 +20,7 @@ const readTwice = ['jobs.settled']
 /** The declared exceptions to "data flows down the page". */
 const backward = [
   'verify to rows.retry', 'ledger to wallet.journal', 'ledger to job.keys',
-  'ledger to jobs.settled', 'ledger to jobs.events',
+  'ledger to access.log', 'ledger to jobs.settled', 'ledger to jobs.events',
 ]
 
 describe('the topology', () => {

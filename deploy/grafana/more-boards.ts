@@ -80,6 +80,8 @@ export const money: Board = {
         { title: 'Erasures not complete', metric: 'erasures_pending', by: ['phase'] },
         { title: 'Oldest erasure not complete', metric: 'erasure_oldest_seconds' },
         { title: 'Accounts not shipped', metric: 'accounts_outbox_entries' },
+        { title: 'Access log not shipped', metric: 'access_log_oldest_seconds' },
+        { title: 'Access log missing in the copy', metric: 'access_log_entries_missing' },
         { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
         { title: 'Frozen tenants', metric: 'tenants_frozen' },
         { title: 'Tenants still compared with the journal', metric: 'tenants_waiting' },

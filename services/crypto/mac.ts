@@ -59,7 +59,7 @@ function subkeyOf (secret: string, purpose: string): KeyObject {
 
 /** The signed content of a row of ClickHouse, with its table, tenant and id. */
 export type SignedRecord = {
-  readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys'
+  readonly table: 'jobs' | 'journal' | 'deliveries' | 'job_keys' | 'access_log'
   readonly tenant: string
   /** Unique among the records of the table and tenant. */
   readonly id: string

@@ -4,6 +4,7 @@ import {
   capConnections, CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits,
 } from '../platform/http-server.ts'
 import { networksOf, plainAddress } from '../platform/networks.ts'
+import { recordApiRequests } from './access.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
@@ -68,6 +69,7 @@ export function createApp (
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
   guardRoutes(app, deps, settings)
+  recordApiRequests(app, deps.accessLog)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)
   closeConnectionsAtStop(app)

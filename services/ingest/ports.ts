@@ -1,3 +1,4 @@
+import type { AccessLog } from '../access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
@@ -17,6 +18,7 @@ import type { Webhooks } from './webhooks.ts'
 export type IngestDeps = Webhooks & {
   readonly findKey: (secret: string, address: string) => Promise<KeyLookup>
   readonly limiter: Pick<Limiter, 'admit' | 'levels'>
+  readonly accessLog: AccessLog
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
@@ -35,4 +36,9 @@ export function countRequests (
     metrics.count('http_requests_total', { method, route, status: String(reply.statusCode) })
     metrics.observe('http_request_seconds', { method, route }, reply.elapsedTime / 1_000)
   })
+}
+
+/** Whether an operator can fix the error without loss, a missing root key included. */
+export function isRecoverable (error: unknown): boolean {
+  return isInfrastructure(error) || error instanceof FatalError
 }

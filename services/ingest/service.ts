@@ -1,9 +1,9 @@
+import { createAccessLog } from '../access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
-import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import type { Running, ServiceContext } from '../platform/run.ts'
 import { closedKeys, connectJobKeys, connectNewJobKeys } from '../jobs/connect-keys.ts'
 import { connectLoadShedding } from './load-shedding.ts'
@@ -11,7 +11,7 @@ import type { Config } from './config.ts'
 import { limiterOf } from './limits/limiter.ts'
 import { queuePreflights } from './preflight-queue.ts'
 import { createQueries } from './queries.ts'
-import { serve } from './serve.ts'
+import { isRecoverable, serve } from './serve.ts'
 import { connectSubmitter } from './connect-submitter.ts'
 
 /** Connects all dependencies of the interface and listens. */
@@ -48,6 +48,7 @@ export async function startIngest (
   const deps = {
     findKey: createApiKeys(state).findKey,
     limiter,
+    accessLog: createAccessLog(state),
     admission: rule,
     submit: submitter.submit,
     quote: submitter.quote,
@@ -63,9 +64,4 @@ export async function startIngest (
   await serve(deps, settings, context)
   // Answers requests that wait for a job before the listener waits for its requests.
   return { ready: () => state.status === 'ready', stop: async () => waiter.stop() }
-}
-
-/** Whether an operator can fix the error without loss, a missing root key included. */
-export function isRecoverable (error: unknown): boolean {
-  return isInfrastructure(error) || error instanceof FatalError
 }

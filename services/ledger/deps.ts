@@ -2,15 +2,12 @@ import type { Static } from 'typebox'
 import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
-import type { MessageKeySettings } from '../crypto/mac.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import type { MessageCodec } from '../engine/stage.ts'
 import { createTenants, type Tenants } from '../money/tenants.ts'
-import { createHeadsCodec } from '../money/journal-chain.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { createBacklog } from './backlog.ts'
 import type { ledgerConfig } from './config.ts'
-import { createHeadTarget, type ExportDeps } from './head-export.ts'
 import type { ReapDeps } from './reaper.ts'
 
 /** Settings of the ledger; those of Kafka that have defaults may be left out. */
@@ -40,25 +37,5 @@ export function reapDeps (
     fatal,
     orphanAgeMs: config.ORPHAN_AGE_MS,
     stalledAfterMs: config.STALLED_AFTER_MS,
-  }
-}
-
-type ExportConfig = MessageKeySettings & Pick<LedgerSettings, 'JOURNAL_HEAD_EVERY_MS'> & {
-  readonly target: string
-}
-
-/** The dependencies of the export of journal heads. */
-export function exportDeps (
-  config: ExportConfig,
-  { state, ...connected }: Pick<Connections, 'state'> & Omit<ExportDeps,
-    'redis' | 'tenants' | 'codec' | 'target' | 'everyMs'>
-): ExportDeps {
-  return {
-    ...connected,
-    redis: state,
-    tenants: createTenants(state),
-    codec: createHeadsCodec(config),
-    target: createHeadTarget(config.target),
-    everyMs: config.JOURNAL_HEAD_EVERY_MS,
   }
 }

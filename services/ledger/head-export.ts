@@ -1,5 +1,7 @@
 import { open } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
+import type { AccessCopy } from '../access-log/copy.ts'
+import { ACCESS_CHAIN, accessHeadOf } from '../access-log/walk.ts'
 import {
   CHAIN_START, type ChainHead, type HeadsCodec, type JournalHeads,
 } from '../money/journal-chain.ts'
@@ -14,6 +16,7 @@ import { EXPORTED_KEY } from './redis-keys.ts'
 
 export type ExportDeps = {
   readonly journal: Pick<JournalCopy, 'heads'>
+  readonly accessCopy: Pick<AccessCopy, 'pages'>
   readonly tenants: Pick<Tenants, 'all'>
   readonly redis: Pick<Redis, 'get' | 'set'>
   /** Only the leading ledger exports. */
@@ -33,10 +36,10 @@ const MAX_PAUSE_MS = 60_000
 const TENANTS_PER_BATCH = 200
 
 /**
- * Exports the heads of all tenants' chains every `everyMs`. Comparing the journal with an export
- * detects a deleted tail. Each export continues from the last one, which Redis keeps, so no entry
- * is read twice. A chain that lacked entries is read from its beginning, as they may have arrived
- * since. An export that fails is logged and retried within a minute.
+ * Exports the heads of all tenants' chains, and of the access log, every `everyMs`. Comparing the
+ * journal with an export detects a deleted tail. Each export continues from the last one, which
+ * Redis keeps, so no entry is read twice. A chain that lacked entries is read from its beginning,
+ * as they may have arrived since. An export that fails is logged and retried within a minute.
  */
 export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promise<void> } {
   const stopping = new AbortController()
@@ -92,7 +95,7 @@ async function exportIfDue (
 
 /** Holds all heads in memory: about 200 bytes per tenant, so 4 MB for 20,000 tenants. */
 async function continueHeads (
-  { journal, tenants }: ExportDeps, last: JournalHeads
+  { journal, accessCopy, tenants }: ExportDeps, last: JournalHeads
 ): Promise<JournalHeads['tenants']> {
   const complete = last.tenants.filter(({ missing }) => missing.length === 0)
   const lastOf = new Map<string, ChainHead>(complete.map(head => [head.tenant, head]))
@@ -104,7 +107,8 @@ async function continueHeads (
     const heads = await journal.heads(new Map(from))
     for (const [tenant, head] of heads) exported.push({ ...head, tenant })
   }
-  return exported
+  const accessHead = await accessHeadOf(accessCopy, lastOf.get(ACCESS_CHAIN) ?? CHAIN_START)
+  return accessHead.seq === 0 ? exported : [...exported, { ...accessHead, tenant: ACCESS_CHAIN }]
 }
 
 /** Stores a line of text; rejects unless it is stored durably. */

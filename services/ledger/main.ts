@@ -6,11 +6,11 @@ import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { ledgerConfig, type LedgerConfig } from './config.ts'
 import { copyDeps } from './copy-deps.ts'
 import { connectErasing } from './erase-deps.ts'
-import { startHeadExport } from './head-export.ts'
 import { startLeader } from './leader-election.ts'
 import { leaderDeps } from './leader-deps.ts'
+import { startLeaderTasks } from './leader-tasks.ts'
 import { meteredJournal, watchSystem } from './meters.ts'
-import { exportDeps, reapDeps } from './deps.ts'
+import { reapDeps } from './deps.ts'
 import { createLedgerStage } from './stage.ts'
 import { startReaper } from './reaper.ts'
 
@@ -39,12 +39,7 @@ export async function startLedger (
     ...reaperDeps, ...deps, isLeader: leader.isLeader,
   })
   context.onStop(erasing.stop)
-  const { JOURNAL_HEAD_TARGET: target } = config
-  if (target !== undefined) {
-    const exported = { ...deps, journal, isLeader: leader.isLeader }
-    const exporting = startHeadExport(exportDeps({ ...config, target }, exported))
-    context.onStop(exporting.stop)
-  }
+  context.onStop(startLeaderTasks(config, { ...deps, journal, isLeader: leader.isLeader }))
   const stage = () => createLedgerStage(copyDeps(config, { ...deps, journal }))
   const subscriptions = subscriptionsOf('ledger')
   const running = await runStage<'ledger'>(stage, {

@@ -1,4 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
+import type { NumberedEntry } from '../access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { createHeldMessages } from '../engine/held-messages.ts'
@@ -15,6 +16,7 @@ type Append<T> = { readonly append: (items: readonly T[]) => Promise<unknown> }
 export type LedgerDeps = {
   readonly journal: Append<Journal>
   readonly keys: Append<CopiedKey>
+  readonly access: Append<NumberedEntry>
   /** Redis time. */
   readonly clock: Clock
   /** Messages per call of `decide`, and those of a partition that are copied without delay. */
@@ -24,11 +26,11 @@ export type LedgerDeps = {
 }
 
 /**
- * Copies the journal and the wrapped data keys of jobs to ClickHouse. Entries arrive more than once
- * and out of order. Each is signed with its seq, so that readers can order them and detect missing
- * ones, and no entry waits for another. The same holds for keys. No client waits for the copy, and
- * each insert has a fixed cost: so messages are held, and their offsets are committed once they are
- * stored. Emits the events of accepted jobs to `jobs.events` at once.
+ * Copies the journal, the wrapped data keys of jobs and the access log to ClickHouse. Entries
+ * arrive more than once and out of order. Each is signed with its seq, so that readers can order
+ * them and detect missing ones, and no entry waits for another. The same holds for keys. No client
+ * waits for the copy, and each insert has a fixed cost: so messages are held, and their offsets are
+ * committed once they are stored. Emits the events of accepted jobs to `jobs.events` at once.
  */
 export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
   const { clock, batch, copyAfterMs } = deps
@@ -71,7 +73,7 @@ export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
 }
 
 async function append (
-  { journal, keys }: LedgerDeps, messages: readonly Incoming<Read>[]
+  { journal, keys, access }: LedgerDeps, messages: readonly Incoming<Read>[]
 ): Promise<void> {
   const entries = messages.filter(isOf('wallet.journal')).map(({ value }) => value)
   const jobKeys = messages.filter(isOf('job.keys')).map(({ value, raw }) =>
@@ -81,6 +83,11 @@ async function append (
   }
   if (jobKeys.length > 0) {
     await inserting(`${jobKeys.length} job keys`, () => keys.append(jobKeys))
+  }
+  const actions = messages.filter(isOf('access.log')).map(({ value, raw }) =>
+    ({ ...value, seq: Number(raw.offset) + 1 }))
+  if (actions.length > 0) {
+    await inserting(`${actions.length} entries of the access log`, () => access.append(actions))
   }
 }
 

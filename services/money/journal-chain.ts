@@ -39,11 +39,16 @@ export function hashAfter (prev: string, text: string): string {
 
 /** The head after one more entry. Entries come in ascending order; a repeated number is skipped. */
 export function extendChain (head: ChainHead, entry: Journal): ChainHead {
-  if (entry.seq <= head.seq) return head
-  const gap: Range = [head.seq + 1, entry.seq - 1]
+  return extendByText(head, entry.seq, () => canonicalText(entry))
+}
+
+/** The same for any chain of numbered texts. */
+export function extendByText (head: ChainHead, seq: number, text: () => string): ChainHead {
+  if (seq <= head.seq) return head
+  const gap: Range = [head.seq + 1, seq - 1]
   return {
-    seq: entry.seq,
-    hash: hashAfter(head.hash, canonicalText(entry)),
+    seq,
+    hash: hashAfter(head.hash, text()),
     missing: gap[0] > gap[1] ? head.missing : [...head.missing, gap],
   }
 }
@@ -56,6 +61,7 @@ function hexDigest (content: string | Buffer): string {
 export type JournalHeads = {
   /** Unix ms. */
   readonly at: number
+  /** The head of the access log is one of them, under its own name. */
   readonly tenants: readonly (ChainHead & { readonly tenant: string })[]
 }
 

@@ -1,25 +1,18 @@
 import type { Command } from 'commander'
-import Type from 'typebox'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
-import { createMessageCodec } from '../jobs/message-codec.ts'
-import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../platform/clickhouse.ts'
-import { commonConfig, loadConfig, messageKeys, pick } from '../platform/config.ts'
-import { createKafkaBus } from '../kafka/kafka-bus.ts'
-import { kafkaConnectionOf } from '../kafka/connection.ts'
-import { createMessageMac } from '../kafka/message-mac.ts'
-import { createRecordMac } from '../crypto/mac.ts'
-import { createCodec, registrySource } from '../kafka/registry.ts'
-import { createJournalCopy } from '../money/journal-copy.ts'
+import { restoreAccessLog } from './access-restore.ts'
 import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
+import { withJournal } from './journal-connections.ts'
 import {
   type Progress, type Restored, type RestoreDeps, restoreJournal,
 } from './journal-restore.ts'
 
 const HELP = `
-For a lost topic wallet.journal. The command reads every entry from the copy in ClickHouse, verifies
-its signature and the chain of its tenant, and writes it to the topic unchanged. It writes nothing
-unless the copy is complete and valid.
+For lost topics wallet.journal and access.log. The command reads every entry from the copy in
+ClickHouse, verifies its signature and the chain of its tenant, and writes it to the topic
+unchanged. It writes nothing unless the copy is complete and valid. A new topic access.log is
+written alike; one with messages stays as it is.
 
 Before: stop lookup, settle and ledger. Delete what remains of wallet.journal, and wallet.snapshots,
 which contains positions of the lost topic. Create both again with "npm run provision".
@@ -40,51 +33,23 @@ export function addJournal (program: Command, screen: Screen): void {
     })
 }
 
-async function restore ({ env, json }: CommandCall<object>, { errors }: Screen): Promise<Restored> {
+async function restore (
+  { env, json }: CommandCall<object>, { errors }: Screen
+): Promise<AllRestored> {
   const line = createProgressLine<Progress>(errors, { textOf: progressText })
   const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
   try {
-    return await withJournal(env, journal => withBrokers(env, admin =>
-      restoreJournal({ ...journal, admin, show })))
+    return await withJournal(env, journal => withBrokers(env, async admin => ({
+      ...await restoreJournal({ ...journal, admin, show }),
+      actions: await restoreAccessLog({ ...journal, admin }),
+    })))
   } finally {
     line.end()
   }
 }
 
-const config = Type.Object(pick(commonConfig, [
-  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL',
-]))
-const SEND_TIMEOUT_MS = 60_000
-
-/** Runs work with the copy of the journal and a producer for its topic. */
-export async function withJournal<T> (
-  env: CommandCall<object>['env'], work: (journal: Pick<RestoreDeps, 'copy' | 'send'>) => Promise<T>
-): Promise<T> {
-  const settings = loadConfig(config, env)
-  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
-  const bus = createKafkaBus({
-    ...kafkaConnectionOf(settings),
-    mac: createMessageMac(settings),
-    clientId: 'ops.journal',
-    onFatal: () => {},
-  })
-  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
-  const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
-  const producer = bus.producer('journal')
-  try {
-    return await work({
-      copy: createJournalCopy(clickhouse, createRecordMac(settings)),
-      send: async entries => {
-        const messages = await Promise.all(entries.map(value =>
-          messageCodec.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
-        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
-      },
-    })
-  } finally {
-    await bus.close()
-    await clickhouse.close()
-  }
-}
+/** What was restored of the journal, and the number of entries of the access log. */
+type AllRestored = Restored & { readonly actions: number }
 
 /** Formats the progress as a line. */
 export function progressText ({ step, entries, tenants }: Progress): string {
@@ -92,8 +57,9 @@ export function progressText ({ step, entries, tenants }: Progress): string {
 }
 
 /** Formats the result. */
-export function restoredText ({ tenants, entries, forged }: Restored): string {
+export function restoredText ({ tenants, entries, forged, actions }: AllRestored): string {
   const skipped = forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
   return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
-    `are complete.${skipped} Start lookup, settle and ledger, then: npm run ops -- audit --full`
+    `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +
+    'settle and ledger, then: npm run ops -- audit --full'
 }

@@ -1,6 +1,6 @@
-import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { createConfirm, type Confirm } from '../client/terminal.ts'
+import { operatorName } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
 import { callOf, paintFor, type CommandCall, type Paint, type Screen } from './command-line.ts'
@@ -51,7 +51,7 @@ export function addPause (
       const call = callOf<Options>(command)
       const stage = parsePausableStage(name)
       if (!await isConfirmed(stage, call, confirm)) return screen.print('Nothing was paused.')
-      const { env, json, options: { reason = '', by = userName() } } = call
+      const { env, json, options: { reason = '', by = operatorName() } } = call
       const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
       const { changed, pause } = result
       screen.print(json
@@ -83,15 +83,6 @@ async function isConfirmed (
   const question = `${description}\nPause ${stage}? [y/N] `
   if (confirm !== undefined && !json) return await confirm(question)
   throw new UsageError(`${description}\nNothing was paused. Add --yes to pause ${stage}.`)
-}
-
-/** In a container the user may have no name. */
-function userName (): string {
-  try {
-    return userInfo().username
-  } catch {
-    return ''
-  }
 }
 
 /** The effect of pausing a stage. */

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -35,5 +36,14 @@ function readJson (file: string): Readonly<Record<string, string>> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
     throw error
+  }
+}
+
+/** The account of the operator on this machine; '' in a container whose user has no name. */
+export function operatorName (): string {
+  try {
+    return userInfo().username
+  } catch {
+    return ''
   }
 }

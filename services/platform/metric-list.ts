@@ -223,6 +223,19 @@ export const METRICS = [
     help: 'Accounts whose last change the topic accounts has not acknowledged.',
   },
   {
+    name: 'access_log_oldest_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest entry that the topic access.log has not acknowledged; 0 when there ' +
+      'is none.',
+  },
+  {
+    name: 'access_log_entries_missing',
+    type: 'gauge',
+    labels: [],
+    help: 'Entries of the access log that were copied to ClickHouse and are not there any more.',
+  },
+  {
     name: 'erasures_pending',
     type: 'gauge',
     labels: ['phase'],

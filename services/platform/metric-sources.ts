@@ -82,6 +82,8 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   outbox_entries: { by: ['ledger'] },
   outbox_oldest_seconds: { by: ['ledger'] },
   accounts_outbox_entries: { by: ['ledger'] },
+  access_log_oldest_seconds: { by: ['ledger'] },
+  access_log_entries_missing: { by: ['ledger'] },
   erasures_pending: { by: ['ledger'] },
   erasure_oldest_seconds: { by: ['ledger'] },
   jobs_stalled: { by: ['ledger'] },

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { commandEnvironment } from '../platform/command-environment.ts'
-import { auditTable, invariantsText } from './audit/report.ts'
+import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
 import type { KeyReport } from './key-report.ts'
 import { withShippingWarning, type Options, type Task, type TaskResult } from './options.ts'
@@ -34,6 +34,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   addEndpointCommands(program, { run, change })
   addPartnerCommands(program, { run, change })
   addAuditCommand(program, print)
+  addAccessLogCommand(program, print)
   addJobCommands(program, print)
   addEncryptionKeyCommands(program, { print, change })
   addSignInCommand(program, print)
@@ -191,30 +192,6 @@ function addPartnerCommands (program: Command, { run, change }: Runs): void {
   partner.command('revoke').description('stop accepting contacts of a partner')
     .requiredOption('--name <name>', 'name of the partner')
     .action(change(partners.revokePartner))
-}
-
-function addAuditCommand (program: Command, print: Print): void {
-  program.command('audit').description('compare balances, journal and results')
-    .option('--full', 'read everything, not only what is new since the last audit')
-    .option('--explain', 'print every movement of money in words; reads everything')
-    .option('--journal-head <file>', 'also check that the journal contains every head that was ' +
-      'exported to JOURNAL_HEAD_TARGET; reads everything')
-    .addHelpText('after', invariantsText())
-    .action(async (_options: object, command: Command) => {
-      const { json, data, full, explain, journalHead } = command.optsWithGlobals<
-        GlobalOptions &
-        { readonly full?: true, readonly explain?: true, readonly journalHead?: string }>()
-      // Imported here because no other command needs the stores of results.
-      const { runAudit } = await import('./audit/command.ts')
-      const report = await runAudit(commandEnvironment(process.env, data), {
-        explain: explain === true,
-        journalHead,
-        incremental: full !== true,
-        onProgress: line => console.error(line),
-      })
-      print(json === true ? JSON.stringify(report) : auditTable(report))
-      if (!report.ok) process.exitCode = 1
-    })
 }
 
 function addJobCommands (program: Command, print: Print): void {

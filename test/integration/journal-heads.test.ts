@@ -1,10 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { startHeadExport } from '../../services/ledger/head-export.ts'
-import { exportDeps } from '../../services/ledger/deps.ts'
+import { exportDeps } from '../../services/ledger/leader-tasks.ts'
 import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
 import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal-chain.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
@@ -16,7 +17,7 @@ import { type RunningServices, startAlone } from '../support/services.ts'
 import { messageKeysOf } from '../support/signed.ts'
 import { testStack } from '../support/stack.ts'
 
-const { clickhouse, clock, env, journal, state, wallet } = connectAll()
+const { clickhouse, clock, env, journal, recordMac, state, wallet } = connectAll()
 const codec = createHeadsCodec(messageKeysOf(env))
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
 const file = `${folder}/heads.ndjson`
@@ -92,6 +93,7 @@ describe('the head of the journal at an address', () => {
     const { stop } = startHeadExport(exportDeps(config, {
       state,
       journal,
+      accessCopy: createAccessCopy(clickhouse, recordMac),
       clock,
       isLeader: () => true,
       log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,

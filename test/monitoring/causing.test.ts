@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
+import { createAccessLog } from '../../services/access-log/access-log.ts'
 import { SCOPES } from '../../services/accounts/key-store.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createPauses } from '../../services/ops/pauses.ts'
@@ -136,7 +137,11 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
         await wallet.topUp(`${orgId}.live`, movement)
         await apiKeys.create({ orgId, mode: 'test', scopes: SCOPES })
       })
-      await untilFiring('OutboxNotShipped', 'AccountsNotShipped', 'LagUnknown')
+      await createAccessLog(redis).append({
+        organization: orgId, actor: { kind: 'operator', id: 'test' }, action: 'balance.topped_up',
+      })
+      await untilFiring(
+        'OutboxNotShipped', 'AccountsNotShipped', 'AccessLogNotShipped', 'LagUnknown')
     })
   })
 

@@ -38,7 +38,11 @@ export function stageMakers (
     verify: () => verifyStage(of('verify')),
     settle: () => settleStage(of('settle')),
     ledger: () => createLedgerStage({
-      ...shared.stores, clock: redisLike, batch: 20, copyAfterMs: 0,
+      ...shared.stores,
+      access: { append: async () => {} },
+      clock: redisLike,
+      batch: 20,
+      copyAfterMs: 0,
     }),
   }
   // Each is typed by what it reads and writes; the supervisor starts all alike.

@@ -10,6 +10,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { homeOf } from '../../services/platform/cells.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { createPart } from '../faults/part.ts'
+import { createDatabase } from './database.ts'
 import { startRedisCluster, type RedisCluster } from './redis-cluster.ts'
 import { RECOVERING_STAGES, until } from './recovering.ts'
 import { startAlone, type RunningServices } from './services.ts'
@@ -56,8 +57,10 @@ export async function startCells (): Promise<CellsEnvironment> {
     closing.push(() => part.down())
     const [servers] = await Promise.all([startRedisCluster(DURABLE), part.up()])
     closing.push(servers.stop)
+    const database = await createDatabase(testStack().env)
+    closing.push(database.drop)
     const env = {
-      ...testStack().env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url,
+      ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: servers.url,
     }
     await provision(env)
     const { servicesDir } = testStack()

@@ -1,3 +1,4 @@
+import type { AccessEvent } from '../../services/access-log/entry.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import type { PageDeps, Visit } from '../../services/workspace/page/context.ts'
 import { createPipelineMonitor } from '../../services/workspace/page/pipeline/figures.ts'
@@ -79,11 +80,16 @@ export const ended = { status: 'completed', completedAt: '2026-11-21T12:00:02.00
 /** Doubles of the dependencies of all pages; `client` is the REST client. */
 export function createPageDeps (
   client: object = {}, more: Partial<PageDeps> = {}
-): PageDeps & { readonly redis: ReturnType<typeof createPageRedis> } {
+): PageDeps & {
+  readonly redis: ReturnType<typeof createPageRedis>
+  readonly recorded: AccessEvent[]
+} {
   const redis = createPageRedis()
+  const recorded: AccessEvent[] = []
   const forPages = redis as never
   return {
     redis,
+    recorded,
     sessions: createSessions({ redis: forPages, limits: LIMITS }),
     signInCodes: createSignInCodes(forPages),
     nonces: createNonces(forPages),
@@ -100,6 +106,8 @@ export function createPageDeps (
     },
     webhookSecrets: { rotate: async () => 'whsec_secret', active: async () => [] },
     journal: { readNewest: async () => [] },
+    accessLog: { append: async event => { recorded.push(event) } },
+    accessCopy: { newest: async () => [] },
     pipelineStatus: createPipelineMonitor({ targets: [], targetsFile: '' }),
     ready: () => true,
     ...more,

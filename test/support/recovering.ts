@@ -12,6 +12,7 @@ import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { createPart, type Part } from '../faults/part.ts'
+import { createDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
@@ -102,17 +103,23 @@ export async function startRecovering (
 
 type Deps = { readonly env: Env, readonly redisPart: Part, readonly end: () => Promise<void> }
 
-/** Other files of this worker have written to its journal, and use another Redis. */
+/**
+ * Other files of this worker have written to its journal, and use another Redis. Numbers of the
+ * access log are positions in a topic, so another broker needs another table.
+ */
 async function openDeps (dataDir: string): Promise<Deps> {
   const common = { dataDir, ports: openPortBook(dataDir), say: () => {} }
   const kafka = await kafkaPart(common)
   const redis = await redisPart({ ...common, role: 'state' })
   const parts = [kafka, redis].map(({ spec }) => createPart(spec))
-  const end = async () => { await Promise.all(parts.map(part => part.down())) }
+  const database = await createDatabase(testStack().env)
+  const end = async () => {
+    await Promise.all([...parts.map(part => part.down()), database.drop()])
+  }
   try {
     await Promise.all(parts.map(part => part.up()))
     const env = {
-      ...testStack().env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: redis.url,
+      ...database.env, KAFKA_BROKERS: kafka.brokers, REDIS_STATE_URL: redis.url,
     }
     await provision(env)
     return { env, redisPart: parts[1] as Part, end }

@@ -82,7 +82,12 @@ export function createSettledJobs (all: All) {
     ...createRepositories(connected), clock: hurriedClock(), batch: 1, batchBytes: 1,
   })
   const ledger = createLedgerStage({
-    journal, keys: keyCopy, clock: connected.clock, batch: 1, copyAfterMs: 0,
+    journal,
+    keys: keyCopy,
+    access: { append: async () => {} },
+    clock: connected.clock,
+    batch: 1,
+    copyAfterMs: 0,
   })
   const producer = connected.bus.producer('journal')
   return {

@@ -1,20 +1,17 @@
 import Type from 'typebox'
+import { ACCESS_CHAIN } from '../../access-log/walk.ts'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
-import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
-import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
+import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig, messageKeys, rootKeys } from '../../platform/config.ts'
-import { createArchive } from '../../results/archive.ts'
 import { closedKeys } from '../../jobs/connect-keys.ts'
-import { createJournalCopy } from '../../money/journal-copy.ts'
-import { createSharedBlockReads } from '../../results/result-blocks.ts'
-import { createResults } from '../../results/results.ts'
-import { withStores, type Stores } from '../stores.ts'
+import { withStores } from '../stores.ts'
+import { withAccessLog } from './access-log.ts'
 import { audit, type AuditOptions } from './audit.ts'
-import {
-  auditIncrementally, createAuditCounts, createPosition, type IncrementalAuditDeps,
-} from './incremental.ts'
+import { createAuditDeps } from './deps.ts'
+import { auditIncrementally, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
+import type { AuditReport } from './report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
   ...messageKeys, 'SCHEMA_REGISTRY_URL', 'REDIS_STATE_URL', 'CLICKHOUSE_URL',
@@ -41,9 +38,10 @@ export async function runAudit (
 ) {
   const config = loadConfig(auditConfig, env)
   // Read before the journals, so that the journals contain everything that was exported.
-  const heads = journalHead === undefined
+  const exported = journalHead === undefined
     ? new Map()
     : await readExportedHeads(journalHead, config)
+  const heads = new Map([...exported].filter(([chain]) => chain !== ACCESS_CHAIN))
   return await withStores(env, async stores => {
     const { redis, codec } = stores
     const findClosed = closedKeys(stores)
@@ -56,12 +54,18 @@ export async function runAudit (
     const kafka = createKafkaJournal(config, codec)
     const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
     const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }
-    if (options.explain === true || heads.size > 0) return await audit(deps, { ...options, heads })
+    // An audit of some tenants leaves the log of the whole installation out.
+    const check = async (report: AuditReport) => options.only === undefined
+      ? await withAccessLog(report, stores, exported.get(ACCESS_CHAIN))
+      : report
+    if (options.explain === true || heads.size > 0) {
+      return await check(await audit(deps, { ...options, heads }))
+    }
     const position = createPosition(redis, config)
     const from = incremental ? await position.read() : new Map()
     const { report, proven } = await auditIncrementally(deps, { ...options, from, onProgress })
     if (options.only === undefined) await position.write(proven)
-    return report
+    return await check(report)
   })
 }
 
@@ -74,21 +78,4 @@ const DAY_MS = 86_400_000
 export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
   if (months === undefined) return undefined
   return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
-}
-
-type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {
-  readonly keys: Pick<JobKeys, 'get'>
-}
-
-/** The dependencies of an audit on open connections, except for Kafka. */
-export function createAuditDeps ({ redis, clickhouse, recordMac, codec, keys }: Connections) {
-  const blocks = createSharedBlockReads(clickhouse)
-  return {
-    redis,
-    journal: createJournalCopy(clickhouse, recordMac),
-    archive: createArchive(clickhouse, recordMac),
-    history: createDeliveryHistory(clickhouse, recordMac),
-    results: createResults({ blocks, codec, keys }),
-    counts: createAuditCounts(clickhouse),
-  } satisfies Omit<IncrementalAuditDeps, 'kafka'>
 }

@@ -1,3 +1,5 @@
+import { ACCESS_RULES } from '../../access-log/walk.ts'
+
 /** A rule that does not hold: for which tenant and job, with the values that differ. */
 export type Breach = {
   readonly tenant: string
@@ -30,6 +32,8 @@ export type AuditReport = {
   readonly ok: boolean
   readonly tenants: readonly TenantReport[]
   readonly breaches: readonly Breach[]
+  /** The length of the access log and its last hash, if it was checked. */
+  readonly accessLog?: { readonly entries: number, readonly hash: string }
 }
 
 /** What must always hold for money and jobs, by the id that reports and documents use. */
@@ -110,6 +114,11 @@ export const INVARIANTS: readonly Invariant[] = [
     statement: 'An ended job has one event, and its deliveries end.',
     rules: ['one event per job', 'every delivery ends'],
   },
+  {
+    id: 'I13',
+    statement: 'The access log has no gap, its entries are signed, and its stores agree.',
+    rules: Object.values(ACCESS_RULES),
+  },
 ]
 
 /** Returns no breach when `holds` is true, else the one that is passed. */
@@ -136,7 +145,7 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof TenantReport)[]
 
 /** The report as text: a table of tenants, then movements in words, then breaches. */
-export function auditTable ({ tenants, breaches }: AuditReport): string {
+export function auditTable ({ tenants, breaches, accessLog }: AuditReport): string {
   const lines = [COLUMNS, ...tenants.map(tenant => COLUMNS.map(name => String(tenant[name])))]
   const widths = COLUMNS.map((_, column) =>
     Math.max(...lines.map(line => line[column]?.length ?? 0)))
@@ -148,6 +157,9 @@ export function auditTable ({ tenants, breaches }: AuditReport): string {
   const found = breaches.map(({ tenant, job, rule, detail }) =>
     `BREACH ${[invariantOf(rule), tenant, job, rule].filter(text => text !== '').join(' ')}: ` +
     detail)
+  const log = accessLog === undefined
+    ? []
+    : [`access log: ${accessLog.entries} entries, the last hash is ${accessLog.hash}`]
   const end = breaches.length === 0 ? 'no breaches' : ''
-  return [...table, ...movements, ...found, end].join('\n').trimEnd()
+  return [...table, ...movements, ...log, ...found, end].join('\n').trimEnd()
 }

@@ -6,7 +6,8 @@ import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
 } from '../../platform/http-server.ts'
-import { networksOf } from '../../platform/networks.ts'
+import { networksOf, plainAddress } from '../../platform/networks.ts'
+import { recordPageRequests } from './access.ts'
 import type { PageDeps } from './context.ts'
 import { guardPages } from './guard.ts'
 import { errorPage } from './layout.ts'
@@ -27,6 +28,7 @@ type Options = {
 /** Creates the HTTP server of the page without listening; tests inject requests. */
 export function createPage (options: Options): FastifyInstance {
   const { deps, trustedProxies, log, https, connection = CONNECTION_DEFAULTS } = options
+  const proxies = networksOf(trustedProxies, 'TRUSTED_PROXIES')
   const secure = { ...https, ...nodeLimits(connection), minVersion: 'TLSv1.2' }
   const app = Fastify({
     ...frameworkLimits(connection),
@@ -36,14 +38,16 @@ export function createPage (options: Options): FastifyInstance {
     // The log must not contain the data that URLs carry.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_FORM_BYTES,
+    trustProxy: address => proxies.has(plainAddress(address)),
     routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
     requestIdHeader: false,
     genReqId: () => `req_${ulid().toLowerCase()}`,
     forceCloseConnections: true,
   }) as unknown as FastifyInstance
-  capConnections(app.server, connection, networksOf(trustedProxies, 'TRUSTED_PROXIES'))
+  capConnections(app.server, connection, proxies)
   addBodyParsers(app)
   guardPages(app, deps, { trustedProxies })
+  recordPageRequests(app, deps.accessLog)
   const pace = {
     graceMs: connection.BODY_GRACE_MS,
     bytesPerSecond: connection.BODY_BYTES_PER_SECOND,

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { AccessStores } from '../../access-log/copy.ts'
 import type { ApiKeys } from '../../accounts/api-keys.ts'
 import type { Organization, Organizations } from '../../accounts/organizations.ts'
 import { isMode } from '../../accounts/tenant.ts'
@@ -32,7 +33,7 @@ declare module 'fastify' {
 export type Visitor = { readonly id: string, readonly session: Session }
 
 /** The dependencies of all pages; tests pass doubles. */
-export type PageDeps = {
+export type PageDeps = AccessStores & {
   readonly sessions: Sessions
   readonly signInCodes: SignInCodes
   readonly nonces: Nonces

@@ -77,7 +77,8 @@ function filterForm (filter: JobFilter): Html {
   </form>`
 }
 
-function select (
+/** A choice of a form; without one it is `Any`. */
+export function select (
   name: string, chosen: string, options: readonly (readonly [value: string, text: string])[]
 ): Html {
   return html`<select name="${name}"><option value="">Any</option>${options.map(

@@ -17,6 +17,7 @@ const SECTIONS = [
   ['usage', 'Usage'],
   ['keys', 'API keys'],
   ['webhooks', 'Webhooks'],
+  ['access-log', 'Access log'],
   ['settings', 'Settings'],
 ] as const
 

@@ -1,5 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import type { MinimumThroughput } from '../../platform/http-server.ts'
+import { accessLogRoutes } from './access-log.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'
 import type { PageDeps } from './context.ts'
@@ -26,6 +27,7 @@ export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
     ...keyRoutes(deps),
     ...settingsRoutes(deps),
     ...webhookRoutes(deps),
+    ...accessLogRoutes(deps),
     ...pipelineRoutes(deps),
   ]
 }

@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs'
+import { createAccessLog } from '../../access-log/access-log.ts'
+import { createAccessCopy } from '../../access-log/copy.ts'
 import { createApiKeys } from '../../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
@@ -35,6 +37,8 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
         redis: state, keys: connectOrganizationKeys('webhooks', settings, { state }),
       }),
       journal: createJournalCopy(clickhouse, recordMac),
+      accessLog: createAccessLog(state),
+      accessCopy: createAccessCopy(clickhouse, recordMac),
       pipelineStatus: createPipelineMonitor({
         targets: settings.METRICS_TARGETS, targetsFile: settings.METRICS_TARGETS_FILE,
       }),

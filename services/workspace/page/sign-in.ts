@@ -1,4 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { plainAddress } from '../../platform/networks.ts'
+import { requesterOf } from './access.ts'
 import { field, type PageDeps } from './context.ts'
 import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
 import { html, type Html } from './html.ts'
@@ -43,7 +45,11 @@ async function signIn (
   if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
   // Ends the session that this browser had before.
   await deps.sessions.end(sessionIdIn(request))
-  const { id } = await deps.sessions.create(subject)
+  const { id, session } = await deps.sessions.create(subject)
+  // A session whose id is in no cookie yet is of no use.
+  await deps.accessLog.append({
+    ...requesterOf({ id, session }), action: 'session.started', address: plainAddress(request.ip),
+  })
   const { isHttps } = request
   reply.setCookie(cookieName(isHttps), id, {
     httpOnly: true, sameSite: 'strict', secure: isHttps, path: '/',

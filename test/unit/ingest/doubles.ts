@@ -1,5 +1,6 @@
 import { createSecretKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import type { AccessEvent } from '../../../services/access-log/entry.ts'
 import type { KeyLookup } from '../../../services/accounts/api-keys.ts'
 import { createApp } from '../../../services/ingest/app.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
@@ -109,11 +110,15 @@ const amplyLimited: IngestDeps['limiter'] = {
   },
 }
 
-export type Calls = { submissions: Submission[], lookups: string[] }
+export type Calls = {
+  readonly submissions: Submission[]
+  readonly lookups: string[]
+  readonly recorded: AccessEvent[]
+}
 
 /** Dependencies that accept every job; `calls` records what they are called with. */
 export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonly calls: Calls } {
-  const calls: Calls = { submissions: [], lookups: [] }
+  const calls: Calls = { submissions: [], lookups: [], recorded: [] }
   const readJob: IngestDeps['readJob'] = async (tenant, id) => {
     calls.lookups.push(id)
     return tenant === LIVE_TENANT && id === JOB_ID ? jobOf() : undefined
@@ -121,6 +126,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
   return {
     calls,
     limiter: amplyLimited,
+    accessLog: { append: async event => { calls.recorded.push(event) } },
     attachedTo: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {

@@ -78,7 +78,7 @@ describe('the ACLs of stages', () => {
     expect(unseen).toEqual([])
     const read = allTopics().map(({ name }) => name).filter(name => may('ledger', 'read', name))
     expect(read).toEqual([
-      'rows.completed.small', 'rows.completed.bulk', 'wallet.journal', 'job.keys',
+      'rows.completed.small', 'rows.completed.bulk', 'wallet.journal', 'job.keys', 'access.log',
       'organization.keys', 'wallet.snapshots', 'accounts',
     ])
   })

@@ -5,6 +5,7 @@ import { EXPORTED_KEY } from '../../../services/ledger/redis-keys.ts'
 import {
   CHAIN_START, type ChainHead, createHeadsCodec, type JournalHeads,
 } from '../../../services/money/journal-chain.ts'
+import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 
@@ -22,7 +23,9 @@ const exportAt = (at: number) =>
   })
 
 /** An export that does not run in the background: tests await each round. */
-function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 } = {}) {
+function exporting ({
+  isLeader = true, everyMs = DAY_MS, last = '', tenants = 2, accessEntries = 0,
+} = {}) {
   const kept = new Map(last === '' ? [] : [[EXPORTED_KEY, last]])
   const names = Array.from({ length: tenants }, (_, index) => `org_${index}.live`)
   const exported: (JournalHeads | undefined)[] = []
@@ -43,6 +46,11 @@ function exporting ({ isLeader = true, everyMs = DAY_MS, last = '', tenants = 2 
     redis: {
       get: async (key: string) => kept.get(key) ?? null,
       set: async (key: string, value: string) => { kept.set(key, value) },
+    },
+    accessCopy: {
+      pages: async function * (after: number) {
+        if (after < accessEntries) yield { entries: [accessEntry({ seq: after + 1 })], forged: [] }
+      },
     },
     journal: {
       heads: async (from: ReadonlyMap<string, ChainHead>) => {
@@ -71,6 +79,19 @@ describe('the export of journal heads', () => {
     ])
     expect(codec.decode(kept.get(EXPORTED_KEY) ?? '')?.at).toBe(NOW_MS)
     expect(await age()).toBe('0')
+  })
+
+  it('contains the head of the access log, which is continued', async () => {
+    const first = exporting({ accessEntries: 1 })
+    await eventually(() => expect(first.exported).toHaveLength(1))
+    await first.stop()
+    const head = first.exported[0]?.tenants.at(-1)
+    expect(head).toMatchObject({ tenant: 'access.log', seq: 1, missing: [] })
+    const last = codec.encode({ at: 1, tenants: [head!] })
+    const next = exporting({ accessEntries: 2, last })
+    await eventually(() => expect(next.exported).toHaveLength(1))
+    await next.stop()
+    expect(next.exported[0]?.tenants.at(-1)).toMatchObject({ seq: 2, missing: [] })
   })
 
   it('continues the complete chains of the last export if it is authentic', async () => {

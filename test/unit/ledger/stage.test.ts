@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
+import type { NumberedEntry } from '../../../services/access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import { createLedgerStage } from '../../../services/ledger/stage.ts'
 import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
+import { accessEntry } from '../../support/access.ts'
 import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-doubles.ts'
 
 const signal = new AbortController().signal
@@ -24,8 +26,14 @@ function createWorld (batch = 10) {
   }
   const copied: CopiedKey[] = []
   const keys = { append: async (some: readonly CopiedKey[]) => { copied.push(...some) } }
+  const actions: NumberedEntry[] = []
   const stage = createLedgerStage({
-    journal: { append }, keys, clock: { now: () => now }, batch, copyAfterMs: 2_000,
+    journal: { append },
+    keys,
+    access: { append: async entries => { actions.push(...entries) } },
+    clock: { now: () => now },
+    batch,
+    copyAfterMs: 2_000,
   })
   const seqsOf = (decisions: readonly Decision<'ledger'>[]) => decisions
     .flatMap(({ completes }) => completes.map(({ value }) => (value as Journal).seq))
@@ -35,7 +43,8 @@ function createWorld (batch = 10) {
     now = atMs
     return seqsOf(await stage.flushHeld?.(partition) ?? [])
   }
-  return { stage, inserts, copied, decide, flush, fail: (next: boolean) => { failing = next } }
+  const fail = (next: boolean) => { failing = next }
+  return { stage, inserts, copied, actions, decide, flush, fail }
 }
 
 const idsOf = (inserts: readonly (readonly Journal[])[]) =>
@@ -121,5 +130,15 @@ describe('ledger', () => {
     expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
     expect([inserts, copied]).toEqual([[], [{ ...value, createdMs: 7 }]])
     expect(await stage.resolveDead({}, { ...DEAD, topic: 'job.keys' })).toEqual([])
+  })
+
+  it('copies the access log, numbered by position, and fails on an unreadable entry', async () => {
+    const { stage, inserts, actions } = createWorld(1)
+    const { seq, ...value } = accessEntry({ seq: 8 })
+    const message = incoming('access.log', value, { rows: () => undefined, offset: 7 })
+    expect(await stage.decide([message], signal)).toEqual([{ completes: [message], emits: [] }])
+    expect([inserts, actions]).toEqual([[], [{ ...value, seq }]])
+    await expect(stage.resolveDead({}, { ...DEAD, topic: 'access.log' })).rejects
+      .toThrow(FatalError)
   })
 })

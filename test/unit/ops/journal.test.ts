@@ -63,9 +63,9 @@ describe('the restore of the journal', () => {
     expect(sent).toEqual([...copied.get('a.live')!, ...copied.get('b.live')!])
     expect(reported.at(-1)).toEqual({ step: 'restored', entries: 8, tenants: 1 })
     expect(progressText(reported.at(-1)!)).toBe('restored 8 movements of 2 tenants')
-    expect(restoredText(restored)).toBe('Restored 8 movements of 2 tenants; all chains ' +
-      'are complete. Skipped 1 rows with an invalid signature. Start lookup, settle and ledger, ' +
-      'then: npm run ops -- audit --full')
+    expect(restoredText({ ...restored, actions: 3 })).toBe('Restored 8 movements of 2 tenants; ' +
+      'all chains are complete. Skipped 1 rows with an invalid signature. Restored 3 entries of ' +
+      'the access log. Start lookup, settle and ledger, then: npm run ops -- audit --full')
   })
 
   it.each<readonly [string, () => void, string]>([

@@ -47,7 +47,7 @@ describe('the arrows of the diagram', () => {
     expect(new Set(ARROWS.map(({ id }) => id)).size).toBe(wanted)
     expect(ARROWS.filter(({ isBackward }) => isBackward).map(({ id }) => id)).toEqual([
       'verify-writes-rows-retry', 'ledger-writes-wallet-journal', 'ledger-writes-job-keys',
-      'ledger-writes-jobs-settled', 'ledger-writes-jobs-events',
+      'ledger-writes-access-log', 'ledger-writes-jobs-settled', 'ledger-writes-jobs-events',
     ])
     expect(readersOf('jobs.settled')).toEqual(['deliver', 'publish'])
   })

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import type { AccessEntry } from '../../schemas/types.ts'
+import { globalKey } from '../platform/redis.ts'
+import { type AccessEvent, entryOfEvent } from './entry.ts'
+
+/** Stream: entries that the topic `access.log` has not acknowledged yet. */
+export const ACCESS_OUTBOX_KEY = globalKey('access-log:outbox')
+
+/** Sorted set with one member: the highest number that was copied to ClickHouse. */
+const ACCESS_HEAD_KEY = globalKey('access-log:head')
+
+export type AccessLog = {
+  /**
+   * Records a privileged action. Call it before the action, and do not act if it throws: so a crash
+   * may leave an entry of an action that did not happen, and never an action without an entry.
+   * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
+   */
+  readonly append: (event: AccessEvent) => Promise<void>
+}
+
+/** The access log. An entry is in Redis first; `ledger` ships it to the topic `access.log`. */
+export function createAccessLog (redis: Pick<Redis, 'xadd'>): AccessLog {
+  return {
+    append: async event => {
+      // Redis adds the time.
+      const { at: _at, ...entry } = entryOfEvent(event, { entryId: randomUUID(), at: 0 })
+      await redis.xadd(ACCESS_OUTBOX_KEY, '*', 'entry', JSON.stringify(entry))
+    },
+  }
+}
+
+/** An entry in the outbox; `id` is that of the stream. */
+type PendingEntry = { readonly id: string, readonly entry: AccessEntry }
+
+/** The entries that are not in the topic yet. */
+export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
+  return {
+    /** Up to `limit` entries, oldest first. */
+    oldest: async (limit: number): Promise<readonly PendingEntry[]> => {
+      const found = await redis.xrange(ACCESS_OUTBOX_KEY, '-', '+', 'COUNT', limit)
+      return found.map(([id, [, json = '{}']]) =>
+        ({ id, entry: { ...JSON.parse(json) as AccessEntry, at: Number(id.split('-')[0]) } }))
+    },
+
+    /** Removes entries that the topic has acknowledged. Idempotent. */
+    remove: async (entries: readonly PendingEntry[]): Promise<void> => {
+      if (entries.length === 0) return
+      await redis.xdel(ACCESS_OUTBOX_KEY, ...entries.map(({ id }) => id))
+    },
+  }
+}
+
+export type AccessOutbox = ReturnType<typeof createAccessOutbox>
+
+/** The highest number that was copied to ClickHouse; a loss of Redis resets it to a lower one. */
+export function createAccessHead (redis: Pick<Redis, 'zadd' | 'zscore'>) {
+  return {
+    /** Ignores a number below the current one. */
+    advance: async (seq: number): Promise<void> => {
+      await redis.zadd(ACCESS_HEAD_KEY, 'GT', seq, 'copied')
+    },
+    /** 0 if nothing is known to be copied. */
+    read: async (): Promise<number> => Number(await redis.zscore(ACCESS_HEAD_KEY, 'copied') ?? 0),
+  }
+}

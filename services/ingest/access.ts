@@ -1,0 +1,37 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AccessLog } from '../access-log/access-log.ts'
+import { recordRequests, type RouteActions } from '../access-log/requests.ts'
+import { WORKSPACE_KEY } from '../accounts/key-store.ts'
+import { ApiException } from './errors.ts'
+
+/** What requests are recorded as. A new route that changes or downloads something needs a line. */
+export const API_ACTIONS: RouteActions = {
+  // A job is in the journal, with its price and its Idempotency-Key.
+  'POST /api/v1/jobs': null,
+  'POST /api/v1/verifications': null,
+  'POST /api/v1/quotes': null,
+  'POST /api/v1/jobs/:id/cancel': 'job.cancelled',
+  'DELETE /api/v1/jobs/:id': 'job.erased',
+  'GET /api/v1/jobs/:id/results': 'results.downloaded',
+  'POST /api/v1/jobs/:id/deliveries/:deliveryId/resend': 'delivery.resent',
+  'POST /api/v1/webhook-endpoints': 'webhook_endpoint.created',
+  'PATCH /api/v1/webhook-endpoints/:id': 'webhook_endpoint.changed',
+  'DELETE /api/v1/webhook-endpoints/:id': 'webhook_endpoint.deleted',
+  'POST /api/v1/webhook-endpoints/:id/rotate-secret': 'webhook_endpoint.secret_rotated',
+}
+
+/** Records the requests of API keys in the access log, and the first page of results only. */
+export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
+  recordRequests(app, {
+    log,
+    actions: API_ACTIONS,
+    isExempt: ({ query }) => (query as { readonly cursor?: string }).cursor !== undefined,
+    isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
+    requesterOf: ({ caller }: FastifyRequest) => {
+      // The workspace page records the person behind its own requests.
+      if (caller === undefined || caller.keyId === WORKSPACE_KEY) return undefined
+      const { org: organization, keyId: id, mode } = caller
+      return { organization, actor: { kind: 'key', id }, details: { mode } }
+    },
+  })
+}

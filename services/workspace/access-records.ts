@@ -1,0 +1,30 @@
+import type { NumberedEntry } from '../access-log/entry.ts'
+import { csvLine, guardCell } from '../results/csv.ts'
+
+export const ACCESS_COLUMNS = [
+  'number', 'time', 'action', 'outcome', 'actor_kind', 'actor', 'target', 'address', 'details',
+  'id',
+] as const
+
+/** An entry of the access log as exports show it, by column. */
+export function accessRecord (
+  entry: NumberedEntry
+): Readonly<Record<typeof ACCESS_COLUMNS[number], string>> {
+  return {
+    number: String(entry.seq),
+    time: new Date(entry.at).toISOString(),
+    action: entry.action,
+    outcome: entry.outcome,
+    actor_kind: entry.actorKind,
+    actor: entry.actor,
+    target: entry.target,
+    address: entry.address,
+    details: entry.details,
+    id: entry.entryId,
+  }
+}
+
+/** A line of a CSV file that spreadsheets run no formula of. */
+export function accessLine (cells: readonly string[]): string {
+  return csvLine(cells.map(guardCell))
+}

@@ -1,0 +1,65 @@
+import type { FastifyInstance } from 'fastify'
+import type { AccessLog } from '../../access-log/access-log.ts'
+import { type AccessActor, INSTALLATION } from '../../access-log/entry.ts'
+import { recordRequests, type Requester, type RouteActions } from '../../access-log/requests.ts'
+import type { Visitor } from './context.ts'
+import { PageError } from './page-error.ts'
+import { type SignedIn, secretDigest } from './sessions.ts'
+
+/** What requests are recorded as. A new route that changes or downloads something needs a line. */
+export const PAGE_ACTIONS: RouteActions = {
+  // Recorded once the code of the link is known.
+  'POST /sign-in': null,
+  'POST /sign-out': 'session.ended',
+  // As for the REST interface, a job is in the journal.
+  'POST /:mode/upload/quote': null,
+  'POST /:mode/upload/job': null,
+  'GET /:mode/jobs/:id': 'results.previewed',
+  'GET /:mode/jobs/:id/results.csv': 'results.downloaded',
+  'GET /:mode/jobs/:id/valid.csv': 'results.downloaded',
+  'POST /:mode/jobs/:id/cancel': 'job.cancelled',
+  'POST /:mode/jobs/:id/erase': 'job.erased',
+  'POST /:mode/jobs/:id/deliveries/:delivery/resend': 'delivery.resent',
+  'GET /:mode/usage.csv': 'usage.downloaded',
+  'POST /:mode/keys': 'key.created',
+  'POST /:mode/keys/:key/roll': 'key.rolled',
+  'POST /:mode/keys/:key/revoke': 'key.revoked',
+  'POST /:mode/settings/freshness': 'policy.changed',
+  'POST /:mode/settings/webhook-secret': 'webhook_secret.rotated',
+  'POST /:mode/webhooks': 'webhook_endpoint.created',
+  'POST /:mode/webhooks/:endpoint/enabled': 'webhook_endpoint.changed',
+  'POST /:mode/webhooks/:endpoint/delete': 'webhook_endpoint.deleted',
+  'POST /:mode/webhooks/:endpoint/secret': 'webhook_endpoint.secret_rotated',
+  'POST /:mode/webhooks/low-balance': 'policy.changed',
+  'GET /:mode/access-log.csv': 'access_log.exported',
+}
+
+/** Records the requests of signed-in browsers in the access log. */
+export function recordPageRequests (app: FastifyInstance, log: AccessLog): void {
+  recordRequests(app, {
+    log,
+    actions: PAGE_ACTIONS,
+    isRefusal: error => error instanceof PageError && error.content.status === 403,
+    requesterOf: ({ visitor, params }) => {
+      if (visitor === undefined) return undefined
+      const { mode } = (params ?? {}) as { readonly mode?: string }
+      return { ...requesterOf(visitor), ...mode !== undefined && { details: { mode } } }
+    },
+  })
+}
+
+/** Who is signed in, for the access log. */
+export function requesterOf ({ id, session: { subject } }: Visitor): Requester {
+  return { organization: organizationOf(subject), actor: actorOf(id) }
+}
+
+function organizationOf (subject: SignedIn): string {
+  return subject.kind === 'customer' ? subject.orgId : INSTALLATION
+}
+
+const SHOWN_DIGITS = 16
+
+/** A link names no person; the beginning of the digest of its session names the browser. */
+function actorOf (sessionId: string): AccessActor {
+  return { kind: 'link', id: secretDigest(sessionId).slice(0, SHOWN_DIGITS) }
+}

@@ -1,0 +1,138 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createAccessCopy } from '../../services/access-log/copy.ts'
+import { operatorName } from '../../services/platform/command-environment.ts'
+import { exportAccessLog } from '../../services/workspace/access-log.ts'
+import { connectAll } from '../support/connected.ts'
+import { eventually } from '../support/eventually.ts'
+import { startPageEnvironment } from '../support/page.ts'
+import { startProgram } from '../support/started.ts'
+
+const { clickhouse, env, recordMac } = connectAll()
+const folder = mkdtempSync(`${tmpdir()}/verification-jobs-access-`)
+
+let environment: Awaited<ReturnType<typeof startPageEnvironment>>
+let orgId: string
+beforeAll(async () => {
+  environment = await startPageEnvironment({ COPY_AFTER_MS: '100' })
+  orgId = environment.demo.orgId
+})
+afterAll(async () => {
+  await environment?.stop()
+  rmSync(folder, { recursive: true })
+})
+
+/** A command as an operator types it. */
+const workspace = async (...words: readonly string[]) =>
+  await startProgram(process.execPath, ['services/workspace/main.ts', '--data', folder, ...words], {
+    ...env, PAGE_URL: environment.pageUrl,
+  }).ended()
+
+/** A browser that opens a link to sign in, and what it sends from then on. */
+async function signIn (link: string) {
+  const { pageUrl } = environment
+  const send = async (path: string, form: Record<string, string>, cookie = '') =>
+    await fetch(`${pageUrl}${path}`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: pageUrl, cookie },
+      body: new URLSearchParams(form),
+    })
+  const answer = await send('/sign-in', { code: link.split('#')[1] ?? '' })
+  const [cookie = ''] = (answer.headers.get('set-cookie') ?? '').split(';')
+  const get = async (path: string) =>
+    await (await fetch(`${pageUrl}${path}`, { headers: { cookie } })).text()
+  const valueOf = (page: string, name: string) =>
+    new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1] ?? ''
+  return {
+    get,
+    submit: async (path: string, form: Record<string, string>, from = path) => {
+      const page = await get(from)
+      const hidden = { form_token: valueOf(page, 'form_token'), nonce: valueOf(page, 'nonce') }
+      return await send(path, { ...hidden, ...form }, cookie)
+    },
+  }
+}
+
+type Exported = Readonly<Record<string, string>>
+
+/** The entries of the organization, once there are as many. */
+const exported = async (count: number) => await eventually(async () => {
+  const lines: string[] = []
+  const { holds, findings } = await exportAccessLog(
+    env, { org: orgId, format: 'ndjson' }, line => { lines.push(line) })
+  expect([findings, holds]).toEqual([[], true])
+  expect(lines).toHaveLength(count)
+  return lines.map(line => JSON.parse(line) as Exported)
+})
+
+it('commands, the page and the REST API are in the access log, with who did what', async () => {
+  const { code, out } = await workspace('--json', 'sign-in', '--org', orgId)
+  expect(code).toBe(0)
+  const { submit, get } = await signIn((JSON.parse(out) as { readonly url: string }).url)
+  expect((await submit('/live/keys', { scope: 'jobs:read', name: 'Reports' })).status).toBe(200)
+  const { id } = await environment.live.createJob({
+    service: 'phone-validation', inputs: ['+12127360008', '+12127360001'],
+  })
+  await environment.live.waitForEnd(id)
+  await environment.live.results(id)
+  expect(await get(`/live/jobs/${id}/results.csv`)).toContain('+12127360008')
+  const erased = await submit(`/live/jobs/${id}/erase`, {}, `/live/jobs/${id}/erase`)
+  expect(erased.status).toBe(303)
+  await submit('/sign-out', {}, '/live/keys')
+  const entries = await exported(7)
+  const keyId = await keyOfDownload()
+  expect(entries.map(({ action, actor_kind: kind, target }) => [action, kind, target])).toEqual([
+    ['sign_in_link.created', 'operator', ''],
+    ['session.started', 'link', ''],
+    ['key.created', 'link', ''],
+    ['results.downloaded', 'key', id],
+    ['results.downloaded', 'link', id],
+    ['job.erased', 'link', id],
+    ['session.ended', 'link', ''],
+  ])
+  expect(entries.map(({ actor }) => actor)).toEqual([
+    operatorName(), ...[1, 2].map(() => entries[1]!['actor']), keyId,
+    ...[4, 5, 6].map(() => entries[1]!['actor']),
+  ])
+  expect(entries.map(({ address }) => address).slice(1)).toEqual(Array(6).fill('127.0.0.1'))
+  expect(JSON.stringify(entries)).not.toContain('2127360008')
+})
+
+/** The id of the API key that downloaded results. */
+async function keyOfDownload (): Promise<string | undefined> {
+  const copy = createAccessCopy(clickhouse, recordMac)
+  const found = await copy.newest({ organization: orgId, action: 'results.downloaded', limit: 9 })
+  return found.find(({ actorKind }) => actorKind === 'key')?.actor
+}
+
+it('the page shows the access log of its organization, and a file of it', async () => {
+  const { get } = await signIn(await environment.linkFor({ org: orgId }))
+  await eventually(async () =>
+    expect((await get('/live/access-log')).match(/<td>Session started/g)).toHaveLength(2))
+  const page = await get('/live/access-log?action=job.erased')
+  expect(page.match(/<td>Job erased/g)).toHaveLength(1)
+  expect(page).not.toContain('<td>Session')
+  const lines = (await get('/live/access-log.csv')).trimEnd().split('\r\n')
+  expect(lines[0]).toMatch(/^number,time,action,/)
+  expect(lines.filter(line => line.includes(',job.erased,'))).toHaveLength(1)
+})
+
+it('an entry that is removed is found by the audit and by the export', async () => {
+  const copy = createAccessCopy(clickhouse, recordMac)
+  const [entry] = await copy.newest({ organization: orgId, action: 'job.erased', limit: 1 })
+  await clickhouse.command({
+    query: `ALTER TABLE access_log DELETE WHERE seq = ${entry!.seq} SETTINGS mutations_sync = 2`,
+  })
+  const missing = `entry ${entry!.seq} is missing in ClickHouse`
+  const audit = await workspace('audit')
+  expect([audit.code, audit.out]).toEqual([1, expect.stringContaining('BREACH I13 access.log')])
+  expect(audit.out).toContain(missing)
+  const { code, out, errors } = await workspace('access-log', '--org', orgId)
+  expect([code, errors]).toEqual([1, expect.stringContaining(missing)])
+  // Kafka still has it.
+  expect(out).toContain(',job.erased,')
+  await copy.append([entry!])
+  await exported(10)
+})

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog,
+} from '../../services/access-log/access-log.ts'
+import { createAccessCopy } from '../../services/access-log/copy.ts'
+import type { NumberedEntry } from '../../services/access-log/entry.ts'
+import { createAdminClient } from '../../services/kafka/connection.ts'
+import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { runAudit } from '../../services/workspace/audit/command.ts'
+import { exportAccessLog } from '../../services/workspace/access-log.ts'
+import { eventually } from '../support/eventually.ts'
+import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
+import { recordMacOf } from '../support/signed.ts'
+
+let environment: Recovering
+let clickhouse: ReturnType<typeof connectClickhouse>
+let copy: ReturnType<typeof createAccessCopy>
+beforeAll(async () => {
+  environment = await startRecovering(['ledger'], { COPY_AFTER_MS: '100' }, ['ledger'])
+  const { env } = environment
+  clickhouse = connectClickhouse(env['CLICKHOUSE_URL'] ?? '')
+  copy = createAccessCopy(clickhouse, recordMacOf(env))
+})
+afterAll(async () => {
+  await clickhouse?.close()
+  await environment?.close()
+})
+
+const organization = () => environment.demo.orgId
+const append = (target: string) => createAccessLog(environment.redis).append({
+  organization: organization(),
+  actor: { kind: 'operator', id: 'ann' },
+  action: 'job.erased',
+  target,
+})
+/** Resolves to the entries of the organization, oldest first, once the last one is copied. */
+const copied = async (target: string) => await eventually(async () => {
+  const entries = await copy.newest({ organization: organization(), limit: 100 })
+  expect(entries[0]?.target).toBe(target)
+  return entries.toReversed()
+})
+/** The entries of the organization, oldest first. */
+const stored = async () =>
+  (await copy.newest({ organization: organization(), limit: 100 })).toReversed()
+/** What the audit of the whole installation finds wrong with the access log. */
+const findings = async () => (await runAudit(environment.env, { waitMs: 1_000 })).breaches
+  .filter(({ tenant }) => tenant === 'access.log').map(({ detail }) => detail)
+const deleteRow = async ({ seq }: Pick<NumberedEntry, 'seq'>) => clickhouse.command({
+  query: `ALTER TABLE access_log DELETE WHERE seq = ${seq} SETTINGS mutations_sync = 2`,
+})
+
+describe('the access log', () => {
+  it('is in ClickHouse and sound, though its ledger was killed', async () => {
+    await append('job_1')
+    environment.services.kill('ledger-1', 'SIGKILL')
+    await append('job_2')
+    const entries = await copied('job_2')
+    expect(entries.map(({ target }) => target)).toEqual(['job_1', 'job_2'])
+    await eventually(async () => expect(await environment.redis.xlen(ACCESS_OUTBOX_KEY)).toBe(0))
+    expect(await findings()).toEqual([])
+  })
+
+  it('goes on behind its last entry after Redis has lost everything', async () => {
+    await environment.restart(emptied)
+    await eventually(async () => expect(await environment.redis.ping()).toBe('PONG'))
+    await append('job_3')
+    const entries = await copied('job_3')
+    expect(entries.map(({ target }) => target)).toEqual(['job_1', 'job_2', 'job_3'])
+    expect(new Set(entries.map(({ seq }) => seq)).size).toBe(3)
+    expect(await findings()).toEqual([])
+  })
+
+  it('is exported with its hashes', async () => {
+    const lines: string[] = []
+    const options = { org: organization(), format: 'ndjson' }
+    const { entries, holds, head } = await exportAccessLog(
+      environment.env, options, line => { lines.push(line) })
+    expect([entries, holds]).toEqual([3, true])
+    const records = lines.map(line => JSON.parse(line) as Record<string, string>)
+    expect(records.map(({ target }) => target)).toEqual(['job_1', 'job_2', 'job_3'])
+    expect(records.at(-1)).toMatchObject({ number: String(head.seq), hash: head.hash })
+    await expect(exportAccessLog(environment.env, { org: 'org_x' }, () => {})).rejects
+      .toThrow('organization "org_x" does not exist')
+  })
+})
+
+describe('the audit of the access log', () => {
+  it('names an entry that was removed from ClickHouse, the last one too', async () => {
+    const entries = await stored()
+    for (const entry of [entries[0]!, entries.at(-1)!]) {
+      await deleteRow(entry)
+      expect(await findings()).toEqual([`entry ${entry.seq} is missing in ClickHouse`])
+      await copy.append([entry])
+      expect(await findings()).toEqual([])
+    }
+  })
+
+  it('names an entry that was changed or added by hand', async () => {
+    const [entry] = await stored()
+    await clickhouse.command({
+      query: `INSERT INTO access_log SELECT * REPLACE('job_9' AS target) FROM access_log
+        WHERE seq = ${entry!.seq} LIMIT 1`,
+    })
+    expect(await findings()).toEqual([
+      `entry ${entry!.seq} is in a row of ClickHouse without an authentic MAC`,
+    ])
+    await deleteRow(entry!)
+    await copy.append([entry!])
+    // A holder of the keys can sign a row, but not change the topic.
+    const other = { ...entry!, target: 'job_9' }
+    await copy.append([other])
+    expect(await findings()).toEqual([`entry ${entry!.seq} is different in ClickHouse`])
+    await deleteRow(entry!)
+    await copy.append([entry!])
+    expect(await findings()).toEqual([])
+  })
+
+  it('names entries that were removed from Kafka, or from both stores', async () => {
+    const entries = await stored()
+    const brokers = (environment.env['KAFKA_BROKERS'] ?? '').split(',')
+    const admin = createAdminClient({ brokers }, 'test')
+    await admin.use(async kafka => {
+      const topic = 'access.log'
+      // The client deletes only in topics that it has read about.
+      await kafka.fetchTopicOffsets(topic)
+      await kafka.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '1' }] })
+    })
+    await admin.close()
+    expect(await findings()).toEqual(['entry 1 is missing in Kafka'])
+    await deleteRow({ seq: 1 })
+    expect(await findings()).toEqual(['entry 1 is missing in Kafka and in ClickHouse'])
+    const last = entries.at(-1)!.seq + 1
+    await createAccessHead(environment.redis).advance(last)
+    expect(await findings()).toContain(`entry ${last} is missing in Kafka and in ClickHouse`)
+  })
+})

@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import {
+  ACCESS_OUTBOX_KEY, createAccessLog, createAccessOutbox,
+} from '../../../services/access-log/access-log.ts'
+import type { AccessEvent } from '../../../services/access-log/entry.ts'
+
+const event: AccessEvent = {
+  organization: 'org_1',
+  actor: { kind: 'key', id: 'key_1' },
+  action: 'results.downloaded',
+  target: 'job_1',
+  address: '192.0.2.7',
+  details: { mode: 'live' },
+}
+
+/** A stream as Redis has it, whose time is 7. */
+function createStream () {
+  const entries: [string, string[]][] = []
+  return {
+    entries,
+    xadd: async (key: string, id: string, ...fields: string[]) => {
+      expect([key, id]).toEqual([ACCESS_OUTBOX_KEY, '*'])
+      entries.push([`7-${entries.length}`, fields])
+      return `7-${entries.length}`
+    },
+    xrange: async (...[, , , , limit]: [string, string, string, string, number]) =>
+      entries.slice(0, limit),
+    xdel: async (_key: string, ...ids: string[]) => {
+      entries.splice(0, entries.length, ...entries.filter(([id]) => !ids.includes(id)))
+      return ids.length
+    },
+  }
+}
+
+const open = () => {
+  const stream = createStream()
+  const redis = stream as never
+  return { stream, log: createAccessLog(redis), outbox: createAccessOutbox(redis) }
+}
+
+describe('the access log', () => {
+  it('adds an entry with the time of Redis to the outbox', async () => {
+    const { log, outbox } = open()
+    await log.append(event)
+    const [pending] = await outbox.oldest(10)
+    expect(pending?.entry).toEqual({
+      entryId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      at: 7,
+      organization: 'org_1',
+      actorKind: 'key',
+      actor: 'key_1',
+      action: 'results.downloaded',
+      target: 'job_1',
+      address: '192.0.2.7',
+      outcome: 'done',
+      details: '{"mode":"live"}',
+    })
+  })
+
+  it('fails when Redis does not take the entry', async () => {
+    const redis = { xadd: async () => { throw new Error('READONLY') } }
+    await expect(createAccessLog(redis as never).append(event)).rejects.toThrow('READONLY')
+  })
+
+  it('cuts texts that are too long', async () => {
+    const { log, outbox } = open()
+    const details = { name: '\u{1f600}'.repeat(150) }
+    await log.append({ ...event, target: 'x'.repeat(1_000), details })
+    const [pending] = await outbox.oldest(1)
+    expect(pending?.entry.target).toHaveLength(200)
+    expect(JSON.parse(pending?.entry.details ?? '')).toEqual({ name: '\u{1f600}'.repeat(100) })
+  })
+
+  it('removes from the outbox only what was acknowledged', async () => {
+    const { log, outbox } = open()
+    for (const target of ['job_1', 'job_2', 'job_3']) await log.append({ ...event, target })
+    await outbox.remove(await outbox.oldest(2))
+    await outbox.remove([])
+    expect((await outbox.oldest(10)).map(({ entry }) => entry.target)).toEqual(['job_3'])
+  })
+})

@@ -1,0 +1,86 @@
+import { expect, it } from 'vitest'
+import { WORKSPACE_KEY } from '../../../services/accounts/key-store.ts'
+import { API_ACTIONS } from '../../../services/ingest/access.ts'
+import { routesOf } from '../../../services/ingest/routes.ts'
+import {
+  application, closedJob, doubles, JOB_ID, KEY_ID, MANIFEST, outage, settings,
+} from './doubles.ts'
+
+const nameOf = ({ method, url }: { readonly method: unknown, readonly url: string }) =>
+  `${String(method)} ${url}`
+const results = `/jobs/${JOB_ID}/results`
+const found = {
+  readJob: async () => closedJob(),
+  findArchived: async () => ({ job: closedJob(), manifest: MANIFEST }),
+}
+
+it('every route that changes or downloads something has an action in the access log', () => {
+  const routes = routesOf(doubles(), settings)
+  const names = routes.map(nameOf)
+  const changing = routes.filter(({ method }) => method !== 'GET').map(nameOf)
+  const downloads = routes.filter(({ config }) =>
+    [config?.scope].flat().includes('results:read')).map(nameOf)
+  const needed = new Set([...changing, ...downloads])
+  expect([...needed].filter(name => !(name in API_ACTIONS))).toEqual([])
+  expect(Object.keys(API_ACTIONS).filter(name => !names.includes(name))).toEqual([])
+})
+
+it('a download of results is recorded once, with its key', async () => {
+  const { get, calls } = application(found)
+  expect((await get(results)).statusCode).toBe(200)
+  const entry = {
+    organization: 'org_01',
+    actor: { kind: 'key', id: KEY_ID },
+    action: 'results.downloaded',
+    outcome: 'done',
+    target: JOB_ID,
+    address: '127.0.0.1',
+    details: { mode: 'live' },
+  }
+  expect(calls.recorded).toEqual([entry])
+  await get(`${results}?format=json&limit=1`)
+  await get(`${results}?format=json&limit=1&cursor=1`)
+  await get(`/jobs/${JOB_ID}`)
+  expect(calls.recorded).toEqual([entry, entry])
+})
+
+it('a download is refused with 503 when its entry is not stored', async () => {
+  const read: string[] = []
+  const { get } = application({
+    findArchived: async (_tenant, job) => {
+      read.push(job)
+      return undefined
+    },
+    accessLog: { append: async () => { throw outage } },
+  })
+  const answer = await get(results)
+  expect([answer.statusCode, answer.json<{ error: { code: string } }>().error.code])
+    .toEqual([503, 'temporarily_unavailable'])
+  expect(read).toEqual([])
+})
+
+it('a request without the right is recorded as refused', async () => {
+  const { get, calls } = application()
+  expect((await get(results, { key: 'writer' })).statusCode).toBe(403)
+  expect((await get(results, { key: 'revoked' })).statusCode).toBe(401)
+  expect(calls.recorded).toMatchObject([{ action: 'results.downloaded', outcome: 'refused' }])
+})
+
+it('requests of the workspace page and submissions of jobs are not recorded', async () => {
+  const { get, post, calls } = application({
+    ...found,
+    findKey: async () => ({
+      kind: 'ok',
+      key: {
+        org: 'org_01',
+        tenant: 'org_01.live',
+        mode: 'live',
+        scopes: ['jobs:read', 'jobs:write'],
+        keyId: WORKSPACE_KEY,
+      },
+    }),
+  })
+  expect((await get(results)).statusCode).toBe(200)
+  expect((await post({ service: 'phone-validation', inputs: ['1'] })).statusCode).toBe(202)
+  expect(calls.recorded).toEqual([])
+})

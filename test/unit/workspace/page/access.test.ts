@@ -1,0 +1,178 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { FastifyInstance } from 'fastify'
+import { INSTALLATION } from '../../../../services/access-log/entry.ts'
+import { accessLine, accessRecord } from '../../../../services/workspace/access-records.ts'
+import { PAGE_ACTIONS } from '../../../../services/workspace/page/access.ts'
+import { actionText } from '../../../../services/workspace/page/access-log.ts'
+import { createPage } from '../../../../services/workspace/page/app.ts'
+import type { PageDeps } from '../../../../services/workspace/page/context.ts'
+import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
+import { secretDigest, type SignedIn } from '../../../../services/workspace/page/sessions.ts'
+import { accessEntry } from '../../../support/access.ts'
+import { createPageDeps, jobLike, ORGANIZATION } from '../../../support/page-doubles.ts'
+
+const opened: FastifyInstance[] = []
+afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
+
+const customer: SignedIn = { kind: 'customer', orgId: ORGANIZATION.id }
+
+/** A browser behind a proxy. */
+function open (more: Partial<PageDeps> = {}, client: object = {}) {
+  const deps = createPageDeps(client, more)
+  const app = createPage({ deps, trustedProxies: ['127.0.0.1'] })
+  opened.push(app)
+  const proxied = {
+    host: 'h',
+    origin: 'https://h',
+    'x-forwarded-proto': 'https',
+    'x-forwarded-for': '192.0.2.7',
+    'content-type': 'application/x-www-form-urlencoded',
+  }
+  const signIn = async (subject = customer) => {
+    const { id, session } = await deps.sessions.create(subject)
+    const headers = { ...proxied, cookie: `__Host-session=${id}` }
+    return {
+      actor: { kind: 'link', id: secretDigest(id).slice(0, 16) },
+      get: (url: string) => app.inject({ url, headers }),
+      send: (url: string, form: Record<string, string> = {}, token = session.token) => app.inject({
+        method: 'POST',
+        url,
+        headers,
+        payload: String(new URLSearchParams({ form_token: token, ...form })),
+      }),
+    }
+  }
+  const redeem = async (code: string) => await app.inject({
+    method: 'POST',
+    url: '/sign-in',
+    headers: proxied,
+    payload: String(new URLSearchParams({ code })),
+  })
+  return { deps, signIn, redeem }
+}
+
+describe('the actions of the page', () => {
+  it('are those of every form and every file', () => {
+    const names = pageRoutes(createPageDeps(), {
+      graceMs: 1, bytesPerSecond: 1, completeWithinMs: 1,
+    }).map(({ method, url }) => `${String(method)} ${url}`)
+    const needed = names.filter(name => !name.startsWith('GET ') || name.endsWith('.csv'))
+    expect(needed.filter(name => !(name in PAGE_ACTIONS))).toEqual([])
+    expect(Object.keys(PAGE_ACTIONS).filter(name => !names.includes(name))).toEqual([])
+  })
+
+  it('are recorded with the browser, its address behind the proxy, and the mode', async () => {
+    const { deps, signIn } = open({}, { eraseJob: async () => jobLike() })
+    const { actor, send } = await signIn()
+    expect((await send('/test/jobs/job_1/erase')).statusCode).toBe(303)
+    expect(deps.recorded).toEqual([{
+      organization: ORGANIZATION.id,
+      actor,
+      action: 'job.erased',
+      outcome: 'done',
+      target: 'job_1',
+      address: '192.0.2.7',
+      details: { mode: 'test' },
+    }])
+  })
+
+  it('do not happen when their entry is not stored', async () => {
+    const done: string[] = []
+    const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
+    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+      eraseJob: async (id: string) => { done.push(id) },
+    })
+    const { send } = await signIn()
+    expect((await send('/live/jobs/job_1/erase')).statusCode).toBe(503)
+    expect(done).toEqual([])
+  })
+
+  it('of a forged form are recorded as refused', async () => {
+    const { deps, signIn } = open()
+    const { send } = await signIn()
+    expect((await send('/live/jobs/job_1/erase', {}, 'forged')).statusCode).toBe(403)
+    expect(deps.recorded).toMatchObject([{ action: 'job.erased', outcome: 'refused' }])
+  })
+})
+
+describe('sessions', () => {
+  it('are recorded when they start and end', async () => {
+    const { deps, redeem, signIn } = open()
+    const { headers } = await redeem(await deps.signInCodes.create(customer))
+    const [, id = ''] = /session=([^;]+)/.exec(String(headers['set-cookie'])) ?? []
+    expect(deps.recorded).toEqual([{
+      organization: ORGANIZATION.id,
+      actor: { kind: 'link', id: secretDigest(id).slice(0, 16) },
+      action: 'session.started',
+      address: '192.0.2.7',
+    }])
+    const { send, actor } = await signIn({ kind: 'operator' })
+    await send('/sign-out')
+    expect(deps.recorded[1]).toMatchObject({
+      organization: INSTALLATION, actor, action: 'session.ended',
+    })
+    await redeem('spent')
+    expect(deps.recorded).toHaveLength(2)
+  })
+
+  it('do not start when their entry is not stored', async () => {
+    const { deps, redeem } = open({
+      accessLog: { append: async () => { throw new Error('down') } },
+    })
+    const { statusCode, headers } = await redeem(await deps.signInCodes.create(customer))
+    expect([statusCode, headers['set-cookie']]).toEqual([500, undefined])
+  })
+})
+
+describe('the page of the access log', () => {
+  const entries = Array.from({ length: 51 }, (_, index) => accessEntry({ seq: 60 - index }))
+  const reads: object[] = []
+  const accessCopy: PageDeps['accessCopy'] = {
+    newest: async filter => {
+      reads.push(filter)
+      return entries.slice(0, filter.limit)
+    },
+  }
+
+  it('lists the entries of the organization by filter, in pages', async () => {
+    const { signIn } = open({ accessCopy })
+    const { get } = await signIn()
+    const { body } = await get('/live/access-log?action=key.created&actor=key_1&before=70')
+    expect(reads.splice(0)).toEqual([{
+      organization: ORGANIZATION.id, action: 'key.created', actor: 'key_1', before: 70, limit: 51,
+    }])
+    expect(body.match(/<td>Results downloaded/g)).toHaveLength(50)
+    expect(body).toContain('before=11')
+    expect(body).toContain('access-log.csv?action=key.created&amp;actor=key_1')
+    await get('/live/access-log?action=%3Cscript%3E&before=x')
+    expect(reads.splice(0)).toMatchObject([{ action: '', actor: '', before: undefined }])
+  })
+
+  it('shows refused requests and details, and what to do without entries', async () => {
+    const refused = accessEntry({
+      outcome: 'refused', actorKind: 'person', details: '{"mode":"<b>"}', address: '', target: '',
+    })
+    const shown = open({ accessCopy: { newest: async () => [refused] } })
+    const { body } = await (await shown.signIn()).get('/live/access-log')
+    expect(body).toContain('Refused')
+    expect(body).toContain('mode: &lt;b&gt;')
+    const { get } = await open().signIn()
+    expect((await get('/live/access-log')).body).toContain('No entry yet.')
+    expect((await get('/live/access-log?actor=x')).body).toContain('No entry matches the filter.')
+    expect(actionText('webhook_endpoint.secret_rotated')).toBe('Webhook endpoint secret rotated')
+  })
+
+  it('is a file that no spreadsheet runs, and its download is recorded', async () => {
+    const { deps, signIn } = open({ accessCopy })
+    const { get } = await signIn()
+    const { body, headers } = await get('/live/access-log.csv?actor=key_1')
+    expect(body.split('\r\n')[0]).toBe(
+      'number,time,action,outcome,actor_kind,actor,target,address,details,id')
+    expect(body.split('\r\n')[1]).toMatch(/^60,2026-.+Z,results.downloaded,done,key,key_1,job_1,/)
+    expect(body.trimEnd().split('\r\n')).toHaveLength(52)
+    expect(headers['content-disposition']).toContain('access-log.csv')
+    expect(deps.recorded).toMatchObject([{ action: 'access_log.exported' }])
+    expect(accessLine(Object.values(accessRecord(accessEntry({ actor: '=1+A1' })))))
+      .toContain(",'=1+A1,")
+  })
+})
