@@ -152,7 +152,7 @@ export type StageName = keyof typeof topology.stages
 /** The classes of root keys that each process has; operators' commands have all. */
 export const PROCESS_KEYS: Readonly<Record<StageName | 'page', readonly KeyClass[]>> = {
   ...Object.fromEntries(Object.entries(topology.stages).map(([name, { keys }]) =>
-    [name, keys])) as Readonly<Record<StageName, readonly KeyClass[]>>,
+    [name, keys])) as unknown as Readonly<Record<StageName, readonly KeyClass[]>>,
   page: ['webhooks'],
 }
 /** All stages, in the order of the pipeline. */
