@@ -14,6 +14,7 @@ import {
   CPU_COSTS, FIGURES, MEASUREMENTS, TABLE_BYTES, TOPIC_BYTES,
 } from '../services/ops/measured-costs.ts'
 import { KEY_CLASSES, PROCESS_KEYS, STAGES, topology } from '../services/topology.ts'
+import { roleTable } from '../services/workspace/page/roles.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -176,9 +177,11 @@ function capacityAt (jobsPerSecond: number, machine: { readonly cores?: number }
 
 /** All pages with generated sections, up to date; a test compares them with the files. */
 export async function documents (): Promise<ReadonlyMap<URL, string>> {
+  const [head = [], ...permissions] = roleTable()
   const parts = {
     architecture: { drawing: drawing(), topics: topics() },
     configuration: { configuration: await configuration() },
+    people: { roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n') },
     results: { checks: checks(), confidence: confidence() },
     sandbox: { sandbox: sandbox() },
     scaling: {

@@ -53,7 +53,9 @@ export const LONGEST = [
   'test/attacks/forged-messages.test.ts', 'test/attacks/forged-records.test.ts',
   'test/unit/verify/batches.test.ts',
 ]
-const BROWSER = ['test/e2e/page.test.ts', 'test/e2e/reference-page.test.ts']
+const BROWSER = [
+  'test/e2e/page.test.ts', 'test/e2e/sign-in-page.test.ts', 'test/e2e/reference-page.test.ts',
+]
 const SCHEMATHESIS = ['test/e2e/schemathesis.test.ts']
 const AWS_KMS = ['test/integration/root-keys/aws-kms.test.ts']
 const VAULT = ['test/integration/root-keys/vault.test.ts']

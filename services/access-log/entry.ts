@@ -18,7 +18,8 @@ export type AccessActor = {
 
 /** Everything that is recorded. Entries are kept for ever, so names are only added. */
 export const ACCESS_ACTIONS = [
-  'organization.created', 'policy.changed',
+  'organization.created', 'organization.erased', 'policy.changed',
+  'person.added', 'person.changed', 'person.signed_out', 'person.removed',
   'sign_in_link.created', 'session.started', 'session.ended',
   'key.created', 'key.rolled', 'key.revoked',
   'webhook_secret.shown', 'webhook_secret.rotated', 'webhook_key.rotated',

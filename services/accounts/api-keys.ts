@@ -35,6 +35,8 @@ export type NewKey = {
   readonly expiresAtMs?: number
 }
 
+type Rolling = { readonly graceMs: number, readonly createdBy: string }
+
 /** A value of a new key that is not allowed; the message says what is. */
 export class NewKeyError extends Error {
   override readonly name = 'NewKeyError'
@@ -100,7 +102,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
      * expires has the same lifetime. Returns undefined if the key does not exist, or is revoked or
      * expired.
      */
-    async roll (orgId: string, keyId: string, graceMs: number): Promise<CreatedKey | undefined> {
+    async roll (orgId: string, keyId: string, how: Rolling): Promise<CreatedKey | undefined> {
       const old = await recordById(deps.store, orgId, keyId)
       if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
       const { createdAtMs, expiresAtMs } = old
@@ -109,9 +111,9 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
       const { expiresAtMs: _old, ...same } = old
       const fresh = await createKey(deps, {
-        ...same, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
+        ...same, createdBy: how.createdBy, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
       })
-      await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + graceMs)) })
+      await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + how.graceMs)) })
       deps.records.delete(old.hash)
       return fresh
     },

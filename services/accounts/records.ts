@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import { InfrastructureError } from '../platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import { sleep, retry } from '../platform/retry.ts'
+import { indexKeysIn, PEOPLE_FIELD } from './person-index.ts'
 import { MODES, tenantOf } from './tenant.ts'
 
 /**
@@ -153,7 +154,10 @@ export async function listAccount (
 ): Promise<void> {
   const [kind = '', id = ''] = name.split(':')
   const tenants = MODES.map(mode => tenantOf(id, mode))
-  if (kind === 'org') await redis.sadd(globalKey('tenants'), ...tenants)
+  if (kind === 'org') {
+    await redis.sadd(globalKey('tenants'), ...tenants)
+    for (const key of indexKeysIn(fields[PEOPLE_FIELD])) await redis.sadd(key, id)
+  }
   if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)
   const { org = '', createdAt = '0' } = fields
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)

@@ -6,6 +6,12 @@ const NOT_POLICY: readonly string[] = ['org', 'json', 'data']
 /** What the commands of the workspace are recorded as in the access log. */
 export const WORKSPACE_ACTIONS: CommandActions = {
   'org create': 'organization.created',
+  'org erase': 'organization.erased',
+  'person add': 'person.added',
+  'person list': null,
+  'person change': 'person.changed',
+  'person sign-out': 'person.signed_out',
+  'person remove': 'person.removed',
   'key create': 'key.created',
   'key list': null,
   'key revoke': 'key.revoked',

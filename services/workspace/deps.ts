@@ -3,6 +3,7 @@ import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners } from '../accounts/partners.ts'
+import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
@@ -44,6 +45,7 @@ async function connectWorkspace (env: Environment) {
     organizations: createOrganizations(redis),
     organizationKeys: keys.store,
     addOrganizationKeys: keys.add,
+    people: createPeople(redis),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets(webhooks),
     webhookSigningKeys: createWebhookSigningKeys(webhooks),

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
-import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { commandEnvironment } from '../platform/command-environment.ts'
+import { addAccountCommands, type Run, type Runs } from './account-commands.ts'
 import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
 import type { KeyReport } from './key-report.ts'
@@ -17,7 +17,7 @@ type Print = (text: string) => void
 /** The command line of the workspace. `print` receives the output, `open` runs a task. */
 export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
   const program = new Command('workspace')
-    .description('Manages organizations, API keys, balances, policies, webhook secrets, partners ' +
+    .description('Manages organizations, people, API keys, balances, policies, webhook secrets, partners ' +
       'and jobs of customers, and the keys that encrypt their data.')
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
@@ -27,8 +27,8 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
     printResult(print, await open(env, deps => task(deps, options)), json === true)
   }
   const change = (task: Task) => run(withShippingWarning(task))
-  addOrganizationCommands(program, { print, change })
-  addKeyCommands(program, { run, change })
+  addAccountCommands(program, { run, change })
+  addOrganizationErasure(program, print)
   addMoneyCommands(program, run)
   addSettingsCommands(program, change)
   addEndpointCommands(program, { run, change })
@@ -41,18 +41,9 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   return program
 }
 
-type Run = (task: Task) => (options: Options, command: Command) => Promise<void>
-/** `change` runs a task that changes accounts. */
-type Runs = { readonly run: Run, readonly change: Run }
-
-function addOrganizationCommands (
-  program: Command, { print, change }: { readonly print: Print, readonly change: Run }
-): void {
-  const org = program.command('org').description('organizations')
-  org.command('create').description('create an organization')
-    .requiredOption('--name <name>', 'its name')
-    .action(change(tasks.createOrganization))
-  org.command('erase').description('make all encrypted data of an organization permanently ' +
+function addOrganizationErasure (program: Command, print: Print): void {
+  const org = program.commands.find(command => command.name() === 'org')
+  org?.command('erase').description('make all encrypted data of an organization permanently ' +
     'unreadable: delete its keys')
     .requiredOption('--org <id>', 'organization; its API keys are revoked, its jobs cancelled')
     .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
@@ -64,29 +55,6 @@ function addOrganizationCommands (
       printResult(print, erasure, json === true)
       if (!erasure.done) process.exitCode = 1
     })
-}
-
-function addKeyCommands (program: Command, { run, change }: Runs): void {
-  const key = program.command('key').description('API keys')
-  const add = (name: string, description: string) =>
-    key.command(name).description(description).requiredOption('--org <id>', 'organization')
-  add('create', 'create a key; its secret is shown once')
-    .option('--mode <mode>', 'live or test', 'live')
-    .option('--name <name>', 'what it is for')
-    .option('--scopes <list>', `of ${SCOPES.join(', ')}; jobs:read includes results:read and ` +
-      'usage:read, jobs:write includes webhooks:write', DEFAULT_SCOPES.join(','))
-    .option('--networks <list>', 'IP addresses and networks that may use it, such as ' +
-      '192.0.2.0/24,2001:db8::/32; all by default')
-    .option('--expires <time>', 'expiry as an ISO 8601 time')
-    .action(change(tasks.createKey))
-  add('list', 'list keys without their secrets').action(run(tasks.listApiKeys))
-  add('revoke', 'revoke a key at once')
-    .requiredOption('--key <id>', 'id of the key')
-    .action(change(tasks.revokeKey))
-  add('roll', 'replace a key')
-    .requiredOption('--key <id>', 'id of the key')
-    .option('--grace-hours <hours>', 'how long the old key remains valid', '24')
-    .action(change(tasks.rollKey))
 }
 
 function addMoneyCommands (program: Command, run: Run): void {

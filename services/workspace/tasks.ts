@@ -92,7 +92,9 @@ export const revokeKey: Task = async (deps, options) => {
 export const rollKey: Task = async (deps, options) => {
   const hours = hoursOf(options.graceHours)
   const orgId = await organizationOf(deps, options)
-  const created = await deps.apiKeys.roll(orgId, options.key ?? '', hours * HOUR_MS)
+  const created = await deps.apiKeys.roll(orgId, options.key ?? '', {
+    graceMs: hours * HOUR_MS, createdBy: 'operator',
+  })
   if (created === undefined) {
     throw new UsageError(`${orgId} has no active key "${options.key ?? ''}". List its keys with ` +
       '"key list".')

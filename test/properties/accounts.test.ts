@@ -4,6 +4,7 @@ import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
+import { createPeople } from '../../services/accounts/people.ts'
 import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
@@ -38,6 +39,7 @@ const accounts = () => ({
   records: createAccountRecords(redis),
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
+  people: createPeople(redis),
   partners: createPartners({ redis, keys }),
   webhookSecrets: createWebhookSecrets({ redis, keys }),
   endpoints: createWebhookEndpoints({ redis, keys }),
@@ -110,6 +112,33 @@ describe('accounts in a Redis that lost everything', () => {
     expect((await redis.smembers(TENANTS_KEY)).toSorted())
       .toEqual([`${orgId}.live`, `${orgId}.test`])
     expect(await unshipped()).toEqual([])
+  })
+
+  it('have their people again: a member signs in, a removed one does not', async () => {
+    const { id: orgId } = await accounts().organizations.create('Example')
+    const { people } = accounts()
+    const identityOf = (name: string) => ({
+      issuer: 'https://login.example', subject: name, email: `${name}@example.com`,
+    })
+    for (const name of ['ann', 'bob']) {
+      await people.add(orgId, { email: `${name}@example.com`, role: 'owner', createdBy: 'test' })
+      await people.membershipsOf(identityOf(name))
+    }
+    await ship()
+    const old = await copyOf()
+    const [ann, bob] = await people.list(orgId)
+    await people.remove(orgId, bob!.id)
+    await people.endSessions(orgId, ann!.id)
+    await ship()
+    for (const lose of [() => redis.flushall(), () => putBack(old)]) {
+      await lose()
+      await expect(accounts().people.membershipsOf(identityOf('ann')))
+        .rejects.toThrow('locked until the leader')
+      await restore()
+      expect(await accounts().people.membershipsOf({ ...identityOf('ann'), email: '' }))
+        .toMatchObject([{ orgId, person: { id: ann!.id, generation: 1 } }])
+      expect(await accounts().people.membershipsOf(identityOf('bob'))).toEqual([])
+    }
   })
 
   it('are restored once, however often the recovery is repeated', async () => {

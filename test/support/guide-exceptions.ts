@@ -122,7 +122,7 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'access-log', 'clients', 'dead-letters', 'dependencies', 'feeds', 'files', 'idempotency',
-    'keys', 'money', 'recovery', 'results', 'submit', 'usage', 'verify-now', 'webhooks',
+    'keys', 'money', 'people', 'recovery', 'results', 'submit', 'usage', 'verify-now', 'webhooks',
     'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]

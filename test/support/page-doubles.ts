@@ -1,4 +1,5 @@
 import type { AccessEvent } from '../../services/access-log/entry.ts'
+import { createPeople } from '../../services/accounts/people.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import type { PageDeps, Visit } from '../../services/workspace/page/context.ts'
 import { createPipelineMonitor } from '../../services/workspace/page/pipeline/figures.ts'
@@ -6,6 +7,7 @@ import {
   createNonces, createSessions, createSignInCodes,
 } from '../../services/workspace/page/sessions.ts'
 import { DEFAULT_POLICY } from '../../services/accounts/organizations.ts'
+import { memoryRedis } from '../unit/accounts/memory-redis.ts'
 
 /** A double of Redis with the commands of the page, and the clock of a test. */
 export function createPageRedis (now: () => number = Date.now) {
@@ -77,6 +79,15 @@ export const jobLike = (more: Partial<JobStatusResource> = {}): JobStatusResourc
 /** The changes when that job ends. */
 export const ended = { status: 'completed', completedAt: '2026-11-21T12:00:02.000Z' } as const
 
+/** The people of that organization and of `org_2`, in memory. */
+function createPagePeople () {
+  const { redis, hashes } = memoryRedis()
+  for (const id of [ORGANIZATION.id, 'org_2']) {
+    hashes.set(`{global}:org:${id}`, { revision: '1', name: ORGANIZATION.name })
+  }
+  return createPeople(redis)
+}
+
 /** Doubles of the dependencies of all pages; `client` is the REST client. */
 export function createPageDeps (
   client: object = {}, more: Partial<PageDeps> = {}
@@ -98,6 +109,7 @@ export function createPageDeps (
       find: async id => id === ORGANIZATION.id ? ORGANIZATION : undefined,
       setPolicy: async () => {},
     },
+    people: createPagePeople(),
     apiKeys: {
       create: async () => ({ id: 'key_1', secret: 'vj_live_secret' }),
       list: async () => [],
@@ -114,14 +126,17 @@ export function createPageDeps (
   }
 }
 
-/** A visit of that organization in live mode. */
+/** A visit of that organization in live mode, by a link. */
 export const visitLike = (mode: 'live' | 'test' = 'live'): Visit => ({
   tenant: { orgId: ORGANIZATION.id, mode },
   organization: ORGANIZATION,
   visitor: {
     id: 'id',
     session: {
-      subject: { kind: 'customer', orgId: ORGANIZATION.id }, token: 'form-token', endsAtMs: 1,
+      subject: { kind: 'customer', orgId: ORGANIZATION.id },
+      token: 'form-token',
+      endsAtMs: 1,
+      authenticatedAtMs: Date.now(),
     },
   },
   zone: 'UTC',

@@ -187,6 +187,7 @@ async function ownEnv (options: ServicesOptions, { name, services }: Planned): P
       [isApi ? 'PORT_PAGE' : 'PORT_HTTP']: await portOf(PAGE),
       API_URL: `http://127.0.0.1:${await options.ports.port('ingest-1.http')}/api/v1`,
       METRICS_TARGETS_FILE: targetsFile(options),
+      PAGE_URL: `http://127.0.0.1:${await portOf(PAGE)}`,
     },
     ...services.length > 1 && { STAGES: services.join(',') },
   }

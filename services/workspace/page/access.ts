@@ -31,6 +31,13 @@ export const PAGE_ACTIONS: RouteActions = {
   'POST /:mode/webhooks/:endpoint/delete': 'webhook_endpoint.deleted',
   'POST /:mode/webhooks/:endpoint/secret': 'webhook_endpoint.secret_rotated',
   'POST /:mode/webhooks/low-balance': 'policy.changed',
+  'POST /:mode/people': 'person.added',
+  'POST /:mode/people/:person/role': 'person.changed',
+  'POST /:mode/people/:person/sign-out': 'person.signed_out',
+  'POST /:mode/people/:person/remove': 'person.removed',
+  // The session of the other organization is recorded as it starts.
+  'POST /:mode/account/organization': null,
+  'POST /:mode/account/sign-out-everywhere': 'person.signed_out',
   'GET /:mode/access-log.csv': 'access_log.exported',
 }
 
@@ -49,8 +56,10 @@ export function recordPageRequests (app: FastifyInstance, log: AccessLog): void 
 }
 
 /** Who is signed in, for the access log. */
-export function requesterOf ({ id, session: { subject } }: Visitor): Requester {
-  return { organization: organizationOf(subject), actor: actorOf(id) }
+export function requesterOf (
+  { id, session: { subject } }: Pick<Visitor, 'id' | 'session'>
+): Requester {
+  return { organization: organizationOf(subject), actor: actorOf(id, subject) }
 }
 
 function organizationOf (subject: SignedIn): string {
@@ -60,6 +69,8 @@ function organizationOf (subject: SignedIn): string {
 const SHOWN_DIGITS = 16
 
 /** A link names no person; the beginning of the digest of its session names the browser. */
-function actorOf (sessionId: string): AccessActor {
+function actorOf (sessionId: string, subject: SignedIn): AccessActor {
+  const person = subject.kind === 'customer' ? subject.person : undefined
+  if (person !== undefined) return { kind: 'person', id: person.id }
   return { kind: 'link', id: secretDigest(sessionId).slice(0, SHOWN_DIGITS) }
 }

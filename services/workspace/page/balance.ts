@@ -3,7 +3,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import { tenantOf } from '../../accounts/tenant.ts'
 import type { Client, JobStatusResource } from '../../client/client.ts'
 import { post, ZERO_AMOUNTS } from '../../money/prices.ts'
-import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
+import { customerRoutes, type Exchange, may, type PageDeps, type Visit } from './context.ts'
 import { html, type Html, money, signedMoney, time } from './html.ts'
 import { jobTable } from './job-components.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
@@ -21,10 +21,11 @@ export function balanceRoutes (deps: PageDeps): readonly RouteOptions[] {
 }
 
 async function sendOverview ({ visit, reply }: Exchange): Promise<FastifyReply> {
-  const [balance, { data }] = await Promise.all([
-    visit.client.balance(), visit.client.jobsPage({ limit: LATEST_JOBS }),
+  const [balance, page] = await Promise.all([
+    may(visit.visitor, 'balance.view') ? visit.client.balance() : undefined,
+    may(visit.visitor, 'jobs.view') ? visit.client.jobsPage({ limit: LATEST_JOBS }) : undefined,
   ])
-  return sendHtml(reply, overviewView(visit, { balance, jobs: data }))
+  return sendHtml(reply, overviewView(visit, { balance, jobs: page?.data }))
 }
 
 async function sendBalance (
@@ -62,26 +63,32 @@ export async function readMovements (
 
 type Balance = Awaited<ReturnType<Client['balance']>>
 
+/** What the role of the visitor may see. */
+type Overview = {
+  readonly balance: Balance | undefined
+  readonly jobs: readonly JobStatusResource[] | undefined
+}
+
 /** The first page: money and the latest jobs. */
-export function overviewView (
-  visit: Visit, { balance, jobs }: { balance: Balance, jobs: readonly JobStatusResource[] }
-): Html {
+export function overviewView (visit: Visit, { balance, jobs }: Overview): Html {
   const { mode } = visit.tenant
-  const upload = html`<a class="button" href="/${mode}/upload">Verify a file</a>`
+  const upload = may(visit.visitor, 'jobs.change') && html`
+    <a class="button" href="/${mode}/upload">Verify a file</a>`
+  const hasJobs = jobs !== undefined && jobs.length > 0
   return customerPage(visit, 'overview', {
     title: 'Overview',
     scripts: ['live.js'],
     body: html`
-      <div class="heading"><h1>Overview</h1>${jobs.length > 0 && upload}</div>
-      ${figures(balance)}
-      <section>
+      <div class="heading"><h1>Overview</h1>${hasJobs && upload}</div>
+      ${balance && figures(balance)}
+      ${jobs && html`<section>
         <div class="heading"><h2>Latest jobs</h2>
-          ${jobs.length > 0 && html`<a href="/${mode}/jobs">All jobs</a>`}</div>
-        ${jobs.length === 0
-          ? emptyState('No job yet. Verify a file of phone numbers or e-mail addresses, or send ' +
-            'jobs through the REST interface.', upload)
-          : jobTable(jobs, { mode, zone: visit.zone })}
-      </section>`,
+          ${hasJobs && html`<a href="/${mode}/jobs">All jobs</a>`}</div>
+        ${hasJobs
+          ? jobTable(jobs, { mode, zone: visit.zone })
+          : emptyState('No job yet. Verify a file of phone numbers or e-mail addresses, or send ' +
+            'jobs through the REST interface.', upload)}
+      </section>`}`,
   })
 }
 
@@ -129,11 +136,17 @@ function movementTable (visit: Visit, { movements }: MovementPage): Html {
   ], movements.map(movement => html`<tr>
     <td>${time(movement.at, visit.zone)}</td>
     <td>${movementLabel(movement)}${movement.job !== '' && html`
-      <br><a class="id" href="/${visit.tenant.mode}/jobs/${movement.job}">${movement.job}</a>`}</td>
+      <br>${jobLink(visit, movement.job)}`}</td>
     <td class="number">${signedMoney(post(ZERO_AMOUNTS, movement).availableMicros)}</td>
     <td class="number">${movement.chargeMicros === 0 ? '–' : money(movement.chargeMicros)}</td>
     <td class="number">${money(movement.availableMicros)}</td>
   </tr>`))
+}
+
+function jobLink ({ visitor, tenant }: Visit, id: string): Html {
+  return may(visitor, 'jobs.view')
+    ? html`<a class="id" href="/${tenant.mode}/jobs/${id}">${id}</a>`
+    : html`<span class="id">${id}</span>`
 }
 
 /** The text for a movement by its type; the type itself when it is unknown. */

@@ -4,6 +4,32 @@ import { connectionFields } from '../../platform/http-server.ts'
 
 const HOUR_MS = 3_600_000
 
+/** Plain HTTP only to this machine. */
+const ISSUER = '^(https://.+|http://(localhost|127\\.0\\.0\\.1|\\[::1\\])(:\\d+)?(/.*)?)$'
+
+/** The sign-in through an OpenID provider; without it the page accepts sign-in links only. */
+const signInFields = {
+  OIDC_ISSUER: Type.Optional(Type.String({
+    needs: ['OIDC_CLIENT_ID', 'PAGE_URL'],
+    pattern: ISSUER,
+    description: 'Issuer of the OpenID provider that people sign in with; https, or http on ' +
+      'loopback. Without it only links sign in.',
+    examples: ['https://login.example.com'],
+  })),
+  OIDC_CLIENT_ID: Type.Optional(Type.String({
+    minLength: 1, description: 'The client that the page is at the provider.',
+  })),
+  OIDC_CLIENT_SECRET: Type.Optional(Type.String({
+    secret: true, description: 'Its secret (client_secret_basic); none for a public client.',
+  })),
+  PAGE_URL: Type.Optional(Type.String({
+    pattern: '^https?://[^/]+$',
+    description: 'Public address of the page. The provider redirects to its path ' +
+      '/sign-in/callback.',
+    examples: ['https://workspace.example.com'],
+  })),
+}
+
 /** The settings of the workspace page. */
 export const pageConfig = defineConfig({
   ...pick(commonConfig, [
@@ -44,6 +70,7 @@ export const pageConfig = defineConfig({
   SESSION_MS: Type.Integer({
     default: 12 * HOUR_MS, minimum: 100, description: 'A session ends after this time in any case.',
   }),
+  ...signInFields,
   ...connectionFields,
   METRICS_TARGETS: Type.Array(Type.String({ pattern: '^https?://.+' }), {
     default: [],

@@ -1,24 +1,19 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import type { AccessStores } from '../../access-log/copy.ts'
-import type { ApiKeys } from '../../accounts/api-keys.ts'
-import type { Organization, Organizations } from '../../accounts/organizations.ts'
+import type { Organization } from '../../accounts/organizations.ts'
+import type { Person, Role } from '../../accounts/people.ts'
 import { isMode } from '../../accounts/tenant.ts'
-import type { WebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import type { Client } from '../../client/client.ts'
-import type { Sleep } from '../../platform/retry.ts'
-import type { JournalCopy } from '../../money/journal-copy.ts'
+import type { PageDeps } from './deps.ts'
 import { zoneOf } from './html.ts'
 import { PageError } from './page-error.ts'
-import type { PipelineStatus } from './pipeline/figures.ts'
-import type { RestClients, Tenant } from './rest-clients.ts'
-import type { Nonces, Session, Sessions, SignInCodes } from './sessions.ts'
+import type { Tenant } from './rest-clients.ts'
+import { mayDo, type Permission } from './roles.ts'
+import type { Session } from './sessions.ts'
 
-/** Who may open a page: `any` means any signed-in user. Without it, everybody. */
-type Access = 'customer' | 'operator' | 'any'
+export type { PageDeps }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    readonly access?: Access
     /** Called by a script of the page, so errors are JSON. */
     readonly forScript?: true
   }
@@ -29,23 +24,30 @@ declare module 'fastify' {
   }
 }
 
-/** A signed-in browser; `id` is the secret in its cookie. */
-export type Visitor = { readonly id: string, readonly session: Session }
+/** A signed-in browser; `id` is the secret in its cookie, and a link names no person. */
+export type Visitor = {
+  readonly id: string
+  readonly session: Session
+  readonly person?: Person
+}
 
-/** The dependencies of all pages; tests pass doubles. */
-export type PageDeps = AccessStores & {
-  readonly sessions: Sessions
-  readonly signInCodes: SignInCodes
-  readonly nonces: Nonces
-  readonly rest: Pick<RestClients, 'of'>
-  readonly organizations: Pick<Organizations, 'find' | 'setPolicy'>
-  readonly apiKeys: Pick<ApiKeys, 'create' | 'list' | 'revoke' | 'roll'>
-  readonly webhookSecrets: Pick<WebhookSecrets, 'rotate' | 'active'>
-  readonly journal: Pick<JournalCopy, 'readNewest'>
-  readonly pipelineStatus: () => Promise<PipelineStatus>
-  readonly ready: () => boolean
-  /** Waits between two polls of running jobs; the real clock by default. */
-  readonly sleep?: Sleep
+/** The role of a visitor; a link has the rights of an owner. */
+export function roleOf ({ person }: Visitor): Role {
+  return person?.role ?? 'owner'
+}
+
+/** Whether a visitor has a permission. */
+export function may (visitor: Visitor, permission: Permission): boolean {
+  return mayDo(roleOf(visitor), permission)
+}
+
+/** How long after an authentication people, and after its use a link, may change secrets. */
+const RECENT_MS = { person: 300_000, link: 600_000 } as const
+
+/** Whether the authentication of a visitor is recent enough to change secrets. */
+export function isRecent ({ session, person }: Visitor, nowMs: number): boolean {
+  const ageMs = nowMs - session.authenticatedAtMs
+  return ageMs <= RECENT_MS[person === undefined ? 'link' : 'person']
 }
 
 /** The request of a customer: the tenant it concerns, and how to show times. */
@@ -75,7 +77,7 @@ export function forCustomer (deps: PageDeps, handle: Handle) {
 /** Makes a function that defines a route for customers by method, URL and handler. */
 export function customerRoutes (deps: PageDeps) {
   return (method: 'GET' | 'POST', url: string, handle: Handle): RouteOptions =>
-    ({ method, url, config: { access: 'customer' }, handler: forCustomer(deps, handle) })
+    ({ method, url, handler: forCustomer(deps, handle) })
 }
 
 async function visitOf (deps: PageDeps, request: FastifyRequest): Promise<Visit> {

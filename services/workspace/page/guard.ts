@@ -2,8 +2,11 @@ import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createHttpsRule } from '../../platform/http-server.ts'
-import { field, type PageDeps, type Visitor } from './context.ts'
+import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
+import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
+import { type Access, accessOf, isPermission, needsRecent, rolesWith } from './roles.ts'
+import type { Session } from './sessions.ts'
 
 type Rules = { readonly trustedProxies: readonly string[] }
 
@@ -38,22 +41,52 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
   app.register(cookies)
   app.decorateRequest('visitor', undefined)
   app.decorateRequest('isHttps', false)
+  // A route without an access fails the start, not the request of a stranger.
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) accessOf(name, url)
+  })
   app.addHook('onRequest', async (request, reply) => {
     const arrival = arrivalOf(request.raw)
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
     if (arrival === 'refused') throw new PageError('https_required')
-    const { access } = request.routeOptions.config
     if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
-    if (access === undefined) return
+    const { url } = request.routeOptions
+    const access = url === undefined ? 'everybody' : accessOf(request.method, url)
+    if (access === 'everybody') return
     request.visitor = await visitorOf(deps, request)
     if (request.visitor === undefined) throw new PageError('signed_out')
-    const { kind } = request.visitor.session.subject
-    if (access !== 'any' && access !== kind) throw new PageError('not_found')
+    requireAccess(request, request.visitor, access)
     // Scripts send the token in a header, so a large body is not read without a valid token.
     if (request.routeOptions.config.forScript === true) requireToken(request)
   })
   app.addHook('preHandler', async request => requireToken(request))
+}
+
+/** Rejects a visitor who is of another kind, has another role, or authenticated long ago. */
+function requireAccess (request: FastifyRequest, visitor: Visitor, access: Access): void {
+  const { kind } = visitor.session.subject
+  if (access === 'signed-in') return
+  if (access === 'person' && visitor.person !== undefined) return
+  if (access === 'operator' && kind === 'operator') return
+  if (!isPermission(access) || kind !== 'customer') throw new PageError('not_found')
+  if (!may(visitor, access)) {
+    throw new PageError('forbidden', `This needs the role ${rolesWith(access)}; yours is ` +
+      `${roleOf(visitor)}. Ask an owner of your organization.`)
+  }
+  if (needsRecent(access) && !isRecent(visitor, Date.now())) throw stepUpError(request, visitor)
+}
+
+function stepUpError ({ url }: FastifyRequest, { person }: Visitor): PageError {
+  if (person === undefined) {
+    return new PageError('step_up', 'Secrets and people can be changed for ten minutes after a ' +
+      'link was used. Nothing was changed. Ask the operator of this installation for a new link.')
+  }
+  // The page with the form: the path of a form may have no page.
+  const back = url.split(/[/?]/).slice(0, 3).join('/')
+  return new PageError('step_up', 'Keys, secrets and people can be changed for five minutes ' +
+    'after you signed in. Nothing was changed. Confirm who you are, then fill in the form again.',
+  { path: stepUpPath(back), text: 'Confirm' })
 }
 
 /** Rejects a form or script request without the token of the session, which no other site knows. */
@@ -79,13 +112,33 @@ export function sessionIdIn (request: FastifyRequest): string {
   return request.cookies[cookieName(request.isHttps)] ?? ''
 }
 
-/** The signed-in browser that sent a request; undefined when its session does not exist. */
+/**
+ * The signed-in browser that sent a request; undefined when its session does not exist, or the
+ * person was removed or signed out everywhere.
+ */
 export async function visitorOf (
-  { sessions }: Pick<PageDeps, 'sessions'>, request: FastifyRequest
+  deps: Pick<PageDeps, 'sessions' | 'people'>, request: FastifyRequest
 ): Promise<Visitor | undefined> {
   const id = sessionIdIn(request)
-  const session = id === '' ? undefined : await sessions.find(id)
-  return session === undefined ? undefined : { id, session }
+  const session = id === '' ? undefined : await deps.sessions.find(id)
+  return session && await visitorIn(deps, id, session)
+}
+
+async function visitorIn (
+  { people }: Pick<PageDeps, 'people'>, id: string, session: Session
+): Promise<Visitor | undefined> {
+  const { subject } = session
+  if (subject.kind === 'operator' || subject.person === undefined) return { id, session }
+  const person = await people.find(subject.orgId, subject.person.id)
+  return person?.generation === subject.person.generation ? { id, session, person } : undefined
+}
+
+/** Whether a visitor is still signed in with the same role. Does not restart the idle time. */
+export async function isStillSignedIn (
+  deps: Pick<PageDeps, 'sessions' | 'people'>, { id, session, person }: Visitor
+): Promise<boolean> {
+  if (!await deps.sessions.exists(id)) return false
+  return (await visitorIn(deps, id, session))?.person?.role === person?.role
 }
 
 /** Rejects a request from another site, by the headers that browsers add. */

@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../../schemas/api/list-jobs.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
-import type { Exchange, Visit } from './context.ts'
+import { type Exchange, may, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
 import { jobTable, stateText } from './job-components.ts'
 import { customerPage, emptyState, sendHtml } from './layout.ts'
@@ -38,7 +38,8 @@ type ListView = { readonly page: JobListBody, readonly filter: JobFilter }
 /** The jobs of a tenant, newest first, with their progress. */
 export function jobsView (visit: Visit, { page, filter }: ListView): Html {
   const { mode } = visit.tenant
-  const upload = html`<a class="button" href="/${mode}/upload">Verify a file</a>`
+  const upload = may(visit.visitor, 'jobs.change') && html`
+    <a class="button" href="/${mode}/upload">Verify a file</a>`
   const isFiltered = Object.values(filter).some(text => text !== '')
   return customerPage(visit, 'jobs', {
     title: 'Jobs',

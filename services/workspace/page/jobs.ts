@@ -3,12 +3,15 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import type { ResultRow, ResultsPage } from '../../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../../client/client.ts'
-import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'
+import {
+  customerRoutes, type Exchange, field, may, type PageDeps, type Visit,
+} from './context.ts'
 import { count, html, type Html, money, time } from './html.ts'
 import { breakdown, isEnded, jobName, jobState, outcomeBadge } from './job-components.ts'
 import { sendJobList } from './job-list.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
+import type { Permission } from './roles.ts'
 
 const PREVIEW_ROWS = 20
 const CSV = { format: 'text/csv; charset=utf-8', options: { safe: 'spreadsheet' } } as const
@@ -45,16 +48,17 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
 async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
   const { id } = pathIds(request.params)
   const job = await visit.client.job(id)
+  const isShown = (permission: Permission) => isEnded(job) && may(visit.visitor, permission)
   const [preview, attempts] = await Promise.all([
-    previewOf(visit.client, job), isEnded(job) ? visit.client.deliveries(id) : [],
+    isShown('results.view') ? previewOf(visit.client, id) : undefined,
+    isShown('webhooks.view') ? visit.client.deliveries(id) : [],
   ])
   return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: noticeOf(request) }))
 }
 
-async function previewOf (client: Client, job: JobStatusResource) {
-  if (!isEnded(job)) return undefined
+async function previewOf (client: Client, id: string) {
   try {
-    return await client.resultsPage(job.id, { limit: PREVIEW_ROWS })
+    return await client.resultsPage(id, { limit: PREVIEW_ROWS })
   } catch (error) {
     // The results are erased, or older than their retention.
     if (error instanceof ApiError && error.status === 410) return undefined
@@ -98,6 +102,7 @@ type JobDetails = {
 export function jobView (visit: Visit, details: JobDetails): Html {
   const { job, notice } = details
   const { mode } = visit.tenant
+  const mayChange = may(visit.visitor, 'jobs.change')
   return customerPage(visit, 'jobs', {
     title: `Job ${jobName(job)}`,
     scripts: ['live.js'],
@@ -106,16 +111,16 @@ export function jobView (visit: Visit, details: JobDetails): Html {
       ${notice}
       <div class="heading">
         <h1 class="long">${jobName(job)}</h1>
-        ${!isEnded(job) && cancelForm(visit, job)}
-        ${isEnded(job) && job.erasedAt === null && html`<a class="button quiet danger"
+        ${mayChange && !isEnded(job) && cancelForm(visit, job)}
+        ${mayChange && isEnded(job) && job.erasedAt === null && html`<a class="button quiet danger"
           href="/${mode}/jobs/${job.id}/erase">Erase the job</a>`}
       </div>
       ${!isEnded(job) && html`<div data-live="/${mode}/live?view=job&amp;job=${job.id}"></div>`}
       ${jobState(job)}
       ${facts(visit, job)}
       <section><h2>Rows</h2>${breakdown(job)}</section>
-      ${resultSection(visit, details)}
-      ${deliverySection(visit, details)}`,
+      ${may(visit.visitor, 'results.view') && resultSection(visit, details)}
+      ${may(visit.visitor, 'webhooks.view') && deliverySection(visit, details)}`,
   })
 }
 

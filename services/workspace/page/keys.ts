@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { NewKeyError, type KeySummary } from '../../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, SCOPES } from '../../accounts/key-store.ts'
-import { customerRoutes, field, type Exchange, type PageDeps, type Visit } from './context.ts'
+import {
+  customerRoutes, field, type Exchange, type PageDeps, type Visit, type Visitor,
+} from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
@@ -57,7 +59,7 @@ async function createKey (
     scopes,
     name: field(request, 'name'),
     networks: field(request, 'networks').split(/[\s,]+/).filter(network => network !== ''),
-    createdBy: 'workspace page',
+    createdBy: creatorOf(visit.visitor),
     ...(days === 0 ? {} : { expiresAtMs: Date.now() + days * DAY_MS }),
   }).catch((error: unknown) => {
     if (!(error instanceof NewKeyError)) throw error
@@ -68,6 +70,9 @@ async function createKey (
   }))
 }
 
+/** Who makes a key, as its list shows it. */
+const creatorOf = ({ person }: Visitor) => person?.email ?? 'workspace page'
+
 async function rollKey (
   deps: PageDeps, { visit, request, reply }: Exchange
 ): Promise<FastifyReply> {
@@ -77,7 +82,9 @@ async function rollKey (
   if (!await deps.nonces.use(field(request, 'nonce'))) {
     return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
   }
-  const created = await deps.apiKeys.roll(orgId, key.id, hours * HOUR_MS)
+  const created = await deps.apiKeys.roll(orgId, key.id, {
+    graceMs: hours * HOUR_MS, createdBy: creatorOf(visit.visitor),
+  })
   if (created === undefined) throw new PageError('not_found')
   return sendHtml(reply, secretView(visit, {
     title: `The key that replaces …${key.last4}`,

@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MODES, type Mode } from '../../accounts/tenant.ts'
-import type { Visit } from './context.ts'
+import { isRecent, may, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
+import { accessOf, isPermission, type Permission } from './roles.ts'
 import type { Session } from './sessions.ts'
 
 /** The pages of a customer, in the order of the navigation. */
@@ -19,9 +20,18 @@ const SECTIONS = [
   ['webhooks', 'Webhooks'],
   ['access-log', 'Access log'],
   ['settings', 'Settings'],
+  ['people', 'People'],
 ] as const
 
-type Section = typeof SECTIONS[number][0]
+type Section = typeof SECTIONS[number][0] | 'account'
+
+/** Sections with forms that need a recent authentication. */
+const RECENT_FORMS: Readonly<Partial<Record<Section, Permission>>> = {
+  keys: 'keys.change',
+  webhooks: 'secrets.change',
+  settings: 'secrets.change',
+  people: 'people.change',
+}
 
 type Content = {
   readonly title: string
@@ -33,6 +43,8 @@ type Frame = Content & {
   readonly header: Html
   readonly strip?: Html | false
   readonly footer?: Html
+  /** Where the browser goes at once. */
+  readonly next?: string
 }
 
 /** A page for customers, with navigation, mode switch and sign-out. */
@@ -43,19 +55,43 @@ export function customerPage (visit: Visit, section: Section, content: Content):
     ...content,
     header: html`
       ${brand(`/${mode}/overview`)}
-      <nav class="sections" aria-label="Sections">${SECTIONS.map(([path, name]) => html`
+      <nav class="sections" aria-label="Sections">${SECTIONS.filter(([path]) =>
+        mayOpen(visit, path)).map(([path, name]) => html`
         <a href="/${mode}/${path}"${current(path === section)}>${name}</a>`)}
       </nav>
       <div class="tools">
         ${modeSwitch(mode, section)}
         ${themeSwitch()}
+        ${visitor.person && html`<a class="account" href="/${mode}/account"${
+          current(section === 'account')}>${visitor.person.email}</a>`}
         ${signOut(visitor.session)}
       </div>`,
-    strip: mode === 'test' && html`
+    strip: html`${mode === 'test' && html`
       <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and no
-        contact is reached.</aside>`,
+        contact is reached.</aside>`}${stepUpStrip(visit, section)}`,
     footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
   })
+}
+
+function mayOpen ({ visitor }: Visit, section: Section): boolean {
+  const access = accessOf('GET', `/:mode/${section}`)
+  return isPermission(access) && may(visitor, access)
+}
+
+/** Says before a form is filled in that it needs a recent authentication. */
+function stepUpStrip ({ visitor, tenant }: Visit, section: Section): Html | false {
+  const permission = RECENT_FORMS[section]
+  if (permission === undefined || !may(visitor, permission)) return false
+  if (isRecent(visitor, Date.now())) return false
+  return html`<aside class="strip" aria-label="Confirmation">${visitor.person === undefined
+    ? 'To change secrets here, sign in with a new link.'
+    : html`To change secrets or people here, <a
+        href="${stepUpPath(`/${tenant.mode}/${section}`)}">confirm that it is you</a>.`}</aside>`
+}
+
+/** The path that authenticates a person again and returns to a page. */
+export function stepUpPath (back: string): string {
+  return `/sign-in/start?${new URLSearchParams({ again: 'yes', back })}`
 }
 
 /** A page for operators of the pipeline. */
@@ -71,8 +107,8 @@ export function operatorPage (session: Session, content: Content): Html {
   })
 }
 
-/** A page for everybody, without navigation. */
-export function plainPage (content: Content): Html {
+/** A page for everybody, without navigation; with `next`, the browser goes there at once. */
+export function plainPage (content: Content & Pick<Frame, 'next'>): Html {
   return framed({
     ...content,
     header: html`${brand('/')}<div class="tools">${themeSwitch()}</div>`,
@@ -81,7 +117,7 @@ export function plainPage (content: Content): Html {
 
 /** The page for an error. Server errors show the id of the request, which is in the log. */
 export function errorPage (
-  { status, title, message }: ErrorContent,
+  { status, title, message, action }: ErrorContent,
   { requestId, isSignedIn }: { readonly requestId: string, readonly isSignedIn: boolean }
 ): Html {
   return plainPage({
@@ -91,9 +127,9 @@ export function errorPage (
         <h1>${title}</h1>
         <p>${message}</p>
         ${status >= 500 && html`<p class="hint">Number: <code>${requestId}</code></p>`}
-        <p><a class="button" href="/">${isSignedIn
+        <p><a class="button" href="${action?.path ?? '/'}">${action?.text ?? (isSignedIn
           ? 'Go to the overview'
-          : 'Go to the start'}</a></p>
+          : 'Go to the start')}</a></p>
       </div>`,
   })
 }
@@ -103,13 +139,14 @@ export function tokenField ({ token }: Session): Html {
   return html`<input type="hidden" name="form_token" value="${token}">`
 }
 
-function framed ({ title, body, scripts = [], header, strip, footer }: Frame): Html {
+function framed ({ title, body, scripts = [], header, strip, footer, next }: Frame): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1">
   <meta name="color-scheme" content="light dark">
+  ${next !== undefined && html`<meta http-equiv="refresh" content="0;url=${next}">`}
   <title>${title} · Verification Jobs</title>
   <link rel="icon" href="${assetPath('icon.svg')}" type="image/svg+xml">
   <link rel="stylesheet" href="${assetPath('page.css')}">
@@ -179,7 +216,7 @@ type Column = {
 }
 
 /** Explains why a list is empty, and offers the next step. */
-export function emptyState (text: string, action?: Html): Html {
+export function emptyState (text: string, action?: Html | false): Html {
   return html`<div class="empty"><p>${text}</p>${action}</div>`
 }
 
@@ -200,8 +237,13 @@ const NOTICES: Readonly<Record<string, string>> = {
   trying: 'That event is already being delivered, so it was not sent again.',
   cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',
   erased: 'The job is erased. Nobody can read its inputs, results and labels any more.',
-  'signed-out': 'You are signed out. Sign in again with a new link.',
+  'person-added': 'The person is added, and can sign in now.',
+  'person-saved': 'The role is saved. It applies to the next request.',
+  'person-signed-out': 'All sessions of this person have ended.',
+  'person-removed': 'The person is removed, and all their sessions have ended.',
+  'signed-out': 'You are signed out. Sign in again.',
   left: 'You have signed out.',
+  'left-everywhere': 'You have signed out in every browser.',
   'link-spent': 'That link was already used, or is older than ten minutes. Ask for a new one.',
 }
 

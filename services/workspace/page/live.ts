@@ -5,6 +5,7 @@ import { forCustomer, type Exchange, type PageDeps } from './context.ts'
 import {
   breakdown, isEnded, jobName, jobState, MAX_LIVE_JOBS, stateText,
 } from './job-components.ts'
+import { isStillSignedIn } from './guard.ts'
 import { pathIds } from './jobs.ts'
 import { PageError } from './page-error.ts'
 
@@ -34,7 +35,7 @@ export function liveRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [{
     method: 'GET',
     url: '/:mode/live',
-    config: { access: 'customer', forScript: true },
+    config: { forScript: true },
     handler: forCustomer(deps, exchange => sendProgress(deps, exchange)),
   }]
 }
@@ -56,7 +57,7 @@ async function sendProgress (
       if (update !== undefined) reply.raw.write(`data: ${JSON.stringify(update)}\n\n`)
       if (jobs.every(isEnded) || performance.now() > endsAt) break
       await (deps.sleep ?? sleep)(POLL_MS[isOne ? 'job' : 'list'], closed.signal)
-      if (!await deps.sessions.exists(visit.visitor.id)) break
+      if (!await isStillSignedIn(deps, visit.visitor)) break
       jobs = await readJobs(await deps.rest.of(visit.tenant), ids)
     }
   } catch (error) {

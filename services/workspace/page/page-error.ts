@@ -6,6 +6,8 @@ export type ErrorContent = {
   readonly status: number
   readonly title: string
   readonly message: string
+  /** What to do next; the overview by default. */
+  readonly action?: { readonly path: string, readonly text: string }
 }
 
 const PAGE_ERRORS = {
@@ -24,6 +26,27 @@ const PAGE_ERRORS = {
     title: 'That form is too old',
     message: 'The form does not belong to this session. Load the page again, then repeat what ' +
       'you did.',
+  },
+  forbidden: {
+    status: 403,
+    title: 'Your role does not allow this',
+    message: 'Ask an owner of your organization.',
+  },
+  step_up: {
+    status: 403,
+    title: 'Confirm that it is you',
+    message: 'Sign in again, then repeat what you did.',
+  },
+  not_a_member: {
+    status: 403,
+    title: 'You are not a member',
+    message: 'Ask an owner of your organization, or the operator of this installation.',
+  },
+  sign_in_failed: {
+    status: 403,
+    title: 'The sign-in did not succeed',
+    message: 'It was interrupted, or took longer than ten minutes. Sign in again.',
+    action: { path: '/sign-in', text: 'Sign in' },
   },
   https_required: {
     status: 403,
@@ -46,6 +69,13 @@ const PAGE_ERRORS = {
     title: 'The service is not available',
     message: 'Nothing is lost. Load the page again in a few seconds.',
   },
+  provider_unavailable: {
+    status: 503,
+    title: 'The sign-in provider does not answer',
+    message: 'Try again in a few seconds. Meanwhile the operator of this installation can sign ' +
+      'you in with a link.',
+    action: { path: '/sign-in', text: 'Sign in' },
+  },
   internal: {
     status: 500,
     title: 'Something went wrong on our side',
@@ -58,10 +88,15 @@ export class PageError extends Error {
   override readonly name = 'PageError'
   readonly content: ErrorContent
 
-  constructor (code: keyof typeof PAGE_ERRORS, message?: string) {
+  constructor (
+    code: keyof typeof PAGE_ERRORS, message?: string, action?: ErrorContent['action']
+  ) {
     super(code)
-    const content = PAGE_ERRORS[code]
-    this.content = message === undefined ? content : { ...content, message }
+    this.content = {
+      ...PAGE_ERRORS[code],
+      ...message !== undefined && { message },
+      ...action !== undefined && { action },
+    }
   }
 }
 

@@ -7,15 +7,18 @@ import type { PageDeps } from './context.ts'
 import { eraseRoutes, jobPageRoutes } from './jobs.ts'
 import { keyRoutes } from './keys.ts'
 import { liveRoutes } from './live.ts'
+import { peopleRoutes } from './people.ts'
 import { pipelineRoutes } from './pipeline/page.ts'
+import { signInRoutes } from './provider-sign-in.ts'
 import { settingsRoutes } from './settings.ts'
-import { signInRoutes } from './sign-in.ts'
 import { uploadRoutes } from './upload.ts'
 import { usageRoutes } from './usage.ts'
 import { webhookRoutes } from './webhooks.ts'
 
 /** Every page and every form. `pace` is the minimum throughput of uploads. */
-export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
+export function pageRoutes (
+  deps: PageDeps, pace: Parameters<typeof uploadRoutes>[1]
+): readonly RouteOptions[] {
   return [
     ...signInRoutes(deps),
     ...balanceRoutes(deps),
@@ -28,6 +31,7 @@ export function pageRoutes (deps: PageDeps, pace: MinimumThroughput): readonly R
     ...settingsRoutes(deps),
     ...webhookRoutes(deps),
     ...accessLogRoutes(deps),
+    ...peopleRoutes(deps),
     ...pipelineRoutes(deps),
   ]
 }

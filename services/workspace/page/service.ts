@@ -4,12 +4,14 @@ import { createAccessCopy } from '../../access-log/copy.ts'
 import { createApiKeys } from '../../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
+import { createPeople } from '../../accounts/people.ts'
 import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import { connectDeps } from '../../engine/connections.ts'
 import type { ServiceContext, Running } from '../../platform/run.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createPage } from './app.ts'
 import type { PageConfig } from './config.ts'
+import { createIdentityProvider, providerSettingsOf } from './identity-provider.ts'
 import { createPipelineMonitor } from './pipeline/figures.ts'
 import { createRestClients } from './rest-clients.ts'
 import { createNonces, createSessions, createSignInCodes } from './sessions.ts'
@@ -22,6 +24,7 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
   const rest = createRestClients({ redis: state, apiUrl: settings.API_URL })
   context.onStop(() => rest.close())
   const https = certificateOf(settings)
+  const provider = providerSettingsOf(settings)
   const app = createPage({
     deps: {
       rest,
@@ -32,6 +35,8 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
       signInCodes: createSignInCodes(state),
       nonces: createNonces(state),
       organizations: createOrganizations(state),
+      people: createPeople(state),
+      ...provider && { identityProvider: createIdentityProvider(provider) },
       apiKeys: createApiKeys(state),
       webhookSecrets: createWebhookSecrets({
         redis: state, keys: connectOrganizationKeys('webhooks', settings, { state }),

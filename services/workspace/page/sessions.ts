@@ -1,10 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 
-/** Who is signed in: the people of one organization, or the operators of the pipeline. */
+/**
+ * Who is signed in: for one organization, a person or the holder of a link; or an operator of the
+ * pipeline.
+ */
 export type SignedIn =
-  | { readonly kind: 'customer', readonly orgId: string }
+  | { readonly kind: 'customer', readonly orgId: string, readonly person?: SessionPerson }
   | { readonly kind: 'operator' }
+
+/** The session has ended when the person has another generation. */
+type SessionPerson = { readonly id: string, readonly generation: number }
 
 /** How long a sign-in link is valid. */
 export const SIGN_IN_LINK_MS = 600_000
@@ -47,6 +53,8 @@ export type Session = {
   readonly subject: SignedIn
   readonly token: string
   readonly endsAtMs: number
+  /** When the browser used its link, or the person authenticated; 0 if the provider hides it. */
+  readonly authenticatedAtMs: number
 }
 
 /** How long a session lasts: without a request, and at most. */
@@ -64,9 +72,12 @@ export function createSessions ({ redis, limits, now = Date.now }: {
   const timeToLiveMs = ({ endsAtMs }: Session) => Math.min(limits.idleMs, endsAtMs - now())
   return {
     /** Creates a session. Its id goes into the cookie and nowhere else. */
-    async create (subject: SignedIn): Promise<{ readonly id: string, readonly session: Session }> {
+    async create (
+      subject: SignedIn, authenticatedAtMs: number = now()
+    ): Promise<{ readonly id: string, readonly session: Session }> {
       const id = newSessionSecret()
-      const session = { subject, token: newSessionSecret(), endsAtMs: now() + limits.maxMs }
+      const endsAtMs = now() + limits.maxMs
+      const session = { subject, token: newSessionSecret(), endsAtMs, authenticatedAtMs }
       await redis.set(keyOf(id), JSON.stringify(session), 'PX', timeToLiveMs(session))
       return { id, session }
     },

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { MAX_FRESHNESS_DAYS } from '../../accounts/organizations.ts'
-import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
+import { customerRoutes, field, may, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
 import { secretView } from './keys.ts'
 import { customerPage, noticeOf, sendHtml, tokenField } from './layout.ts'
@@ -60,7 +60,7 @@ export function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settin
       <h1>Settings</h1>
       ${notice}
       <p class="hint">They apply to live and test mode.</p>
-      <section><h2>Freshness</h2>
+      ${may(visit.visitor, 'settings.change') && html`<section><h2>Freshness</h2>
         <p>A contact that was verified within this number of days is answered from your cache, free
           of charge. With 0 every contact is checked live.</p>
         <form class="card" method="post" action="/${mode}/settings/freshness">${token}
@@ -70,7 +70,7 @@ export function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settin
           <p class="hint" id="days-hint">A whole number from 0 to ${MAX_FRESHNESS_DAYS}.</p>
           <button class="button" type="submit">Save</button>
         </form>
-      </section>
+      </section>`}
       <section><h2>Webhook secret</h2>
         <p>It signs events, and receivers check the signature. ${hasSecret
           ? 'You have one. A new secret replaces it at once, and for 24 hours events are signed ' +

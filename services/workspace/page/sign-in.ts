@@ -7,8 +7,8 @@ import { html, type Html } from './html.ts'
 import { noticeOf, plainPage, sendHtml } from './layout.ts'
 import type { SignedIn } from './sessions.ts'
 
-/** Sign-in, sign-out, and the redirect from `/`. */
-export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
+/** Sign-in by links, sign-out, and the redirect from `/`. */
+export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [
     {
       method: 'GET',
@@ -21,7 +21,9 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in',
-      handler: (request, reply) => sendHtml(reply, signInView(noticeOf(request))),
+      handler: (request, reply) => sendHtml(reply, signInView({
+        notice: noticeOf(request), hasProvider: deps.identityProvider !== undefined,
+      })),
     },
     {
       method: 'GET',
@@ -32,7 +34,6 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'POST',
       url: '/sign-out',
-      config: { access: 'any' },
       handler: (request, reply) => signOut(deps, request, reply),
     },
   ]
@@ -43,50 +44,75 @@ async function signIn (
 ): Promise<FastifyReply> {
   const subject = await deps.signInCodes.redeem(field(request, 'code'))
   if (subject === undefined) return reply.redirect('/sign-in?notice=link-spent', 303)
-  // Ends the session that this browser had before.
-  await deps.sessions.end(sessionIdIn(request))
-  const { id, session } = await deps.sessions.create(subject)
+  await startSession(deps, { request, reply }, { subject })
+  return reply.redirect(startPathOf(subject), 303)
+}
+
+type NewSession = { readonly subject: SignedIn, readonly authenticatedAtMs?: number }
+
+/** Ends the session that a browser has and starts another one, with a new id. */
+export async function startSession (
+  { sessions, accessLog }: Pick<PageDeps, 'sessions' | 'accessLog'>,
+  { request, reply }: { readonly request: FastifyRequest, readonly reply: FastifyReply },
+  { subject, authenticatedAtMs }: NewSession
+): Promise<void> {
+  await sessions.end(sessionIdIn(request))
+  const { id, session } = await sessions.create(subject, authenticatedAtMs)
   // A session whose id is in no cookie yet is of no use.
-  await deps.accessLog.append({
+  await accessLog.append({
     ...requesterOf({ id, session }), action: 'session.started', address: plainAddress(request.ip),
   })
   const { isHttps } = request
   reply.setCookie(cookieName(isHttps), id, {
     httpOnly: true, sameSite: 'strict', secure: isHttps, path: '/',
   })
-  return reply.redirect(startPathOf(subject), 303)
 }
 
 async function signOut (
   deps: PageDeps, request: FastifyRequest, reply: FastifyReply
 ): Promise<FastifyReply> {
-  await deps.sessions.end(sessionIdIn(request))
+  await endSession(deps, request, reply)
+  return reply.redirect('/sign-in?notice=left', 303)
+}
+
+/** Ends the session of a browser and removes its cookie. */
+export async function endSession (
+  { sessions }: Pick<PageDeps, 'sessions'>, request: FastifyRequest, reply: FastifyReply
+): Promise<void> {
+  await sessions.end(sessionIdIn(request))
   for (const isHttps of [true, false]) {
     reply.clearCookie(cookieName(isHttps), { path: '/', secure: isHttps })
   }
-  return reply.redirect('/sign-in?notice=left', 303)
 }
 
 function startPathOf (subject: SignedIn): string {
   return subject.kind === 'operator' ? '/pipeline' : '/live/overview'
 }
 
-/** Explains how to sign in. */
-export function signInView (notice: Html | undefined): Html {
+type SignInOptions = { readonly notice: Html | undefined, readonly hasProvider: boolean }
+
+/** Offers the sign-in through the provider, if there is one, and explains links. */
+export function signInView ({ notice, hasProvider }: SignInOptions): Html {
   return plainPage({
     title: 'Sign in',
     body: html`
       <div class="narrow">
         <h1>Sign in</h1>
         ${notice}
-        <p>To sign in you need a link that works once, for ten minutes. Ask the operator of this
-          installation for one. This command creates it:</p>
-        <pre><code>npm run workspace -- sign-in --org ORG_ID</code></pre>
-        <p class="hint">Operators of the pipeline pass <code>--operator</code> instead of
-          <code>--org ORG_ID</code>.</p>
+        ${hasProvider
+          ? html`<p><a class="button" href="/sign-in/start">Sign in</a></p>
+            <details><summary>Sign in with a link</summary>${linkHelp}</details>`
+          : linkHelp}
       </div>`,
   })
 }
+
+const linkHelp = html`
+  <p>A link signs in one browser, once, within ten minutes. Ask the operator of this installation
+    for one. This command creates it:</p>
+  <pre><code>npm run workspace -- sign-in --org ORG_ID</code></pre>
+  <p class="hint">Operators of the pipeline pass <code>--operator</code> instead of
+    <code>--org ORG_ID</code>.</p>`
 
 /**
  * The page of a sign-in link. A script reads the code behind the # and only the button submits it,

@@ -17,7 +17,7 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 type UploadQuery = Readonly<Record<string, unknown>>
 
 const forScript = {
-  bodyLimit: MAX_BODY_BYTES, config: { access: 'customer', forScript: true },
+  bodyLimit: MAX_BODY_BYTES, config: { forScript: true },
 } as const
 
 /** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
@@ -27,7 +27,6 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     {
       method: 'GET',
       url: '/:mode/upload',
-      config: { access: 'customer' },
       handler: forCustomer(deps, async ({ visit, reply }) =>
         sendHtml(reply, uploadView(visit, await visit.client.services()))),
     },

@@ -126,7 +126,7 @@ describe('the keys of an organization', () => {
 
   it('are replaced while the old one works on for its grace', async () => {
     const old = await newKey({ scopes: ['jobs:read'] })
-    const fresh = await keys.roll('org_1', old.id, 1_000)
+    const fresh = await keys.roll('org_1', old.id, { graceMs: 1_000, createdBy: 'operator' })
     nowMs += 999
     expect([await kindOf(old.secret), await kindOf(fresh?.secret ?? '')]).toEqual(['ok', 'ok'])
     nowMs += 1
@@ -136,11 +136,11 @@ describe('the keys of an organization', () => {
 
   it('never live longer by being replaced, nor again once revoked', async () => {
     const short = await newKey({ expiresAtMs: nowMs + 10 })
-    await keys.roll('org_1', short.id, 60_000)
+    await keys.roll('org_1', short.id, { graceMs: 60_000, createdBy: 'operator' })
     expect((await keys.list('org_1'))[0]?.expiresAtMs).toBe(1_000_010)
     const { id } = await newKey()
     await keys.revoke('org_1', id)
-    expect(await keys.roll('org_1', id, 60_000)).toBeUndefined()
+    expect(await keys.roll('org_1', id, { graceMs: 60_000, createdBy: 'operator' })).toBeUndefined()
   })
 })
 
@@ -169,7 +169,7 @@ describe('a key that belongs to networks', () => {
   it('passes them, its name and its creator on when it is replaced', async () => {
     const same = { name: 'Nightly import', createdBy: 'operator', networks: ['192.0.2.7'] }
     const { id } = await newKey(same)
-    await keys.roll('org_1', id, 0)
+    await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
     expect((await keys.list('org_1'))[1]).toMatchObject(same)
   })
 })
@@ -193,7 +193,7 @@ describe('an organization with a longest lifetime of keys', () => {
     memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1' })
     const { id } = await newKey()
     memory.hashes.set('{global}:org:org_1', { name: 'Acme', createdAt: '1', keyDays: '30' })
-    await keys.roll('org_1', id, 0)
+    await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
     expect((await keys.list('org_1'))[1]?.expiresAtMs).toBe(nowMs + 30 * DAY_MS)
   })
 })

@@ -88,7 +88,8 @@ it('workspace has a command for every task, each with a description', () => {
     .flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
-    'org', 'create', 'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
+    'org', 'create', 'person', 'add', 'list', 'change', 'sign-out', 'remove',
+    'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'policy',
     'webhook-secret', 'show', 'rotate',
     'webhook-key', 'show', 'rotate',

@@ -3,13 +3,11 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import { createPage } from '../../../../services/workspace/page/app.ts'
 import { assetPath, assets } from '../../../../services/workspace/page/layout.ts'
 import { cookieName } from '../../../../services/workspace/page/guard.ts'
-import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
 import { createPageDeps, ORGANIZATION } from '../../../support/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
 
-const PACE = { graceMs: 1_000, bytesPerSecond: 1, completeWithinMs: 60_000 }
 const HOST = 'page.example'
 const OWN = { host: HOST, origin: `http://${HOST}`, 'sec-fetch-site': 'same-origin' }
 const balance = { balanceMicros: 1, reservedMicros: 0, availableMicros: 1, currency: 'USD' }
@@ -132,14 +130,6 @@ describe('a request without a session', () => {
     const script = await ask('/live/live?job=job_1')
     expect([script.statusCode, script.json().error.status]).toEqual([401, 401])
     expect((await ask('/')).headers.location).toBe('/sign-in')
-  })
-
-  it('reaches only the start and the sign-in', async () => {
-    const { deps } = open()
-    const unprotected = pageRoutes(deps, PACE).filter(({ config }) => config?.access === undefined)
-    expect(unprotected.map(({ method, url }) => `${String(method)} ${url}`)).toEqual([
-      'GET /', 'GET /sign-in', 'GET /sign-in/link', 'POST /sign-in',
-    ])
   })
 })
 

@@ -1,17 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance } from 'fastify'
 import { ApiError } from '../../../../services/client/client.ts'
-import { balanceRoutes } from '../../../../services/workspace/page/balance.ts'
-import { keyRoutes } from '../../../../services/workspace/page/keys.ts'
-import { pipelineRoutes } from '../../../../services/workspace/page/pipeline/page.ts'
-import { settingsRoutes } from '../../../../services/workspace/page/settings.ts'
-import { signInRoutes } from '../../../../services/workspace/page/sign-in.ts'
 import { createPage } from '../../../../services/workspace/page/app.ts'
 import type { PageDeps } from '../../../../services/workspace/page/context.ts'
-import { jobPageRoutes, pathIds } from '../../../../services/workspace/page/jobs.ts'
+import { pathIds } from '../../../../services/workspace/page/jobs.ts'
 import { noticeOf } from '../../../../services/workspace/page/layout.ts'
-import { liveRoutes, updateOf } from '../../../../services/workspace/page/live.ts'
-import { uploadOf, uploadRoutes } from '../../../../services/workspace/page/upload.ts'
+import { updateOf } from '../../../../services/workspace/page/live.ts'
+import { uploadOf } from '../../../../services/workspace/page/upload.ts'
 import { createPageDeps, ended, jobLike, ORGANIZATION } from '../../../support/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
@@ -269,18 +264,6 @@ describe('an uploaded file', () => {
     const answer = await upload(`${path}&id=${id}`, String(body))
     expect([answer.statusCode, answer.json().error.message]).toEqual([402, 'Top up the balance.'])
     expect(sent).toMatchObject([body, { service: 's', column: '2' }, id])
-  })
-})
-
-describe('the routes of the page', () => {
-  it('for customers and operators require their sign-in', () => {
-    const deps = createPageDeps()
-    const pace = { graceMs: 1_000, bytesPerSecond: 1, completeWithinMs: 60_000 }
-    const forCustomers = [balanceRoutes, jobPageRoutes, keyRoutes, liveRoutes, settingsRoutes]
-      .flatMap(routes => routes(deps)).concat(uploadRoutes(deps, pace))
-    expect(forCustomers.every(({ config }) => config?.access === 'customer')).toBe(true)
-    expect(pipelineRoutes(deps).every(({ config }) => config?.access === 'operator')).toBe(true)
-    expect(signInRoutes(deps)).toHaveLength(5)
   })
 })
 

@@ -53,7 +53,8 @@ describe('the pages besides jobs and money', () => {
   it('explain their purpose', async () => {
     expect(text(settingsView(visit, { hasSecret: false, nonce: 'm', notice: undefined })))
       .toContain('Create the first secret')
-    expect(text(signInView(undefined))).toContain('sign-in --org ORG_ID')
+    expect(text(signInView({ notice: undefined, hasProvider: false })))
+      .toContain('sign-in --org ORG_ID')
     expect(confirmSignInView().html).toContain('name="code" value=""')
     const error = { status: 500, title: 'T', message: 'M' }
     expect(text(errorPage(error, { requestId: 'req_1', isSignedIn: false })))

@@ -1,0 +1,228 @@
+import { ulid } from 'ulid'
+import type { RedisClient } from '../platform/redis.ts'
+import {
+  accountOfProviderKey, addressKey, type IndexedPerson, PEOPLE_FIELD,
+} from './person-index.ts'
+import { createAccountRecords, listAccount } from './records.ts'
+
+export const ROLES = ['owner', 'developer', 'finance', 'read-only'] as const
+
+export type Role = typeof ROLES[number]
+
+/** A member of an organization who signs in to the workspace page through a provider. */
+export type Person = IndexedPerson & {
+  /** `per_` and a ULID in lower case; a person who is added again gets a new one. */
+  readonly id: string
+  readonly role: Role
+  readonly createdAtMs: number
+  /** Who added the person, such as 'operator'. */
+  readonly createdBy: string
+  /** Sessions of an earlier generation have ended. */
+  readonly generation: number
+}
+
+/** What a provider says about a browser. */
+export type Identity = {
+  readonly issuer: string
+  readonly subject: string
+  /** The address, if the provider has verified it; '' otherwise. */
+  readonly email: string
+}
+
+export type Membership = { readonly orgId: string, readonly person: Person }
+
+/** A change that is not allowed; the message says what is. */
+export class PeopleError extends Error {
+  override readonly name = 'PeopleError'
+}
+
+export type People = ReturnType<typeof createPeople>
+
+type NewPerson = { readonly email: string, readonly role: Role, readonly createdBy: string }
+type List = readonly Person[]
+
+const MAX_PEOPLE = 200
+const MAX_ADDRESS_CHARACTERS = 254
+/** ASCII only: letters of other alphabets look like these, and some become these in lower case. */
+const ADDRESS = /^[\x21-\x3f\x41-\x7e]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/i
+
+const nameOf = (orgId: string) => `org:${orgId}`
+
+/**
+ * The people of each organization, in its account record, so that every change is atomic and
+ * reaches the topic `accounts`. Sets by address and by account at the provider list organizations;
+ * they may list too many, and the record decides.
+ * All methods throw AccountsRecoveringError while a change may be missing in Redis.
+ */
+export function createPeople (redis: RedisClient, now: () => number = Date.now) {
+  const records = createPeopleRecords(redis)
+  const { read, edit } = records
+  const replace = (orgId: string, id: string, change: (old: Person) => Partial<Person>) =>
+    edit(orgId, list => {
+      const old = list.find(person => person.id === id)
+      if (old === undefined) return undefined
+      const made = { ...old, ...change(old) }
+      return { list: list.map(person => person === old ? made : person), made }
+    })
+
+  return {
+    /** All people of an organization, oldest first. */
+    list: async (orgId: string): Promise<List> => (await read(orgId)).list,
+
+    find: async (orgId: string, id: string): Promise<Person | undefined> =>
+      (await read(orgId)).list.find(person => person.id === id),
+
+    /**
+     * Adds a person; undefined if there is no such organization.
+     * @throws PeopleError for an address that is invalid or a member already.
+     */
+    add: async (orgId: string, wanted: NewPerson) => {
+      const made = newPerson(wanted, now())
+      return await edit(orgId, list => {
+        checkNew(list, made.email)
+        return { list: [...list, made], made }
+      })
+    },
+
+    /**
+     * Changes a role, which applies to the next request of the person; undefined if there is none.
+     * @throws PeopleError if the organization would have no owner any more.
+     */
+    changeRole: (orgId: string, id: string, role: Role) => replace(orgId, id, () => ({ role })),
+
+    /**
+     * Removes a person, whose sessions end, and returns it; undefined if there is none.
+     * @throws PeopleError if the organization would have no owner any more.
+     */
+    remove: (orgId: string, id: string) => edit(orgId, list => {
+      const made = list.find(person => person.id === id)
+      return made && { list: list.filter(person => person !== made), made }
+    }),
+
+    /** Ends all sessions of a person; undefined if there is none. */
+    endSessions: (orgId: string, id: string) =>
+      replace(orgId, id, ({ generation }) => ({ generation: generation + 1 })),
+
+    /**
+     * The organizations of a person who has just signed in, by account at the provider. A person
+     * who has never signed in is found by the verified address, and from then on by this account
+     * only: the next holder of an address gets no access.
+     */
+    membershipsOf: (identity: Identity) => membershipsOf(redis, records, identity),
+  }
+}
+
+type Edited = { readonly list: List, readonly made: Person }
+type PeopleRecords = ReturnType<typeof createPeopleRecords>
+
+function createPeopleRecords (redis: RedisClient) {
+  const records = createAccountRecords(redis)
+  const read = async (orgId: string): Promise<{ revision: number, list: List }> => {
+    const { revision = 0, fields = {} } = await records.readCurrent(nameOf(orgId)) ?? {}
+    return { revision, list: JSON.parse(fields[PEOPLE_FIELD] ?? '[]') as List }
+  }
+  return {
+    read,
+
+    /** The sets may lack organizations until all records are restored; no record has this name. */
+    requireCurrent: () => records.readCurrent(PEOPLE_FIELD),
+
+    /** Applies a change to the people; it runs again if another process changed the record. */
+    async edit (
+      orgId: string, change: (list: List) => Edited | undefined
+    ): Promise<Person | undefined> {
+      for (;;) {
+        const { revision, list } = await read(orgId)
+        const edited = revision === 0 ? undefined : change(list)
+        if (edited === undefined) return undefined
+        checkOwner(list, edited.list)
+        const name = nameOf(orgId)
+        const fields = { [PEOPLE_FIELD]: JSON.stringify(edited.list) }
+        // Listed first, so that a crash leaves no person whom a sign-in does not find.
+        await listAccount(redis, { name, fields })
+        if (await records.change({ name, from: revision, fields })) return edited.made
+      }
+    },
+  }
+}
+
+async function membershipsOf (
+  redis: RedisClient, records: PeopleRecords, given: Identity
+): Promise<readonly Membership[]> {
+  const identity = { ...given, email: addressIn(given.email) ?? '' }
+  const { issuer, subject, email } = identity
+  const keys = [accountOfProviderKey(issuer, subject), ...email === '' ? [] : [addressKey(email)]]
+  await records.requireCurrent()
+  const orgIds = await Promise.all(keys.map(key => redis.smembers(key)))
+  const found = await Promise.all([...new Set(orgIds.flat())].toSorted().map(async orgId => {
+    const person = await bind(records, orgId, identity)
+    return person === undefined ? [] : [{ orgId, person }]
+  }))
+  return found.flat()
+}
+
+/** The person with this account in an organization; binds one who has never signed in. */
+async function bind (
+  { read, edit }: PeopleRecords, orgId: string, { issuer, subject, email }: Identity
+): Promise<Person | undefined> {
+  const isBound = (person: Person) => person.issuer === issuer && person.subject === subject
+  const bound = (await read(orgId)).list.find(isBound)
+  if (bound !== undefined || email === '') return bound
+  return await edit(orgId, list => {
+    const old = list.find(person => person.issuer === '' && person.email === email)
+    if (old === undefined || list.some(isBound)) return undefined
+    const made = { ...old, issuer, subject }
+    return { list: list.map(person => person === old ? made : person), made }
+  })
+}
+
+/** The address in lower case; undefined for a text that is none. */
+function addressIn (email: string): string | undefined {
+  const text = email.trim()
+  const isAddress = text.length <= MAX_ADDRESS_CHARACTERS && ADDRESS.test(text)
+  return isAddress ? text.toLowerCase() : undefined
+}
+
+function newPerson ({ email, role, createdBy }: NewPerson, nowMs: number): Person {
+  return {
+    id: `per_${ulid(nowMs).toLowerCase()}`,
+    email: addressOf(email),
+    role,
+    createdBy,
+    createdAtMs: nowMs,
+    issuer: '',
+    subject: '',
+    generation: 0,
+  }
+}
+
+function addressOf (email: string): string {
+  const address = addressIn(email)
+  if (address === undefined) {
+    throw new PeopleError(`"${email.trim()}" is not an e-mail address: use one like ` +
+      'ann@example.com, in ASCII characters.')
+  }
+  return address
+}
+
+function checkNew (list: List, address: string): void {
+  if (list.some(({ email }) => email === address)) {
+    throw new PeopleError(`${address} is a member already. Change the role instead.`)
+  }
+  if (list.length >= MAX_PEOPLE) {
+    throw new PeopleError(`The organization has ${MAX_PEOPLE} people already. Remove one first.`)
+  }
+}
+
+function checkOwner (before: List, after: List): void {
+  const hasOwner = (list: List) => list.some(({ role }) => role === 'owner')
+  if (hasOwner(before) && !hasOwner(after)) {
+    throw new PeopleError('This is the last owner of the organization. Make another person an ' +
+      'owner first.')
+  }
+}
+
+/** Whether a text names a role. */
+export function isPersonRole (text: string): text is Role {
+  return ROLES.some(role => role === text)
+}

@@ -1,0 +1,237 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ROLES, type Role } from '../../services/accounts/people.ts'
+import { secretDigest } from '../../services/workspace/page/sessions.ts'
+import { ROUTES } from '../../services/workspace/page/roles.ts'
+import { type Loaded, openHttpBrowser } from '../support/http-browser.ts'
+import { loginOf } from '../support/openid-provider.ts'
+import { type PeopleEnvironment, startPeopleEnvironment } from '../support/people.ts'
+
+let environment: PeopleEnvironment
+let withoutProvider: readonly Loaded[]
+beforeAll(async () => {
+  environment = await startPeopleEnvironment()
+  withoutProvider = [await open().open('/sign-in/start'), await open().open('/sign-in')]
+  await environment.startProvider()
+})
+afterAll(async () => { await environment?.stop() })
+
+const open = () => openHttpBrowser(environment.pageUrl)
+const emailOf = (name: string) => `${name}@people.example`
+const login = (name: string) => loginOf(name, emailOf(name))
+
+/** A new person of the organization, who has signed in. */
+async function signedIn (name: string, role: Role) {
+  const person = await environment.add(emailOf(name), role)
+  const browser = open()
+  const loaded = await browser.signIn(login(name))
+  return { person, browser, loaded }
+}
+
+describe('a provider that is down', () => {
+  it('is reported with 503, and links are offered', () => {
+    const [start, signIn] = withoutProvider
+    expect([start?.status, start?.body])
+      .toEqual([503, expect.stringContaining('The sign-in provider does not answer')])
+    expect([start?.body, signIn?.body])
+      .toEqual([expect.stringContaining('with a link'), expect.stringContaining('with a link')])
+  })
+})
+
+describe('a sign-in through a provider', () => {
+  it('leads to the overview, with a cookie that is not sent from other sites', async () => {
+    const { loaded, browser } = await signedIn('ann', 'owner')
+    expect([loaded.status, loaded.url.pathname]).toEqual([200, '/live/overview'])
+    expect(loaded.body).toContain(emailOf('ann'))
+    const paths = loaded.trail.map(address => new URL(address).pathname)
+    expect(paths.slice(-3)).toEqual(['/sign-in/callback', '/sign-in/complete', '/live/overview'])
+    expect([...browser.cookies].filter(([key]) => key.includes(new URL(environment.pageUrl).host)))
+      .toEqual([[expect.stringContaining(' session'), {
+        value: expect.any(String), isStrict: true,
+      }]])
+  })
+
+  it('is refused to strangers, who get no account', async () => {
+    const browser = open()
+    const { status, body } = await browser.signIn(login('stranger'))
+    expect([status, body]).toEqual([403, expect.stringContaining('You are not a member')])
+    expect(body).toContain(emailOf('stranger'))
+    expect((await browser.open('/live/overview')).url.pathname).toBe('/sign-in')
+  })
+
+  it('needs a verified address the first time', async () => {
+    await environment.add(emailOf('vera'), 'developer')
+    const { status, body } = await open().signIn(loginOf('unverified', emailOf('vera')))
+    expect([status, body])
+      .toEqual([403, expect.stringContaining('does not confirm your e-mail address')])
+  })
+
+  it('is refused to another account that later has the same address', async () => {
+    await signedIn('bob', 'developer')
+    const { status } = await open().signIn(loginOf('next-bob', emailOf('bob')))
+    expect(status).toBe(403)
+    expect((await open().signIn(login('bob'))).status).toBe(200)
+  })
+
+  it('cannot be completed with another state, twice, or in another browser', async () => {
+    await environment.add(emailOf('carl'), 'developer')
+    const browser = open()
+    const returned = await browser.signIn(login('carl'))
+    const complete = new URL(returned.trail.find(one => one.includes('/sign-in/complete')) ?? '')
+    const path = `${complete.pathname}${complete.search}`
+    for (const attacked of [browser, open()]) {
+      const { status, body } = await attacked.open(path)
+      expect([status, body]).toEqual([403, expect.stringContaining('did not succeed')])
+    }
+    const other = open()
+    const form = await other.open('/sign-in/start')
+    complete.searchParams.set('state', 'forged')
+    expect((await other.open(`${complete.pathname}${complete.search}`)).status).toBe(403)
+    // The code of an earlier sign-in under the state of this one.
+    const fresh = open()
+    const { url } = await fresh.open('/sign-in/start')
+    expect(url.host).toBe(form.url.host)
+    const state = new URL((await fresh.open('/sign-in/start')).trail
+      .find(one => one.includes('state=')) ?? '').searchParams.get('state') ?? ''
+    complete.searchParams.set('state', state)
+    expect((await fresh.open(`${complete.pathname}${complete.search}`)).status).toBe(403)
+  })
+
+  it('returns to pages of this site only', async () => {
+    await environment.add(emailOf('dora'), 'developer')
+    for (const [back, path] of [
+      ['/live/keys', '/live/keys'],
+      ['https://evil.example/live/keys', '/live/overview'],
+      ['//evil.example', '/live/overview'],
+      ['/live/keys/../../x', '/live/overview'],
+    ] as const) {
+      const browser = open()
+      const form = await browser.open(`/sign-in/start?back=${encodeURIComponent(back)}`)
+      const { url } = await browser.logIn(form, login('dora'))
+      expect([back, url.origin, url.pathname]).toEqual([back, environment.pageUrl, path])
+    }
+  })
+})
+
+describe('each role', () => {
+  it.each(ROLES)('opens its own pages and no other: %s', async role => {
+    const { browser } = await signedIn(`role-${role}`, role)
+    const { body } = await browser.open('/live/overview')
+    const linked = new Set([...body.matchAll(/href="\/live\/([a-z]+)"/g)].map(([, path]) => path))
+    const pages = Object.keys(ROUTES).filter(route => /^GET \/:mode\/[a-z]+$/.test(route))
+      .map(route => route.replace('GET /:mode/', '')).filter(path => path !== 'live')
+    const statuses = await Promise.all(pages.map(async path =>
+      [path, (await browser.open(`/live/${path}`)).status]))
+    expect(statuses).toEqual(pages.map(path => [path, linked.has(path) ? 200 : 403]))
+    expect([...linked].toSorted()).toEqual(SECTIONS[role].toSorted())
+  })
+})
+
+const SECTIONS: Readonly<Record<Role, string[]>> = {
+  owner: ['account', 'overview', 'jobs', 'upload', 'balance', 'usage', 'keys', 'webhooks',
+    'settings', 'people'],
+  developer: ['account', 'overview', 'jobs', 'upload', 'usage', 'keys', 'webhooks', 'settings'],
+  finance: ['account', 'overview', 'balance', 'usage'],
+  'read-only': ['account', 'overview', 'jobs', 'usage'],
+}
+
+describe('a change of a person', () => {
+  it('applies to the next request: role, end of sessions, removal', async () => {
+    const { person, browser } = await signedIn('emil', 'developer')
+    const other = open()
+    await other.signIn(login('emil'))
+    expect((await browser.open('/live/keys')).status).toBe(200)
+    await environment.people.changeRole(environment.orgId, person.id, 'finance')
+    expect((await browser.open('/live/keys')).status).toBe(403)
+    expect((await browser.open('/live/balance')).status).toBe(200)
+
+    const { url } = await browser.submit('/live/account/sign-out-everywhere', {})
+    expect(url.search).toBe('?notice=left-everywhere')
+    expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
+
+    await other.signIn(login('emil'))
+    await environment.people.remove(environment.orgId, person.id)
+    expect((await other.open('/live/overview')).url.pathname).toBe('/sign-in')
+    expect((await other.signIn(login('emil'))).status).toBe(403)
+  })
+
+  it('is made by an owner on the page, but not of the last owner', async () => {
+    const orgId = await environment.newOrganization()
+    const owner = await environment.add(emailOf('fay'), 'owner', orgId)
+    const browser = open()
+    await browser.signIn(login('fay'))
+    await confirmed(browser, 'fay')
+    const added = await browser.submit('/live/people', {
+      email: emailOf('gus'), role: 'read-only',
+    })
+    expect(added.body).toContain(emailOf('gus'))
+    const [, gus] = await environment.people.list(orgId)
+    expect(gus).toMatchObject({ role: 'read-only', createdBy: emailOf('fay') })
+    await browser.submit(`/live/people/${gus?.id}/role`, { role: 'developer' })
+    const refused = await browser.submit(`/live/people/${owner.id}/remove`, {})
+    expect([refused.status, refused.body])
+      .toEqual([400, expect.stringContaining('This is the last owner of the organization')])
+    const visitor = open()
+    await visitor.signIn(login('gus'))
+    expect((await visitor.open('/live/keys')).status).toBe(200)
+    await browser.submit(`/live/people/${gus?.id}/remove`, {})
+    expect((await visitor.open('/live/keys')).url.pathname).toBe('/sign-in')
+  })
+})
+
+/** Authenticates again, as before a change of secrets and people. */
+async function confirmed (browser: ReturnType<typeof open>, name: string, page = 'people') {
+  const form = await browser.open(`/sign-in/start?again=yes&back=%2Flive%2F${page}`)
+  return await browser.logIn(form, login(name))
+}
+
+describe('a change of keys', () => {
+  it('needs an authentication of the last five minutes, which makes a new session', async () => {
+    const { browser, loaded } = await signedIn('hal', 'developer')
+    const { host } = new URL(environment.pageUrl)
+    const sessionId = () => browser.cookies.get(`${host} session`)?.value ?? ''
+    const before = sessionId()
+    expect(loaded.status).toBe(200)
+    const create = () => browser.submit('/live/keys', {
+      nonce: `nonce ${sessionId()}`, scope: 'jobs:read', name: 'by hal', days: '',
+    })
+    // This provider says when somebody authenticated only if it was asked.
+    const refused = await create()
+    expect([refused.status, refused.body])
+      .toEqual([403, expect.stringContaining('Confirm that it is you')])
+    expect(refused.body).toContain('href="/sign-in/start?again=yes&amp;back=%2Flive%2Fkeys"')
+
+    const again = await confirmed(browser, 'hal', 'keys')
+    expect([again.status, again.url.pathname]).toEqual([200, '/live/keys'])
+    expect(sessionId()).not.toBe(before)
+    expect(await environment.redis.exists(`page:session:${secretDigest(before)}`)).toBe(0)
+    const made = await create()
+    expect(made.body).toContain('Your new live key')
+    const [key] = await environment.keys()
+    expect(key).toMatchObject({ name: 'by hal', createdBy: emailOf('hal') })
+
+    await environment.age(sessionId(), 301_000)
+    expect((await create()).status).toBe(403)
+    expect((await browser.open('/live/keys')).status).toBe(200)
+  })
+})
+
+describe('a person of several organizations', () => {
+  it('chooses one after the sign-in, and may change it', async () => {
+    const second = await environment.newOrganization()
+    await environment.add(emailOf('ida'), 'owner')
+    await environment.add(emailOf('ida'), 'finance', second)
+    const browser = open()
+    const { url, body } = await browser.signIn(login('ida'))
+    expect(url.pathname).toBe('/live/account')
+    const shown = /· (org_\w+) ·/.exec(body)?.[1] ?? ''
+    const other = shown === second ? environment.orgId : second
+    const opened = await browser.submit('/live/account/organization', { org: other })
+    expect(opened.body).toContain(`· ${other} ·`)
+    expect((await browser.submit('/live/account/organization', { org: 'org_none' })).status)
+      .toBe(404)
+    // A new authentication stays in the chosen organization.
+    const again = await confirmed(browser, 'ida')
+    expect(again.url.pathname).toBe('/live/people')
+    expect((await browser.open('/live/overview')).body).toContain(`· ${other} ·`)
+  })
+})

@@ -1,0 +1,33 @@
+/** The part of the library that tests use; it has no types of its own. */
+declare module 'oidc-provider' {
+  import type { Server } from 'node:http'
+
+  type Grant = {
+    readonly addOIDCScope: (scope: string) => void
+    readonly save: () => Promise<string>
+  }
+  type Context = {
+    readonly oidc: {
+      readonly client: { readonly clientId: string }
+      readonly session: { readonly accountId: string }
+      readonly provider: Provider
+    }
+  }
+  type Configuration = {
+    readonly clients: readonly object[]
+    readonly jwks: { readonly keys: readonly object[] }
+    readonly cookies: { readonly keys: readonly string[] }
+    readonly claims: Readonly<Record<string, readonly string[]>>
+    readonly findAccount: (context: unknown, id: string) => {
+      readonly accountId: string
+      readonly claims: () => object
+    }
+    readonly loadExistingGrant: (context: Context) => Promise<Grant>
+  }
+
+  export class Provider {
+    constructor (issuer: string, configuration: Configuration)
+    readonly Grant: new (of: { readonly clientId: string, readonly accountId: string }) => Grant
+    listen (port: number, host: string, listening: () => void): Server
+  }
+}

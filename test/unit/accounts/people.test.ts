@@ -1,0 +1,167 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { createPeople, isPersonRole, PeopleError } from '../../../services/accounts/people.ts'
+import {
+  accountOfProviderKey, addressKey, indexKeysIn,
+} from '../../../services/accounts/person-index.ts'
+import { ACCOUNTS_RUN_KEY, AccountsRecoveringError } from '../../../services/accounts/records.ts'
+import { memoryRedis } from './memory-redis.ts'
+
+const ISSUER = 'https://login.example'
+const ann = { issuer: ISSUER, subject: 'ann-1', email: 'ann@example.com' }
+
+let memory: ReturnType<typeof memoryRedis>
+let people: ReturnType<typeof createPeople>
+let orgId: string
+let otherId: string
+beforeEach(async () => {
+  memory = memoryRedis()
+  people = createPeople(memory.redis, () => 1_000)
+  const organizations = createOrganizations(memory.redis)
+  orgId = (await organizations.create('One')).id
+  otherId = (await organizations.create('Other')).id
+})
+
+const add = async (email: string, role: 'owner' | 'developer' = 'owner', org = orgId) => {
+  const made = await people.add(org, { email, role, createdBy: 'operator' })
+  if (made === undefined) throw new Error('there is no organization')
+  return made
+}
+const emailsOf = async (org = orgId) => (await people.list(org)).map(({ email }) => email)
+
+describe('a person', () => {
+  it('is added once, with an address in lower case', async () => {
+    const made = await add(' Ann@Example.COM ')
+    expect(made).toEqual({
+      id: expect.stringMatching(/^per_[0-9a-z]{26}$/),
+      email: 'ann@example.com',
+      role: 'owner',
+      createdBy: 'operator',
+      createdAtMs: 1_000,
+      issuer: '',
+      subject: '',
+      generation: 0,
+    })
+    expect(await people.find(orgId, made.id)).toEqual(made)
+    expect(await people.list(otherId)).toEqual([])
+    await expect(add('ANN@example.com')).rejects.toThrow('is a member already')
+    expect(await people.add('org_none', { email: 'a@b.c', role: 'owner', createdBy: '' }))
+      .toBeUndefined()
+  })
+
+  it.each([
+    'ann', 'ann@', '@example.com', 'ann@example', 'a nn@example.com', 'ann@example.com@x.org',
+    'änn@example.com', '\u212Aate@example.com', `${'a'.repeat(251)}@b.c`,
+  ])('is not added by the address %j', async email => {
+    await expect(add(email)).rejects.toThrow(PeopleError)
+  })
+
+  it('is one of at most 200 of an organization', async () => {
+    for (let index = 0; index < 200; index++) await add(`p${index}@example.com`)
+    await expect(add('ann@example.com')).rejects.toThrow('has 200 people already')
+  })
+
+  it('has a role that can be changed, and sessions that can be ended', async () => {
+    await add('owner@example.com')
+    const { id } = await add('ann@example.com', 'developer')
+    expect(await people.changeRole(orgId, id, 'finance')).toMatchObject({ id, role: 'finance' })
+    expect(await people.endSessions(orgId, id)).toMatchObject({ role: 'finance', generation: 1 })
+    expect(await people.changeRole(orgId, 'per_none', 'finance')).toBeUndefined()
+    expect(await people.endSessions(otherId, id)).toBeUndefined()
+    expect([isPersonRole('finance'), isPersonRole('root')]).toEqual([true, false])
+  })
+
+  it('is removed, and gets another id when added again', async () => {
+    await add('owner@example.com')
+    const { id } = await add('ann@example.com', 'developer')
+    await people.membershipsOf(ann)
+    expect(await people.remove(orgId, id)).toMatchObject({ id })
+    expect(await people.remove(orgId, id)).toBeUndefined()
+    expect(await people.membershipsOf(ann)).toEqual([])
+    expect((await add('ann@example.com')).id).not.toBe(id)
+  })
+})
+
+describe('the last owner', () => {
+  it('is neither removed nor demoted', async () => {
+    const { id } = await add('ann@example.com')
+    await add('dev@example.com', 'developer')
+    await expect(people.remove(orgId, id)).rejects.toThrow('the last owner')
+    await expect(people.changeRole(orgId, id, 'developer')).rejects.toThrow('the last owner')
+    expect(await emailsOf()).toEqual(['ann@example.com', 'dev@example.com'])
+  })
+
+  it('remains when two owners demote each other at the same time', async () => {
+    const [one, two] = [await add('one@example.com'), await add('two@example.com')]
+    const outcomes = await Promise.allSettled([
+      people.changeRole(orgId, one.id, 'developer'), people.changeRole(orgId, two.id, 'developer'),
+    ])
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    expect((await people.list(orgId)).filter(({ role }) => role === 'owner')).toHaveLength(1)
+  })
+})
+
+describe('a sign-in', () => {
+  it('binds a person by the verified address, then counts by the account alone', async () => {
+    const { id } = await add('ann@example.com')
+    const [first] = await people.membershipsOf({ ...ann, email: 'ANN@example.com' })
+    expect(first).toMatchObject({ orgId, person: { id, issuer: ISSUER, subject: 'ann-1' } })
+    const moved = { ...ann, email: 'someone.else@example.com' }
+    expect(await people.membershipsOf(moved)).toMatchObject([{ orgId, person: { id } }])
+    expect(await people.membershipsOf({ ...ann, email: '' })).toHaveLength(1)
+  })
+
+  it('is refused to the next holder of an address, and to the address at another issuer',
+    async () => {
+      await add('ann@example.com')
+      await people.membershipsOf(ann)
+      expect(await people.membershipsOf({ ...ann, subject: 'new-ann' })).toEqual([])
+      expect(await people.membershipsOf({ ...ann, issuer: 'https://other.example' })).toEqual([])
+    })
+
+  it('is refused without a verified address, and to addresses that only look alike', async () => {
+    await add('kate@example.com')
+    expect(await people.membershipsOf({ ...ann, email: '' })).toEqual([])
+    // The Kelvin sign becomes a k in lower case.
+    expect(await people.membershipsOf({ ...ann, email: '\u212Aate@example.com' })).toEqual([])
+  })
+
+  it('finds every organization of a person, and no other', async () => {
+    await add('ann@example.com')
+    await add('ann@example.com', 'developer', otherId)
+    await add('bob@example.com', 'developer', otherId)
+    const found = await people.membershipsOf(ann)
+    expect(found.map(({ orgId, person }) => [orgId, person.role, person.email]).toSorted()).toEqual(
+      [[orgId, 'owner', 'ann@example.com'], [otherId, 'developer', 'ann@example.com']].toSorted())
+  })
+
+  it('binds one account to one person of an organization', async () => {
+    const { id } = await add('ann@example.com')
+    await people.membershipsOf(ann)
+    await add('ann.new@example.com')
+    expect(await people.membershipsOf({ ...ann, email: 'ann.new@example.com' }))
+      .toMatchObject([{ person: { id } }])
+    expect((await people.list(orgId)).map(({ issuer }) => issuer)).toEqual([ISSUER, ''])
+  })
+
+  it('is refused until accounts are restored after a restart of Redis', async () => {
+    const { id } = await add('ann@example.com')
+    memory.texts.set(ACCOUNTS_RUN_KEY, 'another run')
+    await expect(people.membershipsOf(ann)).rejects.toThrow(AccountsRecoveringError)
+    await expect(people.find(orgId, id)).rejects.toThrow(AccountsRecoveringError)
+  })
+})
+
+describe('the index of people', () => {
+  it('lists organizations by address, and by account once it is bound', async () => {
+    await add('ann@example.com')
+    const stored = () => memory.hashes.get(`{global}:org:${orgId}`)?.['people']
+    expect(indexKeysIn(stored())).toEqual([addressKey('ann@example.com')])
+    await people.membershipsOf(ann)
+    const account = accountOfProviderKey(ISSUER, 'ann-1')
+    expect(indexKeysIn(stored())).toEqual([addressKey('ann@example.com'), account])
+    expect([...memory.sets.get(account) ?? []]).toEqual([orgId])
+    expect(account).not.toContain('ann')
+    expect(indexKeysIn(undefined)).toEqual([])
+  })
+})
