@@ -30,7 +30,7 @@ export async function shipAccess (
     if (pending.length === 0) return
     const messages = await Promise.all(pending.map(({ entry }) => accessMessage(codec, entry)))
     await producer.send(messages, signal)
-    failpoint('access-log.shipped')
+    failpoint('access.shipped')
     await outbox.remove(pending)
   }
 }

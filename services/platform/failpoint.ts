@@ -38,7 +38,7 @@ export const NAMED_FAILPOINTS = {
   'erase.recorded': 'an erasure is in the topic of keys, the key is still in Redis',
   'erasing.destroyed': 'keys of erased jobs are deleted from Redis, its file still has them',
   'erasing.removed': 'copies of keys are deleted, the erasures are still queued',
-  'access-log.shipped': 'entries of the access log are shipped and not removed from their outbox',
+  'access.shipped': 'entries of the access log are shipped and not removed from their outbox',
   'reaper.shipping': 'orphaned outbox entries are found and not shipped',
   'reaper.shipped': 'orphaned outbox entries are shipped and not removed',
   'publish.sending': 'results are read and not sent',

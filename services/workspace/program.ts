@@ -17,8 +17,8 @@ type Print = (text: string) => void
 /** The command line of the workspace. `print` receives the output, `open` runs a task. */
 export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
   const program = new Command('workspace')
-    .description('Manages organizations, people, API keys, balances, policies, webhook secrets, partners ' +
-      'and jobs of customers, and the keys that encrypt their data.')
+    .description('Manages organizations, people, API keys, balances, policies, webhook secrets, ' +
+      'partners and jobs of customers, and the keys that encrypt their data.')
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
   const run = (task: Task) => async (_options: Options, command: Command) => {

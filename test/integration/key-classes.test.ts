@@ -54,7 +54,7 @@ async function isOpenedBy (
 describe('the environment of a process', async () => {
   const { orgId, keys } = await createKeys()
 
-  it.each(processes)('of %s has the root keys of its classes, and opens no other key', async name => {
+  it.each(processes)('of %s has the root keys of its classes and opens no other', async name => {
     const environment = await environmentOf(name)
     const opened = await Promise.all(keys.map(async key =>
       await isOpenedBy(environment, orgId, key) ? [key.class] : []))

@@ -1,5 +1,4 @@
 import type { RouteOptions } from 'fastify'
-import type { MinimumThroughput } from '../../platform/http-server.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'

@@ -1,15 +1,11 @@
-import { readFileSync } from 'node:fs'
 import { createAccessLog } from '../../access-log/access-log.ts'
 import { createAccessCopy } from '../../access-log/copy.ts'
-import { createApiKeys } from '../../accounts/api-keys.ts'
-import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
-import { createOrganizations } from '../../accounts/organizations.ts'
-import { createPeople } from '../../accounts/people.ts'
-import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import { connectDeps } from '../../engine/connections.ts'
 import type { ServiceContext, Running } from '../../platform/run.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createPage } from './app.ts'
+import { accountsOf } from './accounts.ts'
+import { certificateOf } from './certificate.ts'
 import type { PageConfig } from './config.ts'
 import { createIdentityProvider, providerSettingsOf } from './identity-provider.ts'
 import { createPipelineMonitor } from './pipeline/figures.ts'
@@ -34,13 +30,8 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
       }),
       signInCodes: createSignInCodes(state),
       nonces: createNonces(state),
-      organizations: createOrganizations(state),
-      people: createPeople(state),
       ...provider && { identityProvider: createIdentityProvider(provider) },
-      apiKeys: createApiKeys(state),
-      webhookSecrets: createWebhookSecrets({
-        redis: state, keys: connectOrganizationKeys('webhooks', settings, { state }),
-      }),
+      ...accountsOf(state, settings),
       journal: createJournalCopy(clickhouse, recordMac),
       accessLog: createAccessLog(state),
       accessCopy: createAccessCopy(clickhouse, recordMac),
@@ -58,23 +49,4 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
   const { HOST: host, PORT_PAGE, PORT_HTTP: port } = settings
   await app.listen({ host, port: PORT_PAGE ?? port })
   return { ready }
-}
-
-/**
- * The certificate and key to listen with; undefined when neither file is set.
- * @throws TypeError when only one of the files is set, and the error of an unreadable file.
- */
-export function certificateOf (
-  settings: Pick<PageConfig, 'TLS_CERT_FILE' | 'TLS_KEY_FILE'>
-): { readonly cert: Buffer, readonly key: Buffer } | undefined {
-  const { TLS_CERT_FILE: cert, TLS_KEY_FILE: key } = settings
-  if (cert === '' && key === '') return undefined
-  if (cert === '' || key === '') {
-    const [set, unset] = cert === ''
-      ? ['TLS_KEY_FILE', 'TLS_CERT_FILE']
-      : ['TLS_CERT_FILE',
-          'TLS_KEY_FILE']
-    throw new TypeError(`${set} is set, but ${unset} is not: set both, or neither.`)
-  }
-  return { cert: readFileSync(cert), key: readFileSync(key) }
 }

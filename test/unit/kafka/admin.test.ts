@@ -65,6 +65,8 @@ describe('createTopics', () => {
       { name: 'cleanup.policy', value: 'compact,delete' },
       { name: 'retention.ms', value: '-1' },
       { name: 'max.compaction.lag.ms', value: '600000' },
+      // Tombstones stay for a quarter.
+      { name: 'delete.retention.ms', value: '7862400000' },
     ])
   })
 })

@@ -55,7 +55,7 @@ describe('topic names', () => {
 
   it('are listed for the broker, with dead-letter topics', () => {
     const topics = allTopics()
-    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 7 + 8)
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 8 + 8)
     expect(topics.find(({ name }) => name === 'job.keys'))
       .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
     expect(topics.find(({ name }) => name === 'ledger.dead'))
@@ -91,7 +91,7 @@ describe('subscriptions', () => {
 
   it('are one for topics without a split', () => {
     expect(subscriptionsOf('ledger'))
-      .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys'] }])
+      .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys', 'access.log'] }])
   })
 })
 

@@ -88,14 +88,14 @@ it('workspace has a command for every task, each with a description', () => {
     .flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
-    'org', 'create', 'person', 'add', 'list', 'change', 'sign-out', 'remove',
+    'org', 'create', 'erase', 'person', 'add', 'list', 'change', 'sign-out', 'remove',
     'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'policy',
     'webhook-secret', 'show', 'rotate',
     'webhook-key', 'show', 'rotate',
     'webhook-endpoint', 'create', 'list', 'disable', 'enable', 'rotate', 'delete',
     'partner', 'create', 'list', 'rotate',
-    'revoke', 'audit',
+    'revoke', 'audit', 'access-log',
     'job', 'erase', 'keys', 'list', 'rewrap', 'rotate', 'sign-in',
   ])
 })

@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { ACCESS_RULES } from '../../../../services/access-log/walk.ts'
 import {
   invariantOf, INVARIANTS, invariantsText,
 } from '../../../../services/workspace/audit/report.ts'
@@ -9,7 +10,7 @@ const root = `${import.meta.dirname}/../../../..`
 describe('the invariants of the audit', () => {
   it('are numbered, and each has rules that no other has', () => {
     expect(INVARIANTS.map(({ id }) => id))
-      .toEqual(Array.from({ length: 12 }, (_, index) => `I${index + 1}`))
+      .toEqual(Array.from({ length: 13 }, (_, index) => `I${index + 1}`))
     const rules = INVARIANTS.flatMap(({ rules }) => rules)
     expect(new Set(rules).size).toBe(rules.length)
     expect(INVARIANTS.filter(({ rules }) => rules.length === 0)).toEqual([])
@@ -19,7 +20,7 @@ describe('the invariants of the audit', () => {
     const checked = globSync('services/workspace/audit/*.ts', { cwd: root })
       .flatMap(path => [...readFileSync(`${root}/${path}`, 'utf8').matchAll(/rule: '([^']+)'/g)])
       .map(([, rule]) => rule!)
-    expect([...new Set(checked)].toSorted())
+    expect([...new Set([...checked, ...Object.values(ACCESS_RULES)])].toSorted())
       .toEqual(INVARIANTS.flatMap(({ rules }) => rules).toSorted())
   })
 
@@ -37,8 +38,8 @@ describe('the invariants of the audit', () => {
       '  I1   The available, reserved and charged amounts add up to the funded amount.',
       '  I2   No amount is below zero.',
     ])
-    expect(lines).toHaveLength(14)
-    expect(lines.at(-2)).toBe(
+    expect(lines).toHaveLength(15)
+    expect(lines.at(-3)).toBe(
       '  I11  Exactly the running jobs with fresh rows hold a slot.')
   })
 })

@@ -5,6 +5,7 @@ import {
   createIdentityProvider, providerSettingsOf, SignInError, type SignInFlow,
 } from '../../../../services/workspace/page/identity-provider.ts'
 import { type Oddity, startOddProvider } from '../../../support/odd-provider.ts'
+import { ROOT_KEY_SETTINGS } from '../../../support/organization-keys.ts'
 import { MESSAGE_KEY_ENV } from '../../../support/signed.ts'
 
 const CLIENT = { clientId: 'page', pageUrl: 'https://page.example' }
@@ -186,8 +187,7 @@ describe('the settings of the provider', () => {
     ...MESSAGE_KEY_ENV,
     REDIS_STATE_URL: 'redis://127.0.0.1:1',
     CLICKHOUSE_URL: 'http://127.0.0.1:1',
-    KEY_RING: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
-    KEY_ACTIVE: '1',
+    ...ROOT_KEY_SETTINGS,
   }
   const load = (more: Readonly<Record<string, string>>) =>
     loadConfig(pageConfig, { ...env, ...more })
