@@ -285,7 +285,7 @@ describe('the secrets of compose.yaml', () => {
     const path = join(folder, 'earlier.env')
     writeFileSync(path, "RESULTS_ROOT_KEY_ACTIVE=7\nRESULTS_ROOT_KEYS='{}'")
     const added = writeSecrets(path)
-    expect(added).toEqual(Object.keys(makeSecrets()).filter(name => !/^KEY_/.test(name)))
+    expect(added).toEqual(Object.keys(makeSecrets()).filter(name => !/^RESULTS_/.test(name)))
     const found = envOf(readFileSync(path, 'utf8'))
     expect(found).toMatchObject({ RESULTS_ROOT_KEY_ACTIVE: '7', RESULTS_ROOT_KEYS: '{}' })
     expect(Object.keys(found).toSorted()).toEqual(Object.keys(makeSecrets()).toSorted())
