@@ -85,7 +85,9 @@ async function run (statement: Statement): Promise<readonly Row[]> {
 
 describe('the release before the newest migration', () => {
   it('is the one whose statements are recorded', () => {
-    const changesTables = (statement: string) => !/MODIFY SETTING merge_\w+ = \d+$/.test(statement)
+    // A release does not know a table that is newer.
+    const changesTables = (statement: string) =>
+      !/MODIFY SETTING merge_\w+ = \d+$|^(--.*\n)*CREATE TABLE/.test(statement.trim())
     const changing = migrations().filter(({ statements: all }) => all.some(changesTables))
     expect(changing.at(-1)?.name).toBe(NEWEST)
   })
