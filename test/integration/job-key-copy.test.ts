@@ -1,10 +1,11 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { afterAll, describe, expect, it } from 'vitest'
 import { newJobId } from '../../services/jobs/job.ts'
 import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
 import { withKeyId } from '../../services/crypto/key-ring.ts'
 import { createRecordMac } from '../../services/crypto/mac.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tombstoneOf } from '../../services/jobs/wrapped-keys.ts'
 import { closedKeys } from '../../services/jobs/connect-keys.ts'
 import { filesWith } from '../support/bytes.ts'
@@ -12,13 +13,16 @@ import { connectAll } from '../support/connected.ts'
 import { messageKeysOf } from '../support/signed.ts'
 import { testStack } from '../support/stack.ts'
 
-const { clickhouse, connected, env } = connectAll()
+const { clickhouse, connected, env, keys, state } = connectAll()
 const forged: string[] = []
 const mac = createRecordMac(messageKeysOf(env), ({ id }) => { forged.push(id) })
 const copy = createJobKeyCopy(clickhouse, mac)
 const folder = `${testStack().dataDir}/clickhouse`
 
-const tenant = `org_${randomUUID()}.live`
+// ledger may copy a key from the topic later, whose organization must have keys then.
+const { id: orgId } = await createOrganizations(state).create('Example')
+const tenant = `${orgId}.live`
+await keys.create(tenant, 'job_1')
 // A count of what keys of the ring wrap must not include these.
 afterAll(async () => {
   await clickhouse.command({
