@@ -1,4 +1,5 @@
 import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import { rootKeys } from '../platform/config.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
@@ -16,10 +17,8 @@ export type RootKeySettings<C extends KeyClass = KeyClass> =
 export function rootKeysOf<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>
 ): RootKeys {
-  const prefix = keyClass.toUpperCase() as Uppercase<C>
-  const setting = `${prefix}_ROOT_KEYS` as const
-  const { [setting]: keys, [`${prefix}_ROOT_KEY_ACTIVE` as const]: active } =
-    config as Readonly<Record<string, unknown>>
+  const [setting, activeSetting] = rootKeys[keyClass]
+  const { [setting]: keys, [activeSetting]: active } = config as Readonly<Record<string, unknown>>
   return createRootKeys({
     setting, keys: keys as Readonly<Record<string, string>>, active: String(active),
   })

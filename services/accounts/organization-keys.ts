@@ -8,9 +8,7 @@ import { InfrastructureError } from '../platform/errors.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { sleep } from '../platform/retry.ts'
 import type { KeyClass } from '../topology.ts'
-import {
-  OrganizationErasedError, type OrganizationKeyStore, type StoredKey,
-} from './organization-key-store.ts'
+import type { OrganizationKeyStore, StoredKey } from './organization-key-store.ts'
 
 /** Wraps keys and secrets with the key that an organization has for one class. */
 export type OrganizationKeys = {
@@ -203,10 +201,4 @@ export function createPublicOrganizationKeys (
       return withKeyId(id, await sealBox(key.public, ['wrap', id, ...binding], plain))
     },
   }
-}
-
-/** Whether an error says that the organization was erased; rethrows any other. */
-export function isErased (error: unknown): boolean {
-  if (error instanceof OrganizationErasedError) return true
-  throw error
 }

@@ -1,9 +1,11 @@
 import type { Redis } from 'ioredis'
+import type { Binding } from '../crypto/seal.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import { sleep, retry } from '../platform/retry.ts'
 import { indexKeysIn, PEOPLE_FIELD } from './person-index.ts'
 import { MODES, tenantOf } from './tenant.ts'
+import type { Wrapped } from './wrapped.ts'
 
 /**
  * A stored organization, API key or partner, with the name `org:<id>`, `key:<sha256>` or
@@ -163,10 +165,24 @@ export async function listAccount (
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)
 }
 
+/** A field of an organization's record that its key of the class `webhooks` wraps, as base64. */
+export function wrappedField (
+  records: Pick<AccountRecords, 'read' | 'change'>, orgId: string,
+  { field, text, binding }: {
+    readonly field: string, readonly text: string, readonly binding: Binding,
+  }
+): Wrapped {
+  return {
+    orgId,
+    pieces: [{ class: 'webhooks', bytes: Buffer.from(text, 'base64'), binding }],
+    replace: ([fresh]) => replaceField(records, `org:${orgId}`, { field, text, fresh }),
+  }
+}
+
 /**
  * Replaces the value of a wrapped field; false if it is no longer `text`, which was read before.
  */
-export async function replaceField (
+async function replaceField (
   records: Pick<AccountRecords, 'read' | 'change'>, name: string,
   { field, text, fresh }: { readonly field: string, readonly text: string, readonly fresh: Buffer }
 ): Promise<boolean> {

@@ -5,7 +5,7 @@ import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import {
-  type AccountRecord, type AccountRecords, createAccountRecords, replaceField,
+  type AccountRecord, type AccountRecords, createAccountRecords, wrappedField,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -175,19 +175,13 @@ function createEdit (records: AccountRecords, keys: OrganizationKeys) {
 }
 
 async function wrappedEndpoints (records: AccountRecords, orgId: string): Promise<Wrapped[]> {
-  const name = keyOf(orgId)
-  const texts = (await records.read(name))?.fields ?? {}
+  const texts = (await records.read(keyOf(orgId)))?.fields ?? {}
   return MODES.flatMap((mode): Wrapped[] => {
     const field = endpointsField(mode)
     const text = texts[field] ?? ''
     if (text === '') return []
-    const bytes = Buffer.from(text, 'base64')
     const binding = bindingOf(tenantOf(orgId, mode))
-    return [{
-      orgId,
-      pieces: [{ class: 'webhooks', bytes, binding }],
-      replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
-    }]
+    return [wrappedField(records, orgId, { field, text, binding })]
   })
 }
 

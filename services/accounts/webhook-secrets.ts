@@ -3,7 +3,7 @@ import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import { publicKeyOf } from '../crypto/ed25519.ts'
 import { SealError } from '../crypto/seal.ts'
-import { accountKey, createAccountRecords, replaceField } from './records.ts'
+import { accountKey, createAccountRecords, wrappedField } from './records.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
 type Options = {
@@ -121,16 +121,10 @@ async function isDamaged (open: () => Promise<string>): Promise<boolean> {
 /** The wrapped secrets and signing keys of an organization. */
 export async function wrappedSecrets (redis: RedisClient, orgId: string): Promise<Wrapped[]> {
   const records = createAccountRecords(redis)
-  const name = keyOf(orgId)
-  const texts = (await records.read(name))?.fields ?? {}
+  const texts = (await records.read(keyOf(orgId)))?.fields ?? {}
   return KINDS.flatMap(kind => [kind.field, `${kind.field}Before`].flatMap((field): Wrapped[] => {
     const text = texts[field] ?? ''
     if (text === '') return []
-    const bytes = Buffer.from(text, 'base64')
-    return [{
-      orgId,
-      pieces: [{ class: 'webhooks', bytes, binding: [kind.binding, orgId] }],
-      replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
-    }]
+    return [wrappedField(records, orgId, { field, text, binding: [kind.binding, orgId] })]
   }))
 }

@@ -74,7 +74,7 @@ const KEY_ID = /^[\x21-\x7e]+$/
  * Moves a key out of the buffer pool and clears its old place: a cached key would otherwise keep
  * the whole pool in memory.
  */
-function unpooled (pooled: Buffer): Buffer {
+export function unpooled (pooled: Buffer): Buffer {
   const key = Buffer.alloc(pooled.length)
   pooled.copy(key)
   pooled.fill(0)

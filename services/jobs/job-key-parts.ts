@@ -48,6 +48,20 @@ export function jobKeyBinding (part: JobKeyPart, tenant: string, job: string): B
   return [part === 'results' ? 'data-key' : 'header-key', tenant, job]
 }
 
+/**
+ * Opens one part of a stored data key.
+ * @throws SealError for bytes that are not the parts of a data key, or another job's.
+ */
+export async function openJobKey (
+  keys: Pick<OrganizationKeys, 'unwrap'>, part: JobKeyPart,
+  { tenant, job, wrapped }: {
+    readonly tenant: string, readonly job: string, readonly wrapped: Buffer,
+  }
+): Promise<Buffer> {
+  return await keys.unwrap(
+    partsOf(tenant).orgId, splitJobKey(wrapped)[part], jobKeyBinding(part, tenant, job))
+}
+
 /** Both parts as stored: the length of the first in 2 bytes, then one after the other. */
 export function joinJobKey (
   { results, webhooks }: Readonly<Record<JobKeyPart, Buffer>>

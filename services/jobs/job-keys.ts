@@ -2,14 +2,14 @@ import { LRUCache } from 'lru-cache'
 import type { Keys } from '../../schemas/types.ts'
 import type { Bus } from '../kafka/bus.ts'
 import { FatalError } from '../platform/errors.ts'
-import { isErased, type OrganizationKeys } from '../accounts/organization-keys.ts'
-import { partsOf } from '../accounts/tenant.ts'
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { SealError } from '../crypto/seal.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { requestedAtMs } from './job.ts'
 import {
-  jobKeyBinding, newJobKey, splitJobKey, type JobKeyPart, type NewJobKeys, type WrapJobKeys,
+  newJobKey, openJobKey, type JobKeyPart, type NewJobKeys, type WrapJobKeys,
 } from './job-key-parts.ts'
 import { jobKeys } from './redis-keys.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -82,18 +82,14 @@ export function createJobKeys (options: JobKeysOptions): JobKeys {
     await closed(tenant, job) ?? await restored(tenant, job)
   /** Falls back to the topic if the bytes in Redis are damaged. */
   const unwrap = async (tenant: string, job: string, wrapped: Buffer): Promise<Buffer> => {
-    const { orgId } = partsOf(tenant)
-    const binding = jobKeyBinding(part, tenant, job)
-    const open = async (bytes: Buffer) =>
-      await keys.unwrap(orgId, splitJobKey(bytes)[part], binding)
     try {
-      return await open(wrapped)
+      return await openJobKey(keys, part, { tenant, job, wrapped })
     } catch (error) {
       const mayBeDamaged = error instanceof SealError || error instanceof FatalError
       if (!mayBeDamaged || options.restore === undefined) throw error
       const intact = await findElsewhere(tenant, job)
       if (intact === undefined) throw error
-      return await open(intact)
+      return await openJobKey(keys, part, { tenant, job, wrapped: intact })
     }
   }
   return {
@@ -126,7 +122,7 @@ export const createdJobKeys = (cache: KeyCache): JobKeys =>
   ({ get: async (tenant, job) => cache.get(`results:${nameOf(tenant, job)}`) })
 
 function noneIfOrganizationIsErased (error: unknown): undefined {
-  isErased(error)
+  if (!(error instanceof OrganizationErasedError)) throw error
 }
 
 /** Enforces the lifetime of a key even if somebody restores a copy of it. */

@@ -4,7 +4,7 @@ import type { Producer } from '../kafka/bus.ts'
 import type { Codec } from '../kafka/registry.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
-import { sleep } from '../platform/retry.ts'
+import { startRepeating } from './repeat.ts'
 
 export type ShippingDeps = {
   readonly outbox: AccessOutbox
@@ -37,25 +37,11 @@ export async function shipAccess (
 
 /** Ships in a loop while this ledger leads. A failure is logged and retried. */
 export function startAccessShipping (deps: ShippingDeps): { readonly stop: () => Promise<void> } {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  const run = async () => {
-    while (!signal.aborted) {
-      try {
-        if (deps.isLeader()) await shipAccess(deps, signal)
-      } catch (error) {
-        if (signal.aborted) return
-        deps.log.warn({ err: error }, 'failed to send entries of the access log to topic ' +
-          'access.log, retrying; do not restart Redis until this succeeds')
-      }
-      await sleep(POLL_MS, signal).catch(() => {})
-    }
+  const ship = async (signal: AbortSignal) => {
+    if (deps.isLeader()) await shipAccess(deps, signal)
   }
-  const ended = run()
-  return {
-    stop: async () => {
-      stopping.abort()
-      await ended
-    },
-  }
+  return startRepeating(POLL_MS, ship, err => {
+    deps.log.warn({ err }, 'failed to send entries of the access log to topic access.log, ' +
+      'retrying; do not restart Redis until this succeeds')
+  })
 }

@@ -1,5 +1,8 @@
 import type { Account } from '../../schemas/types.ts'
 import {
+  restoreOrganizationKeys, shipOrganizationKeys,
+} from '../accounts/organization-keys-topic.ts'
+import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
 } from '../accounts/records.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
@@ -55,9 +58,10 @@ if ${RUN_ID_LUA} == ARGV[1] then
 end`
 
 /**
- * Restores the accounts in Redis from their topic, puts those that the topic lacks into the outbox,
- * and then makes the accounts valid for this run of their server. The highest revision of a name
- * wins, so neither an old file of Redis nor a replayed message restores a revoked key. Idempotent.
+ * Restores the keys of organizations and the accounts in Redis from their topics, puts accounts
+ * that the topic lacks into the outbox, and then makes the accounts valid for this run of their
+ * server. The highest revision of a name wins, so neither an old file of Redis nor a replayed
+ * message restores a revoked key. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal): Promise<void> {
@@ -66,6 +70,7 @@ export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal):
   const readRun = script(redis, { name: 'read-run', source: READ_RUN, numberOfKeys: 1 })
   const markRun = script(redis, { name: 'mark-run', source: MARK_RUN, numberOfKeys: 1 })
   const run = await readRun([ACCOUNTS_RUN_KEY], []) as string
+  await restoreOrganizationKeys(deps, signal)
   let restored = 0
   await redis.sunionstore(ACCOUNTS_OUTBOX_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_KEY)
   await reader.read(TOPIC, async messages => {
@@ -87,12 +92,15 @@ export async function restoreAccounts (deps: AccountsDeps, signal: AbortSignal):
 }
 
 /**
- * Ships changed accounts to their topic. A name leaves the outbox only with the revision that was
- * shipped, so it is shipped again after a concurrent change or a crash.
+ * Ships new keys of organizations, then changed accounts, whose secrets they wrap, to their topics.
+ * A name leaves the outbox only with the revision that was shipped, so it is shipped again after a
+ * concurrent change or a crash.
  */
 export async function shipAccounts (
-  { redis, codec, accountsProducer }: AccountsDeps, signal: AbortSignal
+  deps: AccountsDeps, signal: AbortSignal
 ): Promise<void> {
+  const { redis, codec, accountsProducer } = deps
+  await shipOrganizationKeys(deps, signal)
   const removeShipped = script(redis, {
     name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
   })

@@ -1,11 +1,10 @@
 import type { RecordCache } from '../cache/cache.ts'
 import type { Tokenizer } from '../cache/tokenizer.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
-import { partsOf } from '../accounts/tenant.ts'
 import type { ErasureRequest } from '../jobs/erasures.ts'
 import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 import type { JobKeyEraser } from '../jobs/job-key-eraser.ts'
-import { jobKeyBinding, splitJobKey } from '../jobs/job-key-parts.ts'
+import { openJobKey } from '../jobs/job-key-parts.ts'
 import type { ReadingDeps } from '../results/read-chunks.ts'
 import type { Archive } from '../results/archive.ts'
 import { columnsOf, identitiesOf, SERVICES } from '../results/columns.ts'
@@ -31,10 +30,9 @@ export function createCachedErasure (deps: EraseCachedDeps) {
     get: async (tenant: string, job: string): Promise<Buffer | undefined> => {
       const wrapped = await deps.keyCopy.find(tenant, job) ??
         await deps.keys.findInTopic(tenant, job)
-      if (wrapped === undefined) return undefined
-      const { results } = splitJobKey(wrapped)
-      return await deps.organizationKeys.unwrap(
-        partsOf(tenant).orgId, results, jobKeyBinding('results', tenant, job))
+      return wrapped === undefined
+        ? undefined
+        : await openJobKey(deps.organizationKeys, 'results', { tenant, job, wrapped })
     },
   }
   const results = createResults({ ...deps, keys })

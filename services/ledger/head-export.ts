@@ -11,8 +11,8 @@ import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { sleep } from '../platform/retry.ts'
 import { EXPORTED_KEY } from './redis-keys.ts'
+import { startRepeating } from './repeat.ts'
 
 export type ExportDeps = {
   readonly journal: Pick<JournalCopy, 'heads'>
@@ -42,33 +42,19 @@ const TENANTS_PER_BATCH = 200
  * as they may have arrived since. An export that fails is logged and retried within a minute.
  */
 export function startHeadExport (deps: ExportDeps): { readonly stop: () => Promise<void> } {
-  const stopping = new AbortController()
-  const { signal } = stopping
   let last: JournalHeads | undefined
   deps.metrics.watchAll('journal_head_age_intervals', async () =>
     !deps.isLeader() || last === undefined
       ? []
       : [{ labels: {}, value: (deps.clock.now() - last.at) / deps.everyMs }])
-  const run = async () => {
-    while (!signal.aborted) {
-      try {
-        if (deps.isLeader()) last = await readLast(deps)
-        if (deps.isLeader()) last = await exportIfDue(deps, last ?? NONE, signal)
-      } catch (error) {
-        if (signal.aborted) return
-        deps.log.error({ err: error }, 'journal heads not exported, retrying within a minute: ' +
-          'check JOURNAL_HEAD_TARGET, Redis and ClickHouse')
-      }
-      await sleep(Math.min(deps.everyMs, MAX_PAUSE_MS), signal).catch(() => {})
-    }
+  const exportHeads = async (signal: AbortSignal) => {
+    if (deps.isLeader()) last = await readLast(deps)
+    if (deps.isLeader()) last = await exportIfDue(deps, last ?? NONE, signal)
   }
-  const ended = run()
-  return {
-    stop: async () => {
-      stopping.abort()
-      await ended
-    },
-  }
+  return startRepeating(Math.min(deps.everyMs, MAX_PAUSE_MS), exportHeads, err => {
+    deps.log.error({ err }, 'journal heads not exported, retrying within a minute: check ' +
+      'JOURNAL_HEAD_TARGET, Redis and ClickHouse')
+  })
 }
 
 const NONE: JournalHeads = { at: 0, tenants: [] }

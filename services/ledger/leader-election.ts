@@ -1,15 +1,13 @@
-import {
-  restoreOrganizationKeys, shipOrganizationKeys,
-} from '../accounts/organization-keys-topic.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { retryForever, sleep } from '../platform/retry.ts'
+import { retryForever } from '../platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
 import { restoreAccounts, shipAccounts, type AccountsDeps } from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
+import { createRepeat } from './repeat.ts'
 import {
   recordDeliveries, restoreDeliveries, type RestoreDeliveriesDeps,
 } from './restore-deliveries.ts'
@@ -97,10 +95,7 @@ export function startLeader (deps: LeaderDeps): Leader {
     'failed to send account changes to topic accounts, retrying; do not restart Redis until this ' +
     'succeeds'))
   const shipping = repeatShipping(Math.min(deps.pollMs, MAX_SHIPPING_POLL_MS), async () => {
-    if (state.current === undefined) return
-    // First, as accounts contain secrets that these keys wrap.
-    await shipOrganizationKeys(deps, signal)
-    await shipAccounts(deps, signal)
+    if (state.current !== undefined) await shipAccounts(deps, signal)
   })
   return {
     ready: () => state.healthy,
@@ -166,10 +161,7 @@ async function runOnce (
     const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
     state.waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
     state.step = 'accounts'
-    if (isNew) {
-      await restoreOrganizationKeys(deps, signal)
-      await restoreAccounts(deps, signal)
-    }
+    if (isNew) await restoreAccounts(deps, signal)
     state.step = 'recover'
     if (toRecover.length > 0) await deps.tenants.activate(toRecover)
     await recoverAll(deps, state, { term, signal })
@@ -335,20 +327,5 @@ function listen ({ subscriber, log }: LeaderDeps, signal: AbortSignal): UnlockRe
       requested = new Set()
       return taken
     },
-  }
-}
-
-/** Repeats an action with a pause in between, until the signal is aborted. */
-function createRepeat (signal: AbortSignal, onError: (error: unknown) => void) {
-  return async (everyMs: number, action: () => Promise<void>): Promise<void> => {
-    while (!signal.aborted) {
-      try {
-        await action()
-      } catch (error) {
-        if (signal.aborted) return
-        onError(error)
-      }
-      if (everyMs > 0) await sleep(everyMs, signal).catch(() => {})
-    }
   }
 }

@@ -45,14 +45,14 @@ export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport)
       'a minute after they were replaced.'
   }
   const free = roots.filter(({ isFree }) => isFree).map(root =>
-    `"${root.id}" of ${root.class.toUpperCase()}_ROOT_KEYS`)
+    `"${root.id}" of ${rootKeys[root.class][0]}`)
   return free.length === 0
     ? 'Every root key is active or wraps something. Run "keys rewrap" before you remove one.'
     : `Nothing is wrapped by ${free.join(', ')}: remove it once it is active in no process.`
 }
 
 /** The dependencies of a rotation, on open connections. */
-export function rotationDeps (stores: Stores, settings: Static<typeof config>): RotationDeps {
+function rotationDeps (stores: Stores, settings: Static<typeof config>): RotationDeps {
   const { redis, codec, producer } = stores
   const keys = connectAllKeys(redis, settings)
   return {
@@ -76,7 +76,7 @@ export function rotationDeps (stores: Stores, settings: Static<typeof config>): 
 }
 
 /** The keys of all organizations. */
-export async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
+async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
   const store = createOrganizationKeyStore(redis)
   const organizations = new Set((await createTenants(redis).all()).map(tenant =>
     partsOf(tenant).orgId))

@@ -2,6 +2,7 @@ import type { StoredKey } from '../accounts/organization-key-store.ts'
 import { organizationKeyId, wrappingKeyId } from '../accounts/organization-keys.ts'
 import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { SealError } from '../crypto/seal.ts'
+import { rootKeys } from '../platform/config.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapped-keys.ts'
 
@@ -127,7 +128,7 @@ function lackingIn (
   rootUses: readonly RootKeyUse[], replaced: readonly ReplacedKeyUse[]
 ): readonly string[] {
   const roots = rootUses.filter(({ configured }) => !configured).map(root =>
-    `key "${root.id}" of ${root.class.toUpperCase()}_ROOT_KEYS`)
+    `key "${root.id}" of ${rootKeys[root.class][0]}`)
   const missing = replaced.filter(({ exists }) => !exists)
     .map(({ organization, key }) => `key ${key} of ${organization}`)
   return [...roots, ...missing]

@@ -67,8 +67,11 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
     // Before the next location: the last step of some deletes what was replaced.
     await Promise.all(pending.splice(0))
   }
-  const deleted = await deleteReplaced(deps, organizations)
-  return { ...await listKeys(deps), ...done, deleted }
+  const report = await reportKeys(
+    { ...deps, organizations, sources: deps.sourcesOf(organizations) })
+  const deleted = await deleteReplaced(deps, organizations, report)
+  // Reading all keys again takes long, so it is done only for a change.
+  return { ...deleted.length === 0 ? report : await listKeys(deps), ...done, deleted }
 }
 
 async function rewrapByRoot (
@@ -112,10 +115,8 @@ async function rewrapOne (
  * comes first: a crash in between leaves the key in Redis, and the next run deletes it.
  */
 async function deleteReplaced (
-  deps: RotationDeps, organizations: KeysByOrganization
+  deps: RotationDeps, organizations: KeysByOrganization, { replaced }: KeyReport
 ): Promise<readonly string[]> {
-  const { replaced } = await reportKeys(
-    { ...deps, organizations, sources: deps.sourcesOf(organizations) })
   const deleted: string[] = []
   for (const { organization, key: id, wraps } of replaced) {
     const keys = organizations.get(organization) ?? []

@@ -7,7 +7,7 @@ import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
 import type { OrganizationErasure } from '../../services/workspace/erase-organization.ts'
 import { runAudit } from '../support/audit.ts'
-import { filesWith } from '../support/bytes.ts'
+import { filesOfStores } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/compaction.ts'
 import { connectAll } from '../support/connected.ts'
 import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
@@ -38,14 +38,8 @@ const request = {
 }
 
 /** In how many files of each store the wrapped keys are, as bytes or as base64. */
-const places = (keys: readonly Buffer[]) => {
-  const bytes = keys.flatMap(key => [key, Buffer.from(key.toString('base64'))])
-  return {
-    redis: filesWith(`${folder}/redis-state`, bytes).length,
-    kafka: filesWith(`${folder}/kafka/log`, bytes).length,
-    clickhouse: filesWith(`${folder}/clickhouse`, bytes).length,
-  }
-}
+const places = (keys: readonly Buffer[]) =>
+  filesOfStores(folder, keys.flatMap(key => [key, Buffer.from(key.toString('base64'))]))
 
 /** A customer with a finished job and a webhook secret, and its wrapped keys. */
 async function createCustomer () {

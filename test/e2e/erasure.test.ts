@@ -4,7 +4,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
 import type { Erasure } from '../../services/workspace/erase.ts'
-import { filesWith } from '../support/bytes.ts'
+import { filesOfStores } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/compaction.ts'
 import { eventually } from '../support/eventually.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
@@ -44,11 +44,7 @@ const erase = (mode: 'live' | 'test', ...jobs: readonly string[]) => workspace<E
   '--wait-minutes', '6')
 
 /** What is erased must have been found before. */
-const places = (wrapped: readonly Buffer[]) => ({
-  redis: filesWith(`${folder}/redis-state`, wrapped).length,
-  kafka: filesWith(`${folder}/kafka/log`, wrapped).length,
-  clickhouse: filesWith(`${folder}/clickhouse`, wrapped).length,
-})
+const places = (wrapped: readonly Buffer[]) => filesOfStores(folder, wrapped)
 
 /** The wrapped key of a job, once every store has it. */
 async function wrappedKeyOf (tenant: string, job: string): Promise<Buffer> {

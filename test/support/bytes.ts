@@ -36,3 +36,10 @@ function withoutEnd (bytes: Buffer): Buffer {
     bytes.subarray(length - NOTHING.length, length).equals(NOTHING)) length -= NOTHING.length
   return bytes.subarray(0, length)
 }
+
+/** In how many files of each store of a stack one of these is. */
+export const filesOfStores = (folder: string, wanted: readonly Buffer[]) => ({
+  redis: filesWith(`${folder}/redis-state`, wanted).length,
+  kafka: filesWith(`${folder}/kafka/log`, wanted).length,
+  clickhouse: filesWith(`${folder}/clickhouse`, wanted).length,
+})

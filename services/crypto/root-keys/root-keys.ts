@@ -1,5 +1,6 @@
 import type { Environment } from '../../platform/command-environment.ts'
 import { FatalError } from '../../platform/errors.ts'
+import { checkKeyId, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
 import type { KeyContext, RootKey, RootKeyEntry } from './root-key.ts'
@@ -60,18 +61,20 @@ export function createRootKeys (
   }
   const wrap = async (key: Buffer, context: KeyContext) => {
     if (key.length !== KEY_BYTES) throw new TypeError(`a key must have ${KEY_BYTES} bytes`)
-    const id = Buffer.from(active)
-    return Buffer.concat([Buffer.of(id.length), id, await activeRoot.encrypt(key, context)])
+    return withKeyId(active, await activeRoot.encrypt(key, context))
   }
   const unwrap = async (wrapped: Buffer, context: KeyContext) => {
-    const id = rootIdOf(wrapped)
+    const { id, content: ciphertext } = splitKeyId(wrapped)
     const root = roots.get(id)
     if (root === undefined) throw missingRootError(id, setting, context)
-    const ciphertext = wrapped.subarray(1 + id.length)
     if (ciphertext.length === 0 || ciphertext.length > MAX_CIPHERTEXT_BYTES) {
       throw new SealError(`wrapped key is invalid: its ciphertext has ${ciphertext.length} bytes`)
     }
-    return unpooled(await root.decrypt(ciphertext, context))
+    const key = await root.decrypt(ciphertext, context)
+    if (key.length !== KEY_BYTES) {
+      throw new SealError(`unwrapped key has ${key.length} bytes: expected ${KEY_BYTES}`)
+    }
+    return unpooled(key)
   }
   return { wrap, unwrap, activeId: active, ids: [...roots.keys()] }
 }
@@ -80,17 +83,7 @@ export function createRootKeys (
  * The id of the root key that wraps an organization key.
  * @throws SealError for bytes that are not wrapped.
  */
-export function rootIdOf (wrapped: Buffer): string {
-  const length = wrapped[0] ?? 0
-  const id = wrapped.toString('latin1', 1, 1 + length)
-  if (!ID.test(id) || id.length !== length) {
-    throw new SealError('wrapped key is invalid: it has no id of a root key')
-  }
-  return id
-}
-
-/** Distinguishes damaged bytes from those of a root key that is not configured. */
-const ID = /^[\x21-\x7e]{1,255}$/
+export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
 function missingRootError (id: string, setting: string, context: KeyContext): FatalError {
   return new FatalError(`${setting} lacks key "${id}", which wraps a key in use ` +
@@ -102,9 +95,7 @@ function rootKeyOf (
   entry: RootKeyEntry, { env, timeoutMs }: Required<RootKeyOptions>
 ): RootKey {
   const { id, where, setting } = entry
-  if (!ID.test(id)) {
-    throw new TypeError(`${setting}: key id "${id}" must be 1 to 255 visible ASCII characters`)
-  }
+  checkKeyId(id, setting)
   const provider = /^([\w-]+):/.exec(where)?.[1]
   if (provider === undefined) return localRootKey(entry)
   if (provider === 'aws-kms') return awsKmsRootKey(entry, timeoutMs)
@@ -126,19 +117,4 @@ function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
     encrypt: async (plain, context) => sealPlain(key, bindingOf(context), plain),
     decrypt: async (ciphertext, context) => openSealed(key, bindingOf(context), ciphertext),
   }
-}
-
-/**
- * Moves a key out of the buffer pool and clears its old place: a cached key would otherwise keep
- * the whole pool in memory.
- * @throws SealError for another length.
- */
-function unpooled (pooled: Buffer): Buffer {
-  if (pooled.length !== KEY_BYTES) {
-    throw new SealError(`unwrapped key has ${pooled.length} bytes: expected ${KEY_BYTES}`)
-  }
-  const key = Buffer.alloc(KEY_BYTES)
-  pooled.copy(key)
-  pooled.fill(0)
-  return key
 }
