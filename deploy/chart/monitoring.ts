@@ -13,7 +13,7 @@ const NAME = String.raw`([a-zA-Z_:][\w:]*)(\s*\(|\{(?:[^}"]|${TEXT})*\})?`
 const TOKENS = new RegExp([TEXT, RANGE, LABELS, NUMBER, NAME].join('|'), 'g')
 const WORDS = ['and', 'or', 'unless', 'bool', 'offset']
 /** `expr: ...` of a rule: the rest of the line, or the indented lines after it. */
-const EXPRESSION = /^( *)expr: (?:\|\n(?:\1 +.*(?:\n|$))+|.*)/gm
+const EXPRESSION = /^( *)expr: (?:[|>]-?\n(?:\1 +.*(?:\n|$))+|.*)/gm
 
 /**
  * Restricts a query to the namespace of the chart: the Prometheus of a cluster has the processes,

@@ -1,7 +1,24 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { NAMESPACE, scoped } from '../../../deploy/chart/monitoring.ts'
+import { monitoringFiles, NAMESPACE, scoped } from '../../../deploy/chart/monitoring.ts'
+import { root } from '../../support/sources.ts'
+import { yamlOf } from '../../support/yaml.ts'
 
 const HERE = `namespace="${NAMESPACE}"`
+
+type Rules = { readonly groups: readonly { readonly rules: readonly { readonly expr: string }[] }[] }
+
+function queriesOf (text: string): readonly string[] {
+  const [{ groups }] = yamlOf(text) as readonly [Rules]
+  return groups.flatMap(({ rules }) => rules.map(({ expr }) => expr))
+}
+
+it.each(['recording.yml', 'alerts.yml'])('every rule of %s is of one namespace', name => {
+  const written = readFileSync(join(root, 'deploy/prometheus', name), 'utf8')
+  const ofChart = monitoringFiles().get(`rules/${name}`) ?? ''
+  expect(queriesOf(ofChart)).toEqual(queriesOf(written).map(scoped))
+})
 
 describe('a query of one namespace', () => {
   it.each([
