@@ -79,7 +79,7 @@ describe('a key', () => {
     await page.keyboard.press('Enter')
     await heading('API keys').waitFor()
     const before = await rows('API keys').count()
-    await tabTo(page, 'Read jobs and results jobs:read')
+    await tabTo(page, 'Read jobs, results and usage jobs:read')
     await page.keyboard.press('Space')
     await tabTo(page, 'Create the key')
     await page.keyboard.press('Enter')
