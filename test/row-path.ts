@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import type { Profiler } from 'node:inspector'
-import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -10,6 +9,7 @@ import { createClient, type Client } from '../services/client/client.ts'
 import { withStack } from './bench/services.ts'
 import { startAll } from './support/services.ts'
 import { root } from './support/sources.ts'
+import { newFolder } from './support/folder.ts'
 
 /** The stages between POST and CSV, in order; the results of a job need no others. */
 const ROW_STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle']
@@ -46,7 +46,7 @@ export type StagePath = { readonly stage: string, readonly files: readonly RowFi
  * they run in Redis.
  */
 export async function measureRowPath (): Promise<readonly StagePath[]> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'verification-jobs-row-'))
+  const dataDir = newFolder('verification-jobs-row-')
   try {
     return await withStack(dataDir, async ({ env, keys: [apiKey] }) => {
       const services = await startAll({

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { type Client, createClient } from '../../services/client/client.ts'
@@ -13,8 +12,9 @@ import { sumOf } from '../support/metrics.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { messageKeysOf, recordMacOf } from '../support/signed.ts'
 import { breachesOf, type Environment, runJob, startEnvironment } from '../support/environment.ts'
+import { newFolder } from '../support/folder.ts'
 
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-forged-`)
+const folder = newFolder('verification-jobs-forged-')
 let environment: Environment
 let clickhouse: ReturnType<typeof connectClickhouse>
 /** Another customer, who wants the results of the first. */

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
@@ -9,9 +8,10 @@ import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { startPageEnvironment } from '../support/page.ts'
 import { startProgram } from '../support/started.ts'
+import { newFolder } from '../support/folder.ts'
 
 const { clickhouse, env, recordMac, state } = connectAll()
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-access-`)
+const folder = newFolder('verification-jobs-access-')
 
 let environment: Awaited<ReturnType<typeof startPageEnvironment>>
 let orgId: string

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { get as getPlain, type IncomingMessage } from 'node:http'
 import { request } from 'node:https'
-import { networkInterfaces, tmpdir } from 'node:os'
+import { networkInterfaces } from 'node:os'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -11,12 +11,13 @@ import { createDemo } from '../../services/workspace/demo.ts'
 import { selfSigned } from '../../deploy/local/certificate.ts'
 import { startAll, type RunningServices } from '../support/services.ts'
 import { stackEnv } from '../support/stack.ts'
+import { newFolder } from '../support/folder.ts'
 
 let services: RunningServices
 let keys: { readonly live: string, readonly test: string }
 let port: number
 let trusted = ''
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-https-`)
+const folder = newFolder('verification-jobs-https-')
 
 /** Puts a new pair where the service reads it, and trusts it. */
 function renew (name: string): void {

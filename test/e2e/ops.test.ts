@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
@@ -14,6 +13,7 @@ import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/environment.ts'
 import { type Started, startProgram } from '../support/started.ts'
+import { newFolder } from '../support/folder.ts'
 
 const ROWS = 6_000
 const GROUP = 'verify.bulk.phone-validation'
@@ -226,7 +226,7 @@ describe('the command', () => {
 
 /** The commands of operators for an environment, with a folder as `up` keeps it. */
 function openOps ({ env, services }: Environment) {
-  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-ops-`)
+  const folder = newFolder('verification-jobs-ops-')
   const { KAFKA_BROKERS: kafkaBrokers, REDIS_STATE_URL: redisStateUrl } = env
   writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers, redisStateUrl }))
   const targets = `${folder}/targets.json`

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parse } from 'csv-parse/sync'
@@ -11,11 +10,12 @@ import { mixedPhones } from '../bench/inputs.ts'
 import { balanceOf } from '../support/organizations.ts'
 import { startProgram } from '../support/started.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
+import { newFolder } from '../support/folder.ts'
 
 const ROWS = 3_000
 const ROWS_PER_JOB = 800
 
-const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-submit-'))
+const folder = newFolder('verification-jobs-submit-')
 const input = join(folder, 'contacts.csv')
 const output = join(folder, 'verified.csv')
 const stateFile = `${output}.progress.json`

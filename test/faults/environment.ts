@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Addresses } from '../../deploy/local/source.ts'
 import { STAGES } from '../../services/topology.ts'
 import { createServices, type Services } from './services.ts'
 import type { FaultStack } from './stack.ts'
+import { newFolder } from '../support/folder.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -64,7 +64,7 @@ export const COMMON: Env = {
 export async function openEnvironment (
   stack: FaultStack, options: EnvironmentOptions = {}
 ): Promise<Environment> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-services-`)
+  const dataDir = newFolder('verification-jobs-services-')
   const { links, env, envOf, scale } = options
   const services = createServices({
     env: { ...stack.env, ...COMMON, ...links, ...env },

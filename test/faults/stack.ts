@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import { makeSecure, openAccess, signInOf, type EnvOfStages } from '../../deploy/local/access.ts'
 import { clickhousePart } from '../../deploy/local/clickhouse.ts'
 import { kafkaParts } from '../../deploy/local/kafka.ts'
@@ -12,6 +11,7 @@ import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
 import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
 import { createPart, type Part } from './part.ts'
+import { newFolder } from '../support/folder.ts'
 
 /** Infrastructure of its own, so that faults affect no other test. */
 export type FaultStack = {
@@ -72,7 +72,7 @@ const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always']
 export async function openStack (
   { disks = {}, brokers = 1, secure = false, cells: hasCells = false }: StackOptions = {}
 ): Promise<FaultStack> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-faults-`)
+  const dataDir = newFolder('verification-jobs-faults-')
   for (const [folder, megabytes] of Object.entries(disks)) {
     mkdirSync(`${dataDir}/${folder}`)
     mountDisk(`${dataDir}/${folder}`, megabytes)

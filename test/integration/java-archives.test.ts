@@ -1,14 +1,12 @@
 import { execFileSync } from 'node:child_process'
-import {
-  mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installArchives } from '../../deploy/local/archives.ts'
 import { archiveOf, javaArgs } from '../../deploy/local/java.ts'
 import { installKafka } from '../../deploy/local/parts.ts'
+import { newFolder } from '../support/folder.ts'
 
-const folder = mkdtempSync(`${tmpdir()}/java-archives-`)
+const folder = newFolder('java-archives-')
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const jars = await installKafka(() => {})

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
@@ -16,10 +15,11 @@ import { startReceiver } from '../support/receiver.ts'
 import { type RunningServices, startAlone } from '../support/services.ts'
 import { messageKeysOf } from '../support/signed.ts'
 import { testStack } from '../support/stack.ts'
+import { newFolder } from '../support/folder.ts'
 
 const { clickhouse, clock, env, journal, recordMac, state, wallet } = connectAll()
 const codec = createHeadsCodec(messageKeysOf(env))
-const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)
+const folder = newFolder('verification-jobs-heads-')
 const file = `${folder}/heads.ndjson`
 
 let services: RunningServices

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -12,8 +11,9 @@ import { createMetrics } from '../../services/platform/metrics.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisServer } from '../support/redis-server.ts'
+import { newFolder } from '../support/folder.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'limits-'))
+const folder = newFolder('limits-')
 const path = join(folder, 's')
 const start = () => startRedisServer(['--unixsocket', path])
 let server = await start()

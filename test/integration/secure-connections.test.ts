@@ -1,8 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { request as forward } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { selfSigned } from '../../deploy/local/certificate.ts'
@@ -14,6 +13,7 @@ import type { MemberNews } from '../support/secure-member.ts'
 import { MESSAGE_KEY_ENV } from '../support/signed.ts'
 import type { StoreNews } from '../support/secure-stores.ts'
 import { stackEnv } from '../support/stack.ts'
+import { newFolder } from '../support/folder.ts'
 
 const USER = { username: 'jobs', password: 'a+b@c' }
 const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
@@ -21,7 +21,7 @@ const IN_ADDRESS = `${USER.username}:${encodeURIComponent(USER.password)}`
 const REVOKED = { username: 'revoked', password: 'r+w@d' }
 const DENIED = { username: 'denied', password: 'd+n@d' }
 const SCRAM = 'scram-sha-512'
-const folder = mkdtempSync(`${tmpdir()}/secure-connections-`)
+const folder = newFolder('secure-connections-')
 const certificate = selfSigned('secure')
 const files = { cert: `${folder}/cert.pem`, key: `${folder}/key.pem` }
 const trusting = { NODE_EXTRA_CA_CERTS: files.cert }

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import type { Cluster } from 'ioredis'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
@@ -15,6 +14,7 @@ import { startRedisCluster, type RedisCluster } from './redis-cluster.ts'
 import { RECOVERING_STAGES, until } from './recovering.ts'
 import { startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
+import { newFolder } from './folder.ts'
 
 const OVERRIDES = {
   LEADER_POLL_MS: '100',
@@ -48,7 +48,7 @@ export type CellsEnvironment = {
  * stack of this worker, and two organizations or more on each server.
  */
 export async function startCells (): Promise<CellsEnvironment> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-cells-`)
+  const dataDir = newFolder('verification-jobs-cells-')
   const closing: (() => unknown)[] = [() => rmSync(dataDir, { recursive: true, force: true })]
   const close = async () => { for (const end of closing.toReversed()) await end() }
   try {

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { javaArgs, requireJava } from '../../deploy/local/java.ts'
@@ -10,6 +9,7 @@ import { startChild } from '../../deploy/local/process.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import type { KafkaConnection } from '../../services/kafka/connection.ts'
 import { composeModel, newSecrets } from './compose.ts'
+import { newFolder } from './folder.ts'
 
 export type ComposeBroker = {
   /** How a user of `compose.yaml` connects: `admin`, or a stage. */
@@ -22,7 +22,7 @@ export type ComposeBroker = {
 export async function startComposeBroker (): Promise<ComposeBroker> {
   await requireJava()
   const jars = await installKafka(() => {})
-  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-compose-`)
+  const folder = newFolder('verification-jobs-compose-')
   const secrets = newSecrets()
   const ports = { 9092: await freePort(), 9093: await freePort(), 9094: await freePort() }
   const properties = `${folder}/server.properties`

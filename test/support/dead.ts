@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
@@ -10,13 +9,14 @@ import type { Summary } from '../../services/ops/dead/list.ts'
 import { createOpsProgram } from '../../services/ops/program.ts'
 import { eventually } from './eventually.ts'
 import { rootSettingsIn } from './organization-keys.ts'
+import { newFolder } from './folder.ts'
 
 type Env = Readonly<Record<string, string>>
 type Brokers = readonly string[]
 
 /** The commands for dead letters, with a folder as `up` keeps it, which has addresses and keys. */
 export function openDeadCommands (env: Env) {
-  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-dead-`)
+  const folder = newFolder('verification-jobs-dead-')
   const { MESSAGE_KEYS, MESSAGE_KEY_ACTIVE } = env
   const secrets = { ...rootSettingsIn(env), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE }
   writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { root } from './sources.ts'
 import { startEnvironment, type Environment } from './environment.ts'
+import { newFolder } from './folder.ts'
 
 export type Ran = { readonly status: number, readonly out: string, readonly errors: string }
 
@@ -39,7 +39,7 @@ const CONTACTS = '\ufeffFirma;phone;Bemerkung\r\n' +
  * `npm start` runs: its `.local` describes these services.
  */
 export async function startGuideEnvironment (): Promise<GuideEnvironment> {
-  const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-guides-'))
+  const folder = newFolder('verification-jobs-guides-')
   for (const part of PARTS) symlinkSync(join(root, part), join(folder, part))
   const environment = await startEnvironment()
   const feed = await createDemoPartner(environment.env, environment.orgId)

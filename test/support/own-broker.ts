@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
+import { newFolder } from './folder.ts'
 
 export type OwnBroker = {
   readonly brokers: readonly string[]
@@ -14,7 +14,7 @@ export type OwnBroker = {
 
 /** A broker that a test may kill, because no other test uses it. */
 export async function startOwnBroker (): Promise<OwnBroker> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-broker-`)
+  const dataDir = newFolder('verification-jobs-broker-')
   const ports = openPortBook(dataDir)
   const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
   const start = async () => {

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../deploy/local/ports.ts'
 import {
@@ -7,6 +6,7 @@ import {
 } from '../../deploy/local/process.ts'
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
 import { installPrometheus } from './prometheus-install.ts'
+import { newFolder } from './folder.ts'
 
 /** A series of an answer, with its value as a number. */
 export type Sample = { readonly labels: Readonly<Record<string, string>>, readonly value: number }
@@ -49,7 +49,7 @@ const GRACE_MS = 5_000
 /** A Prometheus with the rules as they are deployed, in a folder that ends with it. */
 export async function startPrometheus (options: PrometheusOptions): Promise<Prometheus> {
   await installPrometheus(console.log)
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-prometheus-`)
+  const dataDir = newFolder('verification-jobs-prometheus-')
   const configFile = `${dataDir}/prometheus.yml`
   // JSON is YAML as well.
   writeFileSync(configFile, JSON.stringify(configOf(options)))

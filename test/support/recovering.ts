@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
@@ -16,6 +15,7 @@ import { createDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 import { startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
+import { newFolder } from './folder.ts'
 
 /** What most tests of recovery need, which have neither feeds nor webhooks. */
 export const RECOVERING_STAGES = ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger']
@@ -60,7 +60,7 @@ export type Recovering = {
 export async function startRecovering (
   stages: readonly string[] = RECOVERING_STAGES, settings: Env = {}, apart: readonly string[] = []
 ): Promise<Recovering> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-recovering-`)
+  const dataDir = newFolder('verification-jobs-recovering-')
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }
   try {

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Cluster, Redis } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedisOrCluster } from '../../services/platform/redis.ts'
 import { retry } from '../../services/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
+import { newFolder } from './folder.ts'
 
 export type RedisCluster = {
   /** The address of two of the three nodes, as services get it. */
@@ -43,7 +43,7 @@ export async function startRedisCluster (
   const count = MASTERS * (1 + replicas)
   const all = await freePorts(2 * count)
   const ports = all.slice(0, count)
-  const folder = mkdtempSync(join(tmpdir(), 'redis-cluster-'))
+  const folder = newFolder('redis-cluster-')
   const folderOf = (port: number) => join(folder, String(port))
   const nodes = new Map<number, RedisServer>()
   const start = async (port: number) => {

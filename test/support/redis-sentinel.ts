@@ -1,11 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
 import { retry } from '../../services/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
+import { newFolder } from './folder.ts'
 
 export type WatchedRedis = {
   /** What services are given as the address of their state. */
@@ -71,7 +71,7 @@ export async function startWatchedRedis (): Promise<WatchedRedis> {
 }
 
 async function startSentinel (port: number, masterPort: number): Promise<RedisServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'sentinel-'))
+  const folder = newFolder('sentinel-')
   const file = join(folder, 'sentinel.conf')
   writeFileSync(file, [
     `port ${port}`, 'bind 127.0.0.1', `requirepass ${PASSWORD}`,

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { newFolder } from './folder.ts'
 
 export type RedisServer = {
   /** The unix socket it listens on. */
@@ -18,7 +18,7 @@ export type RedisServer = {
  * kept. The caller stops it.
  */
 export async function startRedisServer (settings: readonly string[] = []): Promise<RedisServer> {
-  const folder = mkdtempSync(join(tmpdir(), 'redis-'))
+  const folder = newFolder('redis-')
   const socket = join(folder, 's')
   const server = spawn('redis-server', [
     '--port', '0', '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no',

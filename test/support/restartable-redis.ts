@@ -1,13 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
 import { startRedisServer } from './redis-server.ts'
+import { newFolder } from './folder.ts'
 
 /** A Redis of one's own that keeps a file, and can end and start; its tenants stay locked. */
 export async function startRestartableRedis () {
-  const folder = mkdtempSync(join(tmpdir(), 'gate-'))
+  const folder = newFolder('gate-')
   const path = join(folder, 's')
   const start = () => startRedisServer(
     ['--dir', folder, '--unixsocket', path, '--appendonly', 'yes', '--appendfsync', 'always'])

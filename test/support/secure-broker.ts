@@ -1,5 +1,4 @@
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import kafkajs, { type AclEntry } from 'kafkajs'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
@@ -7,6 +6,7 @@ import { openPortBook } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { scramUsersOf } from './scram-users.ts'
+import { newFolder } from './folder.ts'
 
 type Account = { readonly username: string, readonly password: string }
 type Certificate = { readonly cert: string, readonly key: string }
@@ -34,7 +34,7 @@ const SESSION_MS = 11_000
 export async function startSecureBroker (
   accounts: readonly Account[], certificate: Certificate
 ): Promise<SecureBroker> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-secure-`)
+  const dataDir = newFolder('verification-jobs-secure-')
   const ports = openPortBook(dataDir)
   const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
   const address = `127.0.0.1:${await ports.port('kafka-secure')}`

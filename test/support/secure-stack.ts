@@ -1,12 +1,12 @@
-import { readdirSync, readFileSync, readlinkSync, mkdtempSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { makeSecure } from '../../deploy/local/access.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { startStack, type Stack } from '../../deploy/local/stack.ts'
 import { provision } from '../../deploy/provision.ts'
 import { createDemo, type Demo } from '../../services/workspace/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
+import { newFolder } from './folder.ts'
 
 export type SecureEnvironment = {
   readonly env: Readonly<Record<string, string>>
@@ -21,7 +21,7 @@ export type SecureEnvironment = {
 export async function startSecureEnvironment (
   overrides: Readonly<Record<string, string>>
 ): Promise<SecureEnvironment> {
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-secure-`)
+  const dataDir = newFolder('verification-jobs-secure-')
   const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
   const close = async () => { for (const end of closing.reverse()) await end() }
   try {

@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import type { TestProject } from 'vitest/node'
 import { provision } from '../../deploy/provision.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
@@ -10,6 +9,7 @@ import { startStack } from '../../deploy/local/stack.ts'
 import { keepShippingKeys } from './ship-keys.ts'
 import { keepUnlockedAt } from './unlock.ts'
 import type { TestStack } from './stack.ts'
+import { newFolder } from './folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -43,7 +43,7 @@ export default async function setup (project: TestProject): Promise<() => Promis
 }
 
 async function serveStacks (): Promise<Stacks> {
-  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-test-`)
+  const folder = newFolder('verification-jobs-test-')
   const slots = new Map<string, Promise<Started>>()
   const server = createServer((request, response) => {
     const slot = request.url ?? ''

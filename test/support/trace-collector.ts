@@ -1,13 +1,13 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../deploy/local/ports.ts'
 import { logFileOf, startChild, stopChild, tailOf } from '../../deploy/local/process.ts'
 import { installCollector } from './trace-install.ts'
+import { newFolder } from './folder.ts'
 
 /** A span as the collector passed it on, with what matters here. */
 export type ExportedSpan = {
@@ -46,7 +46,7 @@ const GRACE_MS = 5_000
 export async function startCollector (): Promise<Collector> {
   const program = await installCollector(console.log)
   const receiver = await startReceiving()
-  const dataDir = mkdtempSync(`${tmpdir()}/verification-jobs-collector-`)
+  const dataDir = newFolder('verification-jobs-collector-')
   const address = `127.0.0.1:${await freePort()}`
   const config = `${dataDir}/collector.yaml`
   writeFileSync(config, JSON.stringify(configOf(address, receiver.port)))

@@ -1,13 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { createWorkspaceProgram } from '../../services/workspace/program.ts'
 import { rootSettingsIn } from './organization-keys.ts'
+import { newFolder } from './folder.ts'
 
 type Env = Readonly<Record<string, string>>
 
 /** The workspace commands on a stack, with a folder as `up` keeps it: addresses and secrets. */
 export function openWorkspaceCommands (env: Env) {
-  const folder = mkdtempSync(`${tmpdir()}/verification-jobs-workspace-`)
+  const folder = newFolder('verification-jobs-workspace-')
   writeFileSync(`${folder}/stack.json`, JSON.stringify({
     kafkaBrokers: env['KAFKA_BROKERS'],
     schemaRegistryUrl: env['SCHEMA_REGISTRY_URL'],
