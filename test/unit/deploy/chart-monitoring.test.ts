@@ -7,7 +7,8 @@ import { yamlOf } from '../../support/yaml.ts'
 
 const HERE = `namespace="${NAMESPACE}"`
 
-type Rules = { readonly groups: readonly { readonly rules: readonly { readonly expr: string }[] }[] }
+type Group = { readonly rules: readonly { readonly expr: string }[] }
+type Rules = { readonly groups: readonly Group[] }
 
 function queriesOf (text: string): readonly string[] {
   const [{ groups }] = yamlOf(text) as readonly [Rules]
