@@ -10,8 +10,8 @@ export type ProcessSpec = {
   readonly name: string
   readonly command: string
   readonly args: readonly string[]
-  /** Added to the environment of the starting process. */
-  readonly env?: Readonly<Record<string, string>>
+  /** Added to the environment of the starting process; undefined removes a variable. */
+  readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string
   /** Its output goes to `<dataDir>/logs/<name>.log`, its pid to `<dataDir>/pids/<name>`. */
   readonly dataDir: string

@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
+import { refuseForeignRootKeys } from './foreign-root-keys.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
@@ -52,13 +53,13 @@ export async function runServices<F extends TProperties> (
   name: string, schema: ServiceConfig<F>,
   groups: readonly Services<Static<ServiceConfig<F>>>[]
 ): Promise<void> {
-  const config = configOrExit(name, schema)
+  const names = groups.flatMap(group => Object.keys(group))
+  const config = configOrExit(name, schema, names)
   const {
     LOG_LEVEL: level, HOST_METRICS, PORT_METRICS, INSTANCE, ...settings
   } = config as Static<TObject<typeof processConfig>>
   const logOf = (service: string) => createLog(service, { level }).child({ instance: INSTANCE })
   const log = logOf(name)
-  const names = groups.flatMap(group => Object.keys(group))
   const metrics = createMetrics(undefined, { services: names })
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
@@ -135,10 +136,11 @@ async function startTracingIfEnabled (
 }
 
 function configOrExit<F extends TProperties> (
-  name: string, schema: TObject<F>
+  name: string, schema: TObject<F>, services: readonly string[]
 ): Static<TObject<F>> {
   try {
     const config = loadConfig(schema, process.env)
+    refuseForeignRootKeys(services, process.env)
     if (!process.argv.includes('--validate')) return config
     process.stdout.write(`${name}: the configuration is valid\n`)
     return process.exit(0)

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
 import type { Bom, Component } from '../../deploy/sbom.ts'
+import { withoutForeignRootKeys } from '../../services/platform/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 import { runTool } from '../support/deploy-tools.ts'
 import { buildIn, buildStages, dockerfile, lint, type Stage } from '../support/dockerfile.ts'
@@ -113,11 +114,13 @@ describe('what the Dockerfile builds', () => {
     MESSAGE_KEY_ACTIVE: '1',
     NODE_OPTIONS: '',
   }
+  /** The program of a service, by the path that ends in its folder and main.ts. */
   const start = async (program: string, ...args: readonly string[]) => {
+    const service = program.split('/').at(-2) ?? ''
     const [, ...flags] = JSON.parse(last('ENTRYPOINT')?.text ?? '') as string[]
     const app = join(folder, 'service')
     return await runTool('env', ['-C', app, process.execPath, ...flags, program, ...args], {
-      ...env, NODE_COMPILE_CACHE: join(folder, 'compiled'),
+      ...env, ...withoutForeignRootKeys([service]), NODE_COMPILE_CACHE: join(folder, 'compiled'),
     })
   }
 

@@ -5,6 +5,7 @@ import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
 import { nextDelayMs } from '../../deploy/local/supervise.ts'
 import type { Failpoint } from '../../services/platform/failpoint.ts'
+import { withoutForeignRootKeys } from '../../services/platform/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -161,7 +162,13 @@ async function specOf (
     command: process.execPath,
     args: [HEAP_LIMIT, `services/${stage}/main.ts`],
     cwd: root,
-    env: { ...options.env, ...options.envOf?.[stage], ...http, ...own },
+    env: {
+      ...options.env,
+      ...options.envOf?.[stage],
+      ...withoutForeignRootKeys([stage]),
+      ...http,
+      ...own,
+    },
     dataDir,
     ready: () => answersOk(`http://127.0.0.1:${port}/readyz`),
     graceMs: 30_000,

@@ -13,6 +13,7 @@ import { rootKeys } from '../../services/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
 import { connectAll } from '../support/connected.ts'
 import { rootKeysIn } from '../support/organization-keys.ts'
+import { startProgram } from '../support/started.ts'
 
 const { env, state } = connectAll()
 const processes = Object.keys(PROCESS_KEYS) as (keyof typeof PROCESS_KEYS)[]
@@ -50,6 +51,54 @@ async function isOpenedBy (
   }
   return false
 }
+
+/** Each process with each class that it does not have. */
+const foreign = processes.flatMap(name => KEY_CLASSES
+  .filter(keyClass => !PROCESS_KEYS[name].includes(keyClass))
+  .map(keyClass => ({ name, keyClass })))
+
+/** How a process ends that is started with this environment. */
+async function endOf (
+  program: string, environment: Readonly<Record<string, string | undefined>>,
+  words: readonly string[] = []
+) {
+  return await startProgram(process.execPath, [program, ...words], {
+    ...environment as Readonly<Record<string, string>>,
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+  }).ended()
+}
+
+describe('a process', () => {
+  it.each(foreign)('$name refuses root keys of $keyClass at its start', async one => {
+    const { name, keyClass } = one
+    const program = name === 'page' ? 'workspace/page' : name
+    const settings = rootKeys[keyClass]
+    expect(await endOf(`services/${program}/main.ts`, {
+      ...await environmentOf(name),
+      ...Object.fromEntries(settings.map(setting => [setting, env[setting]])),
+    })).toEqual({
+      code: 1,
+      out: '',
+      errors: [`${name}: Invalid configuration:`, ...settings.map(setting =>
+        `- ${setting} is set, but ${name} needs no root keys of ${keyClass}: remove it from the ` +
+        'environment of this process')].map(line => `${line}\n`).join(''),
+    })
+  })
+
+  it('that hosts services may have the root keys of each, and no others', async () => {
+    const { RESULTS_ROOT_KEYS } = env
+    const hosting = {
+      ...await environmentOf('deliver'), ...await environmentOf('feed'), STAGES: 'deliver,feed',
+    }
+    const program = 'services/pipeline/main.ts'
+    expect(await endOf(program, hosting, ['--validate']))
+      .toMatchObject({ code: 0, out: 'pipeline: the configuration is valid\n' })
+    expect(await endOf(program, { ...hosting, RESULTS_ROOT_KEYS }, ['--validate']))
+      .toMatchObject({
+        code: 1, errors: expect.stringContaining('is set, but feed and deliver need no root keys'),
+      })
+  })
+})
 
 describe('the environment of a process', async () => {
   const { orgId, keys } = await createKeys()

@@ -26,7 +26,7 @@ export type Ran = { readonly code: number, readonly output: string }
 
 /** Runs a tool to its end; a failure is a value, as many tests expect one. */
 export async function runTool (
-  program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}
+  program: string, args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}
 ): Promise<Ran> {
   try {
     const { stdout } = await run(program, [...args], {

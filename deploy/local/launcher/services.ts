@@ -1,4 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { withoutForeignRootKeys } from '../../../services/platform/foreign-root-keys.ts'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
 import { PAGE, planOf, type Layout, type Planned } from './layout.ts'
@@ -43,7 +44,7 @@ export type ServicesOptions = {
   readonly stages: readonly string[]
   /** One process per stage by default. */
   readonly layout?: Layout
-  /** Addresses, secrets and other configuration, given to every service. */
+  /** Addresses, secrets and other configuration, given to every service but for root keys. */
   readonly env: Env
   /** More of it by stage. */
   readonly envOf?: Readonly<Partial<Record<string, Env>>>
@@ -208,6 +209,7 @@ async function startInstance (
       ...isLedger(services) ? LEDGER.arenas : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
+      ...withoutForeignRootKeys(services),
       ...await ownEnv(options, planned),
       INSTANCE: name,
       PORT_METRICS: String(metricsPort),

@@ -100,6 +100,13 @@ describe('a service', () => {
     expect(errors).toMatch(/\n- REDIS_STATE_URL /)
   })
 
+  it.each([[[]], [['--validate']]])(
+    'does not start with root keys that it does not need, and %j', async args => {
+      const { exitCode, output, errors } = await outcomeOf({ RESULTS_ROOT_KEY_ACTIVE: '1' }, args)
+      expect({ exitCode, output }).toEqual({ exitCode: 1, output: [] })
+      expect(errors).toContain('- RESULTS_ROOT_KEY_ACTIVE is set, but sample needs no root keys')
+    })
+
   it('only checks the configuration with --validate', async () => {
     expect(await outcomeOf({}, ['--validate']))
       .toEqual({ exitCode: 0, output: ['sample: the configuration is valid'], errors: '' })
