@@ -222,6 +222,16 @@ const stages: Board = {
         { title: 'Forged records', metric: 'records_forged_total', by: ['table'] },
         { title: 'Unwrapped keys', metric: 'key_unwraps_total', by: ['class', 'by'] },
         {
+          title: 'Calls for root keys',
+          metric: 'root_key_calls_total',
+          by: ['class', 'provider', 'action', 'outcome'],
+        },
+        {
+          title: 'Duration of calls for root keys',
+          metric: 'root_key_call_seconds',
+          by: ['provider', 'action'],
+        },
+        {
           title: 'Expired messages', metric: 'stage_expired_total', by: ['stage'],
         },
         { title: 'Cache', metric: 'cache_lookups_total', by: ['outcome'] },

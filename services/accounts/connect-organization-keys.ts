@@ -1,6 +1,6 @@
+import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
 import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { rootKeys } from '../platform/config.ts'
-import type { Metrics } from '../platform/metrics.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { createOrganizationKeyStore } from './organization-key-store.ts'
@@ -15,13 +15,13 @@ export type RootKeySettings<C extends KeyClass = KeyClass> =
 
 /** The root keys of a class; throws TypeError for an invalid setting. */
 export function rootKeysOf<C extends KeyClass> (
-  keyClass: C, config: RootKeySettings<C>
+  keyClass: C, config: RootKeySettings<C>, metrics?: RootKeyMetrics
 ): RootKeys {
   const [setting, activeSetting] = rootKeys[keyClass]
   const { [setting]: keys, [activeSetting]: active } = config as Readonly<Record<string, unknown>>
   return createRootKeys({
     setting, keys: keys as Readonly<Record<string, string>>, active: String(active),
-  })
+  }, { metrics })
 }
 
 /** The services of one process share a connection, and so the keys that they read over it. */
@@ -30,13 +30,13 @@ const known = new WeakMap<RedisClient, Map<KeyClass, OrganizationKeys>>()
 /** The keys of organizations for a class, on the state Redis of a service. */
 export function connectOrganizationKeys<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>,
-  { state, metrics }: { readonly state: RedisClient, readonly metrics?: Pick<Metrics, 'count'> }
+  { state, metrics }: { readonly state: RedisClient, readonly metrics?: RootKeyMetrics }
 ): OrganizationKeys {
   const shared = known.get(state) ?? new Map<KeyClass, OrganizationKeys>()
   known.set(state, shared)
   const keys = shared.get(keyClass) ?? createOrganizationKeys({
     class: keyClass,
-    roots: rootKeysOf(keyClass, config),
+    roots: rootKeysOf(keyClass, config, metrics),
     store: createOrganizationKeyStore(state),
     ...metrics && { metrics },
   })

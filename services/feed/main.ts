@@ -27,7 +27,9 @@ export function feedDeps (
   const { bus, codec, state, clock, gate, log, metrics, fatal, submitter } = connected
   const buffered = createCapacity(config.MAX_BUFFERED_CONTACTS)
   const partners = createPartners({
-    redis: state, keys: connectOrganizationKeys('partners', config, { state }), now: clock.now,
+    redis: state,
+    keys: connectOrganizationKeys('partners', config, { state, metrics }),
+    now: clock.now,
   })
   const configured = new Set(Object.entries(config.PROVIDERS)
     .filter(([, names]) => names.length > 0).map(([service]) => service))

@@ -13,10 +13,10 @@ import { createMessageCodec } from './message-codec.ts'
 import type { Connections } from '../engine/connections.ts'
 import type { MessageCodec } from '../engine/stage.ts'
 import { createJobKeyCopy } from './job-key-copy.ts'
-import type { Metrics } from '../platform/metrics.ts'
+import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
-  { readonly metrics?: Pick<Metrics, 'count'> }
+  { readonly metrics?: RootKeyMetrics }
 type FindClosed = NonNullable<JobKeysOptions['findClosed']>
 
 /**

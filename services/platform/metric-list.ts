@@ -111,6 +111,19 @@ export const METRICS = [
       'organization, once per process), or by the key of an organization (of a job or a webhook).',
   },
   {
+    name: 'root_key_calls_total',
+    type: 'counter',
+    labels: ['class', 'provider', 'action', 'outcome'],
+    help: 'Calls of AWS KMS or Vault for root keys: ok, failed (unavailable, throttled, denied), ' +
+      'or invalid (bytes, context or key do not match).',
+  },
+  {
+    name: 'root_key_call_seconds',
+    type: 'histogram',
+    labels: ['provider', 'action'],
+    help: 'Duration of calls of AWS KMS or Vault for root keys, failed ones as well.',
+  },
+  {
     name: 'cache_lookups_total',
     type: 'counter',
     labels: ['service', 'outcome'],

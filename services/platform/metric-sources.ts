@@ -27,6 +27,7 @@ const FAILURE_REASONS = [
   'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
   'connection_error', 'proxy_error', 'internal',
 ]
+const ROOT_KEY_CALL = { provider: ['aws-kms', 'vault'], action: ['encrypt', 'decrypt'] }
 const MODES = ['live', 'test']
 
 export const SOURCES: Readonly<Record<Name, Source>> = {
@@ -61,6 +62,11 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   key_unwraps_total: {
     by: STAGES, values: { class: KEY_CLASSES, by: ['root', 'organization'] },
   },
+  root_key_calls_total: {
+    by: STAGES,
+    values: { class: KEY_CLASSES, ...ROOT_KEY_CALL, outcome: ['ok', 'failed', 'invalid'] },
+  },
+  root_key_call_seconds: { by: STAGES, values: ROOT_KEY_CALL },
   cache_lookups_total: {
     by: ['lookup'],
     values: { service: SERVICE_SLUGS, outcome: ['found', 'missing'] },

@@ -18,8 +18,8 @@ const TOPIC_CHECK_MS = 5_000
 const STALLED_AFTER_MS = 2_000
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state' | 'clickhouse' | 'recordMac'> &
-  Partial<Pick<Connections, 'gate'>> & Pick<ServiceContext, 'log'> &
-  { readonly keys: Pick<JobKeys, 'get'> }
+  Partial<Pick<Connections, 'gate'> & Pick<ServiceContext, 'metrics'>> &
+  Pick<ServiceContext, 'log'> & { readonly keys: Pick<JobKeys, 'get'> }
 
 /** The dependencies of the stage, from its configuration and open connections. */
 export function publishDeps (config: PublishConfig, connected: Connected): PublishDeps {
@@ -27,7 +27,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)
   return {
-    ...connectPartners(config, { state, bus }),
+    ...connectPartners(config, connected),
     findJob: async (tenant, job) =>
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     findArchived: archive.find,

@@ -2,6 +2,7 @@ import { connectOrganizationKeys } from '../accounts/connect-organization-keys.t
 import { createPartners, type Partners } from '../accounts/partners.ts'
 import type { Connections } from '../engine/connections.ts'
 import { sleep } from '../platform/retry.ts'
+import type { ServiceContext } from '../platform/run.ts'
 import { topicName } from '../platform/topics.ts'
 import type { PublishConfig } from './config.ts'
 
@@ -10,15 +11,16 @@ export type IsDeleted = (partner: string) => Promise<boolean>
 
 /** The registered partners, and the check whether a partner is deleted. */
 export function connectPartners (
-  config: PublishConfig, { state, bus }: Pick<Connections, 'state' | 'bus'>
+  config: PublishConfig,
+  connected: Pick<Connections, 'state' | 'bus'> & Partial<Pick<ServiceContext, 'metrics'>>
 ): { readonly partners: Partners, readonly isDeleted: IsDeleted } {
   const partners = createPartners({
-    redis: state, keys: connectOrganizationKeys('partners', config, { state }),
+    redis: connected.state, keys: connectOrganizationKeys('partners', config, connected),
   })
   return {
     partners,
     isDeleted: createDeletionCheck(partners, async topic =>
-      (await bus.topicNames()).has(topic)),
+      (await connected.bus.topicNames()).has(topic)),
   }
 }
 

@@ -1,3 +1,6 @@
+import { isInfrastructure } from '../../platform/errors.ts'
+import type { Metrics } from '../../platform/metrics.ts'
+
 /** What an organization key belongs to. Neither field is empty, and neither is secret. */
 export type KeyContext = { readonly purpose: string, readonly organization: string }
 
@@ -27,4 +30,32 @@ export type RootKeyAction = 'encrypt' | 'decrypt'
  */
 export function nameOfRootKey ({ setting, id, where }: RootKeyEntry): string {
   return `${setting}: key "${id}" (${where})`
+}
+
+/** Where the calls of a provider are counted and timed. */
+export type RootKeyMetrics = Pick<Metrics, 'count' | 'observe'>
+
+/**
+ * Counts and times the calls of a key that a provider keeps. `failed` are those that may be
+ * repeated: the provider is unavailable, throttles or denies access. `invalid` are those that it
+ * answered and whose bytes, context or key do not match.
+ */
+export function measureCalls (root: RootKey, provider: string, metrics: RootKeyMetrics): RootKey {
+  const measured = (action: RootKeyAction): RootKey[RootKeyAction] => async (bytes, context) => {
+    const startedAt = performance.now()
+    const end = (outcome: 'ok' | 'failed' | 'invalid') => {
+      metrics.count('root_key_calls_total', { class: context.purpose, provider, action, outcome })
+      metrics.observe('root_key_call_seconds', { provider, action },
+        (performance.now() - startedAt) / 1_000)
+    }
+    try {
+      const result = await root[action](bytes, context)
+      end('ok')
+      return result
+    } catch (error) {
+      end(isInfrastructure(error) ? 'failed' : 'invalid')
+      throw error
+    }
+  }
+  return { encrypt: measured('encrypt'), decrypt: measured('decrypt') }
 }

@@ -3,7 +3,9 @@ import { FatalError } from '../../platform/errors.ts'
 import { checkKeyId, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
-import type { KeyContext, RootKey, RootKeyEntry } from './root-key.ts'
+import {
+  measureCalls, type KeyContext, type RootKey, type RootKeyEntry, type RootKeyMetrics,
+} from './root-key.ts'
 import { vaultRootKey } from './vault.ts'
 
 /** The root keys of a class of organization keys. They encrypt nothing else. */
@@ -35,6 +37,8 @@ export type RootKeyOptions = {
   readonly env?: Environment
   /** How long a call of a provider may take. */
   readonly timeoutMs?: number
+  /** Counts calls of providers; commands have none. */
+  readonly metrics?: RootKeyMetrics | undefined
 }
 
 /** Bytes of an organization key, and of a local root key. */
@@ -51,10 +55,10 @@ const MAX_CIPHERTEXT_BYTES = 6_144
  */
 export function createRootKeys (
   { keys, active, setting }: RootKeyConfig,
-  { env = process.env, timeoutMs = 5_000 }: RootKeyOptions = {}
+  { env = process.env, timeoutMs = 5_000, metrics }: RootKeyOptions = {}
 ): RootKeys {
   const roots = new Map(Object.entries(keys).map(([id, where]) =>
-    [id, rootKeyOf({ id, where, setting }, { env, timeoutMs })]))
+    [id, rootKeyOf({ id, where, setting }, { env, timeoutMs, metrics })]))
   const activeRoot = roots.get(active)
   if (activeRoot === undefined) {
     throw new TypeError(`${setting} has no key "${active}", which is the active one: add it`)
@@ -92,14 +96,17 @@ function missingRootError (id: string, setting: string, context: KeyContext): Fa
 
 /** The value of an entry may be a key, or contain one by mistake, so no error shows it. */
 function rootKeyOf (
-  entry: RootKeyEntry, { env, timeoutMs }: Required<RootKeyOptions>
+  entry: RootKeyEntry,
+  { env, timeoutMs, metrics }: Required<Omit<RootKeyOptions, 'metrics'>> & RootKeyOptions
 ): RootKey {
   const { id, where, setting } = entry
   checkKeyId(id, setting)
   const provider = /^([\w-]+):/.exec(where)?.[1]
   if (provider === undefined) return localRootKey(entry)
-  if (provider === 'aws-kms') return awsKmsRootKey(entry, timeoutMs)
-  if (provider === 'vault') return vaultRootKey(entry, env, timeoutMs)
+  const measured = (root: RootKey) =>
+    metrics === undefined ? root : measureCalls(root, provider, metrics)
+  if (provider === 'aws-kms') return measured(awsKmsRootKey(entry, timeoutMs))
+  if (provider === 'vault') return measured(vaultRootKey(entry, env, timeoutMs))
   throw new TypeError(`${setting}: key "${id}" has the unknown provider "${provider}": use ` +
     'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes')
 }

@@ -6,10 +6,14 @@ import { createOrganizations } from '../../accounts/organizations.ts'
 import { createPeople } from '../../accounts/people.ts'
 import { createWebhookSecrets } from '../../accounts/webhook-secrets.ts'
 import type { RedisClient } from '../../platform/redis.ts'
+import type { ServiceContext } from '../../platform/run.ts'
 
 /** The accounts that the page reads and changes, in the state Redis. */
-export function accountsOf (state: RedisClient, settings: RootKeySettings<'webhooks'>) {
-  const keys = connectOrganizationKeys('webhooks', settings, { state })
+export function accountsOf (
+  state: RedisClient, settings: RootKeySettings<'webhooks'>,
+  { metrics }: Pick<ServiceContext, 'metrics'>
+) {
+  const keys = connectOrganizationKeys('webhooks', settings, { state, metrics })
   return {
     organizations: createOrganizations(state),
     people: createPeople(state),

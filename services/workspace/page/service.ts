@@ -31,7 +31,7 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
       signInCodes: createSignInCodes(state),
       nonces: createNonces(state),
       ...provider && { identityProvider: createIdentityProvider(provider) },
-      ...accountsOf(state, settings),
+      ...accountsOf(state, settings, context),
       journal: createJournalCopy(clickhouse, recordMac),
       accessLog: createAccessLog(state),
       accessCopy: createAccessCopy(clickhouse, recordMac),

@@ -6,8 +6,10 @@ import { freePort } from '../../../deploy/local/ports.ts'
 import { createRootKeys, type RootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { blocksOf } from '../../support/guide.ts'
 import { whileFrozen } from '../../support/processes.ts'
+import { rootKeyCalls } from '../../support/root-key-calls.ts'
 import { root } from '../../support/sources.ts'
 import { installMoto, startMoto, type Moto } from './moto.ts'
 
@@ -122,6 +124,27 @@ describe('root keys in AWS KMS', () => {
     expect(await roots.unwrap(wrapped, context)).toEqual(key)
     await expect(roots.wrap(key, context)).rejects.toThrow('allow kms:Encrypt on the key')
     await moto.authorize(false)
+  })
+
+  it('count calls, and those that AWS denies', async () => {
+    const metrics = createMetrics()
+    const keys = { k: `aws-kms:${ALIAS}` }
+    const roots = createRootKeys(
+      { keys, active: 'k', setting: 'RESULTS_ROOT_KEYS' }, { metrics, timeoutMs: 30_000 })
+    const wrapped = await roots.wrap(key, context)
+    await moto.permit(policyOf('WrapResultsKeys'))
+    await moto.authorize(true)
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow('allow kms:Decrypt on the key')
+    await moto.authorize(false)
+    await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' })).rejects.toThrow()
+    expect(await rootKeyCalls(metrics)).toEqual({
+      counted: {
+        'results aws-kms encrypt ok': 1,
+        'results aws-kms decrypt failed': 1,
+        'results aws-kms decrypt invalid': 1,
+      },
+      timed: { 'aws-kms encrypt': 1, 'aws-kms decrypt': 2 },
+    })
   })
 
   it('report a key that does not exist', async () => {

@@ -5,9 +5,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createRootKeys, type RootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
 import { SealError } from '../../../services/crypto/seal.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { newFolder } from '../../support/folder.ts'
 import { blocksOf } from '../../support/guide.ts'
 import { whileFrozen } from '../../support/processes.ts'
+import { rootKeyCalls } from '../../support/root-key-calls.ts'
 import { root } from '../../support/sources.ts'
 import { installTransit, startTransit, type Tokens, type Transit } from './vault.ts'
 
@@ -124,6 +126,28 @@ describe('root keys in Vault', () => {
     await expectUnavailable(roots.unwrap(wrapped, context), '(status 403)')
     await vault.set({ tokens })
     expect(await roots.unwrap(wrapped, context)).toEqual(key)
+  })
+
+  it('count calls, and those that Vault denies', async () => {
+    const metrics = createMetrics()
+    const env = { VAULT_ADDR: vault.url, VAULT_TOKEN_FILE: tokenFile }
+    const keys = { v: 'vault:transit/results' }
+    const roots = createRootKeys(
+      { keys, active: 'v', setting: 'RESULTS_ROOT_KEYS' }, { env, metrics, timeoutMs: 30_000 })
+    const wrapped = await roots.wrap(key, context)
+    await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' }))
+      .rejects.toThrow(SealError)
+    await vault.set({ tokens: { writer: policyOf('transit/encrypt/results') } })
+    writeFileSync(tokenFile, 'writer')
+    await expectUnavailable(roots.unwrap(wrapped, context), '(status 403)')
+    expect(await rootKeyCalls(metrics)).toEqual({
+      counted: {
+        'results vault encrypt ok': 1,
+        'results vault decrypt failed': 1,
+        'results vault decrypt invalid': 1,
+      },
+      timed: { 'vault encrypt': 1, 'vault decrypt': 2 },
+    })
   })
 
   it('never let Vault create a key by a mistyped name', async () => {

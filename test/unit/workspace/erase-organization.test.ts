@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
 import { revokeKeys } from '../../../services/workspace/close-organization.ts'
 import { runEraseOrganization } from '../../../services/workspace/erase-organization-command.ts'
 import { accountsOf } from '../../../services/workspace/page/accounts.ts'
@@ -35,7 +36,7 @@ it('the keys and partners of an organization are revoked, and those of no other'
 it('the page has the accounts of its state Redis', () => {
   const { redis } = memoryRedis()
   const key = Buffer.alloc(32).toString('base64')
-  expect(Object.keys(accountsOf(redis, {
-    WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1',
-  }))).toEqual(['organizations', 'people', 'apiKeys', 'webhookSecrets'])
+  const settings = { WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1' }
+  expect(Object.keys(accountsOf(redis, settings, { metrics: createMetrics() })))
+    .toEqual(['organizations', 'people', 'apiKeys', 'webhookSecrets'])
 })

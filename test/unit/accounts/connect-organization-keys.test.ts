@@ -1,0 +1,22 @@
+import { afterEach, expect, it, vi } from 'vitest'
+import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { rootKeyCalls } from '../../support/root-key-calls.ts'
+import { memoryRedis } from './memory-redis.ts'
+
+afterEach(() => vi.unstubAllEnvs())
+
+it('the keys of organizations report calls of Vault to the metrics of their service', async () => {
+  vi.stubEnv('VAULT_ADDR', 'http://127.0.0.1:1')
+  vi.stubEnv('VAULT_TOKEN', 'token')
+  const metrics = createMetrics()
+  const keys = connectOrganizationKeys('webhooks', {
+    WEBHOOKS_ROOT_KEYS: { v: 'vault:transit/webhooks' }, WEBHOOKS_ROOT_KEY_ACTIVE: 'v',
+  }, { state: memoryRedis().redis, metrics })
+  await expect(keys.wrap('org_1', Buffer.alloc(32), ['a secret'])).rejects
+    .toThrow(InfrastructureError)
+  expect(await rootKeyCalls(metrics)).toEqual({
+    counted: { 'webhooks vault encrypt failed': 1 }, timed: { 'vault encrypt': 1 },
+  })
+})
