@@ -24,7 +24,7 @@ describe('what Prometheus is given', () => {
       .flatMap(([, names = '']) => [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name))
     const steps = runbookSteps()
     const caused = writtenAlerts().map(({ name }) => name)
-      .filter(name => !/Caused by\.\*\* Series alone/.test(steps.get(name) ?? ''))
+      .filter(name => !/Caused by\.\*\* Synthetic series only/.test(steps.get(name) ?? ''))
     expect([...new Set(waitedFor)].sort()).toEqual(caused.toSorted())
   })
 })
