@@ -120,10 +120,21 @@ brokers that want users it signs in as `user`, with that user's password from th
 {{- fail (printf "config.%s is missing: %s does not start without" $key $.program.program) }}
 {{- end }}
 {{- end }}
+{{- if include "verification-jobs.hasRootKeys" .program }}
+{{- range $key, $value := .root.Values.rootKeys.env }}
+- name: {{ $key }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
 {{- with .root.Values.tls.caSecret.name }}
 - name: NODE_EXTRA_CA_CERTS
   value: /etc/verification-jobs/ca/ca.crt
 {{- end }}
+{{- end -}}
+
+{{/* Not empty for a program that has a class of root keys. */}}
+{{- define "verification-jobs.hasRootKeys" -}}
+{{- range $key, $_ := .secrets -}}{{- if hasSuffix "_ROOT_KEYS" $key -}}yes{{- end -}}{{- end -}}
 {{- end -}}
 
 {{- define "verification-jobs.podSecurity" -}}

@@ -1,0 +1,116 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { PROCESS_KEYS } from '../../services/topology.ts'
+import { faultsOf, helm, minimal, render, type Manifest } from '../support/chart.ts'
+import { newFolder } from '../support/folder.ts'
+import { blocksOf } from '../support/guide.ts'
+import { root } from '../support/sources.ts'
+
+const PAGE = 'deploy/docs/root-keys.md'
+const RELEASE = 'vj-verification-jobs'
+const ROLE = 'eks.amazonaws.com/role-arn'
+const VAULT = { ports: [8200], to: [{ podSelector: { matchLabels: { app: 'vault' } } }] }
+const POD_IDENTITY = { ports: [80], to: [{ ipBlock: { cidr: '169.254.170.23/32' } }] }
+const VOLUME = { name: 'vault-token', secret: { secretName: 'vault-token-deliver' } }
+const MOUNT = { name: 'vault-token', mountPath: '/vault', readOnly: true }
+const ENV = {
+  VAULT_ADDR: 'https://vault:8200', VAULT_TOKEN_FILE: '/vault/token', AWS_REGION: 'eu-central-1',
+}
+
+const values = [
+  ...minimal, '--set', 'podAnnotations.a=all', '--set', 'podAnnotations.b=all',
+  '--set-json', `rootKeys.env=${JSON.stringify(ENV)}`,
+  '--set-json', `network.rootKeys=${JSON.stringify([VAULT, POD_IDENTITY])}`,
+  '--set-json', `stages.deliver=${JSON.stringify({
+    podAnnotations: { b: 'own' },
+    serviceAccountAnnotations: { [ROLE]: 'arn:aws:iam::111122223333:role/deliver' },
+    volumes: [VOLUME],
+    volumeMounts: [MOUNT],
+  })}`,
+]
+/** What has a class of root keys, as the chart names it. */
+const owners = Object.entries(PROCESS_KEYS).filter(([, classes]) => classes.length > 0)
+  .map(([name]) => `${RELEASE}-${name}`).toSorted()
+
+let manifests: readonly Manifest[]
+beforeAll(async () => { manifests = await render(values) })
+
+const named = (kind: string, name: string) => manifests.find(one =>
+  one.kind === kind && one.metadata.name === `${RELEASE}-${name}`) as Manifest
+const namesOf = (kind: string, isSo: (manifest: Manifest) => boolean) => manifests
+  .filter(one => one.kind === kind && isSo(one)).map(({ metadata }) => metadata.name).toSorted()
+const pods = () => manifests.filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+const ofKubernetes = (all: readonly Manifest[]) => all.filter(({ apiVersion }) =>
+  !/^(keda\.sh|monitoring\.coreos\.com)\//.test(apiVersion))
+const containerOf = ({ spec }: Manifest) => spec.template.spec.containers[0]
+
+describe('the chart with root keys in AWS KMS or Vault', () => {
+  it('renders manifests that Kubernetes knows', async () => {
+    expect(await faultsOf(ofKubernetes(manifests))).toEqual([])
+  })
+
+  it('renders the values of the page on root keys', async () => {
+    const folder = newFolder('verification-jobs-values-')
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const examples = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
+      .filter(({ language }) => language === 'yaml')
+    expect(examples).toHaveLength(2)
+    for (const { content } of examples) {
+      writeFileSync(`${folder}/values.yaml`, content)
+      const rendered = await render([...minimal, '--values', `${folder}/values.yaml`])
+      expect(await faultsOf(ofKubernetes(rendered))).toEqual([])
+    }
+  })
+
+  it('lets each process with a class reach the providers, and no other', () => {
+    for (const { ports, to } of [VAULT, POD_IDENTITY]) {
+      const rule = { to, ports: ports.map(port => ({ port, protocol: 'TCP' })) }
+      const reaches = ({ spec: { egress = [] } }: Manifest) =>
+        egress.some(one => JSON.stringify(one) === JSON.stringify(rule))
+      expect(namesOf('NetworkPolicy', reaches)).toEqual(owners)
+    }
+  })
+
+  it('gives the variables of the providers to each process with a class, and to no other', () => {
+    for (const [key, value] of Object.entries(ENV)) {
+      const holders = pods().filter(pod =>
+        containerOf(pod).env.some(one => one.name === key && one.value === value))
+      expect(holders.map(({ metadata }) => metadata.name).toSorted()).toEqual(owners)
+    }
+  })
+
+  it('gives each deployment an account of its own, with its role', () => {
+    const accounts = namesOf('Deployment', () => true)
+    expect(namesOf('ServiceAccount', () => true)).toEqual(accounts)
+    const used = (name: string) => named('Deployment', name).spec.template.spec
+    expect(used('deliver')).toMatchObject({ serviceAccountName: `${RELEASE}-deliver` })
+    expect(used('settle')).toMatchObject({ serviceAccountName: `${RELEASE}-settle` })
+    expect(named('ServiceAccount', 'deliver').metadata.annotations)
+      .toEqual({ [ROLE]: 'arn:aws:iam::111122223333:role/deliver' })
+    expect(namesOf('ServiceAccount', ({ metadata }) => metadata.annotations !== undefined))
+      .toEqual([`${RELEASE}-deliver`])
+  })
+
+  it('mounts volumes into the deployment that names them, and annotates its pods', () => {
+    const hasVolume = ({ spec }: Manifest) =>
+      JSON.stringify(spec.template.spec.volumes).includes(JSON.stringify(VOLUME))
+    expect(namesOf('Deployment', hasVolume)).toEqual([`${RELEASE}-deliver`])
+    const deliver = named('Deployment', 'deliver')
+    expect(containerOf(deliver).volumeMounts).toContainEqual(MOUNT)
+    expect(deliver.spec.template.metadata).toMatchObject({ annotations: { a: 'all', b: 'own' } })
+    expect(named('Deployment', 'settle').spec.template.metadata)
+      .toMatchObject({ annotations: { a: 'all', b: 'all' } })
+  })
+
+  it.each([
+    ...['VAULT_TOKEN', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN']
+      .map(name => [name, `rootKeys.env.${name} is a secret`]),
+    ['NODE_OPTIONS', "'NODE_OPTIONS' does not match pattern"],
+  ])('refuses %s among its values, and says so', async (name, words) => {
+    const { code, output } = await helm('template',
+      [...minimal, '--set', `rootKeys.env.${name}=x`])
+    expect(code).toBe(1)
+    expect(output).toContain(words)
+  })
+})
