@@ -57,12 +57,11 @@ const foreign = processes.flatMap(name => KEY_CLASSES
   .filter(keyClass => !PROCESS_KEYS[name].includes(keyClass))
   .map(keyClass => ({ name, keyClass })))
 
-/** How a process ends that is started with this environment. */
+/** How the check of the configuration ends that a process makes at its start. */
 async function endOf (
-  program: string, environment: Readonly<Record<string, string | undefined>>,
-  words: readonly string[] = []
+  program: string, environment: Readonly<Record<string, string | undefined>>
 ) {
-  return await startProgram(process.execPath, [program, ...words], {
+  return await startProgram(process.execPath, [program, '--validate'], {
     ...environment as Readonly<Record<string, string>>,
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
   }).ended()
@@ -91,12 +90,11 @@ describe('a process', () => {
       ...await environmentOf('deliver'), ...await environmentOf('feed'), STAGES: 'deliver,feed',
     }
     const program = 'services/pipeline/main.ts'
-    expect(await endOf(program, hosting, ['--validate']))
+    expect(await endOf(program, hosting))
       .toMatchObject({ code: 0, out: 'pipeline: the configuration is valid\n' })
-    expect(await endOf(program, { ...hosting, RESULTS_ROOT_KEYS }, ['--validate']))
-      .toMatchObject({
-        code: 1, errors: expect.stringContaining('is set, but feed and deliver need no root keys'),
-      })
+    expect(await endOf(program, { ...hosting, RESULTS_ROOT_KEYS })).toMatchObject({
+      code: 1, errors: expect.stringContaining('is set, but feed and deliver need no root keys'),
+    })
   })
 })
 
