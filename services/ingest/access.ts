@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import type { AccessLog } from '../access-log/access-log.ts'
 import { recordRequests, type RouteActions } from '../access-log/requests.ts'
 import { WORKSPACE_KEY } from '../accounts/key-store.ts'
@@ -20,12 +21,30 @@ export const API_ACTIONS: RouteActions = {
   'POST /api/v1/webhook-endpoints/:id/rotate-secret': 'webhook_endpoint.secret_rotated',
 }
 
-/** Records the requests of API keys in the access log, and the first page of results only. */
+/** How long the entry of a page of results covers later pages, for the same key and job. */
+const PAGES_MS = 3_600_000
+const MAX_DOWNLOADS = 10_000
+
+/**
+ * Records the requests of API keys in the access log. A later page of results needs no entry of its
+ * own after that of another page; the cursor alone proves nothing, as a client can make one up.
+ */
 export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
+  const downloads = new LRUCache<string, true>({ max: MAX_DOWNLOADS, ttl: PAGES_MS })
   recordRequests(app, {
-    log,
+    log: {
+      append: async event => {
+        await log.append(event)
+        const { action, outcome, actor, target } = event
+        if (action !== 'results.downloaded' || outcome !== 'done') return
+        downloads.set(`${actor.id} ${target}`, true)
+      },
+    },
     actions: API_ACTIONS,
-    isExempt: ({ query }) => (query as { readonly cursor?: string }).cursor !== undefined,
+    isExempt: ({ method, routeOptions, query, params, caller }) =>
+      API_ACTIONS[`${method} ${routeOptions.url}`] === 'results.downloaded' &&
+      (query as { readonly cursor?: string }).cursor !== undefined &&
+      downloads.has(`${caller?.keyId} ${(params as { readonly id: string }).id}`),
     isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
     requesterOf: ({ caller }: FastifyRequest) => {
       // The workspace page records the person behind its own requests.

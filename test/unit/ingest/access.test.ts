@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { WORKSPACE_KEY } from '../../../services/accounts/key-store.ts'
 import { API_ACTIONS } from '../../../services/ingest/access.ts'
+import { cursorOf } from '../../../services/ingest/results-response.ts'
 import { routesOf } from '../../../services/ingest/routes.ts'
 import {
   application, closedJob, doubles, JOB_ID, KEY_ID, MANIFEST, outage, settings,
@@ -39,9 +40,31 @@ it('a download of results is recorded once, with its key', async () => {
   }
   expect(calls.recorded).toEqual([entry])
   await get(`${results}?format=json&limit=1`)
-  await get(`${results}?format=json&limit=1&cursor=1`)
+  await get(`${results}?format=json&limit=1&cursor=${cursorOf(1)}`)
   await get(`/jobs/${JOB_ID}`)
   expect(calls.recorded).toEqual([entry, entry])
+})
+
+it('a page by a cursor is recorded unless the key has an entry for the job', async () => {
+  const { get, calls } = application(found)
+  const other = `${JOB_ID.slice(0, -1)}9`
+  for (const job of [JOB_ID, JOB_ID, other]) {
+    const page = `/jobs/${job}/results?format=json&cursor=${cursorOf(0)}`
+    expect((await get(page)).statusCode).toBe(200)
+  }
+  expect(calls.recorded.map(({ target }) => target)).toEqual([JOB_ID, other])
+})
+
+it('a cursor in the query of another request hides nothing', async () => {
+  const { app, get, calls } = application(found)
+  await get(results)
+  for (const url of [`/jobs/${JOB_ID}/cancel`, '/webhook-endpoints/we_1/rotate-secret']) {
+    await app.inject({
+      method: 'POST', url: `/api/v1${url}?cursor=1`, headers: { authorization: 'Bearer live' },
+    })
+  }
+  expect(calls.recorded.map(({ action }) => action))
+    .toEqual(['results.downloaded', 'job.cancelled', 'webhook_endpoint.secret_rotated'])
 })
 
 it('a download is refused with 503 when its entry is not stored', async () => {
