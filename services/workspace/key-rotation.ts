@@ -20,7 +20,7 @@ export type RewrapReport = KeyReport & {
 
 export type RotationDeps = {
   readonly readKeys: () => Promise<KeysByOrganization>
-  readonly store: Pick<OrganizationKeyStore, 'replace' | 'remove'>
+  readonly store: Pick<OrganizationKeyStore, 'read' | 'replace' | 'remove'>
   readonly roots: Readonly<Record<KeyClass, RootKeys>>
   readonly keys: Readonly<Record<KeyClass, OrganizationKeys>>
   readonly sourcesOf: (organizations: KeysByOrganization) => WrappedKeySources
@@ -75,7 +75,7 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
 }
 
 async function rewrapByRoot (
-  { roots, store, sendKeys }: RotationDeps,
+  { roots, store, sendKeys, sendTombstone }: RotationDeps,
   { orgId, key }: { readonly orgId: string, readonly key: StoredKey },
   count: (isReplaced: boolean) => void
 ): Promise<void> {
@@ -86,7 +86,12 @@ async function rewrapByRoot (
   const wrapped = await root.wrap(await root.unwrap(key.wrapped, context), context)
   // The topic comes first: a crash in between leaves Redis with a key that opens the same.
   await sendKeys(orgId, [{ ...key, wrapped }])
-  count(await store.replace(orgId, key, wrapped))
+  const isReplaced = await store.replace(orgId, key, wrapped)
+  count(isReplaced)
+  if (isReplaced) return
+  // The organization may have been erased meanwhile: a tombstone follows what was just sent.
+  const ids = (await store.read(orgId)).map(organizationKeyId)
+  if (!ids.includes(organizationKeyId(key))) await sendTombstone(orgId, key)
 }
 
 /** Whether all pieces are wrapped by the newest keys, or cannot be rewrapped. */

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
 import {
   createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError, organizationKeysKey,
 } from '../../services/accounts/organization-key-store.ts'
@@ -17,10 +18,12 @@ import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
 } from '../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
+import { KEY_CLASSES } from '../../services/topology.ts'
 import { listKeys, rewrapAll } from '../../services/workspace/key-rotation.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
 } from '../support/key-processes.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from '../support/organization-keys.ts'
 import {
   bus, codec, copied, idOf, keyStore, markComplete, organizations, producer, redis, sending, ship,
   stores,
@@ -256,6 +259,31 @@ describe('the key of an organization', () => {
     ]))
     expect(copied.filter(({ tenant }) => tenant.startsWith(org))).toHaveLength(2)
     expect(await redis.pttl(jobKeys(`${org}.live`, 'job_1').dataKey)).toBeGreaterThan(3_000_000)
+  })
+
+  it('stays erased when it is rewrapped concurrently', async () => {
+    const org = await createOrganization(rootsOf(1))
+    const { rotation } = processWith(rootsOf(1, 2))
+    const sendKeys: typeof rotation.sendKeys = async (orgId, keys) => {
+      if (orgId === org) {
+        for (const key of keys) await rotation.sendTombstone(org, key)
+        await keyStore.erase(org)
+      }
+      await rotation.sendKeys(orgId, keys)
+    }
+    await rewrapAll({ ...rotation, sendKeys })
+    expect(await keyStore.read(org)).toEqual([])
+    for (const name of KEY_CLASSES) {
+      expect(await bus.lastValue('organization.keys', `${org}:${name}:1`)).toBeUndefined()
+    }
+  })
+
+  it('gets a new version in each class', async () => {
+    const { id } = await organizations.create('Example')
+    await connectAllKeys(redis, rootKeysIn(ROOT_KEY_SETTINGS)).add(id, 2)
+    expect((await keyStore.read(id)).map(key => [key.class, key.version]))
+      .toEqual(KEY_CLASSES.map(name => [name, 2]))
+    await ship()
   })
 
   it('is not guessed from bytes that were never wrapped', async () => {

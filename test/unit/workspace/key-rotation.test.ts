@@ -1,11 +1,19 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import type { StoredKey } from '../../../services/accounts/organization-key-store.ts'
+import { rootContextOf } from '../../../services/accounts/organization-keys.ts'
+import type { Wrapped } from '../../../services/accounts/wrapped.ts'
+import { withKeyId } from '../../../services/crypto/key-ring.ts'
+import { createRootKeys, rootIdOf } from '../../../services/crypto/root-keys/root-keys.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
 import {
   listEncryptionKeys, rewrapKeys, rotationNote,
 } from '../../../services/workspace/key-commands.ts'
 import type { KeyReport } from '../../../services/workspace/key-report.ts'
+import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
 import { withStores } from '../../../services/workspace/stores.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
 
+const CONTEXT = rootContextOf('org_1', 'results')
 const root = {
   class: 'results', id: '1', configured: true, isActive: false, wraps: 0, isFree: true,
 } as const
@@ -28,4 +36,86 @@ it('key commands report missing settings before they connect to anything', async
   await expect(listEncryptionKeys({})).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
   await expect(rewrapKeys({})).rejects.toThrow('PARTNERS_ROOT_KEY_ACTIVE is missing')
   await expect(withStores({}, async () => {})).rejects.toThrow(ConfigError)
+})
+
+describe('a rotation', () => {
+  const stored = (version: number, more: Partial<StoredKey> = {}): StoredKey => ({
+    class: 'results',
+    version,
+    wrapped: Buffer.alloc(0),
+    public: Buffer.alloc(32),
+    createdAtMs: 0,
+    shippedAtMs: 1_000,
+    ...more,
+  })
+  const rootsOf = (active: string) => createRootKeys({
+    keys: Object.fromEntries([1, 2].map(id => [id, Buffer.alloc(32, id).toString('base64')])),
+    active,
+    setting: 'RESULTS_ROOT_KEYS',
+  })
+  const wrappedBy = (id: string) => rootsOf(id).wrap(Buffer.alloc(32, 9), CONTEXT)
+
+  /** Rewraps one organization with these keys, and what they wrap; returns the steps in order. */
+  async function rewrap (keys: readonly StoredKey[], { wraps = [], nowMs = 61_001 }: {
+    readonly wraps?: readonly Wrapped[], readonly nowMs?: number,
+  } = {}) {
+    const steps: string[] = []
+    const step = async (text: string) => { steps.push(text) }
+    const roots = rootsOf('2')
+    const own = { ...organizationKeysOf(1), unwrap: async () => Buffer.alloc(32) }
+    const none = async function * () {}
+    const report = await rewrapAll({
+      readKeys: async () => new Map([['org_1', keys]]),
+      roots: { results: roots, webhooks: roots, partners: roots },
+      keys: { results: own, webhooks: own, partners: own },
+      store: {
+        read: async () => keys,
+        replace: async (_org, key, wrapped) => {
+          await step(`Redis has ${key.version} under root ${rootIdOf(wrapped)}`)
+          return true
+        },
+        remove: async (_org, { version }) => await step(`Redis lacks ${version}`),
+      },
+      sendKeys: async (_org, [key]) =>
+        await step(`topic has ${key?.version} under root ${rootIdOf(key!.wrapped)}`),
+      sendTombstone: async (_org, { version }) => await step(`topic lacks ${version}`),
+      sourcesOf: () => ({
+        jobKeys: async function * () { yield * wraps },
+        jobKeysInTopic: none,
+        jobKeysInClickhouse: none,
+        webhookSecrets: none,
+        partnerKeys: none,
+      }),
+      now: () => nowMs,
+    })
+    return { steps, report }
+  }
+
+  it('sends a rewrapped key to the topic, then replaces it in Redis', async () => {
+    const { steps } = await rewrap([stored(1, { wrapped: await wrappedBy('1') })])
+    expect(steps).toEqual(['topic has 1 under root 2', 'Redis has 1 under root 2'])
+  })
+
+  it('deletes a replaced key from the topic, then from Redis', async () => {
+    const wrapped = await wrappedBy('2')
+    const { steps, report } = await rewrap([stored(1, { wrapped }), stored(2, { wrapped })])
+    expect(steps).toEqual(['topic lacks 1', 'Redis lacks 1'])
+    expect(report.deleted).toEqual(['results.1 of org_1'])
+  })
+
+  it('keeps a replaced key that wraps something, or that a process may still use', async () => {
+    const wrapped = await wrappedBy('2')
+    const keys = [stored(1, { wrapped }), stored(2, { wrapped })]
+    const bytes = withKeyId('results.1', Buffer.alloc(32))
+    // Another process has changed it meanwhile.
+    const used: Wrapped = {
+      orgId: 'org_1',
+      pieces: [{ class: 'results', bytes, binding: [] }],
+      replace: async () => false,
+    }
+    expect((await rewrap(keys, { nowMs: 61_000 })).steps).toEqual([])
+    const unshipped = [stored(1, { wrapped }), stored(2, { wrapped, shippedAtMs: 0 })]
+    expect((await rewrap(unshipped)).steps).toEqual([])
+    expect((await rewrap(keys, { wraps: [used] })).steps).toEqual([])
+  })
 })
