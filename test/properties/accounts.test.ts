@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
+import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createPeople } from '../../services/accounts/people.ts'
@@ -204,6 +205,35 @@ describe('accounts in a Redis that comes back with an old file', () => {
 })
 
 describe('a change of an account', () => {
+  it('is shipped, and restored, after the keys that wrap its secrets', async () => {
+    const { orgId } = await createAll()
+    await createOrganizationKeyStore(redis).add(orgId, {
+      class: 'webhooks',
+      version: 1,
+      wrapped: Buffer.of(1),
+      public: Buffer.of(2),
+      createdAtMs: 0,
+    })
+    const topics = new Set<string>()
+    const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
+      for (const { topic } of messages) topics.add(topic)
+      await environment.deps.accountsProducer.send(messages)
+    }
+    await ship({ accountsProducer: { send } })
+    expect([...topics]).toEqual(['organization.keys', 'accounts'])
+    await redis.flushall()
+    const { reader } = environment.deps
+    const read: typeof reader.read = async (topic, ...rest) => {
+      if (topic === 'organization.keys') throw new Error('Kafka is away')
+      return await reader.read(topic, ...rest)
+    }
+    await expect(restoreAccounts({ ...environment.deps, reader: { ...reader, read } }, signal))
+      .rejects.toThrow('away')
+    await expect(accounts().webhookSecrets.rotate(orgId)).rejects.toThrow('locked until the leader')
+    await restore()
+    expect(await createOrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
+  })
+
   it('that a crash left in Redis alone is shipped by the next leader', async () => {
     const { orgId } = await createAll()
     await ship()

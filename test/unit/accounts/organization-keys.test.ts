@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  OrganizationErasedError, type StoredKey,
+} from '../../../services/accounts/organization-key-store.ts'
+import {
+  createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+} from '../../../services/accounts/organization-keys.ts'
+import { createRootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import type { KeyClass } from '../../../services/topology.ts'
+
+const plain = Buffer.alloc(32, 5)
+const binding = ['data-key', 'org_1.live', 'job_1']
+/** The same root key for all classes, so that only the context differs. */
+const roots = createRootKeys({
+  keys: { 1: Buffer.alloc(32, 1).toString('base64') }, active: '1', setting: 'ROOT_KEYS',
+})
+
+/** Keys of organizations in memory. */
+function createStore () {
+  const stored = new Map<string, readonly StoredKey[]>()
+  const erased = new Set<string>()
+  const store = {
+    read: async (orgId: string) => stored.get(orgId) ?? [],
+    add: async (orgId: string, key: Omit<StoredKey, 'shippedAtMs'>) => {
+      if (erased.has(orgId)) throw new OrganizationErasedError(orgId)
+      stored.set(orgId, [...stored.get(orgId) ?? [], { ...key, shippedAtMs: 0 }])
+    },
+  }
+  return {
+    stored,
+    keysOf: (keyClass: KeyClass = 'results') =>
+      createOrganizationKeys({ store, roots, class: keyClass }),
+    publicKeys: () => createPublicOrganizationKeys({ store, class: 'results' }),
+    /** The key of an organization, as if the topic had it. */
+    ship: (orgId: string) => {
+      stored.set(orgId, (stored.get(orgId) ?? []).map(key => ({ ...key, shippedAtMs: 1 })))
+    },
+    erase: (orgId: string) => {
+      stored.delete(orgId)
+      erased.add(orgId)
+    },
+  }
+}
+
+beforeEach(() => { vi.useFakeTimers({ toFake: ['Date'] }) })
+afterEach(() => { vi.useRealTimers() })
+const FIVE_SECONDS_MS = 5_000
+
+describe('the stored key of an organization', () => {
+  it('opens nothing as that of another organization or class', async () => {
+    const { stored, keysOf } = createStore()
+    const wrapped = await keysOf().wrap('org_1', plain, binding)
+    const [key] = stored.get('org_1')!
+    stored.set('org_2', [key!])
+    await expect(keysOf().unwrap('org_2', wrapped, binding)).rejects.toThrow('decryption failed')
+    stored.set('org_1', [{ ...key!, class: 'webhooks' }])
+    await expect(keysOf('webhooks').wrap('org_1', plain, binding))
+      .rejects.toThrow('decryption failed')
+  })
+
+  it('wraps nothing in place of an older one before the topic has it', async () => {
+    const { stored, keysOf, publicKeys, ship } = createStore()
+    await keysOf().wrap('org_1', plain, binding)
+    await expect(publicKeys().wrap('org_1', plain, binding)).rejects.toThrow(InfrastructureError)
+    ship('org_1')
+    const [first] = stored.get('org_1')!
+    stored.set('org_1', [first!, { ...first!, version: 2, shippedAtMs: 0 }])
+    const idsOf = async () => await Promise.all([keysOf(), publicKeys()].map(async keys =>
+      wrappingKeyId(await keys.wrap('org_1', plain, binding))))
+    expect(await idsOf()).toEqual(['results.1', 'results.1'])
+    ship('org_1')
+    expect(await idsOf()).toEqual(['results.2', 'results.2'])
+  })
+
+  it('leaves the memory of a process five seconds after it was erased', async () => {
+    const { keysOf, erase } = createStore()
+    const keys = keysOf()
+    const wrapped = await keys.wrap('org_1', plain, binding)
+    erase('org_1')
+    expect(await keys.unwrap('org_1', wrapped, binding)).toEqual(plain)
+    vi.setSystemTime(Date.now() + FIVE_SECONDS_MS)
+    await expect(keys.unwrap('org_1', wrapped, binding)).rejects.toThrow(OrganizationErasedError)
+  })
+})
