@@ -110,7 +110,7 @@ describe('the return from the provider', () => {
 
   it('leads to no other site, whatever the cookie says', async () => {
     const { get } = await open()
-    const flow = { state: 's', nonce: 'n', verifier: 'v', back: 'https://evil.example', again: 1 }
+    const flow = { state: 's', nonce: 'n', verifier: 'v', back: 'https://evil.example/live/keys' }
     const value = Buffer.from(JSON.stringify(flow)).toString('base64url')
     expect((await get('/sign-in/complete?code=c&state=s', `__Host-sign-in=${value}`))
       .headers.location).toBe('/live/overview')

@@ -7,7 +7,9 @@ import { isRecent, roleOf } from '../../../../services/workspace/page/context.ts
 import { isStillSignedIn } from '../../../../services/workspace/page/guard.ts'
 import { accessOf, ROUTES } from '../../../../services/workspace/page/roles.ts'
 import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
-import { createPageDeps, ORGANIZATION, visitLike } from '../../../support/page-doubles.ts'
+import {
+  createPageDeps, ended, jobLike, ORGANIZATION, visitLike,
+} from '../../../support/page-doubles.ts'
 
 /** Who sends a request: nobody, an operator, the holder of a link, or a person with a role. */
 const VISITORS =
@@ -108,7 +110,7 @@ async function sessionOf (
   if (who === 'operator') return await deps.sessions.create({ kind: who }, atMs)
   if (who === 'link') return await deps.sessions.create({ kind: 'customer', orgId }, atMs)
   const made = await deps.people.add(orgId, {
-    email: 'p@example.com', role: who, createdBy: 'operator',
+    email: `${who}@example.com`, role: who, createdBy: 'operator',
   })
   const person = { id: made?.id ?? '', generation: 0 }
   return await deps.sessions.create({ kind: 'customer', orgId, person }, atMs)
@@ -174,6 +176,30 @@ describe('a refusal', () => {
       expect(answer.body).toContain('Ask the operator of this installation for a new link')
       expect(answer.body).not.toContain('/sign-in/start')
     })
+})
+
+it('pages that roles share read nothing that a role may not see', async () => {
+  const read: string[] = []
+  const reading = (name: string, value: unknown) => async () => {
+    read.push(name)
+    return value
+  }
+  const deps = createPageDeps({
+    balance: reading('balance', undefined),
+    jobsPage: reading('jobs', { data: [] }),
+    job: reading('job', jobLike(ended)),
+    resultsPage: reading('results', { data: [] }),
+    deliveries: reading('deliveries', []),
+  })
+  const app = createPage({ deps, trustedProxies: [] })
+  opened.push(app)
+  for (const role of ['read-only', 'finance'] as const) {
+    const { id } = await sessionOf(deps, role, Date.now())
+    for (const url of ['/live/overview', '/live/jobs/job_1']) {
+      await app.inject({ url, headers: { cookie: `session=${id}`, host: 'h' } })
+    }
+  }
+  expect(read).toEqual(['jobs', 'job', 'balance'])
 })
 
 describe('a session of a person', () => {
