@@ -1,7 +1,9 @@
 import { hostname } from 'node:os'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { recordCommands, wordsOf } from '../../../services/access-log/commands.ts'
+import {
+  type CommandActions, recordCommands, wordsOf,
+} from '../../../services/access-log/commands.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
 import { OPS_ACTIONS } from '../../../services/ops/command-actions.ts'
 import { createOpsProgram } from '../../../services/ops/program.ts'
@@ -47,6 +49,18 @@ const entry = { actor: { kind: 'operator', id: operatorName() }, address: hostna
 describe('commands', () => {
   it.each(programs)('of %s each have a line in the table of actions', (_name, program, actions) => {
     expect(commandsOf(program).toSorted()).toEqual(Object.keys(actions).toSorted())
+  })
+
+  it('without an action only read', () => {
+    const readingOf = (actions: CommandActions) =>
+      Object.keys(actions).filter(name => actions[name] === null)
+    expect(readingOf(WORKSPACE_ACTIONS)).toEqual([
+      'person list', 'key list', 'balance', 'webhook-key show', 'webhook-endpoint list',
+      'partner list', 'audit', 'keys list',
+    ])
+    expect(readingOf(OPS_ACTIONS)).toEqual([
+      'lag', 'jobs', 'scale-advice', 'capacity', 'cells', 'drain', 'dead list', 'audit',
+    ])
   })
 
   it('are recorded before they run, with the operator and what they are about', async () => {

@@ -30,6 +30,15 @@ describe('the copy of the access log', () => {
     expect(queries[0]?.query_params).toEqual({ from: 1, to: 3 })
   })
 
+  it('reports a row in which any column was changed', async () => {
+    const [row] = await stored()
+    const columns = Object.keys(row!).filter(name => name !== 'mac')
+    const changed = columns.map(name =>
+      ({ ...row, [name]: name === 'seq' ? 1_000 : `${row![name]}1` }))
+    const { entries: found, forged } = await copyOn(changed).copy.range(1, 1_000)
+    expect([columns.length, found, forged.length]).toEqual([11, [], 11])
+  })
+
   it('is read in pages that skip missing numbers', async () => {
     const rows = await stored()
     const { copy, queries } = copyOn([{ found: '2' }], rows.slice(1), [{ found: '9000' }], [], [])

@@ -24,6 +24,8 @@ it('every route that changes or downloads something has an action in the access 
   const needed = new Set([...changing, ...downloads])
   expect([...needed].filter(name => !(name in API_ACTIONS))).toEqual([])
   expect(Object.keys(API_ACTIONS).filter(name => !names.includes(name))).toEqual([])
+  expect(Object.keys(API_ACTIONS).filter(name => API_ACTIONS[name] === null))
+    .toEqual(['jobs', 'verifications', 'quotes'].map(name => `POST /api/v1/${name}`))
 })
 
 it('a download of results is recorded once, with its key', async () => {

@@ -10,13 +10,16 @@ describe('the copy to ClickHouse', () => {
   it('has one insert for the partitions of a topic that are due together', async () => {
     const { clickhouse, inserted, tokens } = createClickhouseDouble()
     const appended: number[] = []
-    const heads: number[] = []
+    const heads: (readonly [seq: number, rows: number])[] = []
     const settings = { LEDGER_BATCH_MESSAGES: 500, COPY_AFTER_MS: 2_000 }
     const { journal, keys, access } = copyDeps(settings, {
       journal: { append: async (entries: readonly Journal[]) => { appended.push(entries.length) } },
       clickhouse,
       recordMac: recordMacOf(),
-      state: { zadd: async (...[, , seq]: [string, string, number]) => heads.push(seq) } as never,
+      state: {
+        zadd: async (...[, , seq]: [string, string, number]) =>
+          heads.push([seq, inserted.length]),
+      } as never,
       clock: { now: () => 0 },
     })
     const entry = entryOf(TENANT, acceptedJob())
@@ -27,6 +30,7 @@ describe('the copy to ClickHouse', () => {
     expect([tokens.length, inserted.map(({ job }) => job)]).toEqual([1, ['job_1', 'job_2']])
     await access.append([accessEntry({ seq: 8 }), accessEntry({ seq: 9 }), accessEntry({ seq: 7 })])
     expect(inserted.slice(2)).toMatchObject([{ seq: 8 }, { seq: 9 }, { seq: 7 }])
-    expect(heads).toEqual([9])
+    // Only then their highest number.
+    expect(heads).toEqual([[9, 5]])
   })
 })

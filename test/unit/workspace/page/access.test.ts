@@ -59,6 +59,10 @@ describe('the actions of the page', () => {
     const needed = names.filter(name => !name.startsWith('GET ') || name.endsWith('.csv'))
     expect(needed.filter(name => !(name in PAGE_ACTIONS))).toEqual([])
     expect(Object.keys(PAGE_ACTIONS).filter(name => !names.includes(name))).toEqual([])
+    expect(Object.keys(PAGE_ACTIONS).filter(name => PAGE_ACTIONS[name] === null)).toEqual([
+      'POST /sign-in', 'POST /:mode/upload/quote', 'POST /:mode/upload/job',
+      'POST /:mode/account/organization',
+    ])
   })
 
   it('are recorded with the browser, its address behind the proxy, and the mode', async () => {
