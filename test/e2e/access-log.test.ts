@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createAccessLog } from '../../services/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/platform/command-environment.ts'
@@ -108,6 +109,13 @@ async function keyOfClient (): Promise<string | undefined> {
 }
 
 it('the page shows the access log of its organization, and a file of it', async () => {
+  const other = `${orgId}0`
+  await createAccessLog(state).append({
+    organization: other, actor: { kind: 'operator', id: 'op' }, action: 'job.erased',
+  })
+  const copy = createAccessCopy(clickhouse, recordMac)
+  await eventually(async () =>
+    expect(await copy.newest({ organization: other, limit: 1 })).toHaveLength(1))
   const { get } = await signIn(await environment.linkFor({ org: orgId }))
   await eventually(async () =>
     expect((await get('/live/access-log')).match(/<td>Session started/g)).toHaveLength(2))

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { cancelJobs } from '../../services/workspace/close-organization.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
 import { startRedis } from '../support/redis.ts'
@@ -107,4 +108,17 @@ describe('a claim that wants a quote alone', () => {
     expect(await store.accept(tenant, late))
       .toEqual({ kind: 'refused', refusal: { code: 'expired' } })
   })
+})
+
+it('an organization that is erased has its jobs of both modes cancelled', async () => {
+  const [live, other] = [await fundedTenant(), await fundedTenant()]
+  const test = live.replace('.live', '.test')
+  await wallet.topUp(test, { id: 'a', amountMicros: 1_000_000, reason: '' })
+  const jobs = [[live, 'job_1'], [test, 'job_2'], [other, 'job_3']] as const
+  for (const [tenant, job] of jobs) await accepted(store, tenant, acceptRequest(job))
+  await expect(cancelJobs({ redis }, live.replace('.live', ''), 0))
+    .rejects.toThrow('not closed in time: 2 jobs')
+  const statuses = await Promise.all(jobs.map(async ([tenant, job]) =>
+    (await store.read(tenant, job))?.status))
+  expect(statuses).toEqual(['cancelling', 'cancelling', 'queued'])
 })
