@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import {
   createOrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-key-store.ts'
@@ -16,7 +15,7 @@ import { connectAll } from '../support/connected.ts'
 import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { rootKeysIn, webhookKeysIn } from '../support/organization-keys.ts'
-import { createOrganizationWith } from '../support/organizations.ts'
+import { createOrganizationWith, createTestKey } from '../support/organizations.ts'
 import { testStack } from '../support/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
@@ -66,10 +65,8 @@ const dataKeyOf = (orgId: string, job: string) => connectJobKeys(
 
 it('an organization that is erased opens nowhere again, and others are untouched', async () => {
   const [erased, other] = [await createCustomer(), await createCustomer()]
-  const { secret } = await createApiKeys(state).create({
-    orgId: erased.orgId, mode: 'test', scopes: ['jobs:read', 'jobs:write'],
-  })
-  const test = createClient({ baseUrl: environment.baseUrl, apiKey: secret })
+  const testKey = await createTestKey(state, erased.orgId)
+  const test = createClient({ baseUrl: environment.baseUrl, apiKey: testKey })
   // The check of this number is unavailable for a quarter of an hour in test mode.
   await test.createJob({ ...request, inputs: ['+12127370005'] })
   const records = [erased, other].map(({ orgId }) =>

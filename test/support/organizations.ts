@@ -2,7 +2,7 @@ import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis, type RedisClient } from '../../services/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 
 type Env = Readonly<Record<string, string>>
@@ -35,4 +35,10 @@ export async function createOrganizationWith (
   } finally {
     redis.disconnect()
   }
+}
+
+/** A key of test mode with every scope, for an organization that exists. */
+export async function createTestKey (redis: RedisClient, orgId: string): Promise<string> {
+  const { secret } = await createApiKeys(redis).create({ orgId, mode: 'test', scopes: SCOPES })
+  return secret
 }
