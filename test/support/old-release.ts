@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
 import { answersOk } from '../../deploy/local/process.ts'
 import { supervise } from '../../deploy/local/supervise.ts'
+import { withoutForeignRootKeys } from '../../services/platform/foreign-root-keys.ts'
 
 type Env = Readonly<Record<string, string>>
 
@@ -82,7 +83,7 @@ async function startService (
     command: process.execPath,
     args: [`services/${stage}/main.ts`],
     cwd: folder,
-    env: { ...env, INSTANCE: name, PORT_METRICS: String(port) },
+    env: { ...env, ...withoutForeignRootKeys([stage]), INSTANCE: name, PORT_METRICS: String(port) },
     dataDir: folder,
     ready: () => answersOk(`${address}/readyz`),
     graceMs: 25_000,
