@@ -19,6 +19,7 @@ import {
 } from '../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { KEY_CLASSES } from '../../services/topology.ts'
+import { eraseOrganization } from '../../services/workspace/erase-organization.ts'
 import { listKeys, rewrapAll } from '../../services/workspace/key-rotation.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
@@ -276,6 +277,19 @@ describe('the key of an organization', () => {
     for (const name of KEY_CLASSES) {
       expect(await bus.lastValue('organization.keys', `${org}:${name}:1`)).toBeUndefined()
     }
+  })
+
+  it('is deleted in all classes when the organization is erased', async () => {
+    const org = await createOrganization(roots)
+    const { partners } = processWith(roots)
+    const deps = { ...stores, cache: redis, partners } as never
+    // The topic in memory is never compacted, so it keeps what the tombstones delete.
+    expect(await eraseOrganization(deps, org, 0))
+      .toMatchObject({ done: false, aof: 'none', copiesInRedis: 0, copiesInTopic: 3 })
+    const last = await Promise.all(KEY_CLASSES.map(name =>
+      bus.lastValue('organization.keys', `${org}:${name}:1`)))
+    expect(last).toEqual([undefined, undefined, undefined])
+    await expect(keysOf().wrap(org, plain, binding)).rejects.toThrow(OrganizationErasedError)
   })
 
   it('gets a new version in each class', async () => {
