@@ -19,8 +19,8 @@ type RequestRecording = {
   readonly requesterOf: (request: FastifyRequest) => Requester | undefined
   /** Whether the actor lacks the right to what the request asks for. */
   readonly isRefusal: (error: Error) => boolean
-  /** Requests of a route that are not recorded, such as later pages of a list. */
-  readonly isExempt?: (request: FastifyRequest) => boolean
+  /** Requests whose event is not recorded, such as later pages of a list. */
+  readonly isExempt?: (request: FastifyRequest, event: AccessEvent) => boolean
 }
 
 /**
@@ -54,16 +54,18 @@ async function record (
   outcome: 'done' | 'refused'
 ): Promise<void> {
   const action = actions[`${request.method} ${request.routeOptions.url}`]
-  if (action === undefined || action === null || isExempt?.(request) === true) return
+  if (action === undefined || action === null) return
   const requester = requesterOf(request)
   if (requester === undefined) return
-  await log.append({
+  const event: AccessEvent = {
     ...requester,
     action,
     outcome,
     target: targetOf(request),
     address: plainAddress(request.ip),
-  })
+  }
+  if (isExempt?.(request, event) === true) return
+  await log.append(event)
 }
 
 /** The most specific id in the path. */

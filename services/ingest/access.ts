@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { AccessLog } from '../access-log/access-log.ts'
+import type { AccessEvent } from '../access-log/entry.ts'
 import { recordRequests, type RouteActions } from '../access-log/requests.ts'
 import { WORKSPACE_KEY } from '../accounts/key-store.ts'
 import { ApiException } from './errors.ts'
@@ -31,20 +32,18 @@ const MAX_DOWNLOADS = 10_000
  */
 export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
   const downloads = new LRUCache<string, true>({ max: MAX_DOWNLOADS, ttl: PAGES_MS })
+  const nameOf = ({ actor, target }: AccessEvent) => `${actor.id} ${target}`
   recordRequests(app, {
     log: {
       append: async event => {
         await log.append(event)
-        const { action, outcome, actor, target } = event
-        if (action !== 'results.downloaded' || outcome !== 'done') return
-        downloads.set(`${actor.id} ${target}`, true)
+        if (event.action !== 'results.downloaded' || event.outcome !== 'done') return
+        downloads.set(nameOf(event), true)
       },
     },
     actions: API_ACTIONS,
-    isExempt: ({ method, routeOptions, query, params, caller }) =>
-      API_ACTIONS[`${method} ${routeOptions.url}`] === 'results.downloaded' &&
-      (query as { readonly cursor?: string }).cursor !== undefined &&
-      downloads.has(`${caller?.keyId} ${(params as { readonly id: string }).id}`),
+    isExempt: ({ query }, event) => event.action === 'results.downloaded' &&
+      (query as { readonly cursor?: string }).cursor !== undefined && downloads.has(nameOf(event)),
     isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
     requesterOf: ({ caller }: FastifyRequest) => {
       // The workspace page records the person behind its own requests.
