@@ -58,3 +58,30 @@ export function partsOfDelivery (delivery: string): {
   const [event = '', endpoint = ''] = delivery.split('.')
   return { event, endpoint }
 }
+
+/**
+ * Whether a delivery can be of this job: the webhook of the job gets the event of its end only, an
+ * endpoint also those of the events that it has had before.
+ */
+export function isDeliveryOf (
+  job: Pick<Job, 'id' | 'status' | 'lowBalance'>,
+  delivery: { readonly event: string, readonly type: EventType }
+): boolean {
+  const { event, endpoint } = partsOfDelivery(delivery.event)
+  const { type } = delivery
+  if (endpoint !== '' && type === 'job.progress') return tenthOf(job.id, event) > 0
+  const types = endpoint === '' ? [eventTypeOf(job.status)] : eventTypesOf(job)
+  return types.includes(type) && eventIdOf(job.id, type) === event
+}
+
+/** The types of the events that a job has had, but for progress. */
+export function eventTypesOf (
+  { status, lowBalance }: Pick<Job, 'status' | 'lowBalance'>
+): readonly EventType[] {
+  const ended = eventTypeOf(status)
+  return [
+    'job.accepted',
+    ...lowBalance === undefined ? [] : ['balance.low'] as const,
+    ...ended === undefined ? [] : [ended],
+  ]
+}

@@ -373,4 +373,16 @@ describe.concurrent('webhook endpoints', () => {
     await customer.deleteWebhookEndpoint(endpoint.id)
     await expect(list()).rejects.toThrow('webhook_endpoint_not_found')
   })
+
+  it('have deliveries without a breach for an audit', async () => {
+    const { customer, create, attemptsOf, audit } = await startCustomer()
+    const { id: endpoint } = await create()
+    await customer.createJob({ service: 'phone-validation', inputs: ['nonsense'] })
+    await eventually(async () => {
+      expect((await attemptsOf(endpoint)).map(({ type }) => type).toSorted())
+        .toEqual(['job.accepted', 'job.completed'])
+    })
+    const { breaches, tenants } = await audit()
+    expect([breaches, tenants]).toMatchObject([[], [{ closedJobs: 1 }]])
+  })
 })

@@ -3,7 +3,9 @@ import type { Redis } from 'ioredis'
 import type { AttemptBody } from '../../schemas/api/deliveries.ts'
 import type { EventType } from '../../schemas/api/event.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
+import { runAudit } from './audit.ts'
 import { createOrganizationWith } from './organizations.ts'
 
 type Options = {
@@ -30,5 +32,6 @@ export async function startEndpointCustomer ({ env, state, baseUrl, port }: Opti
     for await (const one of customer.endpointDeliveries(id)) found.push(one)
     return found
   }
-  return { customer, create, attemptsOf }
+  const audit = () => runAudit(env, { only: [tenantOf(orgId, 'live')] })
+  return { customer, create, attemptsOf, audit }
 }

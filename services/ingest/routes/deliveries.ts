@@ -13,7 +13,7 @@ import { callerOf } from '../guard.ts'
 import type { WebhookDelivery } from '../../jobs/deliveries.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
 import {
-  deliveryIdOf, eventIdOf, type EventType, eventTypeOf, partsOfDelivery,
+  deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,
 } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import type { IngestDeps } from '../ports.ts'
@@ -130,7 +130,8 @@ async function deliveryOf (
   deps: IngestDeps, job: Job, deliveryId: string
 ): Promise<WebhookDelivery | undefined> {
   const { event, endpoint } = partsOfDelivery(deliveryId)
-  const type = resendableTypes(job).find(it => eventIdOf(job.id, it) === event)
+  // Progress is out of date when it is sent again.
+  const type = eventTypesOf(job).find(it => eventIdOf(job.id, it) === event)
   if (type === undefined) return undefined
   const common = { tenant: job.tenant, job: job.id, type }
   if (endpoint !== '') {
@@ -140,16 +141,6 @@ async function deliveryOf (
   const { webhookUrl } = await deps.openHeader(job)
   const isOfJob = webhookUrl !== '' && type === eventTypeOf(job.status)
   return isOfJob ? { ...common, to: { webhookUrl } } : undefined
-}
-
-/** The events that a job has had; progress is out of date when it is sent again. */
-function resendableTypes (job: Job): readonly EventType[] {
-  const ended = eventTypeOf(job.status)
-  return [
-    'job.accepted',
-    ...job.lowBalance === undefined ? [] : ['balance.low'] as const,
-    ...ended === undefined ? [] : [ended],
-  ]
 }
 
 /** GET /api/v1/webhook-endpoints/{id}/deliveries: the attempts to an endpoint, by job. */

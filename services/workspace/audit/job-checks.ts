@@ -2,7 +2,7 @@ import { parse } from 'csv-parse'
 import { Readable } from 'node:stream'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Attempt } from '../../jobs/delivery-history.ts'
-import { eventIdOf, eventTypeOf } from '../../jobs/events.ts'
+import { isDeliveryOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 
@@ -174,29 +174,32 @@ export function checkAges (openJobs: readonly Job[], nowMs: number): TenantBreac
 }
 
 /**
- * Checks that all delivery attempts are of the job's own event, and that another attempt follows a
- * failed one within four days, unless the delivery has ended.
+ * Checks that all delivery attempts are of the job's events, and that another attempt follows a
+ * failed one of the same delivery within four days, unless the delivery has ended. An event of
+ * progress needs no other attempt: the next one replaces it.
  */
 export function checkDeliveries (
   job: Job, attempts: readonly Attempt[], nowMs: number
 ): TenantBreaches {
-  if (attempts.length === 0) return []
-  const type = eventTypeOf(job.status)
-  const own = type === undefined ? '' : eventIdOf(job.id, type)
-  const foreign = attempts.filter(({ event }) => event !== own)
-  const last = attempts.at(-1)
-  const isLate = last?.outcome === 'failed' && nowMs - last.atMs > MAX_DELIVERY_MS
+  const foreign = attempts.find(attempt => !isDeliveryOf(job, attempt))
+  const deliveries = [...Map.groupBy(attempts, ({ event }) => event)]
   return [
-    ...breachUnless(foreign.length === 0, {
-      rule: 'one event per job',
+    ...breachUnless(foreign === undefined, {
+      rule: 'deliveries are of events of their job',
       job: job.id,
-      detail: `an attempt delivered ${foreign[0]?.event}, which is not the event of the job`,
+      detail: `an attempt delivered ${foreign?.event} as ${foreign?.type}, which is not an event ` +
+        'of the job',
     }),
-    ...breachUnless(!isLate, {
-      rule: 'every delivery ends',
-      job: job.id,
-      detail: `the last of ${attempts.length} attempts failed more than 4 days ago, and no other ` +
-        'followed',
+    ...deliveries.flatMap(([delivery, made]) => {
+      const last = made.at(-1)
+      const isLate = last?.outcome === 'failed' && last.type !== 'job.progress' &&
+        nowMs - last.atMs > MAX_DELIVERY_MS
+      return breachUnless(!isLate, {
+        rule: 'every delivery ends',
+        job: job.id,
+        detail: `the last of ${made.length} attempts to deliver ${delivery} failed more than 4 ` +
+          'days ago, and no other followed',
+      })
     }),
   ]
 }

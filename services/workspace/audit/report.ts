@@ -111,8 +111,8 @@ export const INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I12',
-    statement: 'An ended job has one event, and its deliveries end.',
-    rules: ['one event per job', 'every delivery ends'],
+    statement: 'Deliveries are of events of their job, one for its end, and they end.',
+    rules: ['deliveries are of events of their job', 'every delivery ends'],
   },
   {
     id: 'I13',

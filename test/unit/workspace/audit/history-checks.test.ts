@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
 import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
-import { eventIdOf } from '../../../../services/jobs/events.ts'
+import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jobs/events.ts'
+import type { Job } from '../../../../services/jobs/job.ts'
 import { checkAges, checkDeliveries } from '../../../../services/workspace/audit/job-checks.ts'
 import { checkIds, explain } from '../../../../services/workspace/audit/journal-checks.ts'
+import { ENDPOINT_ID } from '../../../support/endpoints.ts'
 import { endedJob } from '../../../support/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
 
@@ -88,13 +90,45 @@ describe('the audit of job ages and deliveries', () => {
     const foreign = attempt({ event: 'evt_x', outcome: 'delivered' })
     expect(checkDeliveries(job, [attempt(), foreign], 0)).toEqual([
       {
-        rule: 'one event per job',
+        rule: 'deliveries are of events of their job',
         job: JOB,
-        detail: 'an attempt delivered evt_x, which is not the event of the job',
+        detail: 'an attempt delivered evt_x as job.completed, which is not an event of the job',
       },
     ])
     expect(checkDeliveries(running, [attempt()], 0).map(({ rule }) => rule))
-      .toEqual(['one event per job'])
+      .toEqual(['deliveries are of events of their job'])
+  })
+
+  const lowBalance = { thresholdMicros: 1, availableMicros: 0 }
+  it.each<{ type: EventType, tenth?: number, change?: Partial<Job>, known: boolean[] }>([
+    { type: 'job.accepted', known: [false, true] },
+    { type: 'job.progress', tenth: 9, known: [false, true] },
+    { type: 'job.progress', tenth: 10, known: [false, false] },
+    { type: 'balance.low', change: { lowBalance }, known: [false, true] },
+    { type: 'balance.low', known: [false, false] },
+    { type: 'job.completed', known: [true, true] },
+    { type: 'job.completed', change: { status: 'cancelled' }, known: [false, false] },
+    { type: 'job.cancelled', change: { status: 'cancelled' }, known: [true, true] },
+  ])('knows $type of a job with $change at its webhook and at an endpoint: $known',
+    ({ type, tenth, change, known }) => {
+      const event = eventIdOf(JOB, type, tenth)
+      const isKnown = (endpoint: string) => checkDeliveries(
+        endedJob(change), [attempt({ type, event: deliveryIdOf(event, endpoint) })], 0
+      ).length === 0
+      expect([isKnown(''), isKnown(ENDPOINT_ID)]).toEqual(known)
+    })
+
+  it('finds the one delivery of several that does not end', () => {
+    const to = (endpoint: string, change: Partial<Attempt> = {}) =>
+      attempt({ event: deliveryIdOf(eventIdOf(JOB, type), endpoint), ...change })
+    const made = [to('we_1'), to('we_2'), to('we_1', { outcome: 'delivered' })]
+    expect(checkDeliveries(endedJob(), made, 9 * DAY_MS).map(({ detail }) => detail)).toEqual([
+      `the last of 1 attempts to deliver ${eventIdOf(JOB, type)}.we_2 failed more than 4 days ` +
+        'ago, and no other followed',
+    ])
+    const progress = eventIdOf(JOB, 'job.progress', 3)
+    const replaced = attempt({ type: 'job.progress', event: deliveryIdOf(progress, 'we_1') })
+    expect(checkDeliveries(endedJob(), [replaced], 9 * DAY_MS)).toEqual([])
   })
 
   it('finds a failed delivery without another attempt within four days', () => {
@@ -103,7 +137,8 @@ describe('the audit of job ages and deliveries', () => {
     expect(checkDeliveries(job, [attempt(), attempt()], 1_001 + 4 * DAY_MS)).toEqual([{
       rule: 'every delivery ends',
       job: JOB,
-      detail: 'the last of 2 attempts failed more than 4 days ago, and no other followed',
+      detail: `the last of 2 attempts to deliver ${eventIdOf(JOB, type)} failed more than 4 days ` +
+        'ago, and no other followed',
     }])
     const exhausted = [attempt(), attempt({ outcome: 'exhausted' })]
     expect(checkDeliveries(job, exhausted, 9 * DAY_MS)).toEqual([])
