@@ -6,9 +6,14 @@ import type { Addresses } from './source.ts'
 
 type Running = { readonly addresses: Addresses, readonly stop: () => Promise<void> }
 
-const REDIS_IMAGE = 'redis:7.4-alpine'
+/** As compose.yaml names them. */
+const KAFKA_IMAGE = 'apache/kafka:4.3.1' +
+  '@sha256:77e3df9054047a88b520d0cc46e16696d3b22022e1d580aeccd2632df6532837'
+const REDIS_IMAGE = 'redis:7.4-alpine' +
+  '@sha256:ff02b58f971e7d7d156a1267e283fcbbeee91773b6aa36c49dac28ecfe28eadf'
+const CLICKHOUSE_IMAGE = 'clickhouse/clickhouse-server:25.8' +
+  '@sha256:0152dd511befe6a2c2ef53e930726179669b08116da78500b37c51c96ff5ee77'
 const LOOPBACK = '127.0.0.1'
-const CLICKHOUSE_IMAGE = 'clickhouse/clickhouse-server:25.8'
 
 /** The same infrastructure in containers; they end with this process (testcontainers' reaper). */
 export async function startContainers (say: Say): Promise<Running> {
@@ -64,7 +69,7 @@ type Note = (container: Promise<StartedTestContainer>) => Promise<StartedTestCon
 async function startKafka (note: Note): Promise<string> {
   const { Wait } = await import('testcontainers')
   const port = await freePort()
-  const container = (await containerOf(`apache/kafka:${versionOf('kafka')}`))
+  const container = (await containerOf(KAFKA_IMAGE))
     .withExposedPorts({ container: 9092, host: port })
     .withEnvironment({
       KAFKA_NODE_ID: '1',

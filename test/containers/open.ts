@@ -1,7 +1,7 @@
 import type { Say } from '../../deploy/local/parts.ts'
 import { freePort } from '../../deploy/local/ports.ts'
 import { findEngine, startEngine, type Engine } from './engine.ts'
-import { makeStandIns, pullImages } from './stand-ins.ts'
+import { makeStandIns, pullImages, withStandIns } from './stand-ins.ts'
 
 type EngineOptions = { readonly ports: readonly number[], readonly say: Say }
 
@@ -14,8 +14,9 @@ export async function openEngine (options: EngineOptions): Promise<Engine> {
   if (found !== undefined && await hasImages(found)) return found
   const started = await startEngine(options)
   try {
-    if (!await hasImages(started)) await makeStandIns(started, options.say)
-    return started
+    if (await hasImages(started)) return started
+    await makeStandIns(started, options.say)
+    return withStandIns(started)
   } catch (error) {
     await started.close()
     throw error

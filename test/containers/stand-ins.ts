@@ -1,5 +1,6 @@
-import { dirname } from 'node:path'
-import { installKafka, installOnce, installRegistry, type Say }
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { cacheDir, installKafka, installOnce, installRegistry, type Say }
   from '../../deploy/local/parts.ts'
 import { composeModel, newSecrets } from '../support/compose.ts'
 import { buildStages } from '../support/dockerfile.ts'
@@ -52,9 +53,40 @@ export async function makeStandIns (engine: Engine, say: Say): Promise<void> {
   }
   say('making images that stand in for the official ones (a minute, once)')
   for (const [name, image] of namedImages()) {
-    await engine.run(['docker', 'build', '--quiet', '--target', name, '--tag', image,
+    await engine.run(['docker', 'build', '--quiet', '--target', name, '--tag', versionOf(image),
       ...Object.entries(contexts).flatMap(pair => ['--build-context', pair.join('=')]),
       `${import.meta.dirname}/stand-ins`])
+  }
+}
+
+/** The name of an image without its digest, which an image that is made here does not have. */
+const versionOf = (image: string) => image.replace(/@sha256:\w+/, '')
+
+/** Files that name images. */
+const NAMING = ['deploy/Dockerfile', 'deploy/compose.yaml']
+
+/**
+ * An engine that runs programs in a copy of the checkout, whose files name images without digests,
+ * so that they find the stand-ins.
+ */
+export function withStandIns (engine: Engine): Engine {
+  const copy = `${cacheDir()}/container-checkout`
+  rmSync(copy, { recursive: true, force: true })
+  const left = ['node_modules', '.git', '.local'].map(name => join(root, name))
+  cpSync(root, copy, {
+    recursive: true, verbatimSymlinks: true, filter: source => !left.includes(source),
+  })
+  for (const name of NAMING) {
+    const text = readFileSync(join(root, name), 'utf8')
+    writeFileSync(join(copy, name), text.split('\n').map(versionOf).join('\n'))
+  }
+  return {
+    ...engine,
+    run: (command, env) => engine.run(['env', '-C', copy, ...command], env),
+    close: async () => {
+      await engine.close()
+      rmSync(copy, { recursive: true, force: true })
+    },
   }
 }
 

@@ -27,6 +27,8 @@ type Scraping = {
   }[]
 }
 
+const DIGEST = /^[a-z/-]+:[\w.-]+@sha256:[0-9a-f]{64}$/
+
 let folder: string
 let secrets: Readonly<Record<string, string>>
 let model: Model
@@ -199,13 +201,23 @@ describe('compose.yaml', () => {
   })
 
   it('runs the versions that are tested here', () => {
-    expect(model.services.kafka?.image).toBe(`apache/kafka:${versionOf('kafka')}`)
+    expect(model.services.kafka?.image).toContain(`apache/kafka:${versionOf('kafka')}@`)
     expect(model.services.registry?.image)
       .toBe(`apicurio/apicurio-registry-kafkasql:${versionOf('registry')}`)
     const containers = readFileSync(join(root, 'deploy/local/containers.ts'), 'utf8')
-    for (const name of ['redis-state', 'redis-cache', 'clickhouse']) {
-      expect(containers).toContain(`'${model.services[name]?.image}'`)
+    for (const name of ['kafka', 'redis-state', 'redis-cache', 'clickhouse']) {
+      const [version, digest] = model.services[name]?.image.split('@') ?? []
+      expect(containers).toContain(`'${version}' +\n  '@${digest}'`)
     }
+  })
+
+  it('names images of others by version and digest', () => {
+    const foreign = Object.entries(model.services)
+      .filter(([, { image }]) => image !== model.services.provision?.image)
+    const unpinned = foreign.filter(([, { image }]) => !DIGEST.test(image))
+    // No source that can be checked has the digest of this one.
+    expect(unpinned.map(([name]) => name)).toEqual(['registry'])
+    expect(foreign.length).toBeGreaterThan(unpinned.length)
   })
 
   it('is scraped by its Prometheus, every stage and the page', () => {
@@ -228,7 +240,7 @@ describe('compose.yaml', () => {
     const optional = Object.keys(services)
       .filter(name => services[name]?.profiles?.[0] === 'traces')
     expect(optional).toEqual(['jaeger'])
-    expect(services.jaeger?.image).toMatch(/^jaegertracing\/jaeger:\d+\.\d+\.\d+$/)
+    expect(services.jaeger?.image).toMatch(/^jaegertracing\/jaeger:\d+\.\d+\.\d+@/)
     const running = ours().filter(([name]) => !['provision', 'workspace'].includes(name))
     expect(running.map(([, { environment }]) => environment.OTEL_EXPORTER_OTLP_ENDPOINT))
       .toEqual(running.map(() => ''))
