@@ -4,7 +4,7 @@ import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
 import type { Partners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { eraseTenantRecords } from '../cache/erase-tenant.ts'
+import { countTenantRecords, eraseTenantRecords } from '../cache/erase-tenant.ts'
 import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { sleep } from '../platform/retry.ts'
@@ -15,7 +15,7 @@ import type { Stores } from './stores.ts'
 const POLL_MS = 1_000
 
 export type OrganizationErasure = {
-  /** True when the final scan found no copy of any of its keys. */
+  /** True when the final scan found no copy of any of its keys, and no cached record. */
   readonly done: boolean
   readonly cancelledJobs: number
   readonly deletedRecords: number
@@ -23,6 +23,7 @@ export type OrganizationErasure = {
   readonly aof: 'rewritten' | 'none'
   readonly copiesInRedis: number
   readonly copiesInTopic: number
+  readonly recordsInCache: number
   readonly note: string
 }
 
@@ -63,8 +64,9 @@ export async function eraseOrganization (
   const aof = await createJobKeyEraser(deps).rewriteAof()
   // After this time no process has a key in its memory any more.
   await sleep(ORGANIZATION_KEYS_CACHE_MS)
-  const deleted = await Promise.all(MODES.map(mode =>
-    eraseTenantRecords(deps.cache, tenantOf(orgId, mode))))
+  const inBothModes = async (count: typeof eraseTenantRecords) =>
+    sumOf(await Promise.all(MODES.map(mode => count(deps.cache, tenantOf(orgId, mode)))))
+  const deletedRecords = await inBothModes(eraseTenantRecords)
   let inTopic = await copiesInTopic(deps, orgId)
   while (inTopic.length > 0 && Date.now() < deadlineMs) {
     await sleep(POLL_MS)
@@ -73,17 +75,21 @@ export async function eraseOrganization (
     inTopic = await copiesInTopic(deps, orgId)
   }
   const inRedis = await store.read(orgId)
-  const done = inRedis.length === 0 && inTopic.length === 0
+  const recordsInCache = await inBothModes(countTenantRecords)
+  const done = inRedis.length === 0 && inTopic.length === 0 && recordsInCache === 0
   return {
     done,
     cancelledJobs,
-    deletedRecords: deleted.reduce((sum, count) => sum + count, 0),
+    deletedRecords,
     aof,
     copiesInRedis: inRedis.length,
     copiesInTopic: inTopic.length,
+    recordsInCache,
     note: noteOf(done, aof),
   }
 }
+
+const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
 
 function noteOf (done: boolean, aof: OrganizationErasure['aof']): string {
   if (!done) {

@@ -3,7 +3,7 @@ import {
   createOrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-key-store.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
-import { keyPrefixOf } from '../../services/cache/cache.ts'
+import { countTenantRecords } from '../../services/cache/erase-tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
@@ -69,16 +69,23 @@ it('an organization that is erased opens nowhere again, and others are untouched
   const test = createClient({ baseUrl: environment.baseUrl, apiKey: testKey })
   // The check of this number is unavailable for a quarter of an hour in test mode.
   await test.createJob({ ...request, inputs: ['+12127370005'] })
-  const records = [erased, other].map(({ orgId }) =>
-    `${keyPrefixOf({ tenant: `${orgId}.test`, service: 'whatsapp', version: '1' })}token`)
-  await cache.mset(...records.flatMap(name => [name, '1']))
+  // The verdict of the number, which the live job left there.
+  const cached = async () => await Promise.all([erased, other].map(({ orgId }) =>
+    countTenantRecords(cache, `${orgId}.live`)))
+  expect(await cached()).toEqual([1, 1])
   expect(await dataKeyOf(erased.orgId, erased.job.id)).toHaveLength(32)
   const done = await workspace<OrganizationErasure>(
     env, 'org', 'erase', '--org', erased.orgId, '--wait-minutes', '6')
   expect(done).toMatchObject({
-    done: true, cancelledJobs: 1, aof: 'rewritten', copiesInRedis: 0, copiesInTopic: 0,
+    done: true,
+    cancelledJobs: 1,
+    deletedRecords: 1,
+    aof: 'rewritten',
+    copiesInRedis: 0,
+    copiesInTopic: 0,
+    recordsInCache: 0,
   })
-  expect(await Promise.all(records.map(name => cache.exists(name)))).toEqual([0, 1])
+  expect(await cached()).toEqual([0, 1])
 
   await eventually(() => {
     expect(places(erased.wrapped)).toEqual({ redis: 0, kafka: 0, clickhouse: 0 })

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, type StoredKey,
@@ -5,14 +6,15 @@ import {
 import { addOrganizationKey, rootContextOf } from '../../services/accounts/organization-keys.ts'
 import { rootKeysOf } from '../../services/accounts/connect-organization-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
-import { eraseTenantRecords } from '../../services/cache/erase-tenant.ts'
-import { keyPrefixOf } from '../../services/cache/cache.ts'
+import { countTenantRecords, eraseTenantRecords } from '../../services/cache/erase-tenant.ts'
+import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/hosted.ts'
 import { rootKeys } from '../../services/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
 import { connectAll } from '../support/connected.ts'
 import { rootKeysIn } from '../support/organization-keys.ts'
+import { cachedRecord } from '../support/stage-doubles.ts'
 import { startProgram } from '../support/started.ts'
 
 const { env, state } = connectAll()
@@ -116,10 +118,18 @@ describe('the environment of a process', async () => {
 })
 
 it('the cached records of a tenant are deleted, and those of no other', async () => {
-  const [own, other] = ['org_erased.live', 'org_kept.live'].map(tenant =>
-    `${keyPrefixOf({ tenant, service: 'whatsapp', version: '1' })}token`)
-  await state.mset(own!, '1', other!, '1')
-  expect(await eraseTenantRecords(state, 'org_erased.live')).toBe(1)
-  expect([await state.exists(own!), await state.exists(other!)]).toEqual([0, 1])
-  await state.del(other!)
+  const cache = redisRecordCache(state, { onFault: error => { throw error } })
+  // Tokens are bytes of an HMAC: most are no text in UTF-8.
+  const tokens = Buffer.concat([randomBytes(16), Buffer.alloc(16, 0xff), Buffer.alloc(16, 'a')])
+  const scopes = ['org_erased.live', 'org_kept.live'].map(tenant =>
+    ({ tenant, service: 'whatsapp', version: '1' } as const))
+  const [own, other] = scopes as [typeof scopes[0], typeof scopes[0]]
+  const records = [cachedRecord(), cachedRecord(), cachedRecord()]
+  for (const scope of scopes) await cache.store(scope, tokens, records)
+  expect(await countTenantRecords(state, own.tenant)).toBe(3)
+  expect(await eraseTenantRecords(state, own.tenant)).toBe(3)
+  expect(await countTenantRecords(state, own.tenant)).toBe(0)
+  expect(await cache.find(own, tokens)).toEqual([undefined, undefined, undefined])
+  expect(await cache.find(other, tokens)).toEqual(records)
+  await eraseTenantRecords(state, other.tenant)
 })
