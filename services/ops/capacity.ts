@@ -5,10 +5,8 @@ import {
   DEFAULT_PARTITIONS, fewestPartitions, fixedReason, type TopicPartitions,
 } from '../platform/topic-partitions.ts'
 import { STAGES, topology, type TopicName } from '../topology.ts'
-import {
-  callOf, paintFor, parseInteger, parsePositive, round, tableText, type Column, type Paint,
-  type Screen,
-} from './command-line.ts'
+import { paintFor, tableText, type Column, type Paint } from '../platform/text-table.ts'
+import { callOf, parseInteger, parsePositive, round, type Screen } from './command-line.ts'
 import { COST_ROWS } from './costs.ts'
 import {
   CPU_COSTS, FIGURES, RESULT_DAYS, TABLE_BYTES, TOPIC_BYTES, type Component, type Store,

@@ -7,9 +7,8 @@ import { addressOf, homeOf, mastersOf, SLOTS } from '../platform/cells.ts'
 import { orIfUnavailable } from '../platform/errors.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { addCellsMove } from './cells-move.ts'
-import {
-  callOf, paintFor, tableText, type Cell, type Column, type Paint, type Screen,
-} from './command-line.ts'
+import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
+import { callOf, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 const HELP = `

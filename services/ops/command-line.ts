@@ -1,11 +1,8 @@
-import { styleText } from 'node:util'
 import type { Command } from 'commander'
 import { commandEnvironment, type Environment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
 
-type Style = 'bold' | 'dim' | 'red' | 'yellow' | 'green'
-export type Paint = (style: Style, text: string) => string
 type Target = { readonly write: (text: string) => unknown, readonly isTTY?: boolean }
 
 /** The output of a command. Tests replace it. */
@@ -63,36 +60,4 @@ export function parseStage (name: string): StageName {
 /** Rounds to the given number of decimals. */
 export function round (number: number, decimals = 1): number {
   return Number(number.toFixed(decimals))
-}
-
-/** Returns a function that colours text on a terminal, unless NO_COLOR is set. */
-export function paintFor (
-  { isTTY }: Pick<Target, 'isTTY'>, { NO_COLOR: plain = '' }: Environment = process.env
-): Paint {
-  if (isTTY !== true || plain !== '') return (_style, text) => text
-  return (style, text) => styleText(style, text, { validateStream: false })
-}
-
-export type Column = { readonly title: string, readonly right?: true }
-export type Cell = string | { readonly text: string, readonly style: Style }
-
-/** Formats aligned columns below their titles. Colours do not affect the alignment. */
-export function tableText (
-  columns: readonly Column[], rows: readonly (readonly Cell[])[], paint: Paint
-): string {
-  const widths = columns.map(({ title }, index) =>
-    Math.max(title.length, ...rows.map(row => textOf(row[index]).length)))
-  const lineOf = (cells: readonly Cell[]) => columns.map(({ right }, index) => {
-    const text = textOf(cells[index])
-    const width = widths[index] ?? 0
-    const padded = right === true ? text.padStart(width) : text.padEnd(width)
-    const cell = cells[index]
-    return typeof cell === 'object' ? paint(cell.style, padded) : padded
-  }).join('  ').trimEnd()
-  const head = lineOf(columns.map(({ title }) => ({ text: title, style: 'bold' })))
-  return [head, ...rows.map(lineOf)].join('\n')
-}
-
-function textOf (cell: Cell = ''): string {
-  return typeof cell === 'string' ? cell : cell.text
 }

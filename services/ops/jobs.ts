@@ -5,10 +5,8 @@ import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { OpenJob } from '../jobs/store-types.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
-import {
-  callOf, paintFor, parseInteger, parsePositive, tableText, type Cell, type Column, type Paint,
-  type Screen,
-} from './command-line.ts'
+import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
+import { callOf, parseInteger, parsePositive, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 type Options = {

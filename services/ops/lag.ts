@@ -3,9 +3,9 @@ import type { Command } from 'commander'
 import type { Admin } from 'kafkajs'
 import { count, duration } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
+import { type Cell, type Column, type Paint, paintFor, tableText } from '../platform/text-table.ts'
 import {
-  callOf, type Cell, type Column, type CommandCall, type Paint, paintFor, parsePositive,
-  parseStage, round, type Screen, tableText,
+  callOf, type CommandCall, parsePositive, parseStage, round, type Screen,
 } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'

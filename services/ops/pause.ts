@@ -3,7 +3,8 @@ import { createConfirm, type Confirm } from '../client/terminal.ts'
 import { operatorName } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
-import { callOf, paintFor, type CommandCall, type Paint, type Screen } from './command-line.ts'
+import { paintFor, type Paint } from '../platform/text-table.ts'
+import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withPauses, type Pause } from './pauses.ts'
 
 type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }

@@ -3,10 +3,8 @@ import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
-import {
-  callOf, paintFor, parseInteger, parseStage, tableText,
-  type Column, type Paint, type Screen,
-} from './command-line.ts'
+import { paintFor, tableText, type Column, type Paint } from '../platform/text-table.ts'
+import { callOf, parseInteger, parseStage, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 
 type Options = {

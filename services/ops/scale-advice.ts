@@ -6,9 +6,8 @@ import {
   DEFAULT_PARTITIONS, fewestPartitions, parseTopicPartitions, fixedReason, type TopicPartitions,
 } from '../platform/topic-partitions.ts'
 import { STAGES, topology, type StageName, type TopicName } from '../topology.ts'
-import {
-  callOf, paintFor, parsePositive, round, tableText, type Column, type Paint, type Screen,
-} from './command-line.ts'
+import { paintFor, tableText, type Column, type Paint } from '../platform/text-table.ts'
+import { callOf, parsePositive, round, type Screen } from './command-line.ts'
 import { COST_ROWS, measureCosts, type Costs } from './costs.ts'
 
 type Options = {

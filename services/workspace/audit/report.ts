@@ -1,4 +1,5 @@
 import { ACCESS_RULES } from '../../access-log/walk.ts'
+import { tableText, unpainted, type Column } from '../../platform/text-table.ts'
 
 /** A rule that does not hold: for which tenant and job, with the values that differ. */
 export type Breach = {
@@ -146,12 +147,10 @@ const COLUMNS = [
 
 /** The report as text: a table of tenants, then movements in words, then breaches. */
 export function auditTable ({ tenants, breaches, accessLog }: AuditReport): string {
-  const lines = [COLUMNS, ...tenants.map(tenant => COLUMNS.map(name => String(tenant[name])))]
-  const widths = COLUMNS.map((_, column) =>
-    Math.max(...lines.map(line => line[column]?.length ?? 0)))
-  const table = lines.map(line => line.map((cell, column) => column === 0
-    ? cell.padEnd(widths[column] ?? 0)
-    : cell.padStart(widths[column] ?? 0)).join('  '))
+  const columns = COLUMNS.map((title): Column =>
+    title === 'tenant' ? { title } : { title, right: true })
+  const table = tableText(
+    columns, tenants.map(tenant => COLUMNS.map(name => String(tenant[name]))), unpainted)
   const movements = tenants.flatMap(({ tenant, explained = [] }) =>
     explained.map(line => `${tenant} ${line}`))
   const found = breaches.map(({ tenant, job, rule, detail }) =>
@@ -161,5 +160,5 @@ export function auditTable ({ tenants, breaches, accessLog }: AuditReport): stri
     ? []
     : [`access log: ${accessLog.entries} entries, the last hash is ${accessLog.hash}`]
   const end = breaches.length === 0 ? 'no breaches' : ''
-  return [...table, ...movements, ...log, ...found, end].join('\n').trimEnd()
+  return [table, ...movements, ...log, ...found, end].join('\n').trimEnd()
 }

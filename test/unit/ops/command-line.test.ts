@@ -1,30 +1,9 @@
 import { Command } from 'commander'
 import { expect, it } from 'vitest'
 import {
-  callOf, paintFor, parseInteger, parsePositive, parseStage, round, tableText, type CommandCall,
+  callOf, parseInteger, parsePositive, parseStage, round, type CommandCall,
 } from '../../../services/ops/command-line.ts'
 import { STAGES } from '../../../services/topology.ts'
-
-const painted = (isTTY: boolean, env: Record<string, string>) =>
-  paintFor({ isTTY }, env)('red', 'late')
-
-it('text is coloured on terminals only, unless NO_COLOR is set', () => {
-  expect(painted(true, {})).toBe('\u001b[31mlate\u001b[39m')
-  expect(painted(true, { NO_COLOR: '' })).toBe('\u001b[31mlate\u001b[39m')
-  expect(painted(true, { NO_COLOR: '1' })).toBe('late')
-  expect(painted(false, {})).toBe('late')
-})
-
-it('table columns are aligned regardless of colours', () => {
-  const text = tableText([{ title: 'stage' }, { title: 'lag', right: true }], [
-    ['verify', { text: '12', style: 'red' }], ['lookup', '3'],
-  ], (style, text) => `<${style}>${text}`)
-  expect(text.split('\n')).toEqual([
-    '<bold>stage   <bold>lag',
-    'verify  <red> 12',
-    'lookup    3',
-  ])
-})
 
 it('global options are read at any position of the command line', async () => {
   const calls: CommandCall<object>[] = []
