@@ -1,6 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
-import { accountKey, type AccountRecords, createAccountRecords } from './records.ts'
+import { ERASED_FIELD } from './organization-key-store.ts'
+import {
+  accountKey, type AccountRecords, createAccountRecords, ORGANIZATION_TENANTS_KEY,
+} from './records.ts'
 import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -10,11 +13,14 @@ export type Organization = {
   readonly name: string
   readonly createdAtMs: number
   readonly policy: Policy
+  /** When it was erased, in Unix ms; absent unless it was. */
+  readonly erasedAtMs?: number
 }
 
 export type Organizations = ReturnType<typeof createOrganizations>
 
-const CACHE_MS = 1_000
+/** How long a process may not know a change, or that the organization was erased. */
+export const ORGANIZATION_CACHE_MS = 1_000
 const CACHED_POLICIES = 10_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
@@ -26,6 +32,15 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
 
   return {
     find: (orgId: string) => find(records, orgId),
+
+    /** All organizations, the oldest first. */
+    async list (): Promise<readonly Organization[]> {
+      const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
+      // Their ids begin with the time.
+      const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
+      const found = await Promise.all(ids.map(id => find(records, id)))
+      return found.filter(organization => organization !== undefined)
+    },
 
     /** Creates an organization with both its tenants, without keys and money. */
     async create (name: string): Promise<Organization> {
@@ -41,6 +56,19 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
       await records.change({ name: keyOf(orgId), fields: fieldsOfPolicy(change) })
       policies.forget(orgId)
     },
+
+    /**
+     * Marks an organization as erased, from when on it has no valid API key, person or session, and
+     * no new job. The time of an earlier mark stays.
+     */
+    async markErased (orgId: string): Promise<void> {
+      if ((await find(records, orgId))?.erasedAtMs !== undefined) return
+      await records.change({ name: keyOf(orgId), fields: { [ERASED_FIELD]: String(now()) } })
+      policies.forget(orgId)
+    },
+
+    /** Whether an organization is marked as erased, as known a second ago at most. */
+    isErased: async (orgId: string): Promise<boolean> => (await policies.read(orgId)).isErased,
 
     /** The policy of a tenant's organization, at most a second old. */
     policy: async (tenant: string): Promise<Policy> =>
@@ -77,28 +105,34 @@ function createPolicies (redis: RedisClient, now: () => number) {
   }
   const fresh = (orgId: string): Terms | undefined => {
     const found = known.get(orgId)
-    return found !== undefined && now() - found.readAtMs < CACHE_MS ? found : undefined
+    return found !== undefined && now() - found.readAtMs < ORGANIZATION_CACHE_MS ? found : undefined
   }
   return {
     forget: (orgId: string) => { known.delete(orgId) },
     read: async (orgId: string): Promise<Terms> => fresh(orgId) ?? await load(orgId),
     now: (orgId: string): Policy => {
-      const { policy, subscriptions } = known.get(orgId) ?? DEFAULT_TERMS
+      const terms = known.get(orgId) ?? DEFAULT_TERMS
       if (fresh(orgId) === undefined) {
-        known.set(orgId, { readAtMs: now(), policy, subscriptions })
+        known.set(orgId, { ...terms, readAtMs: now() })
         // After a failure the last known policy stays in force.
         load(orgId).catch(() => {})
       }
-      return policy
+      return terms.policy
     },
   }
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {
   const { fields = {} } = await records.read(keyOf(orgId)) ?? {}
-  const { name, createdAt } = fields
+  const { name, createdAt, [ERASED_FIELD]: erasedAt } = fields
   if (name === undefined) return undefined
-  return { id: orgId, name, createdAtMs: Number(createdAt), policy: policyOf(fields) }
+  return {
+    id: orgId,
+    name,
+    createdAtMs: Number(createdAt),
+    policy: policyOf(fields),
+    ...erasedAt !== undefined && { erasedAtMs: Number(erasedAt) },
+  }
 }
 
 /** The limits of an organization; the configuration applies where one is undefined. */
@@ -122,6 +156,7 @@ export type Policy = {
 /** What is cached of an organization: its policy, and per mode its subscriptions as stored. */
 type Terms = {
   readonly policy: Policy
+  readonly isErased: boolean
   readonly subscriptions: Readonly<Record<Mode, string | null>>
 }
 
@@ -152,15 +187,21 @@ export const POLICY_RANGES: Readonly<Record<keyof Policy, Range>> = {
 export type PolicyChange = { readonly [Name in keyof Policy]?: number | 'default' }
 
 const NAMES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
-const FIELDS = [...NAMES, ...MODES.map(subscriptionsField)]
+const FIELDS = [...NAMES, ...MODES.map(subscriptionsField), ERASED_FIELD]
 
-const DEFAULT_TERMS: Terms = { policy: DEFAULT_POLICY, subscriptions: { live: null, test: null } }
+const DEFAULT_TERMS: Terms = {
+  policy: DEFAULT_POLICY, isErased: false, subscriptions: { live: null, test: null },
+}
 
 /** The terms in the values of `FIELDS`. */
 function termsOf (values: readonly (string | null)[]): Terms {
   const fields = Object.fromEntries(FIELDS.map((name, index) => [name, values[index] ?? undefined]))
   const of = (mode: Mode) => fields[subscriptionsField(mode)] ?? null
-  return { policy: policyOf(fields), subscriptions: { live: of('live'), test: of('test') } }
+  return {
+    policy: policyOf(fields),
+    isErased: fields[ERASED_FIELD] !== undefined,
+    subscriptions: { live: of('live'), test: of('test') },
+  }
 }
 
 /**

@@ -27,6 +27,8 @@ export const ACCOUNTS_KEY = globalKey('accounts')
 export const ACCOUNTS_OUTBOX_KEY = globalKey('accounts:outbox')
 /** String: the run of the server in which the records were compared with the topic. */
 export const ACCOUNTS_RUN_KEY = globalKey('accounts:run')
+/** Set of the tenants of all organizations. */
+export const ORGANIZATION_TENANTS_KEY = globalKey('tenants')
 /** Set of the names of all partners. */
 export const PARTNERS_KEY = globalKey('partners')
 /** Sorted set of the hashes of an organization's API keys, by creation time. */
@@ -157,7 +159,7 @@ export async function listAccount (
   const [kind = '', id = ''] = name.split(':')
   const tenants = MODES.map(mode => tenantOf(id, mode))
   if (kind === 'org') {
-    await redis.sadd(globalKey('tenants'), ...tenants)
+    await redis.sadd(ORGANIZATION_TENANTS_KEY, ...tenants)
     for (const key of indexKeysIn(fields[PEOPLE_FIELD])) await redis.sadd(key, id)
   }
   if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)

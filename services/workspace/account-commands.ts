@@ -1,26 +1,31 @@
 import type { Command } from 'commander'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { ROLES } from '../accounts/people.ts'
-import type { Options, Task } from './options.ts'
+import { listOrganizations, organizationTable } from './list-organizations.ts'
+import type { Options, Task, TaskResult } from './options.ts'
 import * as people from './person-tasks.ts'
 import * as tasks from './tasks.ts'
 
-export type Run = (task: Task) => (options: Options, command: Command) => Promise<void>
+/** `textOf` formats the result for people; names and values by default. */
+export type Run = (task: Task, textOf?: (result: TaskResult) => string) =>
+(options: Options, command: Command) => Promise<void>
 /** `change` runs a task that changes accounts. */
 export type Runs = { readonly run: Run, readonly change: Run }
 
 /** Adds the commands for organizations, their people and API keys. */
 export function addAccountCommands (program: Command, runs: Runs): void {
-  addOrganizationCommands(program, runs.change)
+  addOrganizationCommands(program, runs)
   addPersonCommands(program, runs)
   addKeyCommands(program, runs)
 }
 
-function addOrganizationCommands (program: Command, change: Run): void {
-  program.command('org').description('organizations')
-    .command('create').description('create an organization')
+function addOrganizationCommands (program: Command, { run, change }: Runs): void {
+  const org = program.command('org').description('organizations')
+  org.command('create').description('create an organization')
     .requiredOption('--name <name>', 'its name')
     .action(change(tasks.createOrganization))
+  org.command('list').description('list organizations with their live balance; erased ones too')
+    .action(run(listOrganizations, organizationTable))
 }
 
 function addPersonCommands (program: Command, { run, change }: Runs): void {

@@ -6,6 +6,7 @@ const NOT_POLICY: readonly string[] = ['org', 'json', 'data']
 /** What the commands of the workspace are recorded as in the access log. */
 export const WORKSPACE_ACTIONS: CommandActions = {
   'org create': 'organization.created',
+  'org list': null,
   'org erase': 'organization.erased',
   'person add': 'person.added',
   'person list': null,

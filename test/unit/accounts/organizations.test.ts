@@ -40,6 +40,27 @@ describe('an organization', () => {
     expect(await organizations.policy('org_none.live')).toEqual(DEFAULT_POLICY)
   })
 
+  it('is listed with the others, the oldest first', async () => {
+    const first = await organizations.create('First')
+    nowMs += 1
+    const second = await organizations.create('Second')
+    expect(await organizations.list()).toEqual([first, second])
+  })
+
+  it('is erased once, seen elsewhere within a second', async () => {
+    const { id } = await organizations.create('Example')
+    const elsewhere = createOrganizations(memory.redis, () => nowMs)
+    expect(await elsewhere.isErased(id)).toBe(false)
+    const atMs = nowMs
+    await organizations.markErased(id)
+    expect(await organizations.isErased(id)).toBe(true)
+    nowMs += 1_000
+    expect([await elsewhere.isErased(id), elsewhere.cachedPolicy(`${id}.live`)])
+      .toEqual([true, DEFAULT_POLICY])
+    await organizations.markErased(id)
+    expect(await organizations.find(id)).toMatchObject({ erasedAtMs: atMs })
+  })
+
   it('changes what it may, seen elsewhere within a second', async () => {
     const { id } = await organizations.create('Example')
     const elsewhere = createOrganizations(memory.redis, () => nowMs)
