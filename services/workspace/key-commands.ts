@@ -5,6 +5,7 @@ import {
   organizationKeyTombstone, sendOrganizationKeys,
 } from '../accounts/organization-keys-topic.ts'
 import { organizationKeyId } from '../accounts/organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createTenants } from '../money/tenants.ts'
 import type { Environment } from '../platform/command-environment.ts'
@@ -66,6 +67,7 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
       activeIdOf: orgId => organizationKeyId(
         newestOf(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
     }),
+    isErased: createOrganizations(redis).isErased,
     sendKeys: (orgId, sent) =>
       sendOrganizationKeys({ codec, accountsProducer: producer }, { orgId, keys: sent }),
     sendTombstone: async (orgId, key) => {

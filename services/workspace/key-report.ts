@@ -42,10 +42,13 @@ type Deps = {
   readonly organizations: KeysByOrganization
   readonly roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'ids'>>>
   readonly sources: WrappedKeySources
+  readonly isErased: (orgId: string) => Promise<boolean>
 }
 
 /** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
-export async function reportKeys ({ organizations, roots, sources }: Deps): Promise<KeyReport> {
+export async function reportKeys (
+  { organizations, roots, sources, isErased }: Deps
+): Promise<KeyReport> {
   const rootUses = KEY_CLASSES.flatMap(keyClass =>
     rootKeysIn(organizations, keyClass, roots[keyClass]))
   const uses = new Map<string, ReplacedKeyUse>()
@@ -71,7 +74,7 @@ export async function reportKeys ({ organizations, roots, sources }: Deps): Prom
       }
     }
   }
-  const replaced = [...uses.values()]
+  const replaced = await withoutErased([...uses.values()], isErased)
   return { rootKeys: rootUses, replaced, broken, lacking: lackingIn(rootUses, replaced) }
 }
 
@@ -109,6 +112,15 @@ function rootKeysIn (
     wraps,
     isFree: id !== activeId && wraps === 0,
   }))
+}
+
+/** What the keys of an erased organization wrapped is kept, and they are missing on purpose. */
+async function withoutErased (
+  uses: readonly ReplacedKeyUse[], isErased: Deps['isErased']
+): Promise<readonly ReplacedKeyUse[]> {
+  const kept = await Promise.all(uses.map(async use =>
+    use.exists || !await isErased(use.organization) ? [use] : []))
+  return kept.flat()
 }
 
 function useOf (

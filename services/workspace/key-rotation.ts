@@ -24,6 +24,7 @@ export type RotationDeps = {
   readonly roots: Readonly<Record<KeyClass, RootKeys>>
   readonly keys: Readonly<Record<KeyClass, OrganizationKeys>>
   readonly sourcesOf: (organizations: KeysByOrganization) => WrappedKeySources
+  readonly isErased: (orgId: string) => Promise<boolean>
   /** Writes keys to the topic `organization.keys`. */
   readonly sendKeys: (orgId: string, keys: readonly StoredKey[]) => Promise<void>
   /** Deletes a key from that topic. */
@@ -38,7 +39,7 @@ const DELETE_AFTER_MS = 60_000
 
 /** Counts what each key wraps; changes nothing. */
 export async function listKeys (
-  deps: Pick<RotationDeps, 'readKeys' | 'roots' | 'sourcesOf'>
+  deps: Pick<RotationDeps, 'readKeys' | 'roots' | 'sourcesOf' | 'isErased'>
 ): Promise<KeyReport> {
   const organizations = await deps.readKeys()
   return await reportKeys({ ...deps, organizations, sources: deps.sourcesOf(organizations) })

@@ -53,6 +53,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
       keys,
       activeIdOf: orgId => organizationKeyId(newestOf(found.get(orgId) ?? [], 'results')!),
     }),
+    isErased: organizations.isErased,
     sendKeys: (orgId, sent) => sendOrganizationKeys(sending, { orgId, keys: sent }),
     sendTombstone: async (orgId, key) => {
       await producer.send([organizationKeyTombstone(orgId, key)])

@@ -86,6 +86,7 @@ describe('a rotation', () => {
         webhookSecrets: none,
         partnerKeys: none,
       }),
+      isErased: async () => false,
       now: () => nowMs,
     })
     return { steps, report }
