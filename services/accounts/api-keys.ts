@@ -72,9 +72,13 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
     /** Revokes a key, everywhere within a second; false if it does not exist. */
     revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
 
+    /** Revokes all keys of an erased organization, and forgets their names and creators. */
+    revokeAll: (orgId: string) => revokeAllKeys(deps, orgId),
+
     /**
-     * Finds the owner of a secret that came from an address. Reads Redis at most once a second;
-     * stores no secret.
+     * Finds the owner of a secret that came from an address. All keys of an erased organization are
+     * revoked, those of the workspace page too, which no list has. Reads Redis at most once a
+     * second; stores no secret.
      */
     async findKey (secret: string, address: string): Promise<KeyLookup> {
       if (secret === '') return { kind: 'missing' }
@@ -85,6 +89,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
       const { record, allowed } = found
       const reason = inactiveReason(record, now())
       if (reason !== undefined) return { kind: reason }
+      if (await organizations.isErased(record.orgId)) return { kind: 'revoked' }
       const from = plainAddress(address)
       if (allowed?.has(from) === false) return { kind: 'foreign_address' }
       recordUse(deps, usedAt, { record, from })
@@ -102,21 +107,7 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
      * expires has the same lifetime. Returns undefined if the key does not exist, or is revoked or
      * expired.
      */
-    async roll (orgId: string, keyId: string, how: Rolling): Promise<CreatedKey | undefined> {
-      const old = await recordById(deps.store, orgId, keyId)
-      if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
-      const { createdAtMs, expiresAtMs } = old
-      const lifetimeMs = expiresAtMs === 0 ? Infinity : expiresAtMs - createdAtMs
-      const longestMs = (await maxDays(orgId) ?? Infinity) * DAY_MS
-      const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
-      const { expiresAtMs: _old, ...same } = old
-      const fresh = await createKey(deps, {
-        ...same, createdBy: how.createdBy, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
-      })
-      await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + how.graceMs)) })
-      deps.records.delete(old.hash)
-      return fresh
-    },
+    roll: (orgId: string, keyId: string, how: Rolling) => rollKey(deps, { orgId, keyId }, how),
   }
 }
 
@@ -222,6 +213,34 @@ async function revokeKey (
   if (record.revokedAtMs === 0) await store.change(record.hash, { revokedAt: String(now()) })
   records.delete(record.hash)
   return true
+}
+
+async function rollKey (
+  deps: KeyDeps, { orgId, keyId }: { readonly orgId: string, readonly keyId: string },
+  how: Rolling
+): Promise<CreatedKey | undefined> {
+  const { now, maxDays } = deps
+  const old = await recordById(deps.store, orgId, keyId)
+  if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
+  const { createdAtMs, expiresAtMs } = old
+  const lifetimeMs = expiresAtMs === 0 ? Infinity : expiresAtMs - createdAtMs
+  const longestMs = (await maxDays(orgId) ?? Infinity) * DAY_MS
+  const endsAtMs = now() + Math.min(lifetimeMs, longestMs)
+  const { expiresAtMs: _old, ...same } = old
+  const fresh = await createKey(deps, {
+    ...same, createdBy: how.createdBy, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
+  })
+  await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + how.graceMs)) })
+  deps.records.delete(old.hash)
+  return fresh
+}
+
+async function revokeAllKeys ({ store, records, now }: KeyDeps, orgId: string): Promise<void> {
+  for (const { hash, revokedAtMs, name, createdBy } of await store.list(orgId)) {
+    if (revokedAtMs !== 0 && name === '' && createdBy === '') continue
+    await store.change(hash, { revokedAt: String(revokedAtMs || now()), name: '', createdBy: '' })
+    records.delete(hash)
+  }
 }
 
 function recordUse (

@@ -34,13 +34,7 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     find: (orgId: string) => find(records, orgId),
 
     /** All organizations, the oldest first. */
-    async list (): Promise<readonly Organization[]> {
-      const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
-      // Their ids begin with the time.
-      const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
-      const found = await Promise.all(ids.map(id => find(records, id)))
-      return found.filter(organization => organization !== undefined)
-    },
+    list: () => list(redis, records),
 
     /** Creates an organization with both its tenants, without keys and money. */
     async create (name: string): Promise<Organization> {
@@ -120,6 +114,16 @@ function createPolicies (redis: RedisClient, now: () => number) {
       return terms.policy
     },
   }
+}
+
+async function list (
+  redis: RedisClient, records: AccountRecords
+): Promise<readonly Organization[]> {
+  const tenants = await redis.smembers(ORGANIZATION_TENANTS_KEY)
+  // Their ids begin with the time.
+  const ids = [...new Set(tenants.map(tenant => partsOf(tenant).orgId))].toSorted()
+  const found = await Promise.all(ids.map(id => find(records, id)))
+  return found.filter(organization => organization !== undefined)
 }
 
 async function find (records: AccountRecords, orgId: string): Promise<Organization | undefined> {

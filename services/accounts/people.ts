@@ -1,7 +1,8 @@
 import { ulid } from 'ulid'
 import type { RedisClient } from '../platform/redis.ts'
+import { ERASED_FIELD } from './organization-key-store.ts'
 import {
-  accountOfProviderKey, addressKey, type IndexedPerson, PEOPLE_FIELD,
+  accountOfProviderKey, addressKey, indexKeysIn, type IndexedPerson, PEOPLE_FIELD,
 } from './person-index.ts'
 import { createAccountRecords, listAccount } from './records.ts'
 
@@ -47,11 +48,12 @@ const MAX_ADDRESS_CHARACTERS = 254
 const ADDRESS = /^[\x21-\x3f\x41-\x7e]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/i
 
 const nameOf = (orgId: string) => `org:${orgId}`
+const NOBODY = '[]'
 
 /**
  * The people of each organization, in its account record, so that every change is atomic and
  * reaches the topic `accounts`. Sets by address and by account at the provider list organizations;
- * they may list too many, and the record decides.
+ * they may list too many, and the record decides. An erased organization has no people.
  * All methods throw AccountsRecoveringError while a change may be missing in Redis.
  */
 export function createPeople (redis: RedisClient, now: () => number = Date.now) {
@@ -73,7 +75,7 @@ export function createPeople (redis: RedisClient, now: () => number = Date.now) 
       (await read(orgId)).list.find(person => person.id === id),
 
     /**
-     * Adds a person; undefined if there is no such organization.
+     * Adds a person; undefined if there is no such organization, or it was erased.
      * @throws PeopleError for an address that is invalid or a member already.
      */
     add: async (orgId: string, wanted: NewPerson) => {
@@ -103,6 +105,9 @@ export function createPeople (redis: RedisClient, now: () => number = Date.now) 
     endSessions: (orgId: string, id: string) =>
       replace(orgId, id, ({ generation }) => ({ generation: generation + 1 })),
 
+    /** Deletes what is stored of the people of an erased organization. */
+    erase: (orgId: string) => erasePeople(redis, orgId),
+
     /**
      * The organizations of a person who has just signed in, by account at the provider. A person
      * who has never signed in is found by the verified address, and from then on by this account
@@ -117,9 +122,11 @@ type PeopleRecords = ReturnType<typeof createPeopleRecords>
 
 function createPeopleRecords (redis: RedisClient) {
   const records = createAccountRecords(redis)
+  /** A revision of 0 without an organization that may have people. */
   const read = async (orgId: string): Promise<{ revision: number, list: List }> => {
     const { revision = 0, fields = {} } = await records.readCurrent(nameOf(orgId)) ?? {}
-    return { revision, list: JSON.parse(fields[PEOPLE_FIELD] ?? '[]') as List }
+    if (fields[ERASED_FIELD] !== undefined) return { revision: 0, list: [] }
+    return { revision, list: JSON.parse(fields[PEOPLE_FIELD] ?? NOBODY) as List }
   }
   return {
     read,
@@ -144,6 +151,16 @@ function createPeopleRecords (redis: RedisClient) {
       }
     },
   }
+}
+
+async function erasePeople (redis: RedisClient, orgId: string): Promise<void> {
+  const records = createAccountRecords(redis)
+  const name = nameOf(orgId)
+  const people = (await records.read(name))?.fields[PEOPLE_FIELD]
+  if (people === undefined || people === NOBODY) return
+  // The sets come first: without the record nothing says which ones list the organization.
+  for (const key of indexKeysIn(people)) await redis.srem(key, orgId)
+  await records.change({ name, fields: { [PEOPLE_FIELD]: NOBODY } })
 }
 
 async function membershipsOf (

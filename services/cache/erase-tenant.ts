@@ -28,7 +28,7 @@ export async function countTenantRecords (cache: RedisClient, tenant: string): P
 
 type FoundNames = { readonly master: Redis, readonly names: readonly Buffer[] }
 
-/** The names of the cached records of a tenant. They end in the bytes of a token, so not as text. */
+/** The names of the cached records of a tenant: no texts, as they end in the bytes of a token. */
 async function * recordNames (cache: RedisClient, tenant: string): AsyncIterable<FoundNames> {
   const prefixes = SERVICE_SLUGS.map(service => keyPrefixOf({ tenant, service, version: '' }))
   for (const master of await mastersOf(cache)) {

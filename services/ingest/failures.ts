@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
 import { sendRaw, sendError } from './response.ts'
 import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
@@ -75,6 +76,8 @@ function jobField ({ params }: FastifyRequest): { job?: string } {
 
 function faultOf (error: FastifyError, request: FastifyRequest, deps: IngestDeps): ApiError {
   if (error instanceof ApiException) return error.fault
+  // The key was valid when the request arrived.
+  if (error instanceof OrganizationErasedError) return { code: 'revoked_key' }
   if (error.validation !== undefined) {
     return validationError(error.validation, error.validationContext as RequestPart | undefined)
   }

@@ -20,7 +20,10 @@ export type JobDeps = Omit<AcceptDeps, keyof TenantPolicy> & {
 
 /** How long a record counts as fresh, how many jobs with fresh rows there may be, and notices. */
 export type TenantPolicy =
-  { readonly freshnessMs: number, readonly maxActiveJobs: number } & Notices
+  { readonly freshnessMs: number, readonly maxActiveJobs: number } & Notices & {
+    /** Whether the organization was erased. */
+    readonly isErased?: boolean,
+  }
 
 type JobDecision = Decision<'lookup'>
 export type JobUnit = Unit<ChunkMessage>
@@ -33,8 +36,8 @@ export type JobUnit = Unit<ChunkMessage>
 export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecision> {
   const nothing: JobDecision = { completes: unit.members, emits: [] }
   const head = headOf(unit)
-  if (await isEnded(head, deps)) return nothing
-  const { freshnessMs, ...policy } = await deps.policy(head.tenant)
+  const { freshnessMs, isErased = false, ...policy } = await deps.policy(head.tenant)
+  if (await isEnded(head, deps, isErased)) return nothing
   const terms = jobTermsOf(head, freshnessMs, deps.batchRows)
   const { chunks, counts } = await readChunks(unit.messages, { terms, load: deps.load })
   const acceptance = await acceptJob(head, counts, { ...deps, ...policy })
@@ -49,10 +52,12 @@ export async function decideJob (unit: JobUnit, deps: JobDeps): Promise<JobDecis
 
 /**
  * Whether the job is refused or closed. False before `acceptBy`: then `accept` decides. Later a job
- * that is not accepted is refused here.
+ * that is not accepted is refused here, and at any time one of an erased organization.
  */
-async function isEnded (head: Normalized, { store, clock }: JobDeps): Promise<boolean> {
-  if (clock.now() <= head.acceptBy) return false
+async function isEnded (
+  head: Normalized, { store, clock }: JobDeps, isErased: boolean
+): Promise<boolean> {
+  if (clock.now() <= head.acceptBy && !isErased) return false
   const outcome = await store.refuse(head.tenant, head.job, 'expired')
   return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
 }

@@ -37,7 +37,7 @@ const DAY_MS = 86_400_000
 const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
 
 function policiesOf (state: Connected['state'], maxJobs: number): LookupDeps['policy'] {
-  const { policy, subscriptions } = createOrganizations(state)
+  const { policy, subscriptions, isErased } = createOrganizations(state)
   return async tenant => {
     const { freshnessDays, activeJobs = maxJobs, lowBalanceMicros } = await policy(tenant)
     const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
@@ -45,6 +45,7 @@ function policiesOf (state: Connected['state'], maxJobs: number): LookupDeps['po
     return {
       freshnessMs: freshnessDays * DAY_MS,
       maxActiveJobs: activeJobs,
+      ...await isErased(partsOf(tenant).orgId) && { isErased: true },
       ...events.length > 0 && { events },
       ...lowBalanceMicros !== undefined && { lowBalanceMicros },
     }

@@ -1,3 +1,4 @@
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
 import type { Partners } from '../accounts/partners.ts'
 import type { JobFeed } from '../jobs/job.ts'
 import { InconsistencyError } from '../platform/errors.ts'
@@ -34,8 +35,22 @@ export type Publication = {
   readonly onStalled: () => void
 }
 
-/** Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. */
+/**
+ * Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. Of an
+ * erased organization there is nothing left to publish.
+ */
 export async function publishJob (
+  deps: PublishJobDeps, publication: Publication
+): Promise<DeadReason | undefined> {
+  try {
+    return await publishResults(deps, publication)
+  } catch (error) {
+    if (!(error instanceof OrganizationErasedError)) throw error
+    return undefined
+  }
+}
+
+async function publishResults (
   deps: PublishJobDeps, publication: Publication
 ): Promise<DeadReason | undefined> {
   const { message: { value: { tenant, job: id } }, feed: { partner }, signal } = publication

@@ -6,7 +6,7 @@ import { createOrganizations } from '../accounts/organizations.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { ACCESS_COLUMNS, accessLine, accessRecord } from './access-records.ts'
-import { organizationOf } from './options.ts'
+import { organizationToRead } from './options.ts'
 import { type Stores, withStores } from './stores.ts'
 
 type ExportOptions = {
@@ -50,7 +50,7 @@ export async function exportAccessLog (
   }
   return await withStores(env, async stores => {
     const organizations = createOrganizations(stores.redis)
-    if (org !== INSTALLATION) await organizationOf({ organizations }, { org })
+    if (org !== INSTALLATION) await organizationToRead({ organizations }, { org })
     const lines = createLines(format, print)
     const seen = new Set<string>()
     const { head, findings } = await walkAccessLog(accessWalkDeps(stores), {

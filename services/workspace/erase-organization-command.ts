@@ -1,12 +1,14 @@
 import Type from 'typebox'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import { createPartners } from '../accounts/partners.ts'
+import { createAccountRecords } from '../accounts/records.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../platform/config.ts'
 import { connectRedisOrCluster } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { eraseOrganization, type OrganizationErasure } from './erase-organization.ts'
-import type { Options } from './options.ts'
+import { organizationToRead, shippingWarning, type Options } from './options.ts'
 import { withStores } from './stores.ts'
 
 const MINUTE_MS = 60_000
@@ -14,11 +16,11 @@ const MINUTE_MS = 60_000
 const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.partners]))
 
 /**
- * `org erase` on the stack in `env`.
+ * `org erase` on the stack in `env`; `onProgress` gets each step in words.
  * @throws UsageError for invalid options, an unknown organization, or jobs that do not end in time.
  */
 export async function runEraseOrganization (
-  env: Environment, { org = '', waitMinutes = '' }: Options
+  env: Environment, { org = '', waitMinutes = '' }: Options, onProgress: (line: string) => void
 ): Promise<OrganizationErasure> {
   const minutes = Number(waitMinutes)
   if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
@@ -31,8 +33,12 @@ export async function runEraseOrganization (
       const state = stores.redis
       const keys = connectOrganizationKeys('partners', settings, { state })
       const partners = createPartners({ redis: state, keys })
-      return await eraseOrganization(
-        { ...stores, cache, partners }, org, Date.now() + minutes * MINUTE_MS)
+      const organizations = createOrganizations(state)
+      const orgId = await organizationToRead({ organizations }, { org })
+      const erasure = await eraseOrganization({ ...stores, cache, partners }, orgId, {
+        deadlineMs: Date.now() + minutes * MINUTE_MS, onProgress,
+      })
+      return { ...erasure, ...await shippingWarning(createAccountRecords(state)) }
     })
   } finally {
     cache.disconnect()

@@ -1,21 +1,23 @@
-import { createOrganizationKeyStore, ERASED_FIELD } from '../accounts/organization-key-store.ts'
+import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/organization-keys-topic.ts'
 import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
-import type { Partners } from '../accounts/partners.ts'
-import { createAccountRecords } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { countTenantRecords, eraseTenantRecords } from '../cache/erase-tenant.ts'
 import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
+import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { RedisClient } from '../platform/redis.ts'
-import { sleep } from '../platform/retry.ts'
-import { UsageError } from '../platform/run-command.ts'
-import { cancelJobs, revokeKeys } from './close-organization.ts'
+import { sleep as realSleep } from '../platform/retry.ts'
+import {
+  closeOrganization, openJobsOf, type ClosingDeps, type ClosingOptions,
+} from './close-organization.ts'
 import type { Stores } from './stores.ts'
 
 const POLL_MS = 1_000
+/** A process opens a data key with a key of the organization, and keeps that as well. */
+const MAX_KEY_USE_MS = ORGANIZATION_KEYS_CACHE_MS + KEY_CACHE_MS
 
 export type OrganizationErasure = {
-  /** True when the final scan found no copy of any of its keys, and no cached record. */
+  /** True when the final scan found no copy of any of its keys, no cached record, no open job. */
   readonly done: boolean
   readonly cancelledJobs: number
   readonly deletedRecords: number
@@ -24,78 +26,93 @@ export type OrganizationErasure = {
   readonly copiesInRedis: number
   readonly copiesInTopic: number
   readonly recordsInCache: number
+  /** Jobs that were accepted all the same after the others had ended. */
+  readonly openJobs: number
   readonly note: string
 }
 
 /** The stores, the cache of records, and the partners of all organizations. */
-export type OrganizationErasureDeps =
-  Stores & { readonly cache: RedisClient, readonly partners: Pick<Partners, 'list' | 'revoke'> }
+export type OrganizationErasureDeps = Stores & ClosingDeps & { readonly cache: RedisClient }
 
 /**
- * Deletes the keys of an organization, so that nothing of it can be decrypted any more, in any
- * store or backup: jobs, results, webhooks, and keys of partners. Its API keys and partners are
- * revoked and its jobs cancelled first; its money stays accounted for. Every step can be repeated.
- * @throws UsageError for an unknown organization, and jobs that do not end in time.
+ * Ends all use of an organization, then deletes its keys, so that nothing of it can be decrypted
+ * any more, in any store or backup: jobs, results, webhooks, and keys of partners. Its money stays
+ * accounted for. Every step can be repeated, and a repetition completes what was interrupted.
+ * @throws UsageError for jobs that do not end in time.
  */
 export async function eraseOrganization (
-  deps: OrganizationErasureDeps, orgId: string, deadlineMs: number
+  deps: OrganizationErasureDeps, orgId: string, options: ClosingOptions
 ): Promise<OrganizationErasure> {
-  const { redis, producer } = deps
-  const records = createAccountRecords(redis)
-  const name = `org:${orgId}`
-  if (await records.read(name) === undefined) {
-    throw new UsageError(`organization "${orgId}" does not exist. Pass the id that "org create" ` +
-      'printed: --org <id>.')
-  }
-  await revokeKeys(deps, orgId)
-  const cancelledJobs = await cancelJobs(deps, orgId, deadlineMs)
-  // From here on no process creates new keys for it.
-  if ((await records.read(name))?.fields[ERASED_FIELD] === undefined) {
-    await records.change({ name, fields: { [ERASED_FIELD]: String(Date.now()) } })
-  }
-  const store = createOrganizationKeyStore(redis)
-  const writeTombstones = async (keys: Awaited<ReturnType<typeof copiesInTopic>>) => {
-    const messages = keys.map(key => organizationKeyTombstone(orgId, key))
-    if (messages.length > 0) await producer.send(messages)
-  }
-  const keys = [...await store.read(orgId), ...await copiesInTopic(deps, orgId)]
-  await writeTombstones(keys)
-  await store.erase(orgId)
+  const { sleep = realSleep, cache, redis } = deps
+  const { onProgress } = options
+  const cancelledJobs = await closeOrganization(deps, orgId, options)
+  onProgress('deleting its keys')
+  await deleteKeys(deps, orgId)
+  onProgress('rewriting the append-only file of the state Redis')
   const aof = await createJobKeyEraser(deps).rewriteAof()
-  // After this time no process has a key in its memory any more.
-  await sleep(ORGANIZATION_KEYS_CACHE_MS)
+  // After this time no process uses a key that it has in its memory.
+  await sleep(MAX_KEY_USE_MS)
+  onProgress('deleting its cached records')
   const inBothModes = async (count: typeof eraseTenantRecords) =>
-    sumOf(await Promise.all(MODES.map(mode => count(deps.cache, tenantOf(orgId, mode)))))
+    sumOf(await Promise.all(MODES.map(mode => count(cache, tenantOf(orgId, mode)))))
   const deletedRecords = await inBothModes(eraseTenantRecords)
-  let inTopic = await copiesInTopic(deps, orgId)
-  while (inTopic.length > 0 && Date.now() < deadlineMs) {
-    await sleep(POLL_MS)
-    // Brokers never compact the active segment: writing makes a quiet topic roll its segment.
-    await writeTombstones(inTopic)
-    inTopic = await copiesInTopic(deps, orgId)
+  onProgress('waiting until the brokers have deleted its keys from the topic organization.keys')
+  const left = {
+    copiesInTopic: await waitUntilCompacted(deps, orgId, options),
+    copiesInRedis: (await createOrganizationKeyStore(redis).read(orgId)).length,
+    recordsInCache: await inBothModes(countTenantRecords),
+    openJobs: (await openJobsOf(redis, orgId)).length,
   }
-  const inRedis = await store.read(orgId)
-  const recordsInCache = await inBothModes(countTenantRecords)
-  const done = inRedis.length === 0 && inTopic.length === 0 && recordsInCache === 0
-  return {
-    done,
-    cancelledJobs,
-    deletedRecords,
-    aof,
-    copiesInRedis: inRedis.length,
-    copiesInTopic: inTopic.length,
-    recordsInCache,
-    note: noteOf(done, aof),
-  }
+  const done = Object.values(left).every(count => count === 0)
+  return { done, cancelledJobs, deletedRecords, aof, ...left, note: noteOf(left, aof) }
 }
 
 const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
 
-function noteOf (done: boolean, aof: OrganizationErasure['aof']): string {
-  if (!done) {
+/** The tombstones come first: a crash in between leaves keys in Redis, which a repetition finds. */
+async function deleteKeys (deps: OrganizationErasureDeps, orgId: string): Promise<void> {
+  const store = createOrganizationKeyStore(deps.redis)
+  const keys = [...await store.read(orgId), ...await copiesInTopic(deps, orgId)]
+  await writeTombstones(deps, orgId, keys)
+  await store.erase(orgId)
+}
+
+async function writeTombstones (
+  { producer }: OrganizationErasureDeps, orgId: string,
+  keys: Awaited<ReturnType<typeof copiesInTopic>>
+): Promise<void> {
+  const messages = keys.map(key => organizationKeyTombstone(orgId, key))
+  if (messages.length > 0) await producer.send(messages)
+}
+
+/** Returns how many copies of its keys the brokers still have at the deadline. */
+async function waitUntilCompacted (
+  deps: OrganizationErasureDeps, orgId: string, { deadlineMs }: ClosingOptions
+): Promise<number> {
+  const { sleep = realSleep } = deps
+  for (;;) {
+    const keys = await copiesInTopic(deps, orgId)
+    if (keys.length === 0 || Date.now() >= deadlineMs) return keys.length
+    await sleep(POLL_MS)
+    // Brokers never compact the active segment: writing makes a quiet topic roll its segment.
+    await writeTombstones(deps, orgId, keys)
+  }
+}
+
+type Left = Pick<OrganizationErasure,
+  'copiesInRedis' | 'copiesInTopic' | 'recordsInCache' | 'openJobs'>
+
+/** The next step for the operator, in words. */
+function noteOf (left: Left, aof: OrganizationErasure['aof']): string {
+  if (left.openJobs > 0) {
+    return 'A job was accepted while the others ended, and cannot end without its key: ledger ' +
+      'fails it after STALLED_AFTER_MS and releases its money. Run the command again after that.'
+  }
+  if (left.copiesInRedis + left.copiesInTopic > 0) {
     return 'Nothing of the organization can be decrypted by the services, but copies of its ' +
       'wrapped keys remain. Brokers delete them within max.compaction.lag.ms of ' +
       'organization.keys: run the command again after that.'
   }
+  if (left.recordsInCache > 0) return 'Cached records remain: run the command again.'
   return aof === 'none' ? 'Redis keeps no append-only file; delete its snapshots by hand.' : 'Done.'
 }

@@ -1,3 +1,4 @@
+import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf, tenantOf } from '../accounts/tenant.ts'
 import {
   createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
@@ -9,7 +10,7 @@ import type { Environment } from '../platform/command-environment.ts'
 import { sleep } from '../platform/retry.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { createArchive } from '../results/archive.ts'
-import { modeOf, type Options } from './options.ts'
+import { modeOf, organizationOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
 
 const MINUTE_MS = 60_000
@@ -51,7 +52,8 @@ export type Erasure = {
 
 /**
  * `job erase` on the stack in `env`.
- * @throws UsageError for invalid options, unknown jobs, and jobs that do not end in time.
+ * @throws UsageError for invalid options, an unknown or erased organization, unknown jobs, and jobs
+ * that do not end in time.
  */
 export async function runErase (
   env: Environment, options: Options
@@ -65,7 +67,10 @@ export async function runErase (
   const request = {
     tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
-  const erasure = await withStores(env, stores => eraseJobs(createEraseDeps(stores), request))
+  const erasure = await withStores(env, async stores => {
+    await organizationOf({ organizations: createOrganizations(stores.redis) }, options)
+    return await eraseJobs(createEraseDeps(stores), request)
+  })
   return { ...erasure, note: erasureNote(erasure) }
 }
 

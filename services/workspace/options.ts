@@ -1,3 +1,4 @@
+import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
@@ -6,22 +7,52 @@ import type { WorkspaceDeps } from './deps.ts'
 /** What a task returns: printed as names and values, or as JSON. */
 export type TaskResult = Readonly<Record<string, unknown>>
 
+/** Receives the output of a command, one call per result or line. */
+export type Print = (text: string) => void
+
+/** Prints one `name: value` line per field, or one line of JSON. */
+export function printResult (print: Print, result: TaskResult, asJson: boolean): void {
+  if (asJson) return print(JSON.stringify(result))
+  for (const [name, value] of Object.entries(result)) {
+    print(`${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+  }
+}
+
 /** Options of the command line, as typed. */
 export type Options = Readonly<Record<string, string>>
 
 /** One command that works on accounts and balances; throws UsageError for invalid options. */
 export type Task = (deps: WorkspaceDeps, options: Options) => Promise<TaskResult>
 
-/** The id in `--org`; throws UsageError when no such organization exists. */
+type OrganizationDeps = Pick<WorkspaceDeps, 'organizations'>
+
+/** The id in `--org`; throws UsageError when no such organization exists, or it was erased. */
 export async function organizationOf (
-  { organizations }: Pick<WorkspaceDeps, 'organizations'>, options: Options
+  deps: OrganizationDeps, options: Options
 ): Promise<string> {
-  const organization = await organizations.find(options.org ?? '')
-  if (organization === undefined) {
-    throw new UsageError(`organization "${options.org ?? ''}" does not exist. Pass the id that ` +
-      '"org create" printed: --org <id>.')
-  }
-  return organization.id
+  const { id, erasedAtMs } = await findOrganization(deps, options)
+  if (erasedAtMs === undefined) return id
+  throw new UsageError(`organization ${id} was erased on ${timeOf(erasedAtMs)}; commands can ` +
+    'only read what is left of it, and "org erase" completes an interrupted erasure.')
+}
+
+/**
+ * The id in `--org`, of an erased organization too: for commands that only read, and those that
+ * complete its erasure. Throws UsageError when no such organization exists.
+ */
+export async function organizationToRead (
+  deps: OrganizationDeps, options: Options
+): Promise<string> {
+  return (await findOrganization(deps, options)).id
+}
+
+async function findOrganization (
+  { organizations }: OrganizationDeps, { org = '' }: Options
+): Promise<Organization> {
+  const organization = await organizations.find(org)
+  if (organization !== undefined) return organization
+  throw new UsageError(`organization "${org}" does not exist. Pass the id that "org create" ` +
+    'printed: --org <id>.')
 }
 
 /** The value of `--mode`; throws UsageError for any other text. */
@@ -34,10 +65,15 @@ export function modeOf ({ mode = '' }: Options): Mode {
 
 /**
  * The tenant that `--org` and `--mode` name.
- * @throws UsageError when the organization does not exist or the mode is invalid.
+ * @throws UsageError when the organization does not exist or was erased, or the mode is invalid.
  */
 export async function tenantFor (deps: WorkspaceDeps, options: Options): Promise<string> {
   return tenantOf(await organizationOf(deps, options), modeOf(options))
+}
+
+/** The tenant that `--org` and `--mode` name, as `organizationToRead`. */
+export async function tenantToRead (deps: WorkspaceDeps, options: Options): Promise<string> {
+  return tenantOf(await organizationToRead(deps, options), modeOf(options))
 }
 
 export const HOUR_MS = 3_600_000

@@ -1,6 +1,8 @@
 import { isPersonRole, PeopleError, type Person, type Role, ROLES } from '../accounts/people.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { organizationOf, timeOf, type Options, type Task, type TaskResult } from './options.ts'
+import {
+  organizationOf, organizationToRead, timeOf, type Options, type Task, type TaskResult,
+} from './options.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
 /** Adds a person, who can sign in at once. */
@@ -14,7 +16,7 @@ export const addPerson: Task = async ({ people, ...deps }, options) => {
 }
 
 export const listPeople: Task = async ({ people, ...deps }, options) =>
-  ({ people: (await people.list(await organizationOf(deps, options))).map(summaryOf) })
+  ({ people: (await people.list(await organizationToRead(deps, options))).map(summaryOf) })
 
 /** Changes the role, from the next request of the person on. */
 export const changePerson: Task = async (deps, options) => {

@@ -3,16 +3,14 @@ import { commandEnvironment } from '../platform/command-environment.ts'
 import { addAccountCommands, type Run, type Runs } from './account-commands.ts'
 import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
+import { addJobErasure, addOrganizationErasure } from './erasure-commands.ts'
 import type { KeyReport } from './key-report.ts'
-import { withShippingWarning, type Options, type Task, type TaskResult } from './options.ts'
+import { printResult, withShippingWarning, type Options, type Print } from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
 import * as webhooks from './webhook-tasks.ts'
 
 type GlobalOptions = { readonly json?: true, readonly data: string }
-
-/** Receives the output of a command, one call per result or line. */
-type Print = (text: string) => void
 
 /** The command line of the workspace. `print` receives the output, `open` runs a task. */
 export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
@@ -21,12 +19,14 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
       'partners and jobs of customers, and the keys that encrypt their data.')
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
-  const run = (task: Task) => async (_options: Options, command: Command) => {
+  const run: Run = (task, textOf) => async (_options, command) => {
     const { json, data, ...options } = command.optsWithGlobals<GlobalOptions>()
     const env = commandEnvironment(process.env, data)
-    printResult(print, await open(env, deps => task(deps, options)), json === true)
+    const result = await open(env, deps => task(deps, options))
+    if (textOf === undefined || json === true) return printResult(print, result, json === true)
+    print(textOf(result))
   }
-  const change = (task: Task) => run(withShippingWarning(task))
+  const change: Run = task => run(withShippingWarning(task))
   addAccountCommands(program, { run, change })
   addOrganizationErasure(program, print)
   addMoneyCommands(program, run)
@@ -35,26 +35,10 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   addPartnerCommands(program, { run, change })
   addAuditCommand(program, print)
   addAccessLogCommand(program, print)
-  addJobCommands(program, print)
+  addJobErasure(program, print)
   addEncryptionKeyCommands(program, { print, change })
   addSignInCommand(program, print)
   return program
-}
-
-function addOrganizationErasure (program: Command, print: Print): void {
-  const org = program.commands.find(command => command.name() === 'org')
-  org?.command('erase').description('make all encrypted data of an organization permanently ' +
-    'unreadable: delete its keys')
-    .requiredOption('--org <id>', 'organization; its API keys are revoked, its jobs cancelled')
-    .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
-      '30')
-    .action(async (_options: object, command: Command) => {
-      const { json, data, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
-      const { runEraseOrganization } = await import('./erase-organization-command.ts')
-      const erasure = await runEraseOrganization(commandEnvironment(process.env, data), options)
-      printResult(print, erasure, json === true)
-      if (!erasure.done) process.exitCode = 1
-    })
 }
 
 function addMoneyCommands (program: Command, run: Run): void {
@@ -162,23 +146,6 @@ function addPartnerCommands (program: Command, { run, change }: Runs): void {
     .action(change(partners.revokePartner))
 }
 
-function addJobCommands (program: Command, print: Print): void {
-  program.command('job').description('jobs')
-    .command('erase').description('make all encrypted data of jobs permanently unreadable')
-    .requiredOption('--org <id>', 'organization')
-    .requiredOption('--job <ids>', 'comma-separated jobs; running jobs are cancelled first')
-    .option('--mode <mode>', 'live or test', 'live')
-    .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
-      '30')
-    .action(async (_options: object, command: Command) => {
-      const { json, data, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
-      const { runErase } = await import('./erase.ts')
-      const erasure = await runErase(commandEnvironment(process.env, data), options)
-      printResult(print, erasure, json === true)
-      if (!erasure.done) process.exitCode = 1
-    })
-}
-
 function addEncryptionKeyCommands (
   program: Command, { print, change }: { readonly print: Print, readonly change: Run }
 ): void {
@@ -215,12 +182,4 @@ function addSignInCommand (program: Command, print: Print): void {
       const link = await makeSignInLink(commandEnvironment(process.env, data), options)
       printResult(print, link, json === true)
     })
-}
-
-/** Prints one `name: value` line per field, or one line of JSON. */
-export function printResult (print: Print, result: TaskResult, asJson: boolean): void {
-  if (asJson) return print(JSON.stringify(result))
-  for (const [name, value] of Object.entries(result)) {
-    print(`${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
-  }
 }

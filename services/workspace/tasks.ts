@@ -7,8 +7,8 @@ import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
 import {
-  HOUR_MS, hoursOf, microsOf, modeOf, organizationOf, type Task, type TaskResult, tenantFor,
-  timeOf, usdOf, usdToMicros,
+  HOUR_MS, hoursOf, microsOf, modeOf, organizationOf, organizationToRead, type Task,
+  type TaskResult, tenantFor, tenantToRead, timeOf, usdOf, usdToMicros,
 } from './options.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
@@ -68,7 +68,7 @@ async function createdKey ({ apiKeys }: WorkspaceDeps, key: NewKey): Promise<Cre
 }
 
 export const listApiKeys: Task = async (deps, options) => {
-  const keys = await deps.apiKeys.list(await organizationOf(deps, options))
+  const keys = await deps.apiKeys.list(await organizationToRead(deps, options))
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
       ...key,
@@ -136,9 +136,12 @@ export const adjust: Task = async (deps, options) => {
   return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
 }
 
-/** Requests another comparison of a tenant's balance with the journal, and returns its outcome. */
+/**
+ * Requests another comparison of a tenant's balance with the journal, and returns its outcome. The
+ * jobs of an organization that is being erased cannot end while its balance is frozen.
+ */
 export const thaw: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
+  const tenant = await tenantToRead(deps, options)
   const { trust } = options
   if (trust !== undefined && trust !== 'journal') {
     throw new UsageError(`--trust must be "journal", not "${trust}".`)
@@ -167,7 +170,7 @@ async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
 }
 
 export const showBalance: Task = async (deps, options) =>
-  balanceOf(deps, await tenantFor(deps, options))
+  balanceOf(deps, await tenantToRead(deps, options))
 
 /** All amounts in micros, and the available amount in USD. */
 async function balanceOf ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
@@ -177,13 +180,14 @@ async function balanceOf ({ wallet }: WorkspaceDeps, tenant: string): Promise<Ta
 
 /** Sets the values that are passed, then returns the policy of the organization. */
 export const policy: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
   const names = Object.keys(POLICY_RANGES) as (keyof Policy)[]
   const change = names.flatMap(name => {
     const text = options[name]
     return text === undefined ? [] : [[name, policyValueOf(text)] as const]
   })
-  if (change.length > 0) await deps.organizations.setPolicy(orgId, Object.fromEntries(change))
+  const isRead = change.length === 0
+  const orgId = await (isRead ? organizationToRead : organizationOf)(deps, options)
+  if (!isRead) await deps.organizations.setPolicy(orgId, Object.fromEntries(change))
   const current = (await deps.organizations.find(orgId))?.policy
   return { orgId, ...Object.fromEntries(names.map(name => [name, current?.[name] ?? 'default'])) }
 }

@@ -19,8 +19,8 @@ import {
 } from '../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../services/platform/errors.ts'
 import { KEY_CLASSES } from '../../services/topology.ts'
-import { eraseOrganization } from '../../services/workspace/erase-organization.ts'
 import { listKeys, rewrapAll } from '../../services/workspace/key-rotation.ts'
+import { erase } from '../support/erase-organization.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
 } from '../support/key-processes.ts'
@@ -281,15 +281,28 @@ describe('the key of an organization', () => {
 
   it('is deleted in all classes when the organization is erased', async () => {
     const org = await createOrganization(roots)
-    const { partners } = processWith(roots)
-    const deps = { ...stores, cache: redis, partners } as never
     // The topic in memory is never compacted, so it keeps what the tombstones delete.
-    expect(await eraseOrganization(deps, org, 0))
+    expect(await erase(org))
       .toMatchObject({ done: false, aof: 'none', copiesInRedis: 0, copiesInTopic: 3 })
     const last = await Promise.all(KEY_CLASSES.map(name =>
       bus.lastValue('organization.keys', `${org}:${name}:1`)))
     expect(last).toEqual([undefined, undefined, undefined])
     await expect(keysOf().wrap(org, plain, binding)).rejects.toThrow(OrganizationErasedError)
+  })
+
+  it('is missing for no report once the organization is erased', async () => {
+    const org = await createOrganization(roots)
+    const { rotation, newJobKeys, webhookSecrets } = processWith(roots)
+    await makeJob('job_erased', `${org}.live`, { newJobKeys })
+    await webhookSecrets.show(org)
+    await keyStore.erase(org)
+    const lackingOf = async () => (await listKeys(rotation)).lacking.filter(one =>
+      one.includes(org))
+    expect(await lackingOf()).toEqual([`key results.1 of ${org}`, `key webhooks.1 of ${org}`])
+    await organizations.markErased(org)
+    expect(await lackingOf()).toEqual([])
+    const report = await rewrapAll(rotation)
+    expect(report.replaced.filter(({ organization }) => organization === org)).toEqual([])
   })
 
   it('gets a new version in each class', async () => {

@@ -108,6 +108,7 @@ export function createPageDeps (
     organizations: {
       find: async id => id === ORGANIZATION.id ? ORGANIZATION : undefined,
       setPolicy: async () => {},
+      isErased: async () => false,
     },
     people: createPagePeople(),
     apiKeys: {

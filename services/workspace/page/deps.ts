@@ -16,7 +16,7 @@ export type PageDeps = AccessStores & {
   readonly signInCodes: SignInCodes
   readonly nonces: Nonces
   readonly rest: Pick<RestClients, 'of'>
-  readonly organizations: Pick<Organizations, 'find' | 'setPolicy'>
+  readonly organizations: Pick<Organizations, 'find' | 'setPolicy' | 'isErased'>
   readonly people: People
   /** Without it only links sign in. */
   readonly identityProvider?: IdentityProvider

@@ -112,12 +112,14 @@ export function sessionIdIn (request: FastifyRequest): string {
   return request.cookies[cookieName(request.isHttps)] ?? ''
 }
 
+type VisitorDeps = Pick<PageDeps, 'sessions' | 'people' | 'organizations'>
+
 /**
- * The signed-in browser that sent a request; undefined when its session does not exist, or the
- * person was removed or signed out everywhere.
+ * The signed-in browser that sent a request; undefined when its session does not exist, the person
+ * was removed or signed out everywhere, or the organization was erased.
  */
 export async function visitorOf (
-  deps: Pick<PageDeps, 'sessions' | 'people'>, request: FastifyRequest
+  deps: VisitorDeps, request: FastifyRequest
 ): Promise<Visitor | undefined> {
   const id = sessionIdIn(request)
   const session = id === '' ? undefined : await deps.sessions.find(id)
@@ -125,17 +127,19 @@ export async function visitorOf (
 }
 
 async function visitorIn (
-  { people }: Pick<PageDeps, 'people'>, id: string, session: Session
+  { people, organizations }: VisitorDeps, id: string, session: Session
 ): Promise<Visitor | undefined> {
   const { subject } = session
-  if (subject.kind === 'operator' || subject.person === undefined) return { id, session }
+  if (subject.kind === 'operator') return { id, session }
+  if (await organizations.isErased(subject.orgId)) return undefined
+  if (subject.person === undefined) return { id, session }
   const person = await people.find(subject.orgId, subject.person.id)
   return person?.generation === subject.person.generation ? { id, session, person } : undefined
 }
 
 /** Whether a visitor is still signed in with the same role. Does not restart the idle time. */
 export async function isStillSignedIn (
-  deps: Pick<PageDeps, 'sessions' | 'people'>, { id, session, person }: Visitor
+  deps: VisitorDeps, { id, session, person }: Visitor
 ): Promise<boolean> {
   if (!await deps.sessions.exists(id)) return false
   return (await visitorIn(deps, id, session))?.person?.role === person?.role

@@ -59,6 +59,13 @@ const PAGE_ERRORS = {
     title: 'There is no such page',
     message: 'It does not exist, or you have no access to it. Go back to the overview.',
   },
+  organization_erased: {
+    status: 410,
+    title: 'This organization was erased',
+    message: 'Its data was deleted on request, and its people cannot sign in any more. Ask the ' +
+      'operator of this installation for another organization.',
+    action: { path: '/sign-in', text: 'Go to the sign-in' },
+  },
   too_large: {
     status: 413,
     title: 'The file is too large',

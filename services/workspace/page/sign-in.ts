@@ -5,6 +5,7 @@ import { field, type PageDeps } from './context.ts'
 import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
 import { html, type Html } from './html.ts'
 import { noticeOf, plainPage, sendHtml } from './layout.ts'
+import { PageError } from './page-error.ts'
 import type { SignedIn } from './sessions.ts'
 
 /** Sign-in by links, sign-out, and the redirect from `/`. */
@@ -50,13 +51,20 @@ async function signIn (
 
 type NewSession = { readonly subject: SignedIn, readonly authenticatedAtMs?: number }
 
-/** Ends the session that a browser has and starts another one, with a new id. */
+/**
+ * Ends the session that a browser has and starts another one, with a new id.
+ * @throws PageError when the organization was erased.
+ */
 export async function startSession (
-  { sessions, accessLog }: Pick<PageDeps, 'sessions' | 'accessLog'>,
+  { sessions, accessLog, organizations }:
+  Pick<PageDeps, 'sessions' | 'accessLog' | 'organizations'>,
   { request, reply }: { readonly request: FastifyRequest, readonly reply: FastifyReply },
   { subject, authenticatedAtMs }: NewSession
 ): Promise<void> {
   await sessions.end(sessionIdIn(request))
+  if (subject.kind === 'customer' && await organizations.isErased(subject.orgId)) {
+    throw new PageError('organization_erased')
+  }
   const { id, session } = await sessions.create(subject, authenticatedAtMs)
   // A session whose id is in no cookie yet is of no use.
   await accessLog.append({

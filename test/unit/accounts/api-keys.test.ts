@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createApiKeys, NewKeyError, type ApiKeys } from '../../../services/accounts/api-keys.ts'
 import { hashOf, newApiKey } from '../../../services/accounts/key-store.ts'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 /** As Node reports an IPv4 address of a socket for both versions. */
@@ -67,6 +68,18 @@ describe('finding a key', () => {
     expect(await createApiKeys(memory.redis, () => nowMs).revoke('org_1', id)).toBe(true)
     nowMs += 1_000
     expect(await kindOf(secret)).toBe('revoked')
+  })
+
+  it('finds no key of an erased organization that is valid, listed or not', async () => {
+    const organizations = createOrganizations(memory.redis, () => nowMs)
+    const { id: orgId } = await organizations.create('Example')
+    const { secret } = await newKey({ orgId })
+    expect(await kindOf(secret)).toBe('ok')
+    await organizations.markErased(orgId)
+    nowMs += 1_000
+    expect(await kindOf(secret)).toBe('revoked')
+    const late = await newKey({ orgId })
+    expect(await kindOf(late.secret)).toBe('revoked')
   })
 
   it('records the last use at most once a minute, without waiting for it', async () => {

@@ -39,6 +39,7 @@ export function memoryRedis () {
     zrange: async (key: string) => [...sorted.get(key) ?? []]
       .toSorted(([, one], [, other]) => one - other).map(([member]) => member),
     sadd: async (key: string, ...members: string[]) => add(key, ...members),
+    srem: async (key: string, member: string) => { sets.get(key)?.delete(member) },
     scard: async (key: string) => sets.get(key)?.size ?? 0,
     smembers: async (key: string) => [...sets.get(key) ?? []],
     // The number of keys distinguishes the scripts that change a record from those that read one.

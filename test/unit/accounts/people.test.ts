@@ -152,6 +152,40 @@ describe('a sign-in', () => {
   })
 })
 
+describe('an erased organization', () => {
+  beforeEach(async () => {
+    await add('ann@example.com')
+    await people.membershipsOf(ann)
+    await createOrganizations(memory.redis).markErased(orgId)
+  })
+
+  it('has no people, gets none, and lets none sign in', async () => {
+    expect(await emailsOf()).toEqual([])
+    expect(await people.membershipsOf(ann)).toEqual([])
+    expect(await people.add(orgId, { email: 'bob@example.com', role: 'owner', createdBy: '' }))
+      .toBeUndefined()
+  })
+
+  it('keeps no address, even if the deletion was interrupted', async () => {
+    await add('ann@example.com', 'owner', otherId)
+    const { redis } = memory
+    const keys = [addressKey('ann@example.com'), accountOfProviderKey(ISSUER, 'ann-1')]
+    const stored = () => JSON.stringify([memory.hashes.get(`{global}:org:${orgId}`),
+      keys.map(key => [...memory.sets.get(key) ?? []])])
+    expect(stored()).toContain('ann@example.com')
+    const srem = redis.srem.bind(redis)
+    redis.srem = (async () => { throw new Error('killed') }) as never
+    await expect(people.erase(orgId)).rejects.toThrow('killed')
+    redis.srem = srem
+    await people.erase(orgId)
+    const { revision } = memory.hashes.get(`{global}:org:${orgId}`) ?? {}
+    expect(stored()).not.toMatch(new RegExp(`ann@example.com|\\["${orgId}`))
+    expect([...memory.sets.get(keys[0]!) ?? []]).toEqual([otherId])
+    await people.erase(orgId)
+    expect(memory.hashes.get(`{global}:org:${orgId}`)?.['revision']).toBe(revision)
+  })
+})
+
 describe('the index of people', () => {
   it('lists organizations by address, and by account once it is bound', async () => {
     await add('ann@example.com')

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
+import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import { createLog } from '../../../services/platform/log.ts'
@@ -55,6 +56,7 @@ describe('a failure in a handler', () => {
     [outage, 503, 'temporarily_unavailable'],
     [new Error('an internal fault'), 500, 'internal'],
     [new LostResultsError('no key'), 410, 'results_expired'],
+    [new OrganizationErasedError('org_1'), 401, 'revoked_key'],
     [new MissingResultsError('no block'), 500, 'internal'],
     [Object.assign(new Error('no such path'), { code: 'FST_ERR_BAD_URL' }), 404, 'not_found'],
   ] as const)('%s is answered with %i', async (error, status, code) => {

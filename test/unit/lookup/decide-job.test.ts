@@ -45,6 +45,19 @@ describe('decideJob', () => {
     expect(emitted([decision], 'rows.to-verify')[0]?.value.freshnessMs).toBe(77)
   })
 
+  it('refuses a job of an erased organization, unless it was accepted before', async () => {
+    const store = createStoreDouble()
+    const isErased = { policy: async () => ({ freshnessMs: 0, maxActiveJobs: 10, isErased: true }) }
+    const unit = unitOf(chunksOf([phone(0)]))
+    const refused = await decideJob(unit, partsWith({ ...isErased, store }))
+    expect([refused.emits, await store.outcome('org_1.live', JOB)])
+      .toEqual([[], expect.objectContaining({ kind: 'refused' })])
+    const kept = createStoreDouble()
+    await decideJob(unit, partsWith({ store: kept }))
+    const again = await decideJob(unit, partsWith({ ...isErased, store: kept }))
+    expect(emitted([again], 'rows.to-verify')).toHaveLength(1)
+  })
+
   it('rejects missing and overlapping chunks', async () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await expect(decideJob(unitOf([second!]), partsWith()))

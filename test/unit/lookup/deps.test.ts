@@ -38,6 +38,11 @@ describe('the dependencies of lookup', () => {
     expect(await policy('org_1.test')).not.toHaveProperty('events')
   })
 
+  it('know an erased organization', async () => {
+    const { policy } = partsFor({}, { erasedAt: '1' })
+    expect(await policy('org_1.live')).toMatchObject({ isErased: true })
+  })
+
   it('have the documented limits by default', async () => {
     const { batchRows, policy, batch } = partsFor({})
     expect([(await policy('org_1.live')).maxActiveJobs, batch]).toEqual([10, 25])

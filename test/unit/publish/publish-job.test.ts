@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import type { Incoming } from '../../../services/engine/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { publishJob, type PublishJobDeps } from '../../../services/publish/publish-job.ts'
@@ -31,6 +32,11 @@ const publish = (deps: PublishJobDeps, onStalled = () => {}) =>
 it('a settled job without an archived record is not published', async () => {
   const deps = depsWith({ findArchived: async () => undefined })
   await expect(publish(deps)).rejects.toThrow('ClickHouse has no archived record')
+})
+
+it('a job of an erased organization has no results left, and becomes no dead letter', async () => {
+  const keysOf = async () => { throw new OrganizationErasedError('org_1') }
+  expect(await publish(depsWith({ partners: { keysOf } }))).toBeUndefined()
 })
 
 it('a job is stalled while its results are not acknowledged in time', async () => {

@@ -10,9 +10,9 @@ import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 it('erasing an organization needs a time to wait, and the settings of its stores', async () => {
-  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '-1' }))
+  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '-1' }, () => {}))
     .rejects.toThrow('--wait-minutes must be a number of at least 0, not "-1"')
-  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '1' }))
+  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '1' }, () => {}))
     .rejects.toThrow(ConfigError)
 })
 
@@ -21,15 +21,18 @@ it('the keys and partners of an organization are revoked, and those of no other'
   const partners = createPartners({ redis, keys: organizationKeysOf(1) })
   const apiKeys = createApiKeys(redis)
   for (const orgId of ['org_1', 'org_2']) {
-    await apiKeys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
+    await apiKeys.create({
+      orgId, mode: 'live', scopes: ['jobs:read'], name: 'CRM', createdBy: 'ann@example.com',
+    })
     await partners.create({
       name: orgId.replace('_', '-'), orgId, mode: 'live', pricesMicros: {}, partitions: 1,
     })
   }
   await revokeKeys({ redis, partners }, 'org_1')
-  const isRevoked = async (orgId: string) =>
-    (await apiKeys.list(orgId)).map(({ revokedAtMs }) => revokedAtMs > 0)
-  expect([await isRevoked('org_1'), await isRevoked('org_2')]).toEqual([[true], [false]])
+  const keysOf = async (orgId: string) => (await apiKeys.list(orgId)).map(
+    ({ revokedAtMs, name, createdBy }) => [revokedAtMs > 0, name, createdBy])
+  expect(await keysOf('org_1')).toEqual([[true, '', '']])
+  expect(await keysOf('org_2')).toEqual([[false, 'CRM', 'ann@example.com']])
   expect((await partners.list()).map(({ revokedAtMs }) => revokedAtMs > 0)).toEqual([true, false])
 })
 

@@ -3,8 +3,12 @@ import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { createPeople } from '../../../services/accounts/people.ts'
+import { ConfigError } from '../../../services/platform/config.ts'
+import { UsageError } from '../../../services/platform/run-command.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
-import { createWorkspaceProgram, printResult } from '../../../services/workspace/program.ts'
+import { printResult } from '../../../services/workspace/options.ts'
+import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
@@ -15,7 +19,12 @@ const deps = {
   apiKeys: createApiKeys(redis),
   addOrganizationKeys: async () => {},
   accounts: { areShipped: async () => isShipped },
-  wallet: { unlockNew: async (tenant: string) => { unlocked.push(tenant) } },
+  people: createPeople(redis),
+  ...{ webhookSecrets: {}, webhookSigningKeys: {}, endpoints: {} },
+  wallet: {
+    unlockNew: async (tenant: string) => { unlocked.push(tenant) },
+    balance: async () => ({ availableMicros: 12_500_000 }),
+  },
 }
 const environments: Readonly<Record<string, string | undefined>>[] = []
 
@@ -83,12 +92,75 @@ it('workspace uses the stack in the folder of --data', async () => {
   expect(environments.at(-1)?.CLICKHOUSE_URL).toBe('http://there:1')
 })
 
+it('workspace lists organizations as a table, or as JSON', async () => {
+  const { id } = await deps.organizations.create('Listed')
+  const { id: erased } = await deps.organizations.create('Gone')
+  await deps.organizations.markErased(erased)
+  const lines = (await outputOf('org', 'list')).split('\n')
+  expect(lines[0]).toMatch(/^id +created +available USD +erased +name$/)
+  expect(lines.find(line => line.startsWith(id)))
+    .toMatch(/^\S+ {2}20\S+Z {6}12\.500000 {2}- +Listed$/)
+  const { organizations } = JSON.parse(await outputOf('org', 'list', '--json'))
+  expect(organizations.find((one: { id: string }) => one.id === erased)).toEqual({
+    id: erased,
+    name: 'Gone',
+    createdAt: expect.stringMatching(/^20.+Z$/),
+    availableUsd: '12.500000',
+    erasedAt: expect.stringMatching(/^20.+Z$/),
+  })
+})
+
+const REFUSED = `
+key create
+key revoke --key key_1
+key roll --key key_1
+person add --email ann@example.com --role owner
+person change --email ann@example.com --role owner
+person sign-out --email ann@example.com
+person remove --email ann@example.com
+topup --usd 1
+adjust --micros 1 --reason why
+policy --freshness-days 1
+webhook-secret show
+webhook-secret rotate
+webhook-key show
+webhook-key rotate
+webhook-endpoint create --url https://example.com
+webhook-endpoint list
+webhook-endpoint disable --endpoint we_1
+webhook-endpoint enable --endpoint we_1
+webhook-endpoint rotate --endpoint we_1
+webhook-endpoint delete --endpoint we_1
+partner create --name acme
+keys rotate`.trim().split('\n')
+
+it.each(REFUSED)('"%s" refuses an erased organization in one sentence', async line => {
+  const { id } = await deps.organizations.create('Example')
+  await deps.organizations.markErased(id)
+  const refused = outputOf(...line.split(' '), '--org', id)
+  await expect(refused).rejects.toThrow(UsageError)
+  await expect(refused).rejects.toThrow(`organization ${id} was erased on 20`)
+})
+
+it.each(['key list', 'person list', 'balance', 'policy'])(
+  '"%s" reads what is left of an erased organization', async line => {
+    const { id } = await deps.organizations.create('Example')
+    await deps.organizations.markErased(id)
+    expect(await outputOf(...line.split(' '), '--org', id)).not.toBe('')
+  })
+
+it('org erase asks for a confirmation, which needs a terminal', async () => {
+  await expect(outputOf('org', 'erase', '--org', 'org_1')).rejects.toThrow('pass --yes')
+  // With it, the command goes on to its settings.
+  await expect(outputOf('org', 'erase', '--org', 'org_1', '--yes')).rejects.toThrow(ConfigError)
+})
+
 it('workspace has a command for every task, each with a description', () => {
   const commands = createWorkspaceProgram().commands
     .flatMap(command => [command, ...command.commands])
   expect(commands.filter(command => command.description() === '')).toEqual([])
   expect(commands.map(command => command.name())).toEqual([
-    'org', 'create', 'erase', 'person', 'add', 'list', 'change', 'sign-out', 'remove',
+    'org', 'create', 'list', 'erase', 'person', 'add', 'list', 'change', 'sign-out', 'remove',
     'key', 'create', 'list', 'revoke', 'roll', 'topup', 'adjust', 'thaw',
     'balance', 'policy',
     'webhook-secret', 'show', 'rotate',

@@ -133,6 +133,32 @@ describe('a request without a session', () => {
   })
 })
 
+describe('an erased organization', () => {
+  const deps = () => {
+    const { organizations, ...others } = createPageDeps(client)
+    return { ...others, organizations: { ...organizations, isErased: async () => true } }
+  }
+
+  it('has no sessions any more, while operators keep theirs', async () => {
+    const { ask, signedIn } = open(deps())
+    const { cookie } = await signedIn()
+    const page = await ask('/live/overview', { headers: { cookie } })
+    expect([page.statusCode, page.headers.location]).toEqual([303, '/sign-in?notice=signed-out'])
+    const operator = await signedIn('operator')
+    expect((await ask('/', { headers: { cookie: operator.cookie } })).headers.location)
+      .toBe('/pipeline')
+  })
+
+  it('refuses a link that was made before, with a page that says why', async () => {
+    const { post, deps: { signInCodes } } = open(deps())
+    const code = await signInCodes.create({ kind: 'customer', orgId: ORGANIZATION.id })
+    const answer = await post('/sign-in', { code }, OWN)
+    expect([answer.statusCode, answer.headers['set-cookie']]).toEqual([410, undefined])
+    expect(answer.body).toContain('This organization was erased')
+    expect(answer.body).toContain('href="/sign-in"')
+  })
+})
+
 describe('the sign-in', () => {
   it('redeems the code of the form and sets a cookie that scripts cannot read', async () => {
     const { ask, post, deps } = open()

@@ -50,7 +50,9 @@ async function browse (more: Partial<PageDeps> = {}) {
     rotateWebhookEndpointSecret: recording('rotate', { ...endpoint, secret: 'whsec_rotated' }),
   }, {
     organizations: {
-      find: async () => ORGANIZATION, setPolicy: recording('policy', undefined) as never,
+      find: async () => ORGANIZATION,
+      setPolicy: recording('policy', undefined) as never,
+      isErased: async () => false,
     },
     ...more,
   })
