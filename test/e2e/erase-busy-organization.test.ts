@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
+import { listEncryptionKeys } from '../../services/workspace/key-commands.ts'
+import { createBusyCustomer, PERSON } from '../support/busy-customer.ts'
+import { filesOfStores } from '../support/bytes.ts'
+import { compactAtOnce } from '../support/compaction.ts'
+import { connectAll } from '../support/connected.ts'
+import { breachesOf, runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { eventually } from '../support/eventually.ts'
+import { createTestPartner, feedContacts, sendTo } from '../support/partner.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { testStack } from '../support/stack.ts'
+import { openWorkspaceCommands } from '../support/workspace.ts'
+
+const { env, brokers, clickhouse, recordMac, state, wallet } = connectAll()
+const { dataDir } = testStack()
+const { workspace, close } = openWorkspaceCommands(env)
+const history = createDeliveryHistory(clickhouse, recordMac)
+
+let environment: Environment
+let compactAsUsual = async () => {}
+beforeAll(async () => {
+  compactAsUsual = await compactAtOnce(brokers)
+  // A delivery that fails stays under way for longer than an erasure takes.
+  environment = await startEnvironment(
+    { WEBHOOK_WAITS_MS: JSON.stringify(Array.from({ length: 600 }, () => 1_000)) },
+    { stages: ['deliver'] })
+})
+afterAll(async () => {
+  await compactAsUsual()
+  await environment.stop()
+  close()
+})
+
+const filesWithAddress = () => filesOfStores(dataDir, [Buffer.from(PERSON)]).redis
+
+/** A customer whose receiver answers no event of a job that ended, and with a feed under way. */
+async function createCustomer () {
+  const receiver = await startReceiver(response => { response.writeHead(500).end() })
+  const url = `http://127.0.0.1:${receiver.port}`
+  const customer = await createBusyCustomer({
+    env, state, baseUrl: environment.baseUrl, webhookUrl: `${url}/cancelled`,
+  })
+  const { job: ended } = await runJob(customer.live, {
+    service: 'phone-validation', inputs: ['+12127370111'], webhook_url: `${url}/ended`,
+  })
+  await receiver.until(1, '/ended')
+  await sendTo(customer.partner, ['+12127370222', '+12127370223', 'nonsense'])
+  const sentTo = (path: string) => receiver.received.filter(one => one.path === path).length
+  return { ...customer, ended, sentTo }
+}
+
+/** The last attempt was not made, and the receiver has seen exactly those before it. */
+async function expectDiscarded (tenant: string, job: string, sent: () => number): Promise<void> {
+  await eventually(async () => {
+    const attempts = await history.list(tenant, job)
+    expect(attempts.at(-1)).toMatchObject({ outcome: 'discarded', reason: 'erased' })
+    expect(attempts.filter(({ outcome }) => outcome === 'failed')).toHaveLength(sent())
+  })
+}
+
+it('an erasure ends jobs, a feed and a delivery that are under way, and settles them', async () => {
+  const { orgId, ended, running, live, sentTo } = await createCustomer()
+  expect(filesWithAddress()).toBeGreaterThan(0)
+  const erasure = await workspace<{ cancelledJobs: number }>(
+    env, 'org', 'erase', '--org', orgId, '--yes', '--wait-minutes', '6')
+  expect(erasure).toMatchObject({ done: true, openJobs: 0, recordsInCache: 0 })
+  expect(erasure.cancelledJobs).toBeGreaterThan(0)
+  expect(filesWithAddress()).toBe(0)
+
+  // Each job is settled once: nothing is reserved, and what is not charged is available.
+  for (const mode of ['live', 'test']) {
+    const { reservedMicros, ...rest } = await wallet.balance(`${orgId}.${mode}`)
+    expect([reservedMicros, rest.availableMicros + rest.chargedMicros])
+      .toEqual([0, rest.fundedMicros])
+  }
+  await expectDiscarded(`${orgId}.live`, ended.id, () => sentTo('/ended'))
+  await expectDiscarded(`${orgId}.test`, running.id, () => sentTo('/cancelled'))
+  expect(await breachesOf(env, orgId)).toEqual([])
+
+  // What meets it later says so.
+  await expect(live.results(ended.id)).rejects.toMatchObject({ status: 401, code: 'revoked_key' })
+  await expect(workspace(env, 'key', 'create', '--org', orgId))
+    .rejects.toThrow(`organization ${orgId} was erased on 20`)
+  const { lacking } = await listEncryptionKeys(env)
+  expect(lacking.filter(one => one.includes(orgId))).toEqual([])
+
+  // Feeds of others go on.
+  const other = await createTestPartner(env, { usd: '1' })
+  const contact = { input: '+12127370333', reference: 'a', countryCode: undefined }
+  expect((await feedContacts(other, [contact])).summary.results).toBe(1)
+})
