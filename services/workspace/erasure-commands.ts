@@ -8,11 +8,12 @@ type GlobalOptions = { readonly json?: true, readonly data: string }
 
 const ERASURE_HELP = `
 Deleted: the keys of the organization, so its jobs, results, labels, webhooks and keys of partners
-are unreadable in every store and backup; its cached records; the people and their addresses.
+are unreadable in every store and backup; its cached records; its people and their addresses.
 Ended: its API keys, partners, sessions and running jobs; the rest of their reservations is
 released. Nothing is refunded: correct the balance with "adjust" before, if it has to be.
-Kept: its id, name, policy, balances, journal, the counts and prices of its jobs, its access log.
-It usually takes up to 20 minutes, most of it until the brokers have compacted organization.keys.
+Kept: its id, name, policy, balances, journal, the counts and prices of its jobs, its access log,
+and earlier versions of its record in the topic accounts.
+It usually takes 10 to 20 minutes, most of it until the brokers have compacted organization.keys.
 It can be interrupted and repeated at any time.`
 
 /** Adds `org erase`, which asks for a confirmation. */
