@@ -55,12 +55,18 @@ describe('commands', () => {
     const readingOf = (actions: CommandActions) =>
       Object.keys(actions).filter(name => actions[name] === null)
     expect(readingOf(WORKSPACE_ACTIONS)).toEqual([
-      'person list', 'key list', 'balance', 'webhook-key show', 'webhook-endpoint list',
-      'partner list', 'audit', 'keys list',
+      'org list', 'person list', 'key list', 'balance', 'webhook-key show',
+      'webhook-endpoint list', 'partner list', 'audit', 'keys list',
     ])
     expect(readingOf(OPS_ACTIONS)).toEqual([
       'lag', 'jobs', 'scale-advice', 'capacity', 'cells', 'drain', 'dead list', 'audit',
     ])
+  })
+
+  it('are not recorded when they are not confirmed', async () => {
+    const { done, run } = createWorkspace()
+    await expect(run('org', 'erase', '--org', 'org_1')).rejects.toThrow('pass --yes')
+    expect(done).toEqual([])
   })
 
   it('are recorded before they run, with the operator and what they are about', async () => {
