@@ -19,7 +19,7 @@ const WORKSPACE = join(import.meta.dirname, '..', 'workspace', 'main.ts')
 
 const HELP = `
 Addresses come from the environment (KAFKA_BROKERS, REDIS_STATE_URL and so on; METRICS_TARGETS for
-the metrics of the services), else from the local stack of "npm run up". Output is coloured on
+the metrics of the services), else from the local stack of "npm run up". Output is colored on
 terminals only, unless NO_COLOR is set.
 
 Examples:

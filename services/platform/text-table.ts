@@ -7,7 +7,7 @@ export type Paint = (style: Style, text: string) => string
 /** Leaves text as it is. */
 export const unpainted: Paint = (_style, text) => text
 
-/** Returns a function that colours text on a terminal, unless NO_COLOR is set. */
+/** Returns a function that colors text on a terminal, unless NO_COLOR is set. */
 export function paintFor (
   { isTTY }: { readonly isTTY?: boolean }, { NO_COLOR: plain = '' }: Environment = process.env
 ): Paint {
@@ -18,7 +18,7 @@ export function paintFor (
 export type Column = { readonly title: string, readonly right?: true }
 export type Cell = string | { readonly text: string, readonly style: Style }
 
-/** Formats aligned columns below their titles. Colours do not affect the alignment. */
+/** Formats aligned columns below their titles. Colors do not affect the alignment. */
 export function tableText (
   columns: readonly Column[], rows: readonly (readonly Cell[])[], paint: Paint
 ): string {

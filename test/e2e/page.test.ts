@@ -309,7 +309,7 @@ describe('every page', () => {
     await viewer.close()
   })
 
-  it('is shown in the colours and the zone of the viewer', async () => {
+  it('is shown in the colors and the zone of the viewer', async () => {
     const viewer = await newContext({ colorScheme: 'dark', timezoneId: 'Asia/Kolkata' })
     const at = await viewer.newPage()
     await signInAsCustomer(at)
@@ -321,7 +321,7 @@ describe('every page', () => {
     expect(await time.textContent()).toContain(local.slice(11, 19))
     const ground = () => at.evaluate('getComputedStyle(document.documentElement).backgroundColor')
     expect(await ground()).toBe('rgb(16, 20, 23)')
-    await at.getByRole('combobox', { name: 'Colours' }).selectOption('light')
+    await at.getByRole('combobox', { name: 'Colors' }).selectOption('light')
     expect(await ground()).toBe('rgb(246, 247, 248)')
     await at.reload()
     expect(await ground()).toBe('rgb(246, 247, 248)')

@@ -14,9 +14,11 @@ export type Source = {
 export const pages: readonly string[] = globSync(
   ['*.md', 'deploy/docs/**/*.md', 'schemas/api/*.md'], { cwd: root }).sort()
 
-/** Archaic words: use those of the documentation of Kafka, Redis and Node. */
-export const ARCHAIC =
-  /\b(anew|whoever|whomever|lest|hither|mends?|mended|told|tells|nobody's|to be had|goes by)\b/i
+/** Archaic words and British spelling: use those of the documentation of Kafka, Redis and Node. */
+export const ARCHAIC = new RegExp(String.raw`\b(${[
+  'anew|whoever|whomever|lest|hither|mends?|mended|told|tells', "nobody's|to be had|goes by",
+  'colou(r|rs|red)',
+].join('|')})\b`, 'i')
 
 let read: readonly Source[] | undefined
 

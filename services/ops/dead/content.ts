@@ -78,7 +78,7 @@ const MAX_CHARACTERS = 200
 
 /**
  * Makes an untrusted text safe for a terminal: replaces control characters, which could move the
- * cursor or change colours, and truncates it.
+ * cursor or change colors, and truncates it.
  */
 export function safeText (text: string): string {
   const plain = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}')

@@ -68,7 +68,7 @@ export function jobName ({ id, metadata }: Pick<JobStatusResource, 'id' | 'metad
   return metadata.file ?? id
 }
 
-/** A part of all rows of a job; `tone` names its colour. */
+/** A part of all rows of a job; `tone` names its color. */
 type Segment = { readonly name: string, readonly rows: number, readonly tone: string }
 
 type Counts = Pick<JobStatusResource,

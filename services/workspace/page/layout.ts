@@ -179,7 +179,7 @@ function modeSwitch (mode: Mode, section: Section): Html {
 }
 
 function themeSwitch (): Html {
-  return html`<label class="theme"><span class="unseen">Colours</span>
+  return html`<label class="theme"><span class="unseen">Colors</span>
     <select id="theme" name="theme">
       <option value="system">System</option>
       <option value="light">Light</option>

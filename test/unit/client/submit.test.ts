@@ -345,7 +345,7 @@ describe('a failed submission', () => {
     ['the input as output', { output: input }, 'is the input file'],
     ['a forbidden service', { service: 'whatsapp' }, 'may not use the service whatsapp'],
     ['an unknown contact column', { column: 'Tel' }, 'The columns are: Name, Phone, Status.'],
-    ['an unknown result column', { only: 'status,colour' }, 'there is no colour'],
+    ['an unknown result column', { only: 'status,color' }, 'there is no color'],
     ['a missing file', { input: join(folder, 'none.csv') }, 'does not exist'],
     ['a folder', { input: folder }, 'is not a regular file'],
   ])('because of %s sends nothing', async (...[, more, why]) => {

@@ -108,7 +108,7 @@ describe('pause and resume', () => {
     expect(PAUSABLE_STAGES.filter(stage => effectOf(stage).description === '')).toEqual([])
   })
 
-  it('format a pause in colour, without unknown details', () => {
+  it('format a pause in color, without unknown details', () => {
     const pause = { stage: 'verify', since: SINCE, by: '', reason: '' } as const
     expect(pauseLine(pause, (style, text) => `<${style}>${text}</>`)).toBe(
       `<yellow>verify is paused</> since ${SINCE}. Resume it with "npm run ops -- resume verify".`)

@@ -4,14 +4,14 @@ import { paintFor, tableText } from '../../../services/platform/text-table.ts'
 const painted = (isTTY: boolean, env: Record<string, string>) =>
   paintFor({ isTTY }, env)('red', 'late')
 
-it('text is coloured on terminals only, unless NO_COLOR is set', () => {
+it('text is colored on terminals only, unless NO_COLOR is set', () => {
   expect(painted(true, {})).toBe('\u001b[31mlate\u001b[39m')
   expect(painted(true, { NO_COLOR: '' })).toBe('\u001b[31mlate\u001b[39m')
   expect(painted(true, { NO_COLOR: '1' })).toBe('late')
   expect(painted(false, {})).toBe('late')
 })
 
-it('table columns are aligned regardless of colours', () => {
+it('table columns are aligned regardless of colors', () => {
   const text = tableText([{ title: 'stage' }, { title: 'lag', right: true }], [
     ['verify', { text: '12', style: 'red' }], ['lookup', '3'],
   ], (style, text) => `<${style}>${text}`)

@@ -112,7 +112,7 @@ export function textsOf ({ figures, targets, unreachable }: PipelineStatus): Tex
   return texts
 }
 
-/** The colours of arrows and stages by element: busy arrows, and paused or late stages. */
+/** The colors of arrows and stages by element: busy arrows, and paused or late stages. */
 export function tonesOf ({ figures }: PipelineStatus): Readonly<Record<string, string>> {
   const arrows = ARROWS.map(({ id }) =>
     [`arrow-${id}`, (figures.arrows.get(id)?.messagesPerSecond ?? 0) > 0 ? 'busy' : 'idle'])

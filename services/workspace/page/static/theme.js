@@ -1,5 +1,5 @@
 /* global document, localStorage */
-// Runs before the first paint, so that the page does not flash in other colours.
+// Runs before the first paint, so that the page does not flash in other colors.
 (() => {
   const root = document.documentElement
   const stored = localStorage.getItem('theme')

@@ -145,8 +145,8 @@ describe('a request with a file', () => {
       .toEqual([400, 'invalid_file', undefined])
     expect(errorOf(await send('multipart/form-data; boundary=y', '--y\r\nx')))
       .toEqual([400, 'invalid_file', undefined])
-    expect(errorOf(await form([service, field('colour', 'red'), filePart('1234567')])))
-      .toEqual([400, 'invalid_request', 'colour'])
+    expect(errorOf(await form([service, field('color', 'red'), filePart('1234567')])))
+      .toEqual([400, 'invalid_request', 'color'])
     const query = 'service=phone-validation'
     expect(errorOf(await form([service, filePart('1234567')], { query })))
       .toEqual([400, 'invalid_request', 'service'])

@@ -159,7 +159,7 @@ describe('the drawing of the pipeline', () => {
     })
   })
 
-  it('shows paused stages by text and by colour', () => {
+  it('shows paused stages by text and by color', () => {
     const text = `${metrics({ offset: 12, lag: 9, rows: 0, age: 99 })}` +
       'stage_paused{stage="normalize"} 1\nstage_paused{stage="lookup"} 0\n'
     // One process may report the pause earlier than the other.
