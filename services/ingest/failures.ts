@@ -1,13 +1,17 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
-import { sendRaw, sendError } from './response.ts'
+import { NOT_SUBMITTED, sendRaw, sendError } from './response.ts'
 import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
+import { NotSubmittedError } from '../jobs/submit.ts'
+import { createLogThrottle } from '../platform/log.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { LostResultsError } from '../results/read-chunks.ts'
 import type { IngestDeps } from './ports.ts'
 import { validationError, type RequestPart } from './validation.ts'
+
+const LOG_INTERVAL_MS = 60_000
 
 /** The codes of Fastify errors. */
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
@@ -33,8 +37,15 @@ const SOCKET_CODES: Readonly<Record<string, ErrorCode>> = {
 
 /** Turns every failure of the application into an error response; details are only logged. */
 export function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
-  app.setErrorHandler<FastifyError>((error, request, reply) =>
-    sendError(reply, faultOf(error, request, deps)))
+  const isDue = createLogThrottle(LOG_INTERVAL_MS)
+  app.setErrorHandler<FastifyError>((error, request, reply) => {
+    if (!(error instanceof NotSubmittedError)) {
+      return sendError(reply, faultOf(error, request, deps))
+    }
+    // Every request fails for the same cause, which names the root key and its setting.
+    if (isDue(error.message)) request.log.error({ err: error }, 'jobs and quotes are refused')
+    return sendError(reply, NOT_SUBMITTED)
+  })
   app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))
 }
 

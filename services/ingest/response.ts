@@ -21,6 +21,15 @@ export const OUTCOME_UNKNOWN: ApiError = {
     'same Idempotency-Key: it is answered with the job, or evaluated again.',
 }
 
+/** Why a request was refused before anything of it was stored. */
+export const NOT_SUBMITTED: ApiError = {
+  code: 'temporarily_unavailable',
+  message: 'The service cannot take jobs now. This request created no job, and nothing was ' +
+    'reserved or charged. Send it again after the seconds in Retry-After, with the same ' +
+    'Idempotency-Key.',
+  retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
+}
+
 /** The body of the 202 response: a superset for both client typings, always the same for a job. */
 function acceptedBody (job: Job): AcceptedBody {
   const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks, maxQuoteMicros, quoteId } =

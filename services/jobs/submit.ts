@@ -1,9 +1,9 @@
 import type { Clock } from '../platform/clock.ts'
-import { InfrastructureError, isInfrastructure } from '../platform/errors.ts'
+import { FatalError, InfrastructureError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Liveness } from '../platform/liveness.ts'
 import { withTimeout } from '../platform/retry.ts'
-import type { NewJobKeys } from './job-key-parts.ts'
+import type { NewJobKey, NewJobKeys } from './job-key-parts.ts'
 import { newJobId, type Job, type Preflight, type Refusal } from './job.ts'
 import { isSafe, notJournaled, type DecidedOutcome, type OutcomeWaiter } from './outcome-waiter.ts'
 import { send, type ClaimedJob, type SendOptions, type Submission } from './send.ts'
@@ -35,8 +35,16 @@ export type SubmitterOptions = SendOptions & {
   readonly liveness?: Pick<Liveness, 'own' | 'isGone'>
 }
 
+/** A request was not even claimed: no data key can be made. The cause names the root key. */
+export class NotSubmittedError extends InfrastructureError {
+  override readonly name = 'NotSubmittedError'
+}
+
 export type Submitter = {
-  /** @throws when infrastructure is down or the service stops and the outcome is unknown. */
+  /**
+   * @throws NotSubmittedError when nothing was accepted, and will not be.
+   * @throws when infrastructure is down or the service stops and the outcome is unknown.
+   */
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** Quotes a submission without a reservation and without a job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
@@ -44,12 +52,12 @@ export type Submitter = {
 
 /** Sends the rows of a request and waits for the outcome. */
 export function createSubmitter (options: SubmitterOptions): Submitter {
-  const { clock, keys, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { clock, outcomes, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   return {
     submit: async (submission) => {
       const { tenant, idempotencyKey, fingerprint, apiKey = '' } = submission
       const own = newJobId(clock.now())
-      const dataKey = await keys.create(tenant, own)
+      const dataKey = await newDataKey(options, tenant, own)
       const { wrapped: wrappedKey } = dataKey
       const request = {
         job: own, idempotencyKey, fingerprint, acceptWithinMs, apiKey, wrappedKey,
@@ -66,6 +74,18 @@ export function createSubmitter (options: SubmitterOptions): Submitter {
       return { ...outcome, replayed: claim.kind === 'same' }
     },
     quote: (submission) => quote(options, submission),
+  }
+}
+
+/** Creates the data key of a request before its claim, so that without one nothing is accepted. */
+async function newDataKey (
+  { keys }: SubmitterOptions, tenant: string, job: string
+): Promise<NewJobKey> {
+  try {
+    return await keys.create(tenant, job)
+  } catch (error) {
+    if (!isInfrastructure(error) && !(error instanceof FatalError)) throw error
+    throw new NotSubmittedError('cannot make the data key of a job', { cause: error })
   }
 }
 
@@ -88,10 +108,10 @@ async function claimFor (
 const REFUSAL_TTL_MS = 60_000
 
 async function quote (options: SubmitterOptions, submission: Submission): Promise<Quoted> {
-  const { store, keys, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
+  const { store, clock, acceptWithinMs = ACCEPT_WITHIN_MS } = options
   const { tenant, fingerprint } = submission
   const job = newJobId(clock.now())
-  const dataKey = await keys.create(tenant, job)
+  const dataKey = await newDataKey(options, tenant, job)
   const claim = await store.claim(tenant, {
     job,
     idempotencyKey: '',

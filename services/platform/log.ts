@@ -42,7 +42,7 @@ function errorFields (error: unknown): object {
 /** Errors whose messages have ids, counts and codes only: never contacts or texts of vendors. */
 const MESSAGES_FOR_OPERATORS: ReadonlySet<string> = new Set([
   'ConfigError', 'FatalError', 'InfrastructureError', 'InconsistencyError', 'SealError',
-  'FrozenError', 'JobKeyLostError', 'UnsendableError', 'ProviderError',
+  'FrozenError', 'JobKeyLostError', 'NotSubmittedError', 'UnsendableError', 'ProviderError',
   'ResultsError', 'MissingResultsError', 'LostResultsError', 'TypeError', 'RangeError',
   'KafkaJSConnectionError', 'KafkaJSRequestTimeoutError', 'KafkaJSProtocolError',
   'KafkaJSNumberOfRetriesExceeded', 'MaxRetriesPerRequestError', 'ReplyError',

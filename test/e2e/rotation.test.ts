@@ -144,6 +144,12 @@ describe('old root keys', () => {
     const lacking = await startAll({ env, stages: ['ingest'], overrides: { ...alone } })
     const refused = clientOf(lacking).results(old.created.id)
     await expect(refused).rejects.toMatchObject({ status: 503 })
+    const balance = await clientOf(lacking).balance()
+    const refusedJob = clientOf(lacking).createJob(request)
+    await expect(refusedJob).rejects.toMatchObject({
+      status: 503, message: expect.stringContaining('nothing was reserved or charged'),
+    })
+    expect(await clientOf(lacking).balance()).toEqual(balance)
     await lacking.stop()
   })
 

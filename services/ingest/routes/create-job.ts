@@ -3,7 +3,7 @@ import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
 import { ErrorSchema } from '../../../schemas/api/error.ts'
-import type { Submitted } from '../../jobs/submit.ts'
+import { NotSubmittedError, type Submitted } from '../../jobs/submit.ts'
 import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import type { ApiError } from '../errors.ts'
@@ -72,7 +72,8 @@ export async function submitRequest (
     const outcome = await deps.submit(read)
     return outcome.kind === 'accepted' ? outcome : refusalError(outcome)
   } catch (error) {
-    if (deps.isInfrastructure(error)) return OUTCOME_UNKNOWN
+    const isKnown = error instanceof NotSubmittedError
+    if (!isKnown && deps.isInfrastructure(error)) return OUTCOME_UNKNOWN
     throw error
   }
 }

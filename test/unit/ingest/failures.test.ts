@@ -4,8 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
+import { NotSubmittedError } from '../../../services/jobs/submit.ts'
+import { FatalError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
-import { doubles, outage } from './doubles.ts'
+import { createTestApp, doubles, good, outage, settings } from './doubles.ts'
 
 /** The outcome of a socket on which something failed. */
 function socketAfter (code: string, writable = true): readonly string[] {
@@ -65,6 +67,34 @@ describe('a failure in a handler', () => {
     app.get('/', () => Promise.reject(error))
     const answer = await app.inject('/')
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
+  })
+
+  it('without a root key is answered with 503 and logged with the key, once a minute', async () => {
+    const lines: string[] = []
+    const destination = { write: (line: string) => { lines.push(line) } }
+    const log = createLog('ingest', { level: 'error', destination }) as FastifyBaseLogger
+    const cause = new FatalError('RESULTS_ROOT_KEYS lacks key "1", which wraps a key in use')
+    const fail = () => Promise.reject(new NotSubmittedError('cannot make a key', { cause }))
+    const app = createTestApp({ deps: doubles({ submit: fail, quote: fail }), settings, log })
+    for (const path of ['jobs', 'verifications', 'quotes']) {
+      const answer = await app.inject({
+        method: 'POST',
+        url: `/api/v1/${path}`,
+        headers: { authorization: 'Bearer live' },
+        payload: good,
+      })
+      expect([answer.statusCode, answer.headers['retry-after']]).toEqual([503, '5'])
+      expect(answer.json().error).toMatchObject({
+        type: 'unavailable',
+        code: 'temporarily_unavailable',
+        message: expect.stringContaining('This request created no job, and nothing was reserved'),
+      })
+    }
+    expect(lines.map(line => JSON.parse(line))).toMatchObject([{
+      level: 50,
+      msg: 'jobs and quotes are refused',
+      err: { type: 'NotSubmittedError', cause: { type: 'FatalError', message: cause.message } },
+    }])
   })
 
   it('is logged with method, route, status and code, and no path or query', async () => {

@@ -7,8 +7,10 @@ import { newJobId, type Job } from '../../../services/jobs/job.ts'
 import { openHeader } from '../../../services/jobs/rows-seal.ts'
 import type { IdempotencyClaim, Outcome } from '../../../services/jobs/store-types.ts'
 import { send, type Submission } from '../../../services/jobs/send.ts'
-import { createSubmitter, type SubmitterOptions } from '../../../services/jobs/submit.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import {
+  createSubmitter, NotSubmittedError, type SubmitterOptions,
+} from '../../../services/jobs/submit.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { eventually } from '../../support/eventually.ts'
 import { acceptRequest } from '../../support/jobs.ts'
@@ -35,6 +37,7 @@ function setUp (parts: {
   readonly claim?: IdempotencyClaim
   readonly outcome?: () => Promise<typeof accepted | typeof expired>
   readonly emit?: () => Promise<void>
+  readonly createKey?: SubmitterOptions['keys']['create']
   readonly refuse?: () => Promise<Outcome>
   readonly liveness?: SubmitterOptions['liveness']
   readonly partitionsOf?: SubmitterOptions['partitionsOf']
@@ -55,7 +58,7 @@ function setUp (parts: {
         return await parts.refuse?.() ?? { kind: 'refused', refusal: { code } }
       },
     },
-    keys: { create: async () => dataKey },
+    keys: { create: parts.createKey ?? (async () => dataKey) },
     emitter: {
       emit: async (emissions, signal) => {
         emitted.push(...emissions)
@@ -213,6 +216,25 @@ describe('a submission', () => {
     const late = setUp({ ...broken, refuse: async () => forgotten })
     await expect(late.submitter.submit(submission))
       .rejects.toThrow(/^Redis has no record of job job_\w+ after its claim; retry with the same/)
+  })
+
+  it.each([
+    new FatalError('RESULTS_ROOT_KEYS lacks key "1"'), new InfrastructureError('Vault is sealed'),
+  ])('without a root key claims and sends nothing: %s', async cause => {
+    const { submitter, claims, emitted, refused } = setUp({
+      createKey: () => Promise.reject(cause),
+    })
+    for (const attempt of [submitter.submit(submission), submitter.quote(submission)]) {
+      await expect(attempt).rejects.toThrow(NotSubmittedError)
+      await expect(attempt).rejects.toMatchObject({ cause })
+    }
+    expect([claims, emitted, refused]).toEqual([[], [], []])
+  })
+
+  it('fails as it is when the key cannot be made because of an error in the code', async () => {
+    const error = new TypeError('no organization')
+    const { submitter } = setUp({ createKey: () => Promise.reject(error) })
+    await expect(submitter.submit(submission)).rejects.toBe(error)
   })
 
   it('fails when an outage keeps the job of a feed from being sent', async () => {
