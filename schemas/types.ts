@@ -2,7 +2,7 @@
 
 /** A privileged action. Its number is its position in the topic, from 1. */
 export type AccessEntry = {
-  /** UUID; an entry that was sent twice has two numbers and one id. */
+  /** UUID, with :result for a result; an entry that was sent twice has two numbers and one id. */
   readonly entryId: string
   /** Redis time in ms. */
   readonly at: number
@@ -14,11 +14,11 @@ export type AccessEntry = {
   readonly actor: string
   /** What was done, such as key.created. */
   readonly action: string
-  /** Id of what it was done to; empty if it has none yet. */
+  /** Id of what it was done to; empty for the organization, or if it has none yet. */
   readonly target: string
   /** IP address, or the machine of a command. */
   readonly address: string
-  /** done or refused. */
+  /** attempted, then done, refused or failed. */
   readonly outcome: string
   /** JSON object with a few texts, without contacts and secrets; empty if there are none. */
   readonly details: string

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { AccessEntry } from '../../schemas/types.ts'
 import { globalKey } from '../platform/redis.ts'
-import { type AccessEvent, entryOfEvent } from './entry.ts'
+import {
+  type AccessDescription, type AccessEvent, type AccessResult, entryOfEvent, resultIdOf,
+} from './entry.ts'
 
 /** Stream: entries that the topic `access.log` has not acknowledged yet. */
 export const ACCESS_OUTBOX_KEY = globalKey('access-log:outbox')
@@ -12,8 +14,7 @@ const ACCESS_HEAD_KEY = globalKey('access-log:head')
 
 export type AccessLog = {
   /**
-   * Records a privileged action. Call it before the action, and do not act if it throws: so a crash
-   * may leave an entry of an action that did not happen, and never an action without an entry.
+   * Adds an entry. Of an action whose result is not known yet, use `recordAttempt`.
    * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
    */
   readonly append: (event: AccessEvent) => Promise<void>
@@ -24,9 +25,31 @@ export function createAccessLog (redis: Pick<Redis, 'xadd'>): AccessLog {
   return {
     append: async event => {
       // Redis adds the time.
-      const { at: _at, ...entry } = entryOfEvent(event, { entryId: randomUUID(), at: 0 })
+      const { at: _at, ...entry } = entryOfEvent({ entryId: randomUUID(), ...event }, 0)
       await redis.xadd(ACCESS_OUTBOX_KEY, '*', 'entry', JSON.stringify(entry))
     },
+  }
+}
+
+/** Adds the entry with the result of an attempt; repeating it adds nothing to lists. */
+export type RecordResult = (result: AccessResult, about?: AccessDescription) => Promise<void>
+
+/**
+ * Records that a privileged action is attempted. Call it before the action, and do not act if it
+ * throws: so a crash may leave an attempt without a result, and never an action without an entry.
+ * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
+ */
+export async function recordAttempt (log: AccessLog, event: AccessEvent): Promise<RecordResult> {
+  const entryId = randomUUID()
+  await log.append({ ...event, entryId, outcome: 'attempted' })
+  return async (result, { target = event.target, details, outcome = result } = {}) => {
+    await log.append({
+      ...event,
+      entryId: resultIdOf(entryId),
+      outcome: result === 'done' ? outcome : result,
+      ...target !== undefined && { target },
+      ...details !== undefined && { details: { ...event.details, ...details } },
+    })
   }
 }
 

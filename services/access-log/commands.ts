@@ -5,35 +5,81 @@ import {
   commandEnvironment, type Environment, operatorName,
 } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
-import { createAccessLog } from './access-log.ts'
-import { type AccessAction, type AccessEvent, INSTALLATION } from './entry.ts'
+import { connectRedisOrCluster, type RedisClient } from '../platform/redis.ts'
+import { CommandFailure, UsageError } from '../platform/run-command.ts'
+import { createAccessLog, recordAttempt, type RecordResult } from './access-log.ts'
+import {
+  type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
+} from './entry.ts'
 
 type Options = Readonly<Record<string, string | boolean | undefined>>
 
+/** The action of a command, and what its options do not say about it. */
+type CommandAction = Pick<AccessEvent, 'action' | 'target' | 'details'>
+
 /**
  * The action of each command, by its words. Null for a command that only reads. A function decides
- * by the options.
+ * by the options, and may read the stack in `env`.
  */
-export type CommandActions =
-  Readonly<Record<string, AccessAction | null | ((options: Options) => AccessAction | null)>>
+export type CommandActions = Readonly<Record<
+  string,
+  | AccessAction
+  | null
+  | ((options: Options, env: Environment) => CommandAction | null | Promise<CommandAction | null>)
+>>
 
 /** Stores an entry on the stack in `env`. */
 type Append = (env: Environment, event: AccessEvent) => Promise<void>
 
-/** Records each command with an action before it runs; it does not run without its entry. */
+/**
+ * Records each command with an action: the attempt before it runs, its result when it has ended. A
+ * command does not run without the entry of its attempt.
+ */
 export function recordCommands (
   program: Command, actions: CommandActions, append: Append = appendTo
-): Command {
-  return program.hook('preAction', async (_program, command) => {
+): Pick<Command, 'parseAsync'> {
+  const running: { command?: Command, record?: RecordResult } = {}
+  program.hook('preAction', async (_program, command) => {
     const options = command.optsWithGlobals<Options>()
-    const found = actions[wordsOf(command)]
-    const action = typeof found === 'function' ? found(options) : found
-    if (action === undefined || action === null) return
     const env = commandEnvironment(process.env, String(options['data']))
-    await append(env, eventOf(action, command, options))
+    const found = actions[wordsOf(command)] ?? null
+    const action = typeof found === 'function' ? await found(options, env) : found
+    if (action === null) return
+    const event = eventOf(typeof action === 'string' ? { action } : action, command)
+    running.command = command
+    running.record = await recordAttempt({ append: entry => append(env, entry) }, event)
   })
+  const recordResult = async (result: AccessResult) => {
+    const { command, record } = running
+    await record?.(result, command && descriptions.get(command)).catch((error: unknown) => {
+      console.error(`The command has ended (${result}), but the access log has only its attempt: ` +
+        String(error))
+    })
+  }
+  return {
+    parseAsync: async (...words) => {
+      try {
+        await program.parseAsync(...words)
+      } catch (error) {
+        await recordResult(isRefusal(error) ? 'refused' : 'failed')
+        throw error
+      }
+      await recordResult((process.exitCode ?? 0) === 0 ? 'done' : 'failed')
+      return program
+    },
+  }
 }
+
+const descriptions = new WeakMap<Command, AccessDescription>()
+
+/** Adds to the result of a command in the access log what is known only once it has run. */
+export function describeCommand (command: Command, about: AccessDescription): void {
+  descriptions.set(command, about)
+}
+
+/** Wrong usage, which a command finds before it changes anything. */
+const isRefusal = (error: unknown) => error instanceof RangeError ||
+  (error instanceof UsageError && !(error instanceof CommandFailure))
 
 /** The words of a command after its program: `key create`. */
 export function wordsOf (command: Command): string {
@@ -42,41 +88,52 @@ export function wordsOf (command: Command): string {
   return `${wordsOf(parent)} ${command.name()}`.trim()
 }
 
-function eventOf (action: AccessAction, command: Command, options: Options): AccessEvent {
-  const text = (name: string) => typeof options[name] === 'string' ? options[name] : undefined
+function eventOf ({ action, target, details }: CommandAction, command: Command): AccessEvent {
+  const options = command.optsWithGlobals<Options>()
+  const text = (name: string) => {
+    const value = options[name]
+    return value === undefined ? undefined : String(value)
+  }
   const [tenantOrganization] = text('tenant')?.split('.') ?? []
-  const target = TARGETS.map(text).find(id => id !== undefined) ?? command.args[0] ?? text('name')
-  const details = DETAILS.flatMap(name => {
+  const named = [command.args.join(' '), ...TARGETS.map(text)].find(id => id) ?? ''
+  const repeated = DETAILS.flatMap(name => {
     const value = text(name)
-    return value === undefined ? [] : [[name, value] as const]
+    const isTarget = value === named && name !== 'name'
+    return value === undefined || isTarget ? [] : [[name, value] as const]
   })
   return {
     organization: text('org') ?? tenantOrganization ?? INSTALLATION,
     actor: { kind: 'operator', id: operatorName() },
     action,
-    target: target ?? '',
+    target: target ?? named,
     address: hostname(),
-    details: Object.fromEntries(details),
+    details: { ...Object.fromEntries(repeated), ...details },
   }
 }
 
 /** Options with the id of what a command is about. */
-const TARGETS = ['key', 'endpoint', 'job', 'stage']
+const TARGETS = ['key', 'endpoint', 'job', 'stage', 'name']
 
 /** Options that an entry repeats. Addresses of webhooks are not among them: they may be secret. */
 const DETAILS = [
   'mode', 'name', 'scopes', 'networks', 'expires', 'graceHours', 'usd', 'micros', 'id', 'reason',
   'trust', 'freshnessDays', 'weight', 'activeJobs', 'postBurst', 'postSustained', 'gets',
-  'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'to', 'from', 'group',
-  'topic', 'partition', 'by',
+  'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'prices', 'trial', 'to',
+  'from', 'group', 'topic', 'partition', 'by', 'role', 'since', 'diedOf', 'again', 'limit', 'job',
 ]
 
 const config = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
 
-async function appendTo (env: Environment, event: AccessEvent): Promise<void> {
+const appendTo: Append = async (env, event) =>
+  await withStateRedis(env, redis => createAccessLog(redis).append(event))
+
+/** Passes a connection to the state Redis of the stack in `env`, and closes it. */
+export async function withStateRedis<T> (
+  env: Environment, use: (redis: RedisClient) => Promise<T>
+): Promise<T> {
   const redis = await connectRedisOrCluster(loadConfig(config, env).REDIS_STATE_URL)
   try {
-    await createAccessLog(redis).append(event)
+    return await use(redis)
   } finally {
     redis.disconnect()
   }

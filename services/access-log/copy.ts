@@ -3,7 +3,7 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 import { insertRows, streamRows } from '../platform/clickhouse.ts'
 import type { AccessLog } from './access-log.ts'
-import { accessText, type NumberedEntry } from './entry.ts'
+import { accessText, type NumberedEntry, RESULT_SUFFIX } from './entry.ts'
 
 /** Some entries in ClickHouse. */
 export type AccessPage = {
@@ -32,7 +32,10 @@ export type AccessCopy = {
   readonly range: (from: number, to: number) => Promise<AccessPage>
   /** The same after a seq, in pages. */
   readonly pages: (after: number) => AsyncIterable<AccessPage>
-  /** The entries of an organization, newest first. An entry that was sent twice is listed once. */
+  /**
+   * The entries of an organization, newest first, each once, and without attempts that have a
+   * result. Only `pages` and `range` prove that nothing is missing.
+   */
   readonly newest: (filter: AccessFilter) => Promise<readonly NumberedEntry[]>
   /** How many numbers from 1 to `last` have a row, forged ones included. */
   readonly count: (last: number) => Promise<number>
@@ -133,6 +136,8 @@ const SELECT_NEWEST = `
     AND ({action:String} = '' OR action = {action:String})
     AND ({actor:String} = '' OR actor = {actor:String})
     AND access_log.at >= fromUnixTimestamp64Milli({sinceMs:Int64})
+    AND NOT (outcome = 'attempted' AND concat(entry_id, '${RESULT_SUFFIX}') IN (
+      SELECT entry_id FROM access_log WHERE tenant = {tenant:String} AND outcome != 'attempted'))
   ORDER BY seq DESC`
 const SELECT_COUNT = `
   SELECT uniqExact(seq) AS found FROM access_log WHERE seq BETWEEN 1 AND {last:UInt64}`

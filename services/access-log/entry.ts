@@ -16,9 +16,9 @@ export type AccessActor = {
   readonly id: string
 }
 
-/** Everything that is recorded. Entries are kept for ever, so names are only added. */
-export const ACCESS_ACTIONS = [
-  'organization.created', 'organization.erased', 'policy.changed',
+/** What concerns an organization. Entries are kept for ever, so names are only added. */
+export const ORGANIZATION_ACTIONS = [
+  'organization.erased', 'policy.changed',
   'person.added', 'person.changed', 'person.signed_out', 'person.removed',
   'sign_in_link.created', 'session.started', 'session.ended',
   'key.created', 'key.rolled', 'key.revoked',
@@ -28,13 +28,25 @@ export const ACCESS_ACTIONS = [
   'job.cancelled', 'job.erased', 'results.previewed', 'results.downloaded', 'usage.downloaded',
   'delivery.resent',
   'balance.topped_up', 'balance.adjusted', 'balance.thawed',
-  'partner.created', 'partner.rotated', 'partner.revoked',
-  'keys.rotated', 'keys.rewrapped', 'access_log.exported',
-  'stage.paused', 'stage.resumed', 'stage.replayed', 'cells.moved', 'journal.restored',
-  'letters.opened', 'letters.replayed', 'letters.discarded',
+  'partner.created', 'keys.rotated', 'access_log.exported',
 ] as const
 
-export type AccessAction = typeof ACCESS_ACTIONS[number]
+/** What operators do to the installation; organizations need no filter for it. */
+type InstallationAction =
+  | 'organization.created' | 'partner.rotated' | 'partner.revoked' | 'keys.rewrapped'
+  | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'cells.moved' | 'journal.restored'
+  | 'letters.opened' | 'letters.replayed' | 'letters.discarded'
+
+/** Everything that is recorded. */
+export type AccessAction = typeof ORGANIZATION_ACTIONS[number] | InstallationAction
+
+/**
+ * An action has two entries: `attempted` before it, and its result after it. `refused` is an action
+ * that was not done: the actor lacks the right, or asks for something invalid. `failed` is one that
+ * met an error, and may be done in part. Without a second entry the result is not known.
+ */
+export type AccessOutcome = 'attempted' | AccessResult
+export type AccessResult = 'done' | 'refused' | 'failed'
 
 /** A privileged action, as its writer describes it. */
 export type AccessEvent = {
@@ -42,15 +54,28 @@ export type AccessEvent = {
   readonly organization: string
   readonly actor: AccessActor
   readonly action: AccessAction
-  /** The id of what it is done to, such as a key or a job; '' if it has none yet. */
+  /** The id of what it is done to, such as a key or a job; '' for the organization itself. */
   readonly target?: string
   /** The IP address of the request, or the name of the machine of a command. */
   readonly address?: string
-  /** `refused` if the actor lacks the right; `done` by default. */
-  readonly outcome?: 'done' | 'refused'
+  /** `done` by default. */
+  readonly outcome?: AccessOutcome
   /** A few short values, without contacts and secrets. */
   readonly details?: Readonly<Record<string, string>>
+  /** A new one by default. */
+  readonly entryId?: string
 }
+
+/** What is known of an action only while it is done, such as the id of a new key. */
+export type AccessDescription = Pick<AccessEvent, 'target' | 'details'> & {
+  /** Set by an action that ends well without doing anything. */
+  readonly outcome?: 'refused'
+}
+
+/** The id of the entry with the result of an attempt. */
+export const resultIdOf = (attemptId: string): string => `${attemptId}${RESULT_SUFFIX}`
+
+export const RESULT_SUFFIX = ':result'
 
 /** An entry with its number: its position in the topic `access.log`, from 1. */
 export type NumberedEntry = AccessEntry & { readonly seq: number }
@@ -67,9 +92,11 @@ const MAX_CHARACTERS = 200
 
 /** The entry of an event. Longer texts are cut, so that no caller can make the log large. */
 export function entryOfEvent (
-  event: AccessEvent, { entryId, at }: Pick<AccessEntry, 'entryId' | 'at'>
+  event: AccessEvent & { readonly entryId: string }, at: number
 ): AccessEntry {
-  const { organization, actor, action, target = '', address = '', outcome = 'done' } = event
+  const {
+    entryId, organization, actor, action, target = '', address = '', outcome = 'done',
+  } = event
   const details = Object.entries(event.details ?? {}).map(([name, text]) => [name, cut(text)])
   return {
     entryId,

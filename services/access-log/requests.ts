@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { plainAddress } from '../platform/networks.ts'
-import type { AccessLog } from './access-log.ts'
-import type { AccessAction, AccessEvent } from './entry.ts'
+import { type AccessLog, recordAttempt, type RecordResult } from './access-log.ts'
+import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
 
 /**
  * The action of each route, by method and path. Null for a route that changes something and needs
@@ -24,52 +24,80 @@ type RequestRecording = {
 }
 
 /**
- * Records every request to the routes with an action, before their handlers run. If Redis does not
- * take the entry, the request fails and nothing is done.
+ * Records every request to the routes with an action: the attempt before their handlers run, the
+ * result before the response is sent. If Redis does not take the attempt, the request fails and
+ * nothing is done; if it does not take the result, the attempt remains without one.
  */
 export function recordRequests (app: FastifyInstance, recording: RequestRecording): void {
+  const { log, isRefusal } = recording
   app.decorateRequest('accessRecorded', false)
+  app.decorateRequest('accessResult', undefined)
+  app.decorateRequest('accessDescription', undefined)
   app.addHook('preHandler', async request => {
-    await record(recording, request, 'done')
+    const event = eventOf(recording, request)
+    if (event !== undefined) request.accessResult = await recordAttempt(log, event)
     request.accessRecorded = true
   })
   app.addHook('onError', async (request, _reply, error) => {
-    if (request.accessRecorded || !recording.isRefusal(error)) return
+    if (request.accessRecorded || !isRefusal(error)) return
+    const event = eventOf(recording, request)
     // The request is refused in any case.
-    await record(recording, request, 'refused').catch((err: unknown) => {
-      request.log.warn({ err }, 'failed to record a refused request in the access log')
-    })
+    if (event !== undefined) await stored(request, log.append({ ...event, outcome: 'refused' }))
+  })
+  app.addHook('onSend', async (request, { statusCode }) => {
+    const { accessResult, accessDescription } = request
+    // The hook runs again if sending fails.
+    request.accessResult = undefined
+    if (accessResult === undefined) return
+    await stored(request, accessResult(resultOf(statusCode), accessDescription))
   })
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Its entry in the access log is stored, or it needs none. */
+    /** Its attempt is in the access log, or it needs no entry. */
     accessRecorded: boolean
+    /** Records its result. */
+    accessResult: RecordResult | undefined
+    accessDescription: AccessDescription | undefined
   }
 }
 
-async function record (
-  { log, actions, requesterOf, isExempt }: RequestRecording, request: FastifyRequest,
-  outcome: 'done' | 'refused'
-): Promise<void> {
+/** Adds to the result of a request in the access log what its handler knows about it. */
+export function describeAccess (request: FastifyRequest, about: AccessDescription): void {
+  request.accessDescription = about
+}
+
+function resultOf (status: number): AccessResult {
+  if (status < 400) return 'done'
+  return status < 500 ? 'refused' : 'failed'
+}
+
+/** Waits for an entry whose request goes on in any case. */
+async function stored ({ log }: FastifyRequest, entry: Promise<void>): Promise<void> {
+  await entry.catch((err: unknown) => {
+    log.warn({ err }, 'failed to record the result of a request in the access log')
+  })
+}
+
+/** The event of a request; undefined if it is not recorded. */
+function eventOf (
+  { actions, requesterOf, isExempt }: RequestRecording, request: FastifyRequest
+): AccessEvent | undefined {
   const action = actions[`${request.method} ${request.routeOptions.url}`]
-  if (action === undefined || action === null) return
+  if (action === undefined || action === null) return undefined
   const requester = requesterOf(request)
-  if (requester === undefined) return
+  if (requester === undefined) return undefined
   const event: AccessEvent = {
-    ...requester,
-    action,
-    outcome,
-    target: targetOf(request),
-    address: plainAddress(request.ip),
+    ...requester, action, target: targetOf(request), address: plainAddress(request.ip),
   }
-  if (isExempt?.(request, event) === true) return
-  await log.append(event)
+  return isExempt?.(request, event) === true ? undefined : event
 }
 
 /** The most specific id in the path. */
 function targetOf ({ params }: FastifyRequest): string {
   const ids = params as Readonly<Record<string, string>>
-  return ids['deliveryId'] ?? ids['delivery'] ?? ids['key'] ?? ids['endpoint'] ?? ids['id'] ?? ''
+  return TARGETS.map(name => ids[name]).find(id => id !== undefined) ?? ''
 }
+
+const TARGETS = ['deliveryId', 'delivery', 'key', 'endpoint', 'person', 'id']

@@ -22,6 +22,15 @@ export const API_ACTIONS: RouteActions = {
   'POST /api/v1/webhook-endpoints/:id/rotate-secret': 'webhook_endpoint.secret_rotated',
 }
 
+/** Fields of bodies that an entry repeats; an address of a webhook may be secret. */
+const FIELDS = ['events', 'enabled']
+
+function detailsIn (body: unknown): Readonly<Record<string, string>> {
+  if (typeof body !== 'object' || body === null) return {}
+  return Object.fromEntries(Object.entries(body).filter(([name]) => FIELDS.includes(name))
+    .map(([name, value]) => [name, String(value)]))
+}
+
 /** How long the entry of a page of results covers later pages, for the same key and job. */
 const PAGES_MS = 3_600_000
 const MAX_DOWNLOADS = 10_000
@@ -45,11 +54,11 @@ export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
     isExempt: ({ query }, event) => event.action === 'results.downloaded' &&
       (query as { readonly cursor?: string }).cursor !== undefined && downloads.has(nameOf(event)),
     isRefusal: error => error instanceof ApiException && error.fault.code === 'insufficient_scope',
-    requesterOf: ({ caller }: FastifyRequest) => {
+    requesterOf: ({ caller, body }: FastifyRequest) => {
       // The workspace page records the person behind its own requests.
       if (caller === undefined || caller.keyId === WORKSPACE_KEY) return undefined
       const { org: organization, keyId: id, mode } = caller
-      return { organization, actor: { kind: 'key', id }, details: { mode } }
+      return { organization, actor: { kind: 'key', id }, details: { mode, ...detailsIn(body) } }
     },
   })
 }

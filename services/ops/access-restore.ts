@@ -1,7 +1,7 @@
 import type { Admin } from 'kafkajs'
 import type { AccessCopy } from '../access-log/copy.ts'
 import type { NumberedEntry } from '../access-log/entry.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure } from '../platform/run-command.ts'
 import { topicName } from '../platform/topics.ts'
 
 export type AccessRestoreDeps = {
@@ -35,14 +35,14 @@ export async function restoreAccessLog (
   for await (const { entries } of accessCopy.pages(0)) await sendAccess(entries)
   const end = await written()
   if (end === last) return last
-  throw new UsageError(`The topic ${TOPIC} has ${end} messages, but the copy has ${last} ` +
+  throw new CommandFailure(`The topic ${TOPIC} has ${end} messages, but the copy has ${last} ` +
     'entries. Delete the topic, create it again with "npm run provision", and restart the restore.')
 }
 
-function gapAfter (last: number, next: number): UsageError {
+function gapAfter (last: number, next: number): CommandFailure {
   const problem = next === last
     ? `two entries with the number ${last}`
     : `no entry ${last + 1} behind entry ${last}`
-  return new UsageError(`The copy of the access log in ClickHouse has ${problem}, so later ` +
+  return new CommandFailure(`The copy of the access log in ClickHouse has ${problem}, so later ` +
     `entries would get other numbers. Nothing was written to ${TOPIC}.`)
 }

@@ -11,10 +11,10 @@ export const OPS_ACTIONS: CommandActions = {
   cells: null,
   'cells move': 'cells.moved',
   // Without --yes it only shows the plan.
-  replay: ({ yes }) => yes === true ? 'stage.replayed' : null,
+  replay: ({ yes }) => yes === true ? { action: 'stage.replayed' } : null,
   drain: null,
   'dead list': null,
-  'dead show': ({ open }) => open === true ? 'letters.opened' : null,
+  'dead show': ({ open }) => open === true ? { action: 'letters.opened' } : null,
   'dead replay': 'letters.replayed',
   'dead discard': 'letters.discarded',
   'journal restore': 'journal.restored',

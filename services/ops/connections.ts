@@ -6,7 +6,7 @@ import { isInfrastructure } from '../platform/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
 import { accessErrorOf } from '../kafka/errors.ts'
 import { connectRedisOrCluster, type RedisClient } from '../platform/redis.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure } from '../platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
 const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT_MS = 2_000
 /**
  * Runs work with an admin client of the brokers in the environment, and always disconnects. Retries
  * little, because an operator waits for the result.
- * @throws UsageError with the addresses, and what to do, when the brokers do not respond.
+ * @throws CommandFailure with the addresses, and what to do, when the brokers do not respond.
  */
 export async function withBrokers<T> (
   env: Environment, work: (admin: Admin) => Promise<T>
@@ -40,13 +40,13 @@ export async function withBrokers<T> (
   }
 }
 
-/** Converts an error of the brokers into a UsageError. Returns every other error unchanged. */
+/** Converts an error of the brokers into a CommandFailure. Returns every other error unchanged. */
 export function explainKafkaError (error: unknown, brokers: readonly string[]): unknown {
   const refusal = accessErrorOf(error)
-  if (refusal !== undefined) return new UsageError(`${refusal}.`)
+  if (refusal !== undefined) return new CommandFailure(`${refusal}.`)
   const isOfKafka = error instanceof Error && error.name.startsWith('KafkaJS')
   if (!isOfKafka || !isInfrastructure(error)) return error
-  return new UsageError(`Kafka does not respond at ${brokers.join(', ')}. Check that it is ` +
+  return new CommandFailure(`Kafka does not respond at ${brokers.join(', ')}. Check that it is ` +
     'running and that KAFKA_BROKERS is correct. To start a local stack: "npm run up".')
 }
 

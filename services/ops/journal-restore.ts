@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
 import type { Journal } from '../../schemas/types.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import { subscriptionsOf, topicName } from '../platform/topics.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
 import { CHAIN_START, type ChainHead, extendChain } from '../money/journal-chain.ts'
@@ -137,7 +137,7 @@ function inconsistentCopy (problems: readonly string[]): UsageError {
     .join('\n'))
 }
 
-function changedCopy (tenant: string): UsageError {
-  return new UsageError(`The copy of ${tenant} changed during the restore. Delete the topic ` +
+function changedCopy (tenant: string): CommandFailure {
+  return new CommandFailure(`The copy of ${tenant} changed during the restore. Delete the topic ` +
     'wallet.journal, create it again with "npm run provision", and restart the restore.')
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { describeCommand } from '../access-log/commands.ts'
 import { createConfirm, type Confirm } from '../client/terminal.ts'
 import { operatorName } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
@@ -51,7 +52,10 @@ export function addPause (
     .action(async (name: string, _options: object, command: Command) => {
       const call = callOf<Options>(command)
       const stage = parsePausableStage(name)
-      if (!await isConfirmed(stage, call, confirm)) return screen.print('Nothing was paused.')
+      if (!await isConfirmed(stage, call, confirm)) {
+        describeCommand(command, { outcome: 'refused' })
+        return screen.print('Nothing was paused.')
+      }
       const { env, json, options: { reason = '', by = operatorName() } } = call
       const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
       const { changed, pause } = result

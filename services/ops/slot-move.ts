@@ -6,7 +6,7 @@ import { createTenants } from '../money/tenants.ts'
 import { createWallet, type Balance } from '../money/wallet.ts'
 import { mastersOf, serversOf, slotOf, type RedisServer } from '../platform/cells.ts'
 import type { Sleep } from '../platform/retry.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import {
   masterAt, readNodes, type ClusterNode, type NodeConnections,
 } from './cluster-nodes.ts'
@@ -222,7 +222,7 @@ async function untilUnlocked (
     const locked = await lockedAt(server, tenants)
     if (locked.length === 0) return
     if (now() >= deadlineMs) {
-      throw new UsageError(`${locked.join(', ')} at ${at} are locked, and ledger has not ` +
+      throw new CommandFailure(`${locked.join(', ')} at ${at} are locked, and ledger has not ` +
         'compared them with the journal: check that a ledger is running, then run the command ' +
         'again.')
     }

@@ -4,11 +4,16 @@ import { InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
 export class UsageError extends Error {
-  override readonly name = 'UsageError'
+  override readonly name: string = 'UsageError'
+}
+
+/** A command that may have done a part: the message says what remains and what to type. */
+export class CommandFailure extends UsageError {
+  override readonly name = 'CommandFailure'
 }
 
 /** Runs a command. A failure that the user can fix is shown without a stack. */
-export async function runCommand (program: Command): Promise<void> {
+export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise<void> {
   try {
     await program.parseAsync()
   } catch (error) {

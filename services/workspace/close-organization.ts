@@ -6,7 +6,7 @@ import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { sleep as realSleep, type Sleep } from '../platform/retry.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure } from '../platform/run-command.ts'
 
 const POLL_MS = 1_000
 
@@ -70,8 +70,8 @@ export async function cancelJobs (
       cancelled.add(job)
     }
     if (Date.now() >= deadlineMs) {
-      throw new UsageError(`cancelled, but not closed in time: ${jobs.length} jobs. No key is ` +
-        'deleted yet. Run the command again.')
+      throw new CommandFailure(`cancelled, but not closed in time: ${jobs.length} jobs. No key ` +
+        'is deleted yet. Run the command again.')
     }
     await sleep(POLL_MS)
   }

@@ -8,7 +8,7 @@ import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { sleep } from '../platform/retry.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import { createArchive } from '../results/archive.ts'
 import { modeOf, organizationOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
@@ -152,7 +152,7 @@ async function waitUntilClosed (
     for (const { id } of running) await store.cancel(tenant, id)
     if (now() >= deadlineMs) {
       const ids = open.map(({ id }) => id).join(', ')
-      throw new UsageError(`cancelled, but not closed within ${waitMs / MINUTE_MS} minutes: ` +
+      throw new CommandFailure(`cancelled, but not closed within ${waitMs / MINUTE_MS} minutes: ` +
         `${ids}. Nothing is erased. Run the command again.`)
     }
     await pause(pollMs)

@@ -1,6 +1,6 @@
 import { runCommand } from '../platform/run-command.ts'
 import { recordCommands } from '../access-log/commands.ts'
-import { WORKSPACE_ACTIONS } from './command-actions.ts'
+import { workspaceActions } from './command-actions.ts'
 import { createWorkspaceProgram } from './program.ts'
 
-await runCommand(recordCommands(createWorkspaceProgram(), WORKSPACE_ACTIONS))
+await runCommand(recordCommands(createWorkspaceProgram(), workspaceActions()))

@@ -1,3 +1,5 @@
+import type { Command } from 'commander'
+import { describeCommand } from '../access-log/commands.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
@@ -25,6 +27,19 @@ export type Options = Readonly<Record<string, string>>
 export type Task = (deps: WorkspaceDeps, options: Options) => Promise<TaskResult>
 
 type OrganizationDeps = Pick<WorkspaceDeps, 'organizations'>
+
+/** Fields of results that the access log repeats, if a result has them. */
+const DESCRIBED = ['posting', 'state', 'version'] as const
+
+/** Adds to the result of a command in the access log the id of what it made, and no secret. */
+export function describeResult (command: Command, result: TaskResult): void {
+  const { id, replaces } = result
+  const details = DESCRIBED.flatMap(name =>
+    result[name] === undefined ? [] : [[name, String(result[name])] as const])
+  describeCommand(command, replaces === undefined
+    ? { ...id !== undefined && { target: String(id) }, details: Object.fromEntries(details) }
+    : { details: { newKey: String(id) } })
+}
 
 /** The id in `--org`; throws UsageError when no such organization exists, or it was erased. */
 export async function organizationOf (

@@ -1,4 +1,6 @@
-import { isPersonRole, PeopleError, type Person, type Role, ROLES } from '../accounts/people.ts'
+import {
+  isPersonRole, type People, PeopleError, type Person, type Role, ROLES,
+} from '../accounts/people.ts'
 import { UsageError } from '../platform/run-command.ts'
 import {
   organizationOf, organizationToRead, timeOf, type Options, type Task, type TaskResult,
@@ -41,10 +43,17 @@ async function changed (
   deps: WorkspaceDeps, options: Options, change: Change
 ): Promise<TaskResult> {
   const orgId = await organizationOf(deps, options)
-  const email = (options.email ?? '').trim().toLowerCase()
-  const found = (await deps.people.list(orgId)).find(person => person.email === email)
-  const { id } = existing(found, orgId, email)
+  const { email = '' } = options
+  const { id } = existing(await personWith(deps.people, orgId, email), orgId, email)
   return summaryOf(existing(await allowed(change(orgId, id)), orgId, email))
+}
+
+/** The person of an organization with an address, in any case of its letters. */
+export async function personWith (
+  people: Pick<People, 'list'>, orgId: string, email: string
+): Promise<Person | undefined> {
+  const address = email.trim().toLowerCase()
+  return (await people.list(orgId)).find(person => person.email === address)
 }
 
 async function allowed<T> (change: Promise<T>): Promise<T> {

@@ -5,7 +5,9 @@ import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
 import { addJobErasure, addOrganizationErasure } from './erasure-commands.ts'
 import type { KeyReport } from './key-report.ts'
-import { printResult, withShippingWarning, type Options, type Print } from './options.ts'
+import {
+  describeResult, printResult, withShippingWarning, type Options, type Print,
+} from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
 import * as webhooks from './webhook-tasks.ts'
@@ -23,6 +25,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
     const { json, data, ...options } = command.optsWithGlobals<GlobalOptions>()
     const env = commandEnvironment(process.env, data)
     const result = await open(env, deps => task(deps, options))
+    describeResult(command, result)
     if (textOf === undefined || json === true) return printResult(print, result, json === true)
     print(textOf(result))
   }
@@ -161,6 +164,7 @@ function addEncryptionKeyCommands (
       // Imported here because only these commands need every store of wrapped keys.
       const result = await report(await import('./key-commands.ts'))(
         commandEnvironment(process.env, data))
+      describeResult(command, { id: activeRootKeys(result) })
       printResult(print, result, json === true)
       if (result.lacking.length > 0) process.exitCode = 1
     })
@@ -170,6 +174,12 @@ function addEncryptionKeyCommands (
   keys.command('rotate').description('create new keys of an organization; then run "keys rewrap"')
     .requiredOption('--org <id>', 'organization')
     .action(change(tasks.rotateOrganizationKeys))
+}
+
+/** The active root key of each class: `results:2 webhooks:2 partners:1`. */
+function activeRootKeys ({ rootKeys }: KeyReport): string {
+  return rootKeys.filter(({ isActive }) => isActive).map(root =>
+    `${root.class}:${root.id}`).join(' ')
 }
 
 function addSignInCommand (program: Command, print: Print): void {

@@ -59,14 +59,22 @@ async function signIn (link: string) {
 
 type Exported = Readonly<Record<string, string>>
 
-/** The entries of the organization, once there are as many. */
+/** The results of the organization's entries, once there are as many. */
 const exported = async (count: number) => await eventually(async () => {
   const lines: string[] = []
   const { holds, findings } = await exportAccessLog(
     env, { org: orgId, format: 'ndjson' }, line => { lines.push(line) })
   expect([findings, holds]).toEqual([[], true])
-  expect(lines).toHaveLength(count)
-  return lines.map(line => JSON.parse(line) as Exported)
+  const entries = lines.map(line => JSON.parse(line) as Exported)
+  const results = entries.filter(({ outcome }) => outcome !== 'attempted')
+  expect(results).toHaveLength(count)
+  // A session has only the entry of its start.
+  const attempts = entries.filter(({ outcome }) => outcome === 'attempted')
+  const started = results.filter(({ id = '' }) => !id.endsWith(':result'))
+  expect(attempts.map(({ id }) => `${id}:result`).toSorted())
+    .toEqual(results.filter(one => !started.includes(one)).map(({ id }) => id).toSorted())
+  expect(new Set(started.map(({ action }) => action))).toEqual(new Set(['session.started']))
+  return results
 })
 
 it('commands, the page and the REST API are in the access log, with who did what', async () => {
@@ -85,10 +93,11 @@ it('commands, the page and the REST API are in the access log, with who did what
   await submit('/sign-out', {}, '/live/keys')
   const entries = await exported(7)
   const keyId = await keyOfClient()
+  const made = (await createApiKeys(state).list(orgId)).find(({ name }) => name === 'Reports')
   expect(entries.map(({ action, actor_kind: kind, target }) => [action, kind, target])).toEqual([
     ['sign_in_link.created', 'operator', ''],
     ['session.started', 'link', ''],
-    ['key.created', 'link', ''],
+    ['key.created', 'link', made?.id],
     ['results.downloaded', 'key', id],
     ['results.downloaded', 'link', id],
     ['job.erased', 'link', id],
@@ -100,6 +109,23 @@ it('commands, the page and the REST API are in the access log, with who did what
   ])
   expect(entries.map(({ address }) => address).slice(1)).toEqual(Array(6).fill('127.0.0.1'))
   expect(JSON.stringify(entries)).not.toContain('2127360008')
+})
+
+it('a command is in the access log with whom it concerns, and whether it worked', async () => {
+  const person = (command: string, ...more: readonly string[]) =>
+    workspace('--json', 'person', command, '--org', orgId, '--email', 'ann@example.com', ...more)
+  const added = await person('add', '--role', 'read-only')
+  const { id } = JSON.parse(added.out) as { readonly id: string }
+  expect((await person('change', '--role', 'owner')).code).toBe(0)
+  expect((await person('remove')).code).toBe(1)
+  const entries = (await exported(10)).slice(7)
+  expect(entries.map(({ action, target, outcome }) => [action, target, outcome])).toEqual([
+    ['person.added', id, 'done'], ['person.changed', id, 'done'], ['person.removed', id, 'refused'],
+  ])
+  expect(entries.map(({ details = '' }) => JSON.parse(details) as object)).toEqual([
+    { role: 'read-only' }, { role: 'owner', previousRole: 'read-only' }, { previousRole: 'owner' },
+  ])
+  expect(JSON.stringify(entries)).not.toContain('ann@')
 })
 
 /** The id of the API key of the REST client. */
@@ -146,5 +172,5 @@ it('an entry that is removed is found by the audit and by the export', async () 
   // Kafka still has it.
   expect(out).toContain(',job.erased,')
   await copy.append([entry!])
-  await exported(10)
+  await exported(13)
 })

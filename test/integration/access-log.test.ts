@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog,
+  ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, recordAttempt,
 } from '../../services/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import type { NumberedEntry } from '../../services/access-log/entry.ts'
@@ -132,5 +132,29 @@ describe('the audit of the access log', () => {
     const last = entries.at(-1)!.seq + 1
     await createAccessHead(environment.redis).advance(last)
     expect(await findings()).toContain(`entry ${last} is missing in Kafka and in ClickHouse`)
+  })
+})
+
+describe('the list of an organization', () => {
+  it('has an attempt until its result is stored, on every page', async () => {
+    const log = createAccessLog(environment.redis)
+    const about = {
+      organization: `${organization()}1`,
+      actor: { kind: 'operator', id: 'ann' },
+      action: 'key.revoked',
+      target: 'key_1',
+    } as const
+    const listed = async (before?: number) => (await copy.newest({
+      organization: about.organization, limit: 9, before,
+    })).map(({ action, outcome }) => `${action} ${outcome}`)
+    const record = await recordAttempt(log, about)
+    await recordAttempt(log, { ...about, action: 'key.rolled' })
+    await eventually(async () =>
+      expect(await listed()).toEqual(['key.rolled attempted', 'key.revoked attempted']))
+    await record('failed')
+    await eventually(async () =>
+      expect(await listed()).toEqual(['key.revoked failed', 'key.rolled attempted']))
+    const [{ seq = 0 } = {}] = await copy.newest({ organization: about.organization, limit: 1 })
+    expect(await listed(seq)).toEqual(['key.rolled attempted'])
   })
 })

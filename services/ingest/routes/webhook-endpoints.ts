@@ -6,6 +6,7 @@ import {
   type CreateEndpointBody, type EndpointBody, type EndpointPath,
   type EndpointWithSecretBody, type UpdateEndpointBody,
 } from '../../../schemas/api/webhook-endpoints.ts'
+import { describeAccess } from '../../access-log/requests.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../accounts/webhook-endpoints.ts'
 import { asciiUrlOf, type WebhookRules } from '../../accounts/webhook-url.ts'
@@ -64,6 +65,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
           message: `There are ${max} webhook endpoints already. Delete one that you do not need.`,
         })
       }
+      describeAccess(request, { target: made.id })
       return reply.code(201).header('location', `${ADDRESS}/${made.id}`)
         .send(bodyWithSecret(tenant, made))
     },

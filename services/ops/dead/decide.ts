@@ -1,5 +1,5 @@
 import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
-import { UsageError } from '../../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../../platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
 import type { DeadLetterDeps } from './deps.ts'
@@ -52,8 +52,8 @@ export async function replay (deps: Deps, selection: Selection): Promise<Decided
     if (batch.length === 0) return
     const truncated = batch.find(({ headers }) => 'dead_value' in headers)
     if (truncated !== undefined) {
-      throw new UsageError(`Letter ${positionOf(truncated)} has no content, because the message ` +
-        'was too large for the dead-letter topic. It can only be discarded.')
+      throw new CommandFailure(`Letter ${positionOf(truncated)} has no content, because the ` +
+        'message was too large for the dead-letter topic. It can only be discarded.')
     }
     const decision = { action: 'replayed', atMs: deps.now(), reason: '' } as const
     const records = batch.map(raw =>

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { ACCESS_ACTIONS, type NumberedEntry } from '../../access-log/entry.ts'
+import { ORGANIZATION_ACTIONS, type NumberedEntry } from '../../access-log/entry.ts'
 import { ACCESS_COLUMNS, accessLine, accessRecord } from '../access-records.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, time, type Html } from './html.ts'
@@ -26,7 +26,7 @@ export function accessLogRoutes (deps: PageDeps): readonly RouteOptions[] {
 }
 
 async function sendList (
-  { accessCopy }: PageDeps, { visit, request, reply }: Exchange
+  { accessCopy, people }: PageDeps, { visit, request, reply }: Exchange
 ): Promise<FastifyReply> {
   const { before } = request.query as { readonly before?: unknown }
   const filter = filterOf(request)
@@ -39,13 +39,15 @@ async function sendList (
   })
   const entries = found.slice(0, ENTRIES_PER_PAGE)
   const older = found.length > ENTRIES_PER_PAGE ? entries.at(-1)?.seq : undefined
-  return sendHtml(reply, accessLogView(visit, { entries, older, filter }))
+  const members = await people.list(visit.tenant.orgId)
+  const addresses = new Map(members.map(({ id, email }) => [id, email]))
+  return sendHtml(reply, accessLogView(visit, { entries, older, filter, addresses }))
 }
 
 function filterOf ({ query }: FastifyRequest): Filter {
   const { action, actor } = query as Readonly<Record<string, unknown>>
   return {
-    action: ACCESS_ACTIONS.find(known => known === action) ?? '',
+    action: ORGANIZATION_ACTIONS.find(known => known === action) ?? '',
     actor: typeof actor === 'string' ? actor.trim() : '',
   }
 }
@@ -69,10 +71,13 @@ type ListView = {
   /** The cursor of the next page; undefined on the last page. */
   readonly older: number | undefined
   readonly filter: Filter
+  /** E-mail addresses of people by id: the log itself has none, so that they can be erased. */
+  readonly addresses: ReadonlyMap<string, string>
 }
 
 /** The access log, newest first. */
-export function accessLogView (visit: Visit, { entries, older, filter }: ListView): Html {
+export function accessLogView (visit: Visit, list: ListView): Html {
+  const { entries, older, filter } = list
   const { mode } = visit.tenant
   const isFiltered = filter.action !== '' || filter.actor !== ''
   return customerPage(visit, 'access-log', {
@@ -85,7 +90,7 @@ export function accessLogView (visit: Visit, { entries, older, filter }: ListVie
         entries appear within seconds, and nobody can change or remove one unnoticed.</p>
       ${filterForm(filter)}
       ${entries.length > 0
-        ? entryTable(visit, entries)
+        ? entryTable(visit, list)
         : isFiltered
           ? emptyState('No entry matches the filter.', html`
             <a class="button quiet" href="/${mode}/access-log">Show all entries</a>`)
@@ -101,7 +106,7 @@ const queryOf = (fields: Readonly<Record<string, string>>) => String(new URLSear
 function filterForm ({ action, actor }: Filter): Html {
   return html`<form class="filter" method="get" role="search" aria-label="Access log">
     <label>Action ${select(
-      'action', action, ACCESS_ACTIONS.map(name => [name, actionText(name)]))}</label>
+      'action', action, ORGANIZATION_ACTIONS.map(name => [name, actionText(name)]))}</label>
     <label>Actor <input type="text" name="actor" value="${actor}"></label>
     <button class="button quiet" type="submit">Show</button>
   </form>`
@@ -117,17 +122,30 @@ const ACTORS: Readonly<Record<string, string>> = {
   key: 'API key', person: 'Person', link: 'Sign-in link', operator: 'Operator',
 }
 
-function entryTable ({ zone }: Visit, entries: readonly NumberedEntry[]): Html {
+function entryTable ({ zone }: Visit, { entries, addresses }: ListView): Html {
+  const named = (id: string) => html`<span class="id">${id}</span>${addresses.has(id) && html`<br>
+    <span class="hint">${addresses.get(id)}</span>`}`
   return table('Access log', [
     { text: 'When' }, { text: 'What' }, { text: 'On' }, { text: 'Who' }, { text: 'Address' },
   ], entries.map(entry => html`<tr>
     <td>${time(entry.at, zone)}</td>
-    <td>${actionText(entry.action)}${entry.outcome === 'refused' && html`
-      <span class="badge bad">Refused</span>`}${detailText(entry)}</td>
-    <td class="id">${entry.target === '' ? '–' : entry.target}</td>
-    <td>${ACTORS[entry.actorKind] ?? entry.actorKind}<br><span class="id">${entry.actor}</span></td>
+    <td>${actionText(entry.action)} ${resultBadge(entry)}${detailText(entry)}</td>
+    <td>${entry.target === '' ? '–' : named(entry.target)}</td>
+    <td>${ACTORS[entry.actorKind] ?? entry.actorKind}<br>${named(entry.actor)}</td>
     <td>${entry.address === '' ? '–' : entry.address}</td>
   </tr>`))
+}
+
+const OUTCOMES: Readonly<Record<string, readonly [text: string, tone: string]>> = {
+  attempted: ['Result not known', 'waiting'],
+  refused: ['Refused', 'bad'],
+  failed: ['Failed', 'bad'],
+}
+
+/** Of an attempt: it has not ended, or nobody could record its end. Nothing for what was done. */
+function resultBadge ({ outcome }: NumberedEntry): Html | false {
+  const [text, tone] = OUTCOMES[outcome] ?? []
+  return text !== undefined && html`<span class="badge ${tone}">${text}</span>`
 }
 
 function detailText ({ details }: NumberedEntry): Html | false {

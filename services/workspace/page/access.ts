@@ -14,7 +14,6 @@ export const PAGE_ACTIONS: RouteActions = {
   // As for the REST interface, a job is in the journal.
   'POST /:mode/upload/quote': null,
   'POST /:mode/upload/job': null,
-  'GET /:mode/jobs/:id': 'results.previewed',
   'GET /:mode/jobs/:id/results.csv': 'results.downloaded',
   'GET /:mode/jobs/:id/valid.csv': 'results.downloaded',
   'POST /:mode/jobs/:id/cancel': 'job.cancelled',
@@ -47,12 +46,24 @@ export function recordPageRequests (app: FastifyInstance, log: AccessLog): void 
     log,
     actions: PAGE_ACTIONS,
     isRefusal: error => error instanceof PageError && error.content.status === 403,
-    requesterOf: ({ visitor, params }) => {
+    requesterOf: ({ visitor, params, body }) => {
       if (visitor === undefined) return undefined
       const { mode } = (params ?? {}) as { readonly mode?: string }
-      return { ...requesterOf(visitor), ...mode !== undefined && { details: { mode } } }
+      const details = { ...mode !== undefined && { mode }, ...detailsIn(body) }
+      return { ...requesterOf(visitor), details }
     },
   })
+}
+
+/** Fields of forms that an entry repeats; addresses of people and webhooks are not among them. */
+const FIELDS = [
+  'name', 'scope', 'networks', 'days', 'hours', 'role', 'enabled', 'event', 'usd', 'cache',
+]
+
+function detailsIn (form: unknown): Readonly<Record<string, string>> {
+  if (!(form instanceof URLSearchParams)) return {}
+  return Object.fromEntries(FIELDS.filter(name => form.has(name)).map(name =>
+    [name, form.getAll(name).join(',')]))
 }
 
 /** Who is signed in, for the access log. */

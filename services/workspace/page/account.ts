@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import { describeAccess } from '../../access-log/requests.ts'
 import type { Membership } from '../../accounts/people.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
@@ -29,6 +30,7 @@ export function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
       return reply.redirect(`/${visit.tenant.mode}/overview`, 303)
     }),
     route('POST', '/:mode/account/sign-out-everywhere', async ({ visit, request, reply }) => {
+      describeAccess(request, { target: visit.visitor.person?.id })
       for (const { orgId, person } of await membershipsOf(deps, visit)) {
         await deps.people.endSessions(orgId, person.id)
       }

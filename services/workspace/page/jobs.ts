@@ -3,6 +3,8 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import type { ResultRow, ResultsPage } from '../../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../../client/client.ts'
+import { plainAddress } from '../../platform/networks.ts'
+import { requesterOf } from './access.ts'
 import {
   customerRoutes, type Exchange, field, may, type PageDeps, type Visit,
 } from './context.ts'
@@ -27,7 +29,7 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
     route('GET', '/:mode/jobs', sendJobList),
-    route('GET', '/:mode/jobs/:id', sendJob),
+    route('GET', '/:mode/jobs/:id', exchange => sendJob(deps, exchange)),
     route('GET', '/:mode/jobs/:id/results.csv', sendFile('all')),
     route('GET', '/:mode/jobs/:id/valid.csv', sendFile('valid')),
     route('POST', '/:mode/jobs/:id/cancel', async ({ visit, request, reply }) => {
@@ -45,7 +47,9 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   ]
 }
 
-async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyReply> {
+async function sendJob (
+  { accessLog }: PageDeps, { visit, request, reply }: Exchange
+): Promise<FastifyReply> {
   const { id } = pathIds(request.params)
   const job = await visit.client.job(id)
   const isShown = (permission: Permission) => isEnded(job) && may(visit.visitor, permission)
@@ -53,6 +57,15 @@ async function sendJob ({ visit, request, reply }: Exchange): Promise<FastifyRep
     isShown('results.view') ? previewOf(visit.client, id) : undefined,
     isShown('webhooks.view') ? visit.client.deliveries(id) : [],
   ])
+  if (preview !== undefined && preview.data.length > 0) {
+    await accessLog.append({
+      ...requesterOf(visit.visitor),
+      action: 'results.previewed',
+      target: id,
+      address: plainAddress(request.ip),
+      details: { mode: visit.tenant.mode },
+    })
+  }
   return sendHtml(reply, jobView(visit, { job, preview, attempts, notice: noticeOf(request) }))
 }
 

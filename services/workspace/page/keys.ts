@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import { describeAccess } from '../../access-log/requests.ts'
 import { NewKeyError, type KeySummary } from '../../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, SCOPES } from '../../accounts/key-store.ts'
 import {
@@ -51,9 +52,10 @@ async function createKey (
   }
   const days = wholeNumberOf(field(request, 'days'))
   if (!await deps.nonces.use(field(request, 'nonce'))) {
+    describeAccess(request, { outcome: 'refused' })
     return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
   }
-  const { secret } = await deps.apiKeys.create({
+  const { id, secret } = await deps.apiKeys.create({
     orgId,
     mode,
     scopes,
@@ -65,6 +67,7 @@ async function createKey (
     if (!(error instanceof NewKeyError)) throw error
     throw new PageError('bad_form', `${error.message} Go back and change it.`)
   })
+  describeAccess(request, { target: id })
   return sendHtml(reply, secretView(visit, {
     title: `Your new ${mode} key`, secret, hint: HINT, section: 'keys',
   }))
@@ -80,12 +83,14 @@ async function rollKey (
   const key = await activeKey(deps, visit, request)
   const hours = wholeNumberOf(field(request, 'hours'))
   if (!await deps.nonces.use(field(request, 'nonce'))) {
+    describeAccess(request, { outcome: 'refused' })
     return reply.redirect(`/${mode}/keys?notice=key-once`, 303)
   }
   const created = await deps.apiKeys.roll(orgId, key.id, {
     graceMs: hours * HOUR_MS, createdBy: creatorOf(visit.visitor),
   })
   if (created === undefined) throw new PageError('not_found')
+  describeAccess(request, { details: { newKey: created.id } })
   return sendHtml(reply, secretView(visit, {
     title: `The key that replaces …${key.last4}`,
     secret: created.secret,

@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import { describeAccess } from '../../access-log/requests.ts'
 import { isPersonRole, PeopleError, type Person, type Role, ROLES } from '../../accounts/people.ts'
 import { accountRoutes } from './account.ts'
 import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'
@@ -14,7 +15,9 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
     action: (orgId: string, id: string, exchange: Exchange) => Promise<Person | undefined>,
     notice: string
   ) => async (exchange: Exchange) => {
-    const { visit: { tenant }, reply } = exchange
+    const { visit: { tenant }, request, reply } = exchange
+    const { role } = await people.find(tenant.orgId, idIn(exchange)) ?? {}
+    if (role !== undefined) describeAccess(request, { details: { previousRole: role } })
     if (await allowed(action(tenant.orgId, idIn(exchange), exchange)) === undefined) {
       throw new PageError('not_found')
     }
@@ -30,11 +33,12 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
       }))),
     route('POST', '/:mode/people', async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
-      await allowed(people.add(orgId, {
+      const person = await allowed(people.add(orgId, {
         email: field(request, 'email'),
         role: roleIn(field(request, 'role')),
         createdBy: visit.visitor.person?.email ?? 'workspace page',
       }))
+      if (person !== undefined) describeAccess(request, { target: person.id })
       return reply.redirect(`/${mode}/people?notice=person-added`, 303)
     }),
     route('GET', '/:mode/people/:person', async exchange => {

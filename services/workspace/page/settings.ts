@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import { describeAccess } from '../../access-log/requests.ts'
 import { MAX_FRESHNESS_DAYS } from '../../accounts/organizations.ts'
 import { customerRoutes, field, may, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'
@@ -29,6 +30,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
     }),
     route('POST', '/:mode/settings/webhook-secret', async ({ visit, request, reply }) => {
       if (!await deps.nonces.use(field(request, 'nonce'))) {
+        describeAccess(request, { outcome: 'refused' })
         return reply.redirect(`/${visit.tenant.mode}/settings?notice=secret-once`, 303)
       }
       return sendHtml(reply, secretView(visit, {

@@ -2,6 +2,7 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import { EVENT_TYPES } from '../../../schemas/api/event.ts'
 import type { EndpointBody } from '../../../schemas/api/webhook-endpoints.ts'
+import { describeAccess } from '../../access-log/requests.ts'
 import { usdOf, usdToMicros } from '../options.ts'
 import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'
 import { count, html, type Html, money, time } from './html.ts'
@@ -71,11 +72,13 @@ async function createEndpoint (
     throw new PageError('bad_form', 'The endpoint has no events. Go back and choose at least one.')
   }
   if (!await deps.nonces.use(field(request, 'nonce'))) {
+    describeAccess(request, { outcome: 'refused' })
     return reply.redirect(`/${visit.tenant.mode}/webhooks?notice=endpoint-once`, 303)
   }
-  const { secret } = await visit.client.createWebhookEndpoint({
+  const { id, secret } = await visit.client.createWebhookEndpoint({
     url: field(request, 'url').trim(), events, description: field(request, 'description').trim(),
   })
+  describeAccess(request, { target: id })
   return sendHtml(reply, secretView(visit, {
     title: 'The secret of your new endpoint', secret, hint: HINT, section: 'webhooks',
   }))
@@ -87,6 +90,7 @@ async function rotateSecret (
   const { visit, request, reply } = exchange
   const id = endpointId(exchange)
   if (!await deps.nonces.use(field(request, 'nonce'))) {
+    describeAccess(request, { outcome: 'refused' })
     return reply.redirect(`/${visit.tenant.mode}/webhooks?notice=endpoint-once`, 303)
   }
   const { secret } = await visit.client.rotateWebhookEndpointSecret(id)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  ACCESS_OUTBOX_KEY, createAccessLog, createAccessOutbox,
+  ACCESS_OUTBOX_KEY, createAccessLog, createAccessOutbox, recordAttempt,
 } from '../../../services/access-log/access-log.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
 
@@ -55,6 +55,21 @@ describe('the access log', () => {
       outcome: 'done',
       details: '{"mode":"live"}',
     })
+  })
+
+  it('has an attempt and its result, whose id repeats that of the attempt', async () => {
+    const { log, outbox } = open()
+    const record = await recordAttempt(log, event)
+    await record('failed')
+    await record('done', { target: 'job_2', details: { rows: '3' } })
+    const entries = (await outbox.oldest(10)).map(one => one.entry)
+    expect(entries.map(({ outcome, target, details }) => [outcome, target, details])).toEqual([
+      ['attempted', 'job_1', '{"mode":"live"}'],
+      ['failed', 'job_1', '{"mode":"live"}'],
+      ['done', 'job_2', '{"mode":"live","rows":"3"}'],
+    ])
+    const [attemptId = '', ...ids] = entries.map(({ entryId }) => entryId)
+    expect(ids).toEqual([`${attemptId}:result`, `${attemptId}:result`])
   })
 
   it('fails when Redis does not take the entry', async () => {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import type { Command } from 'commander'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import {
   type CommandActions, recordCommands, wordsOf,
 } from '../../../services/access-log/commands.ts'
@@ -8,8 +8,14 @@ import type { AccessEvent } from '../../../services/access-log/entry.ts'
 import { OPS_ACTIONS } from '../../../services/ops/command-actions.ts'
 import { createOpsProgram } from '../../../services/ops/program.ts'
 import { operatorName } from '../../../services/platform/command-environment.ts'
-import { WORKSPACE_ACTIONS } from '../../../services/workspace/command-actions.ts'
+import { CommandFailure, UsageError } from '../../../services/platform/run-command.ts'
+import { workspaceActions } from '../../../services/workspace/command-actions.ts'
 import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  process.exitCode = undefined
+})
 
 /** The commands of a program that do something themselves, by their words. */
 function commandsOf (program: Command): readonly string[] {
@@ -18,33 +24,43 @@ function commandsOf (program: Command): readonly string[] {
   return isGroup ? names : [wordsOf(program), ...names]
 }
 
+const findPerson = async (_env: object, orgId: string, email: string) =>
+  orgId === 'org_1' && email === 'ann@example.com'
+    ? { id: 'per_1', role: 'finance' } as never
+    : undefined
+
+const WORKSPACE_ACTIONS = workspaceActions(findPerson)
+
 const programs = [
   ['workspace', createWorkspaceProgram(() => {}), WORKSPACE_ACTIONS],
   ['ops', createOpsProgram(() => {}), OPS_ACTIONS],
 ] as const
 
 /** The entries and the work of the commands of the workspace, in order. */
-function createWorkspace () {
+function createWorkspace (work: () => object = () => ({})) {
   const done: (AccessEvent | string)[] = []
-  let isDown = false
+  let stored = Infinity
   const program = () => recordCommands(
     createWorkspaceProgram(() => {}, async () => {
       done.push('work')
-      return {} as never
+      return work() as never
     }),
     WORKSPACE_ACTIONS, async (env, event) => {
       expect(env['PATH']).toBeDefined()
-      if (isDown) throw new Error('down')
+      if (stored-- <= 0) throw new Error('down')
       done.push(event)
     })
   return {
     done,
-    fail: () => { isDown = true },
+    /** Stores so many entries and fails from then on. */
+    failAfter: (count: number) => { stored = count },
     run: async (...words: readonly string[]) => program().parseAsync(words, { from: 'user' }),
   }
 }
 
 const entry = { actor: { kind: 'operator', id: operatorName() }, address: hostname() }
+const outcomesIn = (done: readonly (AccessEvent | string)[]) =>
+  done.map(one => typeof one === 'string' ? one : one.outcome)
 
 describe('commands', () => {
   it.each(programs)('of %s each have a line in the table of actions', (_name, program, actions) => {
@@ -69,44 +85,63 @@ describe('commands', () => {
     expect(done).toEqual([])
   })
 
-  it('are recorded before they run, with the operator and what they are about', async () => {
-    const { done, run } = createWorkspace()
+  it('are recorded before they run and after it, with the operator and the result', async () => {
+    const { done, run } = createWorkspace(() => ({ id: 'key_2', secret: 's', replaces: 'key_1' }))
     await run('key', 'roll', '--org', 'org_1', '--key', 'key_1')
-    await run('topup', '--org', 'org_1', '--usd', '5', '--id', 'payment_1')
-    await run('partner', 'rotate', '--name', 'acme')
-    expect(done).toEqual([
-      {
-        ...entry,
-        organization: 'org_1',
-        action: 'key.rolled',
-        target: 'key_1',
-        details: { graceHours: '24' },
-      },
-      'work',
-      {
-        ...entry,
-        organization: 'org_1',
-        action: 'balance.topped_up',
-        target: '',
-        details: { mode: 'live', usd: '5', id: 'payment_1' },
-      },
-      'work',
-      {
-        ...entry,
-        organization: 'installation',
-        action: 'partner.rotated',
-        target: 'acme',
-        details: { name: 'acme', graceHours: '24' },
-      },
-      'work',
-    ])
+    const attempt = {
+      ...entry,
+      organization: 'org_1',
+      action: 'key.rolled',
+      entryId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      outcome: 'attempted',
+      target: 'key_1',
+      details: { graceHours: '24' },
+    }
+    const { entryId = '' } = done[0] as AccessEvent
+    expect(done).toEqual([attempt, 'work', {
+      ...attempt,
+      entryId: `${entryId}:result`,
+      outcome: 'done',
+      details: { graceHours: '24', newKey: 'key_2' },
+    }])
   })
 
-  it('do not run when their entry is not stored', async () => {
-    const { done, run, fail } = createWorkspace()
-    fail()
+  it.each([
+    ['refused', new UsageError('no such key')],
+    ['refused', new RangeError('invalid amount')],
+    ['failed', new CommandFailure('Kafka does not respond')],
+    ['failed', new Error('READONLY')],
+  ] as const)('that end with an error are recorded as %s', async (outcome, error) => {
+    const { done, run } = createWorkspace(() => { throw error })
+    await expect(run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')).rejects.toBe(error)
+    expect(outcomesIn(done)).toEqual(['attempted', 'work', outcome])
+  })
+
+  it('that end with an exit code are recorded as failed', async () => {
+    const { done, run } = createWorkspace(() => {
+      process.exitCode = 1
+      return {}
+    })
+    await run('thaw', '--org', 'org_1')
+    expect(outcomesIn(done)).toEqual(['attempted', 'work', 'failed'])
+  })
+
+  it('do not run when their attempt is not stored', async () => {
+    const { done, run, failAfter } = createWorkspace()
+    failAfter(0)
     await expect(run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')).rejects.toThrow('down')
     expect(done).toEqual([])
+  })
+
+  it('succeed though their result is not stored, and say so', async () => {
+    const { done, run, failAfter } = createWorkspace()
+    const shown = vi.spyOn(console, 'error').mockImplementation(() => {})
+    failAfter(1)
+    await run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')
+    expect(outcomesIn(done)).toEqual(['attempted', 'work'])
+    expect(shown.mock.calls.flat()).toEqual([
+      'The command has ended (done), but the access log has only its attempt: Error: down',
+    ])
   })
 
   it('that only read are not recorded', async () => {
@@ -116,10 +151,8 @@ describe('commands', () => {
     expect(done).toEqual(['work', 'work'])
     await run('policy', '--org', 'org_1', '--weight', '2')
     expect(done[2]).toMatchObject({ action: 'policy.changed', details: { weight: '2' } })
-    const actionOf = (name: string, options: Record<string, boolean>) =>
-      (OPS_ACTIONS[name] as (options: Record<string, boolean>) => string | null)(options)
-    expect([actionOf('replay', {}), actionOf('dead show', {})]).toEqual([null, null])
-    expect([actionOf('replay', { yes: true }), actionOf('dead show', { open: true })])
-      .toEqual(['stage.replayed', 'letters.opened'])
+    const actionOf = async (name: string, options: Record<string, boolean>) =>
+      await (OPS_ACTIONS[name] as (options: object, env: object) => unknown)(options, {})
+    expect([await actionOf('replay', {}), await actionOf('dead show', {})]).toEqual([null, null])
   })
 })

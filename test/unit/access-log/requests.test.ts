@@ -1,19 +1,19 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { recordRequests } from '../../../services/access-log/requests.ts'
+import { describeAccess, recordRequests } from '../../../services/access-log/requests.ts'
 
 class RefusedError extends Error {}
 
 /** An application with some routes; `log` has what was recorded and done, in order. */
 function createApp () {
   const log: (AccessEvent | string)[] = []
-  let isDown = false
+  let stored = Infinity
   const app = Fastify()
   recordRequests(app, {
     log: {
       append: async event => {
-        if (isDown) throw new Error('down')
+        if (stored-- <= 0) throw new Error('down')
         log.push(event)
       },
     },
@@ -34,51 +34,94 @@ function createApp () {
     app.route({
       method,
       url,
-      handler: async () => {
+      handler: async (request, reply) => {
+        const { status = '200', known } = request.query as Readonly<Record<string, string>>
+        if (known !== undefined) describeAccess(request, JSON.parse(known) as object)
         log.push(`${method} done`)
-        return 'done'
+        return reply.code(Number(status)).send('done')
       },
     })
   }
   const send = async (
     method: 'GET' | 'POST', url: string, headers: Record<string, string> = { 'x-user': 'ann' }
   ) => (await app.inject({ method, url, headers, remoteAddress: '::ffff:192.0.2.7' })).statusCode
-  return { log, send, fail: () => { isDown = true } }
+  return { log, send, failAfter: (count: number) => { stored = count } }
 }
 
-const entry = (action: string, target: string, outcome = 'done') => ({
+const refused = (action: string, target: string) => ({
   organization: 'org_1',
   actor: { kind: 'person', id: 'ann' },
   action,
-  outcome,
+  outcome: 'refused',
   target,
   address: '192.0.2.7',
 })
 
+/** The entries of an action that was handled, around what its handler did. */
+const handled = (action: string, target: string, more: object = {}) => {
+  const entryId = expect.stringMatching(/^[0-9a-f-]{36}$/) as string
+  const resultId = expect.stringMatching(/^[0-9a-f-]{36}:result$/) as string
+  const entry = refused(action, target)
+  return [
+    { ...entry, entryId, outcome: 'attempted' },
+    action === 'key.revoked' ? 'POST done' : 'GET done',
+    { ...entry, entryId: resultId, outcome: 'done', ...more },
+  ]
+}
+
 describe('requests', () => {
-  it('are recorded before they are handled, with the id in their path', async () => {
+  it('are recorded before and after they are handled, with the id in their path', async () => {
     const { log, send } = createApp()
     expect(await send('POST', '/keys/key_1')).toBe(200)
     expect(await send('GET', '/file/job_1')).toBe(200)
     expect(log).toEqual([
-      entry('key.revoked', 'key_1'), 'POST done', entry('results.downloaded', 'job_1'), 'GET done',
+      ...handled('key.revoked', 'key_1'),
+      ...handled('results.downloaded', 'job_1'),
     ])
+    const [attempt, , result] = log as AccessEvent[]
+    expect(result?.entryId).toBe(`${attempt?.entryId}:result`)
+  })
+
+  it.each([
+    ['303', 'done'], ['404', 'refused'], ['409', 'refused'], ['500', 'failed'], ['503', 'failed'],
+  ])('with status %s are recorded as %s', async (status, outcome) => {
+    const { log, send } = createApp()
+    expect(await send('POST', `/keys/key_1?status=${status}`)).toBe(Number(status))
+    expect(log).toEqual(handled('key.revoked', 'key_1', { outcome }))
+  })
+
+  it('are recorded with what their handlers add', async () => {
+    const { log, send } = createApp()
+    const about = { target: 'key_2', details: { name: 'N' }, outcome: 'refused' }
+    const known = encodeURIComponent(JSON.stringify(about))
+    await send('POST', `/keys/key_1?known=${known}`)
+    expect(log).toEqual(handled('key.revoked', 'key_1', about))
+    // A failure stays one, whatever the handler said before.
+    await send('POST', `/keys/key_1?status=500&known=${known}`)
+    expect(log.at(-1)).toMatchObject({ outcome: 'failed' })
+  })
+
+  it('are answered though their result is not stored', async () => {
+    const { log, send, failAfter } = createApp()
+    failAfter(1)
+    expect(await send('POST', '/keys/key_1')).toBe(200)
+    expect(log).toEqual(handled('key.revoked', 'key_1').slice(0, 2))
   })
 
   it('are not handled when their entry is not stored', async () => {
-    const { log, send, fail } = createApp()
-    fail()
+    const { log, send, failAfter } = createApp()
+    failAfter(0)
     expect(await send('POST', '/keys/key_1')).toBe(500)
     expect(log).toEqual([])
   })
 
   it('are recorded as refused when the right is missing, and refused in any case', async () => {
-    const { log, send, fail } = createApp()
-    const refused = { 'x-user': 'ann', 'x-refused': '1' }
-    expect(await send('POST', '/keys/key_1', refused)).toBe(500)
-    expect(log).toEqual([entry('key.revoked', 'key_1', 'refused')])
-    fail()
-    expect(await send('POST', '/keys/key_1', refused)).toBe(500)
+    const { log, send, failAfter } = createApp()
+    const headers = { 'x-user': 'ann', 'x-refused': '1' }
+    expect(await send('POST', '/keys/key_1', headers)).toBe(500)
+    expect(log).toEqual([refused('key.revoked', 'key_1')])
+    failAfter(0)
+    expect(await send('POST', '/keys/key_1', headers)).toBe(500)
     expect(log).toHaveLength(1)
   })
 

@@ -28,23 +28,24 @@ it('every route that changes or downloads something has an action in the access 
     .toEqual(['jobs', 'verifications', 'quotes'].map(name => `POST /api/v1/${name}`))
 })
 
-it('a download of results is recorded once, with its key', async () => {
+it('a download of results is recorded with its key and its result', async () => {
   const { get, calls } = application(found)
   expect((await get(results)).statusCode).toBe(200)
   const entry = {
     organization: 'org_01',
     actor: { kind: 'key', id: KEY_ID },
     action: 'results.downloaded',
-    outcome: 'done',
     target: JOB_ID,
     address: '127.0.0.1',
     details: { mode: 'live' },
+    entryId: expect.any(String) as string,
   }
-  expect(calls.recorded).toEqual([entry])
+  const entries = ['attempted', 'done'].map(outcome => ({ ...entry, outcome }))
+  expect(calls.recorded).toEqual(entries)
   await get(`${results}?format=json&limit=1`)
   await get(`${results}?format=json&limit=1&cursor=${cursorOf(1)}`)
   await get(`/jobs/${JOB_ID}`)
-  expect(calls.recorded).toEqual([entry, entry])
+  expect(calls.recorded).toEqual([...entries, ...entries])
 })
 
 it('a page by a cursor is recorded unless the key has an entry for the job', async () => {
@@ -54,7 +55,8 @@ it('a page by a cursor is recorded unless the key has an entry for the job', asy
     const page = `/jobs/${job}/results?format=json&cursor=${cursorOf(0)}`
     expect((await get(page)).statusCode).toBe(200)
   }
-  expect(calls.recorded.map(({ target }) => target)).toEqual([JOB_ID, other])
+  expect(calls.recorded.filter(({ outcome }) => outcome === 'done').map(({ target }) => target))
+    .toEqual([JOB_ID, other])
 })
 
 it('a cursor in the query of another request hides nothing', async () => {
@@ -65,8 +67,19 @@ it('a cursor in the query of another request hides nothing', async () => {
       method: 'POST', url: `/api/v1${url}?cursor=1`, headers: { authorization: 'Bearer live' },
     })
   }
-  expect(calls.recorded.map(({ action }) => action))
-    .toEqual(['results.downloaded', 'job.cancelled', 'webhook_endpoint.secret_rotated'])
+  expect(calls.recorded.map(({ action, outcome }) => `${action} ${outcome}`)).toEqual([
+    'results.downloaded attempted', 'results.downloaded done',
+    'job.cancelled attempted', 'job.cancelled refused',
+    'webhook_endpoint.secret_rotated attempted', 'webhook_endpoint.secret_rotated refused',
+  ])
+})
+
+it('a page by a cursor is recorded after a download that was refused', async () => {
+  const { get, calls } = application()
+  const page = `${results}?format=json&cursor=${cursorOf(0)}`
+  for (const path of [results, page]) expect((await get(path)).statusCode).not.toBe(200)
+  expect(calls.recorded.map(({ outcome }) => outcome))
+    .toEqual(['attempted', 'refused', 'attempted', 'refused'])
 })
 
 it('a download is refused with 503 when its entry is not stored', async () => {

@@ -6,11 +6,11 @@ const kafkaError = (name: string) => Object.assign(new Error('connect'), { name 
 
 it('a Kafka error names the brokers and what to do', () => {
   expect(explainKafkaError(kafkaError('KafkaJSConnectionError'), ['a:1', 'b:2'])).toMatchObject({
-    name: 'UsageError',
+    name: 'CommandFailure',
     message: expect.stringMatching(/^Kafka does not respond at a:1, b:2\. .*up"/),
   })
   expect(explainKafkaError(kafkaError('KafkaJSSASLAuthenticationError'), [])).toMatchObject({
-    name: 'UsageError', message: expect.stringContaining('KAFKA_SASL_PASSWORD'),
+    name: 'CommandFailure', message: expect.stringContaining('KAFKA_SASL_PASSWORD'),
   })
 })
 

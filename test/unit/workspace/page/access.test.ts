@@ -1,55 +1,20 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { FastifyInstance } from 'fastify'
 import { INSTALLATION } from '../../../../services/access-log/entry.ts'
 import { accessLine, accessRecord } from '../../../../services/workspace/access-records.ts'
 import { PAGE_ACTIONS } from '../../../../services/workspace/page/access.ts'
 import { actionText } from '../../../../services/workspace/page/access-log.ts'
-import { createPage } from '../../../../services/workspace/page/app.ts'
 import type { PageDeps } from '../../../../services/workspace/page/context.ts'
 import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
 import { secretDigest, type SignedIn } from '../../../../services/workspace/page/sessions.ts'
 import { accessEntry } from '../../../support/access.ts'
-import { createPageDeps, jobLike, ORGANIZATION } from '../../../support/page-doubles.ts'
-
-const opened: FastifyInstance[] = []
-afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })
+import { createBrowsers } from '../../../support/page-browser.ts'
+import {
+  createPageDeps, ended, jobLike, ORGANIZATION,
+} from '../../../support/page-doubles.ts'
 
 const customer: SignedIn = { kind: 'customer', orgId: ORGANIZATION.id }
-
-/** A browser behind a proxy. */
-function open (more: Partial<PageDeps> = {}, client: object = {}) {
-  const deps = createPageDeps(client, more)
-  const app = createPage({ deps, trustedProxies: ['127.0.0.1'] })
-  opened.push(app)
-  const proxied = {
-    host: 'h',
-    origin: 'https://h',
-    'x-forwarded-proto': 'https',
-    'x-forwarded-for': '192.0.2.7',
-    'content-type': 'application/x-www-form-urlencoded',
-  }
-  const signIn = async (subject = customer) => {
-    const { id, session } = await deps.sessions.create(subject)
-    const headers = { ...proxied, cookie: `__Host-session=${id}` }
-    return {
-      actor: { kind: 'link', id: secretDigest(id).slice(0, 16) },
-      get: (url: string) => app.inject({ url, headers }),
-      send: (url: string, form: Record<string, string> = {}, token = session.token) => app.inject({
-        method: 'POST',
-        url,
-        headers,
-        payload: String(new URLSearchParams({ form_token: token, ...form })),
-      }),
-    }
-  }
-  const redeem = async (code: string) => await app.inject({
-    method: 'POST',
-    url: '/sign-in',
-    headers: proxied,
-    payload: String(new URLSearchParams({ code })),
-  })
-  return { deps, signIn, redeem }
-}
+const { open, closeAll } = createBrowsers()
+afterEach(closeAll)
 
 describe('the actions of the page', () => {
   it('are those of every form and every file', () => {
@@ -69,15 +34,16 @@ describe('the actions of the page', () => {
     const { deps, signIn } = open({}, { eraseJob: async () => jobLike() })
     const { actor, send } = await signIn()
     expect((await send('/test/jobs/job_1/erase')).statusCode).toBe(303)
-    expect(deps.recorded).toEqual([{
+    expect(deps.recorded).toEqual(['attempted', 'done'].map(outcome => ({
       organization: ORGANIZATION.id,
       actor,
       action: 'job.erased',
-      outcome: 'done',
+      entryId: expect.any(String) as string,
+      outcome,
       target: 'job_1',
       address: '192.0.2.7',
       details: { mode: 'test' },
-    }])
+    })))
   })
 
   it('do not happen when their entry is not stored', async () => {
@@ -91,11 +57,74 @@ describe('the actions of the page', () => {
     expect(done).toEqual([])
   })
 
+  it('of a form that was sent twice are recorded as refused', async () => {
+    const { deps, signIn } = open()
+    const { send } = await signIn()
+    await deps.nonces.use('spent')
+    for (const [path, form] of [
+      ['keys', { scope: 'jobs:read' }], ['webhooks', { event: 'job.completed' }],
+      ['settings/webhook-secret', {}],
+    ] as const) {
+      expect((await send(`/live/${path}`, { ...form, nonce: 'spent' })).statusCode).toBe(303)
+    }
+    expect(deps.recorded.map(({ outcome }) => outcome)).toEqual([
+      'attempted', 'refused', 'attempted', 'refused', 'attempted', 'refused',
+    ])
+  })
+
   it('of a forged form are recorded as refused', async () => {
     const { deps, signIn } = open()
     const { send } = await signIn()
     expect((await send('/live/jobs/job_1/erase', {}, 'forged')).statusCode).toBe(403)
     expect(deps.recorded).toMatchObject([{ action: 'job.erased', outcome: 'refused' }])
+  })
+})
+
+describe('the first rows of a job', () => {
+  const rows = [{ row: 1, input: '+12127365000', status: 'valid' }]
+  const view = async (data: readonly object[], role?: 'developer' | 'read-only') => {
+    const opened = open({}, {
+      job: async () => jobLike(ended),
+      resultsPage: async () => ({ data, nextCursor: null }),
+      deliveries: async () => [],
+    })
+    const { deps, signIn } = opened
+    const person = role && await deps.people.add(ORGANIZATION.id, {
+      email: 'bob@example.com', role, createdBy: 'operator',
+    })
+    const { get } = await signIn({
+      ...customer, ...person && { person: { id: person.id, generation: 0 } },
+    })
+    return { deps, get }
+  }
+
+  it.each([undefined, 'developer'] as const)('are recorded when they are shown', async role => {
+    const { deps, get } = await view(rows, role)
+    expect((await get('/live/jobs/job_1')).body).toContain('+12127365000')
+    expect(deps.recorded).toMatchObject([{
+      action: 'results.previewed', target: 'job_1', address: '192.0.2.7', details: { mode: 'live' },
+    }])
+  })
+
+  it('are not recorded for a role that does not see them, without rows or a job', async () => {
+    const hidden = await view(rows, 'read-only')
+    const page = await hidden.get('/live/jobs/job_1')
+    expect([page.statusCode, page.body.includes('+12127365000')]).toEqual([200, false])
+    const empty = await view([])
+    expect((await empty.get('/live/jobs/job_1')).statusCode).toBe(200)
+    expect((await empty.get('/live/jobs/new')).statusCode).toBe(404)
+    expect([...hidden.deps.recorded, ...empty.deps.recorded]).toEqual([])
+  })
+
+  it('are not shown when their entry is not stored', async () => {
+    const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
+    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+      job: async () => jobLike(ended),
+      resultsPage: async () => ({ data: rows, nextCursor: null }),
+      deliveries: async () => [],
+    })
+    const { statusCode, body } = await (await signIn()).get('/live/jobs/job_1')
+    expect([statusCode, body.includes('+12127365000')]).toEqual([503, false])
   })
 })
 
@@ -113,10 +142,10 @@ describe('sessions', () => {
     const { send, actor } = await signIn({ kind: 'operator' })
     await send('/sign-out')
     expect(deps.recorded[1]).toMatchObject({
-      organization: INSTALLATION, actor, action: 'session.ended',
+      organization: INSTALLATION, actor, action: 'session.ended', outcome: 'attempted',
     })
     await redeem('spent')
-    expect(deps.recorded).toHaveLength(2)
+    expect(deps.recorded).toHaveLength(3)
   })
 
   it('do not start when their entry is not stored', async () => {
@@ -152,6 +181,32 @@ describe('the page of the access log', () => {
     expect(reads.splice(0)).toMatchObject([{ action: '', actor: '', before: undefined }])
   })
 
+  it('shows what is known of the result, and whom it concerns', async () => {
+    const outcomes = ['attempted', 'refused', 'failed', 'done']
+    const shown = open({
+      accessCopy: {
+        newest: async () => outcomes.map((outcome, index) =>
+          accessEntry({ seq: index + 1, outcome, action: 'person.changed', target: id })),
+      },
+    })
+    const { id } = await shown.deps.people.add(ORGANIZATION.id, {
+      email: 'bob@example.com', role: 'owner', createdBy: 'operator',
+    }) ?? {}
+    const { body } = await (await shown.signIn()).get('/live/access-log')
+    expect([...body.matchAll(/<td>Person changed(?: <span class="badge \w+">([^<]+))?/g)]
+      .map(([, badge]) => badge)).toEqual(['Result not known', 'Refused', 'Failed', undefined])
+    expect(body.match(/bob@example\.com/g)).toHaveLength(outcomes.length)
+  })
+
+  it('offers no actions of operators as filters', async () => {
+    const { body } = await (await open().signIn()).get('/live/access-log')
+    const offered = [...body.matchAll(/<option value="([a-z_.]+)"/g)].map(([, name]) => name)
+    expect(offered).toContain('balance.adjusted')
+    expect(offered.filter(name =>
+      /^(stage|cells|journal|letters)\.|rewrapped|organization\.created/.test(name ?? '')))
+      .toEqual([])
+  })
+
   it('shows refused requests and details, and what to do without entries', async () => {
     const refused = accessEntry({
       outcome: 'refused', actorKind: 'person', details: '{"mode":"<b>"}', address: '', target: '',
@@ -175,7 +230,8 @@ describe('the page of the access log', () => {
     expect(body.split('\r\n')[1]).toMatch(/^60,2026-.+Z,results.downloaded,done,key,key_1,job_1,/)
     expect(body.trimEnd().split('\r\n')).toHaveLength(52)
     expect(headers['content-disposition']).toContain('access-log.csv')
-    expect(deps.recorded).toMatchObject([{ action: 'access_log.exported' }])
+    expect(deps.recorded).toMatchObject(['attempted', 'done'].map(outcome =>
+      ({ action: 'access_log.exported', outcome })))
     expect(accessLine(Object.values(accessRecord(accessEntry({ actor: '=1+A1' })))))
       .toContain(",'=1+A1,")
   })
