@@ -89,6 +89,8 @@ export function accessText (entry: NumberedEntry): string {
 }
 
 const MAX_CHARACTERS = 200
+/** The ids of some hundred jobs; a path has at most a hundred characters. */
+const MAX_TARGET_CHARACTERS = 10_000
 
 /** The entry of an event. Longer texts are cut, so that no caller can make the log large. */
 export function entryOfEvent (
@@ -105,15 +107,15 @@ export function entryOfEvent (
     actorKind: actor.kind,
     actor: cut(actor.id),
     action,
-    target: cut(target),
+    target: cut(target, MAX_TARGET_CHARACTERS),
     address: cut(address),
     outcome,
     details: details.length === 0 ? '' : JSON.stringify(Object.fromEntries(details)),
   }
 }
 
-function cut (text: string): string {
-  return text.toWellFormed().slice(0, MAX_CHARACTERS).toWellFormed()
+function cut (text: string, max = MAX_CHARACTERS): string {
+  return text.toWellFormed().slice(0, max).toWellFormed()
 }
 
 /** The message of an entry to the topic `access.log`. */

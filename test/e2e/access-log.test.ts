@@ -128,6 +128,18 @@ it('a command is in the access log with whom it concerns, and whether it worked'
   expect(JSON.stringify(entries)).not.toContain('ann@')
 })
 
+it('rewrapping is in the access log of the installation, with the active root keys', async () => {
+  await workspace('keys', 'rewrap')
+  await eventually(async () => {
+    const lines: string[] = []
+    await exportAccessLog(
+      env, { org: 'installation', format: 'ndjson' }, line => { lines.push(line) })
+    const results = lines.map(line => JSON.parse(line) as Exported)
+      .filter(({ action, outcome }) => action === 'keys.rewrapped' && outcome !== 'attempted')
+    expect(results.at(-1)?.['target']).toMatch(/^results:\S+ webhooks:\S+ partners:\S+$/)
+  })
+})
+
 /** The id of the API key of the REST client. */
 async function keyOfClient (): Promise<string | undefined> {
   const keys = await createApiKeys(state).list(orgId)

@@ -80,9 +80,10 @@ describe('the access log', () => {
   it('cuts texts that are too long', async () => {
     const { log, outbox } = open()
     const details = { name: '\u{1f600}'.repeat(150) }
-    await log.append({ ...event, target: 'x'.repeat(1_000), details })
+    await log.append({ ...event, target: 'x'.repeat(11_000), address: 'x'.repeat(201), details })
     const [pending] = await outbox.oldest(1)
-    expect(pending?.entry.target).toHaveLength(200)
+    expect(pending?.entry.target).toHaveLength(10_000)
+    expect(pending?.entry.address).toHaveLength(200)
     expect(JSON.parse(pending?.entry.details ?? '')).toEqual({ name: '\u{1f600}'.repeat(100) })
   })
 
