@@ -86,8 +86,10 @@ const entriesOf = async (words: string, program: Command, isOps: boolean) => {
   return entries
 }
 
-it.each(WORKSPACE)('%s names its target and its details', async (words, ...expected) => {
-  const [target, details, result = {}] = expected
+const cases = (lines: readonly Line[]) => lines.map(line => ({ name: line[0], line }))
+
+it.each(cases(WORKSPACE))('$name names its target and its details', async ({ line }) => {
+  const [words, target, details, result = {}] = line
   const program = withoutWork(createWorkspaceProgram(() => {}, async () => result as never))
   const [attempt, end] = await entriesOf(words, program, false)
   const { mode: _mode, ...rest } = end?.details ?? {}
@@ -96,7 +98,8 @@ it.each(WORKSPACE)('%s names its target and its details', async (words, ...expec
   expect(JSON.stringify([attempt, end])).not.toMatch(/@example|secret\.example|"s"/)
 })
 
-it.each(OPS)('ops %s names its target and its details', async (words, target, details) => {
+it.each(cases(OPS))('ops $name names its target and its details', async ({ line }) => {
+  const [words, target, details] = line
   const [, end] = await entriesOf(words, withoutWork(createOpsProgram(() => {})), true)
   expect([end?.outcome, end?.target, end?.details]).toEqual(['done', target, details])
 })

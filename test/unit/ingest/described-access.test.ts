@@ -22,7 +22,9 @@ const LINES: readonly Line[] = [
   ['POST /api/v1/webhook-endpoints/:id/rotate-secret', 'first', {}],
 ]
 
-it.each(LINES)('%s names its target and its details', async (...line) => {
+const cases = LINES.map(line => ({ name: line[0], line }))
+
+it.each(cases)('$name names its target and its details', async ({ line }) => {
   const [route, target, details, body] = line
   const deps = doubles({
     readJob: async () => closedJob(),

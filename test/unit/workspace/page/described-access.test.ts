@@ -89,7 +89,9 @@ async function openAsOwner () {
   return { deps, ids, browser }
 }
 
-it.each(LINES)('%s names its target and its details', async (...line) => {
+const cases = LINES.map(line => ({ name: line[0], line }))
+
+it.each(cases)('$name names its target and its details', async ({ line }) => {
   const [route, target, details, form = {}] = line
   const { deps, ids, browser } = await openAsOwner()
   const [method = '', path = ''] = route.split(' ')
