@@ -19,7 +19,7 @@ type Line = readonly [command: string, target: string, details: object, result?:
 /** What the log says on the result of each command: its target, and its details beside the mode. */
 const WORKSPACE: readonly Line[] = [
   ['org create --name Acme', 'org_2', { name: 'Acme' }, { id: 'org_2' }],
-  ['org erase --org org_1', '', {}],
+  ['org erase --org org_1 --yes', '', {}],
   ['person add --org org_1 --email bob@example.com --role owner', 'per_2', { role: 'owner' },
     { id: 'per_2', email: 'bob@example.com' }],
   ['person change --org org_1 --email ann@example.com --role owner', 'per_1',
