@@ -34,22 +34,23 @@ export type Suite = {
 
 /** Checks of deployment files that need no foreign tool. */
 const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
-/** Tests of what hardly any change can break, each of which takes long. */
+/** Tests of what hardly any change can break alone, each of which takes long. */
 const LONG = [
   'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
-  'test/attacks/hostile-broker.test.ts', 'test/e2e/crash.test.ts',
-  'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts', 'test/e2e/partitions.test.ts',
+  'test/attacks/hostile-broker.test.ts', 'test/attacks/deletions.test.ts',
+  'test/e2e/crash.test.ts', 'test/e2e/vendor-crash.test.ts', 'test/e2e/cells.test.ts',
+  'test/e2e/partitions.test.ts', 'test/e2e/hosts.test.ts', 'test/e2e/upgrade.test.ts',
+  'test/e2e/secure/secure.test.ts', 'test/e2e/webhook-isolation.test.ts',
 ]
 /**
  * Files that take longest: started last, one would keep a single worker busy at the end. Some that
  * share no services with others are among them, so that they come before a worker starts any.
  */
 export const LONGEST = [
-  'test/e2e/contract/contract.test.ts', 'test/e2e/secure/secure.test.ts',
+  'test/e2e/contract/contract.test.ts',
   'test/e2e/secrecy.test.ts', 'test/e2e/rotation.test.ts', 'test/e2e/ops.test.ts',
-  'test/e2e/guides.test.ts', 'test/e2e/upgrade.test.ts', 'test/e2e/submit.test.ts',
-  'test/e2e/bad-input/bad-input.test.ts',
-  'test/integration/recovery.test.ts', 'test/attacks/deletions.test.ts',
+  'test/e2e/guides.test.ts', 'test/e2e/submit.test.ts',
+  'test/e2e/bad-input/bad-input.test.ts', 'test/integration/recovery.test.ts',
   'test/attacks/forged-messages.test.ts', 'test/attacks/forged-records.test.ts',
   'test/unit/verify/batches.test.ts',
 ]
