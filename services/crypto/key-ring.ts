@@ -1,3 +1,4 @@
+import { ConfigError } from '../platform/config.ts'
 import { FatalError } from '../platform/errors.ts'
 import { openSealed, SealError, sealPlain, type Binding } from './seal.ts'
 
@@ -61,10 +62,10 @@ export function splitKeyId (
   return { id, content: wrapped.subarray(end) }
 }
 
-/** @throws TypeError for an id that cannot precede a wrapped key. */
+/** @throws ConfigError for an id that cannot precede a wrapped key. */
 export function checkKeyId (id: string, name: string): void {
   if (Buffer.byteLength(id) <= 255 && KEY_ID.test(id)) return
-  throw new TypeError(`${name}: key id "${id}" must be 1 to 255 visible ASCII characters`)
+  throw new ConfigError([`${name}: key id "${id}" must be 1 to 255 visible ASCII characters`])
 }
 
 /** Distinguishes damaged bytes from those of a key that is not in the ring. */

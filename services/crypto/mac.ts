@@ -1,4 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { ConfigError } from '../platform/config.ts'
 import { createLogThrottle, type Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 
@@ -20,14 +21,14 @@ type Content = readonly (string | Buffer)[]
 /**
  * HMAC-SHA-256 with one subkey (HKDF) per purpose. The active key signs; the MACs of all keys are
  * authentic.
- * @throws TypeError when the active key is not among the keys.
+ * @throws ConfigError when the active key is not among the keys.
  */
 export function createMac (
   { MESSAGE_KEYS: keys, MESSAGE_KEY_ACTIVE: active }: MessageKeySettings
 ): Mac {
   if (keys[active] === undefined) {
-    throw new TypeError(`MESSAGE_KEYS has no key "${active}", which MESSAGE_KEY_ACTIVE names: ` +
-      'add it')
+    throw new ConfigError([`MESSAGE_KEYS has no key "${active}", which MESSAGE_KEY_ACTIVE names: ` +
+      'add it'])
   }
   const subkeys = new Map<string, KeyObject>()
   const digestOf = (kid: string, purpose: string, content: Content): Buffer | undefined => {
@@ -73,7 +74,7 @@ export type RecordMac = {
   readonly isAuthentic: (mac: string, record: SignedRecord) => boolean
 }
 
-/** @throws TypeError when the active key is not among the keys. */
+/** @throws ConfigError when the active key is not among the keys. */
 export function createRecordMac (
   settings: MessageKeySettings, onForged: (record: SignedRecord) => void = () => {}
 ): RecordMac {

@@ -21,7 +21,7 @@ const HEADER = 'mac'
  * Signs topic, key, headers and value with one subkey per topic. Partition and offset are not
  * signed, because only the broker knows them, so a copied message is authentic: the effects of all
  * messages are idempotent.
- * @throws TypeError when the active key is not among the keys.
+ * @throws ConfigError when the active key is not among the keys.
  */
 export function createMessageMac (
   settings: MessageKeySettings, onForged: (message: Received) => void = () => {}

@@ -196,7 +196,7 @@ function isOptional (field: Field): boolean {
 
 const base64Of32Bytes = '^[A-Za-z0-9+/]{43}=$'
 const rootKey = `${base64Of32Bytes}|^aws-kms:.+$|^vault:.+/.+$`
-const exampleKey = `{"1":"${Buffer.alloc(32).toString('base64')}"}`
+const exampleKey = '{"1":"<output of openssl rand -base64 32>"}'
 const url = (scheme: string, description: string, example: string) =>
   Type.String({ pattern: `^${scheme}://.+`, description, examples: [example] })
 const secretKeys = (description: string) =>

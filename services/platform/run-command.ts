@@ -23,13 +23,16 @@ export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise
 }
 
 const CHECK = 'Check the addresses in the environment; for a local stack run "npm run up".'
+const OR_LOCAL = 'Or start a local stack with "npm run up": the command uses it then.'
 const UNTRUSTED = 'The certificate of the stack is not trusted. For a stack of "npm run up -- ' +
   '--secure", set NODE_EXTRA_CA_CERTS=<folder>/access/authority.pem before the command.'
 
 /** What the user can do about a failed command; throws an error that is a bug. */
 export function explanationOf (error: unknown): string {
   if (error instanceof ConfigError) {
-    return `${error.message}\nOr start a local stack with "npm run up": the command uses it then.`
+    // A local stack has all settings, but does not correct an invalid one.
+    const isIncomplete = error.faults.every(fault => / is missing\b/.test(fault))
+    return isIncomplete ? `${error.message}\n${OR_LOCAL}` : error.message
   }
   if (error instanceof UsageError || error instanceof RangeError) return error.message
   if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : failureOf(error)

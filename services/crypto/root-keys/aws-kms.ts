@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { KMS } from '@aws-sdk/client-kms'
+import { ConfigError } from '../../platform/config.ts'
 import { FatalError, InfrastructureError } from '../../platform/errors.ts'
 import { SealError } from '../seal.ts'
 import {
@@ -12,13 +13,13 @@ const WHERE = /^aws-kms:((?:arn:[\w-]+:kms:([\w-]+):\d+:)?[\w:/-]+)$/
 /**
  * A symmetric key of AWS KMS. Credentials, region and endpoint follow the standard chain of the AWS
  * SDK; the region of an ARN comes first. The SDK is loaded by the first call.
- * @throws TypeError for an invalid key.
+ * @throws ConfigError for an invalid key.
  */
 export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey {
   const [, key, region] = WHERE.exec(entry.where) ?? []
   if (key === undefined) {
-    throw new TypeError(`${entry.setting}: key "${entry.id}" must be aws-kms: and the id, alias ` +
-      '(alias/...) or ARN of a key')
+    throw new ConfigError([`${entry.setting}: key "${entry.id}" must be aws-kms: and the id, ` +
+      'alias (alias/...) or ARN of a key'])
   }
   const failing = { ...entry, timeoutMs }
   let connected: Promise<KMS> | undefined

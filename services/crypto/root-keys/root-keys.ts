@@ -1,4 +1,5 @@
 import type { Environment } from '../../platform/command-environment.ts'
+import { ConfigError } from '../../platform/config.ts'
 import { FatalError } from '../../platform/errors.ts'
 import { checkKeyId, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
@@ -51,7 +52,7 @@ const MAX_CIPHERTEXT_BYTES = 6_144
  * Creates root keys. Each is the base64 of 32 bytes, which is the key itself,
  * `aws-kms:<key id, alias or ARN>`, or `vault:<mount>/<key name>`. Nothing is called before the
  * first key is wrapped or unwrapped.
- * @throws TypeError for an invalid configuration.
+ * @throws ConfigError for an invalid configuration.
  */
 export function createRootKeys (
   { keys, active, setting }: RootKeyConfig,
@@ -61,7 +62,7 @@ export function createRootKeys (
     [id, rootKeyOf({ id, where, setting }, { env, timeoutMs, metrics })]))
   const activeRoot = roots.get(active)
   if (activeRoot === undefined) {
-    throw new TypeError(`${setting} has no key "${active}", which is the active one: add it`)
+    throw new ConfigError([`${setting} has no key "${active}", which is the active one: add it`])
   }
   const wrap = async (key: Buffer, context: KeyContext) => {
     if (key.length !== KEY_BYTES) throw new TypeError(`a key must have ${KEY_BYTES} bytes`)
@@ -107,16 +108,16 @@ function rootKeyOf (
     metrics === undefined ? root : measureCalls(root, provider, metrics)
   if (provider === 'aws-kms') return measured(awsKmsRootKey(entry, timeoutMs))
   if (provider === 'vault') return measured(vaultRootKey(entry, env, timeoutMs))
-  throw new TypeError(`${setting}: key "${id}" has the unknown provider "${provider}": use ` +
-    'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes')
+  throw new ConfigError([`${setting}: key "${id}" has the unknown provider "${provider}": use ` +
+    'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes'])
 }
 
 /** A key in the memory of this process: AES-256-GCM. */
 function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
   const key = Buffer.from(where, 'base64')
   if (key.length !== KEY_BYTES || key.toString('base64') !== where) {
-    throw new TypeError(`${setting}: key "${id}" must be ${KEY_BYTES} bytes of base64: create ` +
-      `one with "openssl rand -base64 ${KEY_BYTES}"`)
+    throw new ConfigError([`${setting}: key "${id}" must be ${KEY_BYTES} bytes of base64: create ` +
+      `one with "openssl rand -base64 ${KEY_BYTES}"`])
   }
   const bindingOf = ({ purpose, organization }: KeyContext): Binding =>
     ['root-key', id, purpose, organization]

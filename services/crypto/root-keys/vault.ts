@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Environment } from '../../platform/command-environment.ts'
+import { ConfigError } from '../../platform/config.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
 import { SealError } from '../seal.ts'
 import {
@@ -12,12 +13,12 @@ const WHERE = /^vault:(\w[\w.-]*(?:\/\w[\w.-]*)*)\/(\w[\w.-]*)$/
 /**
  * A key of the transit secrets engine of HashiCorp Vault or OpenBao. `env` has VAULT_ADDR,
  * VAULT_TOKEN or VAULT_TOKEN_FILE, and VAULT_NAMESPACE if need be.
- * @throws TypeError for an invalid key, or a missing or invalid variable.
+ * @throws ConfigError for an invalid key, or a missing or invalid variable.
  */
 export function vaultRootKey (entry: RootKeyEntry, env: Environment, timeoutMs: number): RootKey {
   const [, mount, key] = WHERE.exec(entry.where) ?? []
   if (mount === undefined || key === undefined) {
-    throw new TypeError(`${entry.setting}: key "${entry.id}" must be vault:<mount>/<key name>`)
+    throw new ConfigError([`${entry.setting}: key "${entry.id}" must be vault:<mount>/<key name>`])
   }
   const server = { ...serverOf(env, nameOfRootKey(entry)), timeoutMs }
   const send = async (action: RootKeyAction, body: object) => {
@@ -54,10 +55,10 @@ function serverOf (env: Environment, name: string): Omit<Server, 'timeoutMs'> {
   const { VAULT_ADDR: address = '', VAULT_NAMESPACE: namespace } = env
   const { VAULT_TOKEN: token, VAULT_TOKEN_FILE: tokenFile } = env
   if (!/^https?:$/.test(URL.parse(address)?.protocol ?? '')) {
-    throw new TypeError(`${name} needs VAULT_ADDR, the URL of Vault: such as https://vault:8200`)
+    throw new ConfigError([`${name} needs VAULT_ADDR, the URL of Vault: such as https://vault:8200`])
   }
   if (tokenFile === undefined && !TOKEN.test(token ?? '')) {
-    throw new TypeError(`${name} needs VAULT_TOKEN_FILE, a file with the token, or VAULT_TOKEN`)
+    throw new ConfigError([`${name} needs VAULT_TOKEN_FILE, a file with the token, or VAULT_TOKEN`])
   }
   return { address: address.replace(/\/+$/, ''), namespace, token, tokenFile }
 }

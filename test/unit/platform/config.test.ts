@@ -56,7 +56,7 @@ describe('a configuration', () => {
       'KAFKA_BROKERS is missing. Set it, for example KAFKA_BROKERS=localhost:9092 ' +
         '(Addresses of the brokers, host:port).',
       expect.stringMatching(
-        /^CACHE_SECRETS is not valid JSON\. Set it, for example CACHE_SECRETS=\{"1":"A/),
+        /^CACHE_SECRETS is not valid JSON\. Set it, for example CACHE_SECRETS=\{"1":"<out/),
       'PARTS must be >= 1. Set PARTS (Rows of a part).',
       'STRICT must be true or false. Set STRICT (Refuses more).',
       'LANES at "0" must be one of small, bulk. Set LANES (Lanes).',

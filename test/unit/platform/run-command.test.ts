@@ -35,6 +35,11 @@ describe('the explanation of a failed command', () => {
     expect(text).toContain('npm run up')
   })
 
+  it('suggests no local stack for a setting that is invalid', () => {
+    const fault = 'RESULTS_ROOT_KEYS has no key "2", which is the active one: add it'
+    expect(explanationOf(new ConfigError([fault]))).toBe(`Invalid configuration:\n- ${fault}`)
+  })
+
   it('rethrows a bug, which shows its stack', () => {
     expect(() => explanationOf(new TypeError('x is no function'))).toThrow(TypeError)
   })

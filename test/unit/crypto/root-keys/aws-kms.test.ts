@@ -6,6 +6,7 @@ import { awsKmsRootKey } from '../../../../services/crypto/root-keys/aws-kms.ts'
 import { nameOfRootKey } from '../../../../services/crypto/root-keys/root-key.ts'
 import { createRootKeys } from '../../../../services/crypto/root-keys/root-keys.ts'
 import { openSealed, SealError, sealPlain } from '../../../../services/crypto/seal.ts'
+import { ConfigError } from '../../../../services/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { startReceiver, type Receiver } from '../../../support/receiver.ts'
@@ -128,7 +129,7 @@ describe('a root key of AWS KMS', () => {
   it('must have a valid id', () => {
     for (const where of ['aws-kms:', 'aws-kms:a b', 'aws-kms:arn:aws:s3:::bucket?', 'aws-kms:a=']) {
       const create = () => awsKmsRootKey({ ...entry, where }, 5_000)
-      expect(create).toThrow(TypeError)
+      expect(create).toThrow(ConfigError)
       expect(create).toThrow('RESULTS_ROOT_KEYS: key "k" must be aws-kms:')
     }
   })

@@ -8,6 +8,7 @@ import { createRootKeys } from '../../../../services/crypto/root-keys/root-keys.
 import { vaultRootKey } from '../../../../services/crypto/root-keys/vault.ts'
 import { openSealed, SealError, sealPlain } from '../../../../services/crypto/seal.ts'
 import type { Environment } from '../../../../services/platform/command-environment.ts'
+import { ConfigError } from '../../../../services/platform/config.ts'
 import { InfrastructureError } from '../../../../services/platform/errors.ts'
 import { newFolder } from '../../../support/folder.ts'
 import { startReceiver, type Receiver } from '../../../support/receiver.ts'
@@ -111,13 +112,13 @@ describe('a root key of Vault', () => {
   it('needs a mount, a key name, an address and a token', () => {
     for (const where of ['vault:results', 'vault:/results', 'vault:a/../b', 'vault:a/b?c']) {
       const create = () => vaultRootKey({ ...entry, where }, env, 5_000)
-      expect(create).toThrow(TypeError)
+      expect(create).toThrow(ConfigError)
       expect(create).toThrow('RESULTS_ROOT_KEYS: key "v" must be vault:<mount>/<key name>')
     }
     const configured = env
     for (const address of [undefined, 'vault:8200', 'ftp://vault']) {
       env = { ...configured, VAULT_ADDR: address }
-      expect(() => rootsOf()).toThrow(TypeError)
+      expect(() => rootsOf()).toThrow(ConfigError)
       expect(() => rootsOf()).toThrow(`${nameOfRootKey(entry)} needs VAULT_ADDR`)
     }
     for (const token of [undefined, '', 'two\nlines']) {
