@@ -43,7 +43,15 @@ export class NewKeyError extends Error {
 }
 
 /** A new key; its secret is shown only once. */
-export type CreatedKey = { readonly id: string, readonly secret: string }
+export type CreatedKey = {
+  readonly id: string
+  readonly secret: string
+  /** 0 for never. */
+  readonly expiresAtMs: number
+}
+
+/** The key that replaces an old one, and until when the old one works. */
+export type RolledKey = CreatedKey & { readonly oldExpiresAtMs: number }
 
 /** A key without its secret and hash. */
 export type KeySummary = Omit<KeyRecord, 'orgId' | 'hash'>
@@ -162,7 +170,7 @@ async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
     createdAtMs: deps.now(),
     expiresAtMs,
   })
-  return { id, secret }
+  return { id, secret, expiresAtMs }
 }
 
 function checkNewKey (
@@ -195,6 +203,10 @@ function isNetwork (text: string): boolean {
 async function expiryOf (
   { now, maxDays }: KeyDeps, { orgId, expiresAtMs = 0 }: NewKey
 ): Promise<number> {
+  if (expiresAtMs !== 0 && expiresAtMs <= now()) {
+    throw new NewKeyError(`The key would expire at ${new Date(expiresAtMs).toISOString()}, which ` +
+      'is in the past. Choose a later time.')
+  }
   const days = await maxDays(orgId)
   if (days === undefined) return expiresAtMs
   const latestMs = now() + days * DAY_MS
@@ -218,7 +230,7 @@ async function revokeKey (
 async function rollKey (
   deps: KeyDeps, { orgId, keyId }: { readonly orgId: string, readonly keyId: string },
   how: Rolling
-): Promise<CreatedKey | undefined> {
+): Promise<RolledKey | undefined> {
   const { now, maxDays } = deps
   const old = await recordById(deps.store, orgId, keyId)
   if (old === undefined || inactiveReason(old, now()) !== undefined) return undefined
@@ -230,9 +242,12 @@ async function rollKey (
   const fresh = await createKey(deps, {
     ...same, createdBy: how.createdBy, ...endsAtMs !== Infinity && { expiresAtMs: endsAtMs },
   })
-  await deps.store.change(old.hash, { expiresAt: String(graceEndMs(old, now() + how.graceMs)) })
+  const oldExpiresAtMs = graceEndMs(old, now() + how.graceMs)
+  await deps.store.change(old.hash, {
+    expiresAt: String(oldExpiresAtMs), replacedBy: fresh.id,
+  })
   deps.records.delete(old.hash)
-  return fresh
+  return { ...fresh, oldExpiresAtMs }
 }
 
 async function revokeAllKeys ({ store, records, now }: KeyDeps, orgId: string): Promise<void> {

@@ -45,13 +45,16 @@ export type KeyRecord = {
   readonly last4: string
   readonly createdAtMs: number
   readonly expiresAtMs: number
+  /** The id of the key that replaces it until it expires; '' if it was not rolled. */
+  readonly replacedBy: string
   readonly revokedAtMs: number
   readonly lastUsedAtMs: number
   /** The address of its last use; '' if it was not used. */
   readonly lastUsedFrom: string
 }
 
-type NewRecord = Omit<KeyRecord, 'id' | 'revokedAtMs' | 'lastUsedAtMs' | 'lastUsedFrom'>
+type NewRecord =
+  Omit<KeyRecord, 'id' | 'replacedBy' | 'revokedAtMs' | 'lastUsedAtMs' | 'lastUsedFrom'>
 
 export type KeyStore = ReturnType<typeof createKeyStore>
 
@@ -125,6 +128,7 @@ function recordOf (hash: string, fields: Readonly<Record<string, string>>): KeyR
     last4: fields.last4 ?? '',
     createdAtMs: time('createdAt'),
     expiresAtMs: time('expiresAt'),
+    replacedBy: fields.replacedBy ?? '',
     revokedAtMs: time('revokedAt'),
     lastUsedAtMs: time('lastUsedAt'),
     lastUsedFrom: fields.lastUsedFrom ?? '',

@@ -14,6 +14,7 @@ import type { WorkspaceDeps } from './deps.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
+const SHOWN_ONCE = 'The secret is not shown again.'
 
 export const createOrganization: Task = async (deps, { name = '' }) => {
   const { organizations, wallet } = deps
@@ -47,7 +48,7 @@ export const createKey: Task = async (deps, options) => {
   const scopes = scopesOf(options.scopes)
   const { name = '', networks: list = '' } = options
   const networks = list.split(',').map(network => network.trim()).filter(text => text !== '')
-  const { id, secret } = await createdKey(deps, {
+  const { id, secret, expiresAtMs: endsAtMs } = await createdKey(deps, {
     orgId,
     mode,
     scopes,
@@ -56,7 +57,15 @@ export const createKey: Task = async (deps, options) => {
     createdBy: 'operator',
     ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
   })
-  return { id, secret, mode, scopes: scopes.join(','), note: 'The secret is not shown again.' }
+  return {
+    id,
+    secret,
+    mode,
+    scopes: scopes.join(','),
+    networks: networks.length === 0 ? 'all' : networks.join(','),
+    expiresAt: timeOf(endsAtMs),
+    note: SHOWN_ONCE,
+  }
 }
 
 async function createdKey ({ apiKeys }: WorkspaceDeps, key: NewKey): Promise<CreatedKey> {
@@ -99,7 +108,15 @@ export const rollKey: Task = async (deps, options) => {
     throw new UsageError(`${orgId} has no active key "${options.key ?? ''}". List its keys with ` +
       '"key list".')
   }
-  return { ...created, replaces: options.key, note: 'The secret is not shown again.' }
+  const { id, secret, expiresAtMs, oldExpiresAtMs } = created
+  return {
+    id,
+    secret,
+    expiresAt: timeOf(expiresAtMs),
+    replaces: options.key,
+    replacedKeyExpiresAt: timeOf(oldExpiresAtMs),
+    note: SHOWN_ONCE,
+  }
 }
 
 /** Adds money. Repeating the id of an earlier top-up adds nothing. */

@@ -116,6 +116,7 @@ describe('the keys of an organization', () => {
         last4: first.secret.slice(-4),
         createdAtMs: 1_000_000,
         expiresAtMs: 0,
+        replacedBy: '',
         revokedAtMs: 0,
         lastUsedAtMs: 0,
         lastUsedFrom: '',
@@ -144,7 +145,9 @@ describe('the keys of an organization', () => {
     expect([await kindOf(old.secret), await kindOf(fresh?.secret ?? '')]).toEqual(['ok', 'ok'])
     nowMs += 1
     expect([await kindOf(old.secret), await kindOf(fresh?.secret ?? '')]).toEqual(['expired', 'ok'])
-    expect((await keys.list('org_1'))[1]?.scopes).toEqual(['jobs:read'])
+    expect(fresh).toMatchObject({ expiresAtMs: 0, oldExpiresAtMs: nowMs })
+    expect((await keys.list('org_1')).map(({ scopes, replacedBy }) => [scopes, replacedBy]))
+      .toEqual([[['jobs:read'], fresh?.id], [['jobs:read'], '']])
   })
 
   it('never live longer by being replaced, nor again once revoked', async () => {
@@ -177,6 +180,13 @@ describe('a key that belongs to networks', () => {
     const networks = Array.from({ length: 21 }, (_, index) => `192.0.2.${index}`)
     await expect(newKey({ networks })).rejects.toThrow('21 networks; use at most 20')
     await expect(newKey({ name: 'x'.repeat(101) })).rejects.toThrow('101 characters')
+  })
+
+  it('is not created with an end in the past', async () => {
+    for (const expiresAtMs of [nowMs, nowMs - 1]) {
+      await expect(newKey({ expiresAtMs })).rejects.toThrow('which is in the past')
+    }
+    expect(await keys.list('org_1')).toEqual([])
   })
 
   it('passes them, its name and its creator on when it is replaced', async () => {

@@ -48,6 +48,7 @@ describe('the stored keys', () => {
       ...record,
       id,
       expiresAtMs: 2_000,
+      replacedBy: '',
       revokedAtMs: 0,
       lastUsedAtMs: 1_500,
       lastUsedFrom: '192.0.2.7',

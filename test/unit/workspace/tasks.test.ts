@@ -69,10 +69,29 @@ describe('an API key', () => {
 
   it.each<Options>([
     { scopes: 'jobs:admin' }, { scopes: 'jobs:read,x' }, { scopes: '' }, { expires: 'soon' },
+    { expires: '2020-01-01' },
     { mode: '' }, { org: '' },
   ])('with the options %j is not created', async options => {
     await expect(create(options)).rejects.toThrow(UsageError)
     expect(await deps.apiKeys.list(org)).toEqual([])
+  })
+
+  it('shows its networks and its end', async () => {
+    const expires = '2999-01-31T12:00:00.000Z'
+    expect(await create({ networks: '192.0.2.0/24, ::1', expires }))
+      .toMatchObject({ networks: '192.0.2.0/24,::1', expiresAt: expires })
+    expect(await create({})).toMatchObject({ networks: 'all', expiresAt: null })
+  })
+
+  it('that was rolled names its successor, and until when it works', async () => {
+    const { id } = await create({})
+    const fresh = await tasks.rollKey(deps, { org, key: String(id), graceHours: '1' })
+    const { keys } = await tasks.listApiKeys(deps, { org })
+    expect(keys).toMatchObject([
+      { id, replacedBy: fresh.id, expiresAt: fresh.replacedKeyExpiresAt },
+      { id: fresh.id, replacedBy: '', expiresAt: null },
+    ])
+    expect(fresh.replacedKeyExpiresAt).toMatch(/Z$/)
   })
 
   it('is revoked and rolled by its id', async () => {
