@@ -2,6 +2,7 @@ import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
 import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { rootKeys } from '../platform/config.ts'
 import type { RedisClient } from '../platform/redis.ts'
+import { readRootKeyHolders, refuseUnknownRootKeys } from '../platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { createOrganizationKeyStore } from './organization-key-store.ts'
 import {
@@ -13,7 +14,7 @@ export type RootKeySettings<C extends KeyClass = KeyClass> =
   { readonly [Name in `${Uppercase<C>}_ROOT_KEYS`]: Readonly<Record<string, string>> } &
   { readonly [Name in `${Uppercase<C>}_ROOT_KEY_ACTIVE`]: string }
 
-/** The root keys of a class; throws TypeError for an invalid setting. */
+/** The root keys of a class; throws ConfigError for an invalid setting. */
 export function rootKeysOf<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>, metrics?: RootKeyMetrics
 ): RootKeys {
@@ -57,8 +58,12 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
     results: keysOf('results'),
     webhooks: keysOf('webhooks'),
     partners: keysOf('partners'),
-    /** Creates a version of the keys of all classes, unless the organization has it. */
+    /**
+     * Creates a version of the keys of all classes, unless the organization has it.
+     * @throws UsageError when a running process lacks a root key that would wrap them.
+     */
     add: async (orgId: string, version: number): Promise<void> => {
+      refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
       await Promise.all(KEY_CLASSES.map(keyClass =>
         addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
     },

@@ -12,6 +12,7 @@ import { type Gate, startPauseGate } from './pause.ts'
 import {
   connectRedisOrCluster, logAccessErrors, redisClock, type RedisClient, type RedisClock,
 } from '../platform/redis.ts'
+import { publishRootKeyIds } from '../platform/root-key-holders.ts'
 import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 
@@ -125,10 +126,11 @@ const openers: Openers = {
     return bus
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
-  state: async ({ REDIS_STATE_URL }, { onStop, log }) => {
-    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
+  state: async (settings, { name, onStop, log }) => {
+    const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
+    publishRootKeyIds(redis, { process: `${name}.${settings.INSTANCE}`, settings, onStop })
     return redis
   },
   cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {

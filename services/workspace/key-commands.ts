@@ -10,6 +10,7 @@ import { partsOf } from '../accounts/tenant.ts'
 import { createTenants } from '../money/tenants.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../platform/config.ts'
+import { readRootKeyHolders } from '../platform/root-key-holders.ts'
 import { newestOf, type KeyReport, type KeysByOrganization } from './key-report.ts'
 import { listKeys, rewrapAll, type RotationDeps } from './key-rotation.ts'
 import { withStores, type Stores } from './stores.ts'
@@ -49,7 +50,8 @@ export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport)
     `"${root.id}" of ${rootKeys[root.class][0]}`)
   return free.length === 0
     ? 'Every root key is active or wraps something. Run "keys rewrap" before you remove one.'
-    : `Nothing is wrapped by ${free.join(', ')}: remove it once it is active in no process.`
+    : `Nothing is wrapped by ${free.join(', ')}, and no running process wraps with it: a new ` +
+      'key is not in use yet, a replaced one may be removed from the setting.'
 }
 
 /** The dependencies of a rotation, on open connections. */
@@ -61,6 +63,7 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
     keys,
     roots: keys.roots,
     readKeys: () => readAllKeys(stores),
+    readHolders: () => readRootKeyHolders(redis),
     sourcesOf: organizations => wrappedKeySources(stores, {
       organizations: [...organizations.keys()],
       keys,

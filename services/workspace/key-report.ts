@@ -3,6 +3,9 @@ import { organizationKeyId, wrappingKeyId } from '../accounts/organization-keys.
 import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { SealError } from '../crypto/seal.ts'
 import { rootKeys } from '../platform/config.ts'
+import {
+  processesWithout, processesWrappingWith, type RootKeyHolder,
+} from '../platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapped-keys.ts'
 
@@ -16,7 +19,11 @@ type RootKeyUse = {
   readonly configured: boolean
   readonly isActive: boolean
   readonly wraps: number
-  /** It wraps nothing: remove it from the setting once it is active in no process. */
+  /** The running processes that wrap with it. */
+  readonly activeIn: readonly string[]
+  /** The running processes of the class that lack it, and so cannot read what it wraps. */
+  readonly missingIn: readonly string[]
+  /** It wraps nothing and is active nowhere: it is new, or it may be removed. */
   readonly isFree: boolean
 }
 
@@ -41,16 +48,17 @@ export type KeyReport = {
 type Deps = {
   readonly organizations: KeysByOrganization
   readonly roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'ids'>>>
+  readonly holders: readonly RootKeyHolder[]
   readonly sources: WrappedKeySources
   readonly isErased: (orgId: string) => Promise<boolean>
 }
 
 /** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
 export async function reportKeys (
-  { organizations, roots, sources, isErased }: Deps
+  { organizations, roots, holders, sources, isErased }: Deps
 ): Promise<KeyReport> {
   const rootUses = KEY_CLASSES.flatMap(keyClass =>
-    rootKeysIn(organizations, keyClass, roots[keyClass]))
+    rootKeysIn({ organizations, holders }, keyClass, roots[keyClass]))
   const uses = new Map<string, ReplacedKeyUse>()
   for (const [organization, keys] of organizations) {
     for (const key of keys) {
@@ -94,7 +102,7 @@ export function keyIdIn (bytes: Buffer): string | undefined {
 }
 
 function rootKeysIn (
-  organizations: KeysByOrganization, keyClass: KeyClass,
+  { organizations, holders }: Pick<Deps, 'organizations' | 'holders'>, keyClass: KeyClass,
   { activeId, ids }: Pick<RootKeys, 'activeId' | 'ids'>
 ): readonly RootKeyUse[] {
   const counts = new Map(ids.map(id => [id, 0]))
@@ -104,14 +112,19 @@ function rootKeysIn (
       counts.set(id, (counts.get(id) ?? 0) + 1)
     }
   }
-  return [...counts].map(([id, wraps]) => ({
-    class: keyClass,
-    id,
-    configured: ids.includes(id),
-    isActive: id === activeId,
-    wraps,
-    isFree: id !== activeId && wraps === 0,
-  }))
+  return [...counts].map(([id, wraps]) => {
+    const activeIn = processesWrappingWith(holders, keyClass, id)
+    return {
+      class: keyClass,
+      id,
+      configured: ids.includes(id),
+      isActive: id === activeId,
+      wraps,
+      activeIn,
+      missingIn: processesWithout(holders, keyClass, id),
+      isFree: id !== activeId && activeIn.length === 0 && wraps === 0,
+    }
+  })
 }
 
 /** What the keys of an erased organization wrapped is kept, and they are missing on purpose. */

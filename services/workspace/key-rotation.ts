@@ -4,6 +4,7 @@ import {
 } from '../accounts/organization-keys.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
 import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import { refuseUnknownRootKeys, type RootKeyHolder } from '../platform/root-key-holders.ts'
 import type { KeyClass } from '../topology.ts'
 import {
   keyIdIn, newestOf, reportKeys, type KeyReport, type KeysByOrganization,
@@ -20,6 +21,8 @@ export type RewrapReport = KeyReport & {
 
 export type RotationDeps = {
   readonly readKeys: () => Promise<KeysByOrganization>
+  /** The running processes, and the root keys that they know. */
+  readonly readHolders: () => Promise<readonly RootKeyHolder[]>
   readonly store: Pick<OrganizationKeyStore, 'read' | 'replace' | 'remove'>
   readonly roots: Readonly<Record<KeyClass, RootKeys>>
   readonly keys: Readonly<Record<KeyClass, OrganizationKeys>>
@@ -39,18 +42,31 @@ const DELETE_AFTER_MS = 60_000
 
 /** Counts what each key wraps; changes nothing. */
 export async function listKeys (
-  deps: Pick<RotationDeps, 'readKeys' | 'roots' | 'sourcesOf' | 'isErased'>
+  deps: Pick<RotationDeps, 'readKeys' | 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>
 ): Promise<KeyReport> {
   const organizations = await deps.readKeys()
-  return await reportKeys({ ...deps, organizations, sources: deps.sourcesOf(organizations) })
+  return await reportOn(deps, organizations)
 }
+
+const reportOn = async (
+  deps: Pick<RotationDeps, 'readHolders' | 'roots' | 'sourcesOf' | 'isErased'>,
+  organizations: KeysByOrganization
+): Promise<KeyReport> => reportKeys({
+  organizations,
+  roots: deps.roots,
+  holders: await deps.readHolders(),
+  sources: deps.sourcesOf(organizations),
+  isErased: deps.isErased,
+})
 
 /**
  * Wraps the keys of organizations with the active root keys, and everything below them with the
  * newest keys of organizations. Then deletes replaced keys that wrap nothing. Can be interrupted
  * and repeated; skips what is wrapped by a missing key.
+ * @throws UsageError when a running process lacks an active root key.
  */
 export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
+  refuseUnknownRootKeys(await deps.readHolders(), deps.roots)
   const done = { rewrapped: 0, missed: 0 }
   const count = (isReplaced: boolean) => { done[isReplaced ? 'rewrapped' : 'missed'] += 1 }
   for (const [orgId, keys] of await deps.readKeys()) {
@@ -68,8 +84,7 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
     // Before the next location: the last step of some deletes what was replaced.
     await Promise.all(pending.splice(0))
   }
-  const report = await reportKeys(
-    { ...deps, organizations, sources: deps.sourcesOf(organizations) })
+  const report = await reportOn(deps, organizations)
   const deleted = await deleteReplaced(deps, organizations, report)
   // Reading all keys again takes long, so it is done only for a change.
   return { ...deleted.length === 0 ? report : await listKeys(deps), ...done, deleted }

@@ -200,7 +200,7 @@ describe('a root key', () => {
     const before = await openedBy(rootsOf(1), org, 'acme')
     const uses = async () => (await listKeys(processWith(rootsOf(1, 2)).rotation)).rootKeys
       .filter(({ class: keyClass }) => keyClass === 'webhooks')
-    const common = { class: 'webhooks', configured: true }
+    const common = { class: 'webhooks', configured: true, activeIn: [], missingIn: [] }
     expect(await uses()).toEqual([
       { ...common, id: '1', isActive: false, wraps: 1, isFree: false },
       { ...common, id: '2', isActive: true, wraps: 1, isFree: false },

@@ -101,8 +101,9 @@ describe('the state Redis', () => {
     await environment.services.setScale({ lookup: 0, settle: 0, ledger: 0 })
     const before = await balance()
     await environment.restart(emptied)
-    // What is there says that a process lives.
-    expect((await environment.redis.keys('*')).filter(key => !key.startsWith('alive:'))).toEqual([])
+    // What is there says that a process lives, and which root keys it has.
+    const isState = (key: string) => !/^(alive|processes):/.test(key)
+    expect((await environment.redis.keys('*')).filter(isState)).toEqual([])
     await environment.services.setScale({})
     await environment.unlocked()
     await expectRevoked(revoked)

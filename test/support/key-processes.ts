@@ -11,6 +11,7 @@ import {
 import { createRootKeys, type RootKeys } from '../../services/crypto/root-keys/root-keys.ts'
 import { createJobKeys, createKeyCache, createNewJobKeys } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
 import { newestOf } from '../../services/workspace/key-report.ts'
 import type { RotationDeps } from '../../services/workspace/key-rotation.ts'
@@ -48,6 +49,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
         return [orgId, await keyStore.read(orgId)] as const
       })))
     },
+    readHolders: () => readRootKeyHolders(redis),
     sourcesOf: found => wrappedKeySources(stores, {
       organizations: [...found.keys()],
       keys,

@@ -5,6 +5,8 @@ import type { Wrapped } from '../../../services/accounts/wrapped.ts'
 import { withKeyId } from '../../../services/crypto/key-ring.ts'
 import { createRootKeys, rootIdOf } from '../../../services/crypto/root-keys/root-keys.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
+import type { RootKeyHolder } from '../../../services/platform/root-key-holders.ts'
+import { UsageError } from '../../../services/platform/run-command.ts'
 import {
   listEncryptionKeys, rewrapKeys, rotationNote,
 } from '../../../services/workspace/key-commands.ts'
@@ -15,7 +17,14 @@ import { organizationKeysOf } from '../../support/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')
 const root = {
-  class: 'results', id: '1', configured: true, isActive: false, wraps: 0, isFree: true,
+  class: 'results',
+  id: '1',
+  configured: true,
+  isActive: false,
+  wraps: 0,
+  activeIn: [],
+  missingIn: [],
+  isFree: true,
 } as const
 const none = {
   jobKeys: 0, jobKeysInTopic: 0, jobKeysInClickhouse: 0, webhookSecrets: 0, partnerKeys: 0,
@@ -24,7 +33,9 @@ const none = {
 it('the note on keys names those to remove, and those to put back', () => {
   const noteOn = (report: Partial<KeyReport>) =>
     rotationNote({ rootKeys: [], replaced: [], broken: 0, lacking: [], ...report })
-  expect(noteOn({ rootKeys: [root] })).toContain('Nothing is wrapped by "1" of RESULTS_ROOT_KEYS')
+  expect(noteOn({ rootKeys: [root] })).toBe('Nothing is wrapped by "1" of RESULTS_ROOT_KEYS, and ' +
+    'no running process wraps with it: a new key is not in use yet, a replaced one may be ' +
+    'removed from the setting.')
   expect(noteOn({ rootKeys: [{ ...root, isFree: false }] })).toContain('"keys rewrap"')
   const replaced = { organization: 'org_1', key: 'results.1', exists: true, wraps: none }
   expect(noteOn({ replaced: [replaced] })).toContain('replaced but not deleted yet')
@@ -56,9 +67,13 @@ describe('a rotation', () => {
   const wrappedBy = (id: string) => rootsOf(id).wrap(Buffer.alloc(32, 9), CONTEXT)
 
   /** Rewraps one organization with these keys, and what they wrap; returns the steps in order. */
-  async function rewrap (keys: readonly StoredKey[], { wraps = [], nowMs = 61_001 }: {
-    readonly wraps?: readonly Wrapped[], readonly nowMs?: number,
-  } = {}) {
+  async function rewrap (
+    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [] }: {
+      readonly wraps?: readonly Wrapped[]
+      readonly nowMs?: number
+      readonly holders?: readonly RootKeyHolder[]
+    } = {}
+  ) {
     const steps: string[] = []
     const step = async (text: string) => { steps.push(text) }
     const roots = rootsOf('2')
@@ -66,6 +81,7 @@ describe('a rotation', () => {
     const none = async function * () {}
     const report = await rewrapAll({
       readKeys: async () => new Map([['org_1', keys]]),
+      readHolders: async () => holders,
       roots: { results: roots, webhooks: roots, partners: roots },
       keys: { results: own, webhooks: own, partners: own },
       store: {
@@ -91,6 +107,27 @@ describe('a rotation', () => {
     })
     return { steps, report }
   }
+
+  it('is refused while a process lacks the active key; one without the class may', async () => {
+    const keys = [stored(1, { wrapped: await wrappedBy('1') })]
+    const lacking = { process: 'ingest.b', keys: { results: { ids: ['1'], active: '1' } } }
+    const holders = [
+      lacking, { ...lacking, process: 'ingest.a' },
+      { process: 'deliver.a', keys: { webhooks: { ids: ['1', '2'], active: '1' } } },
+    ]
+    const refused = rewrap(keys, { holders })
+    await expect(refused).rejects.toThrow(UsageError)
+    await expect(refused).rejects.toThrow('RESULTS_ROOT_KEY_ACTIVE of this command is "2", but ' +
+      'RESULTS_ROOT_KEYS of these processes lacks that key: ingest.a, ingest.b.\n')
+    const both = { process: 'ingest.a', keys: { results: { ids: ['1', '2'], active: '1' } } }
+    const { report } = await rewrap([], { holders: [both, ...holders.slice(2)] })
+    expect(report.rootKeys.map(({ class: keyClass, id, activeIn, missingIn, isFree }) =>
+      [keyClass, id, activeIn, missingIn, isFree])).toEqual([
+      ['results', '1', ['ingest.a'], [], false], ['results', '2', [], [], false],
+      ['webhooks', '1', ['deliver.a'], [], false], ['webhooks', '2', [], [], false],
+      ['partners', '1', [], [], true], ['partners', '2', [], [], false],
+    ])
+  })
 
   it('sends a rewrapped key to the topic, then replaces it in Redis', async () => {
     const { steps } = await rewrap([stored(1, { wrapped: await wrappedBy('1') })])

@@ -1,0 +1,51 @@
+import { expect, it } from 'vitest'
+import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
+import { publishRootKeyIds, readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
+import { rewrapAll } from '../../services/workspace/key-rotation.ts'
+import { eventually } from '../support/eventually.ts'
+import { processWith, rootsOf } from '../support/key-processes.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from '../support/organization-keys.ts'
+import { keyStore, organizations, redis } from '../support/wrapped-keys.ts'
+
+it('nothing is wrapped by a root key that a process lacks, until the process stops', async () => {
+  const stops: (() => unknown)[] = []
+  const settings = rootKeysIn(ROOT_KEY_SETTINGS)
+  const publish = (process: string, settings: object) =>
+    publishRootKeyIds(redis, { process, settings, onStop: stop => { stops.push(stop) } })
+  publish('none.a', { REDIS_STATE_URL: '' })
+  const { WEBHOOKS_ROOT_KEYS, WEBHOOKS_ROOT_KEY_ACTIVE } = settings
+  publish('deliver.a', { WEBHOOKS_ROOT_KEYS, WEBHOOKS_ROOT_KEY_ACTIVE })
+  await eventually(async () => expect(await readRootKeyHolders(redis)).toEqual([{
+    id: expect.any(String),
+    process: 'deliver.a',
+    keys: { webhooks: { ids: ['1'], active: '1' } },
+  }]))
+  const { id } = await organizations.create('Example')
+  await connectAllKeys(redis, settings).add(id, 1)
+  const later = connectAllKeys(redis, {
+    ...settings,
+    WEBHOOKS_ROOT_KEYS: { ...WEBHOOKS_ROOT_KEYS, 2: Buffer.alloc(32, 2).toString('base64') },
+    WEBHOOKS_ROOT_KEY_ACTIVE: '2',
+  })
+  await expect(later.add(id, 2)).rejects.toThrow('deliver.a')
+  await expect(rewrapAll(processWith(rootsOf(1, 2)).rotation)).rejects.toThrow('deliver.a')
+  expect((await keyStore.read(id)).map(({ version }) => version)).toEqual([1, 1, 1])
+
+  for (const stop of stops) await stop()
+  expect(await readRootKeyHolders(redis)).toEqual([])
+  await later.add(id, 2)
+  expect(await rewrapAll(processWith(rootsOf(1, 2)).rotation)).toMatchObject({ missed: 0 })
+})
+
+it('a process that crashed is forgotten', async () => {
+  publishRootKeyIds(redis, {
+    process: 'feed.a', settings: { PARTNERS_ROOT_KEYS: {} }, onStop: () => {},
+  })
+  await eventually(async () => expect(await readRootKeyHolders(redis)).toHaveLength(1))
+  const [record = ''] = await redis.zrange('processes:root-keys', '0', '-1')
+  const [seconds] = await redis.time()
+  await redis.zadd('processes:root-keys', Number(seconds) - 31, `crashed ${record}`)
+  await redis.zadd('processes:root-keys', Number(seconds) - 29, record.replace('feed.a', 'feed.b'))
+  expect((await readRootKeyHolders(redis)).map(({ process }) => process).toSorted())
+    .toEqual(['feed.a', 'feed.b'])
+})
