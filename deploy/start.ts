@@ -6,6 +6,7 @@ import { createClient, type Client } from '../services/client/client.ts'
 import { verifyAndShow, type Show } from './demonstration.ts'
 import { makeSecure } from './local/access.ts'
 import { runInForeground, type Foreground } from './local/launcher/foreground.ts'
+import { refuseSecretsOf } from './local/launcher/secrets.ts'
 import { processesOption, type Processes } from './local/launcher/layout.ts'
 
 const { once, data, secure, processes } = new Command('start')
@@ -34,6 +35,7 @@ async function verifySample (client: Client): Promise<void> {
 }
 
 async function begin (): Promise<Foreground> {
+  refuseSecretsOf(process.env, resolve(data))
   if (secure === true) makeSecure(resolve(data))
   const wanted = processes === undefined ? undefined : Number(processes) as Processes
   return await runInForeground(resolve(data), wanted, say)

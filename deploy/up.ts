@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { resolve } from 'node:path'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
+import { refuseSecretsOf } from './local/launcher/secrets.ts'
 import { parseScale } from './local/launcher/scale.ts'
 import { processesOption, SERVICES, type Processes } from './local/launcher/layout.ts'
 
@@ -23,6 +24,7 @@ try {
     ...scale !== undefined && { scale: parseScale(scale, SERVICES) },
     ...processes !== undefined && { processes: Number(processes) as Processes },
   }
+  refuseSecretsOf(process.env, resolve(data))
   if (secure === true) makeSecure(resolve(data))
   await bringUp(resolve(data), wanted, (line) => console.log(line))
   console.log(`addresses and keys: ${resolve(data)}/stack.json`)

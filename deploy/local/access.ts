@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { STAGES, type StageName } from '../../services/topology.ts'
 import { selfSigned, type Certificate } from './certificate.ts'
-import { loadSecrets, secretsFile } from './launcher/secrets.ts'
+import { secretsFile } from '../../services/platform/command-environment.ts'
+import { loadSecrets } from './launcher/secrets.ts'
 import type { Addresses } from './source.ts'
 
 export type Account = { readonly username: string, readonly password: string }

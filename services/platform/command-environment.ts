@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import { UsageError } from './run-command.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -12,27 +13,59 @@ const ADDRESSES = {
   CLICKHOUSE_URL: 'clickhouseUrl',
   PAGE_URL: 'pageUrl',
 } as const
+/** What its services accept, which applies to no other stack. */
+const RULES = {
+  WEBHOOK_ALLOW_HTTP: 'webhookAllowHttp', WEBHOOK_ALLOW_LOOPBACK: 'webhookAllowLoopback',
+} as const
+
+/** Where the secrets of the local stack of a folder are kept, by environment variable. */
+export const secretsFile = (folder: string): string => `${folder}/secrets.json`
 
 /**
  * The environment of a command: variables that are set win, others come from the local stack of
  * `npm run up` in `folder`, if there is one.
+ * @throws UsageError for secrets in `env` that are not those of the local stack, when the command
+ * uses that stack.
  */
 export function commandEnvironment (
   env: Environment = process.env, folder = '.local'
 ): Environment {
-  const state = readJson(`${folder}/stack.json`)
-  const local = Object.entries(ADDRESSES).map(([name, field]) => [name, state[field]] as const)
-  const known = { ...readJson(`${folder}/secrets.json`), ...Object.fromEntries(local) }
-  const given = Object.entries(env).filter(([, value]) => value !== undefined && value !== '')
+  const state = readSettings(`${folder}/stack.json`)
+  const isLocal = state[ADDRESSES.REDIS_STATE_URL] !== undefined && !isSet(env.REDIS_STATE_URL)
+  const local = Object.entries(isLocal ? { ...ADDRESSES, ...RULES } : ADDRESSES)
+    .map(([name, field]) => [name, state[field]] as const)
+  const secrets = readSettings(secretsFile(folder))
+  if (isLocal) refuseOtherSecrets(env, folder, Object.keys(secrets))
+  const known = { ...secrets, ...Object.fromEntries(local) }
+  const given = Object.entries(env).filter(([, value]) => isSet(value))
   return { ...known, ...Object.fromEntries(given) }
 }
 
-/** The string fields of a JSON file; empty if the file does not exist. */
-function readJson (file: string): Readonly<Record<string, string>> {
+const isSet = (value: string | undefined) => value !== undefined && value !== ''
+
+/**
+ * Refuses secrets in the environment that are not those in the file of a local stack. Services and
+ * commands must use the same ones: what one of them wraps by another key, the others cannot read.
+ * @throws UsageError that names the variables and the file.
+ */
+export function refuseOtherSecrets (
+  env: Environment, folder: string, names: readonly string[]
+): void {
+  const file = secretsFile(folder)
+  const secrets = readSettings(file)
+  const others = names.filter(name => isSet(env[name]) && env[name] !== secrets[name])
+  if (others.length === 0) return
+  throw new UsageError(`The secrets of the local stack are in ${file}, but the environment has ` +
+    `other values of ${others.join(', ')}. Unset them. To change a secret, edit the file, then ` +
+    'run "npm run down" and "npm run up".')
+}
+
+/** The fields of a JSON file as variables, objects as JSON; empty if the file does not exist. */
+export function readSettings (file: string): Readonly<Record<string, string>> {
   try {
     const value = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
-    return Object.fromEntries(Object.entries(value).flatMap(([name, text]) =>
-      typeof text === 'string' ? [[name, text]] : []))
+    return Object.fromEntries(Object.entries(value).map(([name, field]) =>
+      [name, typeof field === 'string' ? field : JSON.stringify(field)]))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
     throw error

@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  type Environment, readSettings, refuseOtherSecrets, secretsFile,
+} from '../../../services/platform/command-environment.ts'
 
 /** The secrets of a local stack, under the names services read them by. */
 export type Secrets = Readonly<Record<
@@ -8,12 +11,10 @@ export type Secrets = Readonly<Record<
   'CACHE_SECRETS' | 'CACHE_SECRET_ACTIVE' | 'MESSAGE_KEYS' | 'MESSAGE_KEY_ACTIVE', string
 >>
 
-/** Where the secrets of a data folder are kept. */
-export const secretsFile = (dataDir: string): string => `${dataDir}/secrets.json`
-
 /**
  * The secrets of one data folder: made at the first call and kept in `secrets.json`, readable by
- * its owner only. What the folder holds can be read with no others, so they are never replaced.
+ * its owner only. What the folder holds can be read with no others, so they are never replaced. A
+ * person may edit the file, to rotate a key.
  * `more` is kept along with them when they are made.
  */
 export function loadSecrets (
@@ -31,11 +32,21 @@ export function loadSecrets (
   } finally {
     rmSync(fresh)
   }
-  return JSON.parse(readFileSync(file, 'utf8'))
+  return readSettings(file) as Secrets
 }
 
-function makeSecrets (): Secrets {
-  const ring = () => JSON.stringify({ 1: randomBytes(32).toString('base64') })
+/**
+ * Refuses secrets in the environment of a command that starts a stack: services read them from the
+ * file of the data folder.
+ * @throws UsageError that names the variables and the file.
+ */
+export function refuseSecretsOf (env: Environment, dataDir: string): void {
+  refuseOtherSecrets(env, dataDir, Object.keys(makeSecrets()))
+}
+
+/** Key rings are objects, so that a person can add a key; services get them as JSON. */
+function makeSecrets () {
+  const ring = () => ({ 1: randomBytes(32).toString('base64') })
   return {
     RESULTS_ROOT_KEYS: ring(),
     RESULTS_ROOT_KEY_ACTIVE: '1',

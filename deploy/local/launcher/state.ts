@@ -13,6 +13,10 @@ export type Demo = {
   readonly feed?: { readonly partner: string, readonly key: string }
 }
 
+/** Which addresses webhooks may have, as services and commands read it. */
+export type ReceiverSettings = Readonly<Record<
+  'WEBHOOK_ALLOW_HTTP' | 'WEBHOOK_ALLOW_LOOPBACK', string>>
+
 /** What `.local/stack.json` says about the running stack. */
 export type StackState = Demo & {
   readonly baseUrl: string
@@ -23,6 +27,8 @@ export type StackState = Demo & {
   readonly redisStateUrl: string
   readonly redisCacheUrl: string
   readonly clickhouseUrl: string
+  readonly webhookAllowHttp: string
+  readonly webhookAllowLoopback: string
   readonly supervisorPid: number
 }
 
@@ -32,6 +38,7 @@ export function stackState (parts: {
   readonly pageUrl: string
   readonly services: readonly RunningService[]
   readonly addresses: Addresses
+  readonly receivers: ReceiverSettings
   readonly demo: Demo
   readonly supervisorPid: number
 }): StackState {
@@ -49,6 +56,8 @@ export function stackState (parts: {
     redisStateUrl: parts.addresses.REDIS_STATE_URL,
     redisCacheUrl: parts.addresses.REDIS_CACHE_URL,
     clickhouseUrl: parts.addresses.CLICKHOUSE_URL,
+    webhookAllowHttp: parts.receivers.WEBHOOK_ALLOW_HTTP,
+    webhookAllowLoopback: parts.receivers.WEBHOOK_ALLOW_LOOPBACK,
     supervisorPid: parts.supervisorPid,
   }
 }

@@ -1,10 +1,14 @@
 import { rmSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
+import { secretsFile } from '../../../services/platform/command-environment.ts'
 import { createDns } from '../../../services/verify/providers/mail-domains.ts'
 import { openPortBook, type PortBook } from '../ports.ts'
 import { startStack, type Stack } from '../stack.ts'
-import { loadSecrets } from './secrets.ts'
+import { loadSecrets, type Secrets } from './secrets.ts'
 import { startServices, type Services } from './services.ts'
-import { demoFile, stackState, writePrivately, type Demo } from './state.ts'
+import {
+  demoFile, type Demo, type ReceiverSettings, stackState, writePrivately,
+} from './state.ts'
 import type { Say } from '../parts.ts'
 import type { Prepare } from './prepare.ts'
 import { DEFAULT_PROCESSES, type Layout, type Processes } from './layout.ts'
@@ -33,7 +37,14 @@ export type Supervisor = {
   readonly isUp: () => boolean
 }
 
-type Running = { readonly stack: Stack, readonly services: Services, readonly demo: Demo }
+type Running = {
+  readonly stack: Stack
+  readonly services: Services
+  readonly demo: Demo
+  /** What the services started with. */
+  readonly secrets: Secrets
+  readonly receivers: ReceiverSettings
+}
 
 /** Keeps one stack and its services running; requests are served one after the other. */
 export function createSupervisor (options: SupervisorOptions): Supervisor {
@@ -51,12 +62,13 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
 
   const writeState = () => {
     if (!running) return
-    const { stack, services, demo } = running
+    const { stack, services, demo, receivers } = running
     writePrivately(stateFile, stackState({
       baseUrl: services.baseUrl,
       pageUrl: services.pageUrl,
       services: services.list(),
       addresses: stack.addresses,
+      receivers,
       demo,
       supervisorPid: process.pid,
     }))
@@ -85,13 +97,17 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
 async function refresh (
   running: Running, options: SupervisorOptions, layout: Layout
 ): Promise<void> {
+  if (!isDeepStrictEqual(running.secrets, loadSecrets(options.dataDir))) {
+    throw new Error(`${secretsFile(options.dataDir)} has changed, and the services run with what ` +
+      'it was before: end the stack with "npm run down", then start it again.')
+  }
   await running.stack.untilReady()
-  await options.prepare(environmentOf(running.stack, options.dataDir), options.dataDir)
+  await options.prepare(environmentOf(running.stack, running.secrets), options.dataDir)
   await running.services.setLayout(layoutOn(running.stack, layout))
 }
 
-function environmentOf (stack: Stack, dataDir: string): Record<string, string> {
-  return { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
+function environmentOf (stack: Stack, secrets: Secrets): Record<string, string> {
+  return { ...stack.addresses, ...stack.trust, ...secrets }
 }
 
 type StartOptions = SupervisorOptions & {
@@ -104,9 +120,11 @@ type StartOptions = SupervisorOptions & {
 async function startAll (options: StartOptions): Promise<Running> {
   const { dataDir, ports, say, start = startStack } = options
   const dns = dnsEnvironment(process.env, say)
+  const receivers = receiverEnvironment(process.env)
   const stack = await start({ dataDir, ports, say })
   try {
-    const env = environmentOf(stack, dataDir)
+    const secrets = loadSecrets(dataDir)
+    const env = environmentOf(stack, secrets)
     // Containers keep nothing: the organization of an earlier stack is gone.
     if (stack.source === 'containers') rmSync(demoFile(dataDir), { force: true })
     say('preparing topics, schemas, tables and the demonstration organization')
@@ -115,10 +133,10 @@ async function startAll (options: StartOptions): Promise<Running> {
     const services = await startServices({
       ...options,
       layout: layoutOn(stack, options.layout),
-      env: { ...env, ...await dns, ...receiverEnvironment(process.env) },
+      env: { ...env, ...await dns, ...receivers },
       envOf: stack.envOf,
     })
-    return { stack, services, demo }
+    return { stack, services, demo, secrets, receivers }
   } catch (error) {
     await stack.stop()
     throw error
@@ -141,7 +159,7 @@ export function layoutOn (
 }
 
 /** More environment for services on this machine: receivers of webhooks may run here, too. */
-export function receiverEnvironment (env: NodeJS.ProcessEnv) {
+export function receiverEnvironment (env: NodeJS.ProcessEnv): ReceiverSettings {
   const { WEBHOOK_ALLOW_HTTP = 'true', WEBHOOK_ALLOW_LOOPBACK = 'true' } = env
   return { WEBHOOK_ALLOW_HTTP, WEBHOOK_ALLOW_LOOPBACK }
 }

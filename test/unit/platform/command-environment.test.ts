@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { commandEnvironment } from '../../../services/platform/command-environment.ts'
+import { UsageError } from '../../../services/platform/run-command.ts'
 
 let folder: string
 beforeEach(() => { folder = mkdtempSync(`${tmpdir()}/command-`) })
@@ -10,7 +11,12 @@ afterEach(() => rmSync(folder, { recursive: true }))
 describe('the environment of a command', () => {
   it('is completed from the local stack', () => {
     writeFileSync(`${folder}/stack.json`, JSON.stringify({
-      kafkaBrokers: 'a:1', redisStateUrl: 'redis://a:2', clickhouseUrl: 'http://a:3', services: [],
+      kafkaBrokers: 'a:1',
+      redisStateUrl: 'redis://a:2',
+      clickhouseUrl: 'http://a:3',
+      webhookAllowHttp: 'true',
+      webhookAllowLoopback: 'false',
+      services: [],
     }))
     const secrets = { MESSAGE_KEYS: '{}', MESSAGE_KEY_ACTIVE: '1' }
     writeFileSync(`${folder}/secrets.json`, JSON.stringify(secrets))
@@ -22,6 +28,39 @@ describe('the environment of a command', () => {
       MESSAGE_KEYS: '{}',
       MESSAGE_KEY_ACTIVE: '1',
     })
+  })
+
+  it('has key rings of the local stack as JSON', () => {
+    const file = `${folder}/secrets.json`
+    writeFileSync(file, JSON.stringify({ CACHE_SECRETS: { 1: 'a', 2: 'b' }, KAFKA_TLS: 'true' }))
+    expect(commandEnvironment({}, folder))
+      .toEqual({ CACHE_SECRETS: '{"1":"a","2":"b"}', KAFKA_TLS: 'true' })
+  })
+
+  it('refuses secrets that the local stack does not have, unless another one is used', () => {
+    writeFileSync(`${folder}/stack.json`, JSON.stringify({ redisStateUrl: 'redis://a:2' }))
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify({
+      RESULTS_ROOT_KEYS: { 1: 'a' }, RESULTS_ROOT_KEY_ACTIVE: '1',
+    }))
+    const same = { RESULTS_ROOT_KEYS: '{"1":"a"}', RESULTS_ROOT_KEY_ACTIVE: '' }
+    expect(commandEnvironment(same, folder)).toMatchObject({ RESULTS_ROOT_KEY_ACTIVE: '1' })
+    const other = { RESULTS_ROOT_KEYS: '{"1":"a","2":"b"}', RESULTS_ROOT_KEY_ACTIVE: '2' }
+    const refused = () => commandEnvironment(other, folder)
+    expect(refused).toThrow(UsageError)
+    expect(refused).toThrow(`are in ${folder}/secrets.json, but the environment has other values ` +
+      'of RESULTS_ROOT_KEYS, RESULTS_ROOT_KEY_ACTIVE. Unset them.')
+    const elsewhere = { ...other, REDIS_STATE_URL: 'redis://b:1' }
+    expect(commandEnvironment(elsewhere, folder)).toMatchObject(elsewhere)
+  })
+
+  it('accepts the webhook addresses that the services of the local stack accept', () => {
+    writeFileSync(`${folder}/stack.json`, JSON.stringify({
+      redisStateUrl: 'redis://a:2', webhookAllowHttp: 'true', webhookAllowLoopback: 'false',
+    }))
+    const rules = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'false' }
+    expect(commandEnvironment({}, folder)).toMatchObject(rules)
+    const elsewhere = { REDIS_STATE_URL: 'redis://b:1' }
+    expect(commandEnvironment(elsewhere, folder)).toEqual(elsewhere)
   })
 
   it('is the process environment without a local stack', () => {

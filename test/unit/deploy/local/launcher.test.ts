@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseScale } from '../../../../deploy/local/launcher/scale.ts'
-import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
+import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
 import { socketOf } from '../../../../deploy/local/launcher/control.ts'
@@ -43,6 +43,19 @@ describe('secrets', () => {
   })
 })
 
+describe('secrets in the environment of a start', () => {
+  it('are refused unless they are those of the data folder', () => {
+    const secrets = loadSecrets(`${folder}/refusing`)
+    expect(() => refuseSecretsOf(secrets, `${folder}/refusing`)).not.toThrow()
+    const env = { ...secrets, WEBHOOKS_ROOT_KEY_ACTIVE: '2' }
+    expect(() => refuseSecretsOf(env, `${folder}/refusing`)).toThrow(
+      `${folder}/refusing/secrets.json, but the environment has other values of ` +
+      'WEBHOOKS_ROOT_KEY_ACTIVE')
+    expect(() => refuseSecretsOf({ MESSAGE_KEY_ACTIVE: '1' }, `${folder}/new`))
+      .toThrow('MESSAGE_KEY_ACTIVE')
+  })
+})
+
 describe('state file', () => {
   it('has exactly the documented fields and leaves out services that are down', () => {
     const state = stackState({
@@ -59,6 +72,7 @@ describe('state file', () => {
         REDIS_CACHE_URL: 'c',
         CLICKHOUSE_URL: 'h',
       },
+      receivers: { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_LOOPBACK: 'false' },
       demo: { keys: { live: 'l', test: 't' }, webhookSecret: 'w', orgId: 'o' },
       supervisorPid: 9,
     })
@@ -74,6 +88,8 @@ describe('state file', () => {
       redisStateUrl: 's',
       redisCacheUrl: 'c',
       clickhouseUrl: 'h',
+      webhookAllowHttp: 'true',
+      webhookAllowLoopback: 'false',
       supervisorPid: 9,
     })
   })

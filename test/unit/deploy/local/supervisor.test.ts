@@ -1,6 +1,8 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Prepare } from '../../../../deploy/local/launcher/prepare.ts'
+import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
 import { demoFile, writePrivately } from '../../../../deploy/local/launcher/state.ts'
 import { createSupervisor } from '../../../../deploy/local/launcher/supervisor.ts'
 import { ADDRESS_NAMES, type Addresses, type Source } from '../../../../deploy/local/source.ts'
@@ -22,18 +24,17 @@ const stackOf = (source: Source['kind']): Stack => ({
   stop: async () => undefined,
 })
 
+const startedIn = (dataDir: string, source: Source['kind'], prepare: Prepare) => createSupervisor({
+  dataDir, stages: [], start: async () => stackOf(source), prepare,
+})
+
 /** Whether each of two starts in one folder finds the organization of an earlier one. */
 async function demosFound (source: Source['kind']): Promise<readonly boolean[]> {
   const found: boolean[] = []
-  const supervisor = createSupervisor({
-    dataDir: `${folder}/${source}`,
-    stages: [],
-    start: async () => stackOf(source),
-    prepare: async (_, dataDir) => {
-      found.push(existsSync(demoFile(dataDir)))
-      writePrivately(demoFile(dataDir), demo)
-      return demo
-    },
+  const supervisor = startedIn(`${folder}/${source}`, source, async (_, dataDir) => {
+    found.push(existsSync(demoFile(dataDir)))
+    writePrivately(demoFile(dataDir), demo)
+    return demo
   })
   for (let times = 0; times < 2; times++) {
     await supervisor.up({}, () => undefined)
@@ -51,4 +52,24 @@ describe('a stack that is started, stopped and started again', () => {
   it('gets a new organization in containers, which keep no data', async () => {
     expect(await demosFound('containers')).toEqual([false, false])
   })
+})
+
+it('a stack whose secrets were edited is not brought up further before it ended', async () => {
+  const dataDir = `${folder}/edited`
+  const prepared: string[] = []
+  const supervisor = startedIn(dataDir, 'embedded', async env => {
+    prepared.push(env['RESULTS_ROOT_KEY_ACTIVE'] ?? '')
+    return demo
+  })
+  const say = () => undefined
+  await supervisor.up({}, say)
+  writePrivately(`${dataDir}/secrets.json`, {
+    ...loadSecrets(dataDir), RESULTS_ROOT_KEY_ACTIVE: '2',
+  })
+  await expect(supervisor.up({}, say)).rejects.toThrow('secrets.json has changed')
+  await supervisor.down()
+  await supervisor.up({}, say)
+  await supervisor.up({}, say)
+  expect(prepared).toEqual(['1', '2', '2'])
+  await supervisor.down()
 })
