@@ -107,6 +107,7 @@ export function refuseUnknownRootKeys (
           `lacks that key: ${lacking.join(', ')}.`]
   })
   if (faults.length === 0) return
-  throw new UsageError([...faults, 'They could not read what it wraps. Nothing was changed: add ' +
-    'the key to the setting of each process and restart it, as deploy/docs/keys.md describes.'].join('\n'))
+  const advice = 'They could not read what it wraps. Nothing was changed: add the key to the ' +
+    'setting of each process and restart it, as deploy/docs/keys.md describes.'
+  throw new UsageError([...faults, advice].join('\n'))
 }

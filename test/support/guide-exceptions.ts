@@ -60,6 +60,11 @@ export const NOT_RUN: readonly Exception[] = [
     begins: 'npm run down',
     reason: 'ends the stack: test/unit/deploy/local/supervisor.test.ts starts one after an edit',
   },
+  ...['npm run openid-provider', 'npm run down\nexport OIDC_ISSUER'].map(begins => ({
+    page: 'deploy/docs/people.md',
+    begins,
+    reason: 'restarts the stack of other guides: test/e2e/sign-in.test.ts uses this provider',
+  })),
   {
     page: 'deploy/docs/root-keys.md',
     begins: '{',

@@ -2,6 +2,8 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { freePort } from '../../deploy/local/ports.ts'
 
+const SECRET = 'a secret of the tests'
+
 /** The login of an account at the provider, with an address. */
 export const loginOf = (account: string, email: string) => `${account}|${email}`
 
@@ -15,13 +17,14 @@ export async function reserveProvider () {
   return {
     /** The settings of the page for it. */
     settings: {
-      OIDC_ISSUER: issuer, OIDC_CLIENT_ID: 'page', OIDC_CLIENT_SECRET: 'a secret of the tests',
+      OIDC_ISSUER: issuer, OIDC_CLIENT_ID: 'page', OIDC_CLIENT_SECRET: SECRET,
     },
 
     /** Starts the provider as a process of its own; the answer ends it. */
     start: async (pageUrl: string): Promise<() => Promise<void>> => {
-      const program = new URL('./openid-provider-process.ts', import.meta.url)
-      const child = fork(program, [issuer, String(port), pageUrl], {
+      const program = new URL('../../deploy/openid-provider.ts', import.meta.url)
+      const args = ['--port', String(port), '--secret', SECRET, '--page', pageUrl]
+      const child = fork(program, args, {
         execArgv: [], stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       })
       await Promise.race([once(child, 'message'), once(child, 'exit').then(([code]) => {

@@ -55,7 +55,9 @@ function serverOf (env: Environment, name: string): Omit<Server, 'timeoutMs'> {
   const { VAULT_ADDR: address = '', VAULT_NAMESPACE: namespace } = env
   const { VAULT_TOKEN: token, VAULT_TOKEN_FILE: tokenFile } = env
   if (!/^https?:$/.test(URL.parse(address)?.protocol ?? '')) {
-    throw new ConfigError([`${name} needs VAULT_ADDR, the URL of Vault: such as https://vault:8200`])
+    throw new ConfigError([
+      `${name} needs VAULT_ADDR, the URL of Vault: such as https://vault:8200`,
+    ])
   }
   if (tokenFile === undefined && !TOKEN.test(token ?? '')) {
     throw new ConfigError([`${name} needs VAULT_TOKEN_FILE, a file with the token, or VAULT_TOKEN`])

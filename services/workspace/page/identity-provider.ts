@@ -43,6 +43,12 @@ const TIMEOUT_S = 10
 const DISCOVERED_MS = 600_000
 /** The maximum age of the authentication when a person has to authenticate again. */
 const MAX_AGE_S = 300
+/**
+ * The maximum age of the authentication otherwise: longer than any session at a provider. With a
+ * maximum age a provider must send `auth_time`, so that a person who has just authenticated need
+ * not do it again for keys and people.
+ */
+const ANY_AGE_S = 365 * 86_400
 
 /** The settings of the provider; undefined when none is configured. */
 export function providerSettingsOf (config: Pick<PageConfig,
@@ -85,7 +91,8 @@ export function createIdentityProvider (
         nonce: flow.nonce,
         code_challenge: await oidc.calculatePKCECodeChallenge(flow.verifier),
         code_challenge_method: 'S256',
-        ...again && { prompt: 'login', max_age: String(MAX_AGE_S) },
+        max_age: String(again ? MAX_AGE_S : ANY_AGE_S),
+        ...again && { prompt: 'login' },
       })
       return { url: url.href, flow }
     },

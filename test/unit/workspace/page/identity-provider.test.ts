@@ -49,6 +49,8 @@ describe('the request to the provider', () => {
       nonce: first.flow.nonce,
       code_challenge: expect.stringMatching(/^[\w-]{43}$/),
       code_challenge_method: 'S256',
+      // Asks for auth_time, without another authentication.
+      max_age: '31536000',
     })
     for (const name of ['state', 'nonce', 'verifier'] as const) {
       expect(first.flow[name]).not.toBe(second.flow[name])

@@ -1,4 +1,4 @@
-/** The part of the library that tests use; it has no types of its own. */
+/** The part of the library that openid-provider.ts uses; it has no types of its own. */
 declare module 'oidc-provider' {
   import type { Server } from 'node:http'
 
