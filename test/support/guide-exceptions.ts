@@ -60,10 +60,15 @@ export const NOT_RUN: readonly Exception[] = [
     begins: 'npm run down',
     reason: 'ends the stack: test/unit/deploy/local/supervisor.test.ts starts one after an edit',
   },
-  ...['npm run openid-provider', 'npm run down\nexport OIDC_ISSUER'].map(begins => ({
+  ...['npm run oidc', 'npm run down\nexport OIDC_ISSUER'].map(begins => ({
     page: 'deploy/docs/people.md',
     begins,
     reason: 'restarts the stack of other guides: test/e2e/sign-in.test.ts uses this provider',
+  })),
+  ...['import { createPublicKey', 'import base64', 'func isGenuine'].map(begins => ({
+    page: 'deploy/docs/webhooks.md',
+    begins,
+    reason: 'is no command; test/guide/webhook-receivers.test.ts runs it with signed events',
   })),
   {
     page: 'deploy/docs/root-keys.md',
