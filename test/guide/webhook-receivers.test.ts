@@ -10,7 +10,8 @@ import { root } from '../support/sources.ts'
 
 const PAGE = 'deploy/docs/webhooks.md'
 const blocks = blocksOf(PAGE, readFileSync(join(root, PAGE), 'utf8'))
-const codeIn = (language: string) => blocks.find(block => block.language === language)?.content ?? ''
+const codeIn = (language: string) =>
+  blocks.find(block => block.language === language)?.content ?? ''
 const folder = mkdtempSync(join(tmpdir(), 'webhook-receivers-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -68,40 +69,8 @@ print(json.dumps([is_genuine(one["headers"], one["body"].encode(), one["keys"])
     })
 
   it.skipIf(!has('go', 'version'))('separates genuine events from others in Go', () => {
-    const code = `package main
-
-import (
-	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
-	"net/http"
-	"os"
-	"strconv"
-	"strings"
-	"time"
-)
-
-${codeIn('go')}
-func main() {
-	var cases []struct {
-		Headers map[string]string
-		Body    string
-		Keys    []string
-	}
-	if err := json.NewDecoder(os.Stdin).Decode(&cases); err != nil {
-		panic(err)
-	}
-	answers := []bool{}
-	for _, one := range cases {
-		headers := http.Header{}
-		for name, value := range one.Headers {
-			headers.Set(name, value)
-		}
-		answers = append(answers, isGenuine(headers, []byte(one.Body), one.Keys))
-	}
-	_ = json.NewEncoder(os.Stdout).Encode(answers)
-}
-`
+    const main = readFileSync(join(import.meta.dirname, 'webhook-receiver.go'), 'utf8')
+    const code = `${main}\n${codeIn('go')}`
     expect(answers('receiver.go', code, ['go', 'run'])).toEqual(expected)
   })
 })
