@@ -143,7 +143,8 @@ export function lagText (
   ])
   const sum = lines.reduce((total, { lagMessages }) => total + lagMessages, 0)
   const groups = new Set(lines.map(({ group }) => group)).size
-  const total = `Total lag: ${count(sum)} messages in ${groups} groups.`
+  const noun = groups === 1 ? 'group' : 'groups'
+  const total = `Total lag: ${count(sum)} messages in ${groups} ${noun}.`
   const paused = pauses.map(pause => pauseLine(pause, paint))
   return [tableText(columns, rows, paint), total, ...paused].join('\n')
 }

@@ -38,3 +38,27 @@ export function tableText (
 function textOf (cell: Cell = ''): string {
   return typeof cell === 'string' ? cell : cell.text
 }
+
+type Row = Readonly<Record<string, unknown>>
+
+/**
+ * Formats records as a table with a column for each of their fields, except those that are empty in
+ * all of them.
+ */
+export function recordsText (records: readonly Row[], paint: Paint = unpainted): string {
+  const rows = records.map(record =>
+    new Map(Object.entries(record).map(([name, value]) => [name, valueText(value)])))
+  const names = [...new Set(rows.flatMap(row => [...row.keys()]))]
+    .filter(name => rows.some(row => (row.get(name) ?? '') !== ''))
+  const columns = names.map((title): Column =>
+    records.every(record => typeof record[title] === 'number') ? { title, right: true } : { title })
+  return tableText(columns, rows.map(row => names.map(name => row.get(name) || '-')), paint)
+}
+
+function valueText (value: unknown): string {
+  if (value === null || value === undefined) return ''
+  if (Array.isArray(value)) return value.map(valueText).join(',')
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (typeof value !== 'object') return String(value)
+  return Object.entries(value).map(([name, one]) => `${name}=${valueText(one)}`).join(' ')
+}

@@ -4,6 +4,7 @@ import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
+import { paintFor, recordsText } from '../platform/text-table.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
 /** What a task returns: printed as names and values, or as JSON. */
@@ -12,13 +13,26 @@ export type TaskResult = Readonly<Record<string, unknown>>
 /** Receives the output of a command, one call per result or line. */
 export type Print = (text: string) => void
 
-/** Prints one `name: value` line per field, or one line of JSON. */
+/** Prints one `name: value` line per field, with a table for a list of records, or JSON. */
 export function printResult (print: Print, result: TaskResult, asJson: boolean): void {
   if (asJson) return print(JSON.stringify(result))
   for (const [name, value] of Object.entries(result)) {
-    print(`${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+    print(fieldText(name, value))
   }
 }
+
+function fieldText (name: string, value: unknown): string {
+  if (!Array.isArray(value)) {
+    return `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`
+  }
+  if (value.length === 0) return `${name}: none`
+  return isRecords(value)
+    ? `${name}:\n${recordsText(value, paintFor(process.stdout))}`
+    : [`${name}:`, ...value.map(one => `  ${String(one)}`)].join('\n')
+}
+
+const isRecords = (values: readonly unknown[]): values is readonly TaskResult[] =>
+  values.every(one => typeof one === 'object' && one !== null)
 
 /** Options of the command line, as typed. */
 export type Options = Readonly<Record<string, string>>

@@ -3,11 +3,9 @@ import { commandEnvironment } from '../platform/command-environment.ts'
 import { addAccountCommands, type Run, type Runs } from './account-commands.ts'
 import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
+import { addEncryptionKeyCommands } from './encryption-key-commands.ts'
 import { addJobErasure, addOrganizationErasure } from './erasure-commands.ts'
-import type { KeyReport } from './key-report.ts'
-import {
-  describeResult, printResult, withShippingWarning, type Options, type Print,
-} from './options.ts'
+import { printResult, withShippingWarning, type Options, type Print } from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
 import * as webhooks from './webhook-tasks.ts'
@@ -19,6 +17,7 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
   const program = new Command('workspace')
     .description('Manages organizations, people, API keys, balances, policies, webhook secrets, ' +
       'partners and jobs of customers, and the keys that encrypt their data.')
+    .configureHelp({ showGlobalOptions: true })
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
   const run: Run = (task, textOf) => async (_options, command) => {
@@ -147,39 +146,6 @@ function addPartnerCommands (program: Command, { run, change }: Runs): void {
   partner.command('revoke').description('stop accepting contacts of a partner')
     .requiredOption('--name <name>', 'name of the partner')
     .action(change(partners.revokePartner))
-}
-
-function addEncryptionKeyCommands (
-  program: Command, { print, change }: { readonly print: Print, readonly change: Run }
-): void {
-  const keys = program.command('keys').description('root keys and keys of organizations, which ' +
-    'wrap all others')
-  const add = (
-    name: 'list' | 'rewrap', description: string,
-    report: (commands: typeof import('./key-commands.ts')) =>
-    (env: ReturnType<typeof commandEnvironment>) => Promise<KeyReport>
-  ) => keys.command(name).description(description)
-    .action(async (_options: object, command: Command) => {
-      const { json, data } = command.optsWithGlobals<GlobalOptions>()
-      // Imported here because only these commands need every store of wrapped keys.
-      const result = await report(await import('./key-commands.ts'))(
-        commandEnvironment(process.env, data))
-      describeResult(command, { id: activeRootKeys(result) })
-      printResult(print, result, json === true)
-      if (result.lacking.length > 0) process.exitCode = 1
-    })
-  add('list', 'show what each key wraps', ({ listEncryptionKeys }) => listEncryptionKeys)
-  add('rewrap', 'wrap everything with the active root keys and the newest keys of organizations; ' +
-    'delete replaced ones', ({ rewrapKeys }) => rewrapKeys)
-  keys.command('rotate').description('create new keys of an organization; then run "keys rewrap"')
-    .requiredOption('--org <id>', 'organization')
-    .action(change(tasks.rotateOrganizationKeys))
-}
-
-/** The active root key of each class: `results:2 webhooks:2 partners:1`. */
-function activeRootKeys ({ rootKeys }: KeyReport): string {
-  return rootKeys.filter(({ isActive }) => isActive).map(root =>
-    `${root.class}:${root.id}`).join(' ')
 }
 
 function addSignInCommand (program: Command, print: Print): void {

@@ -22,7 +22,7 @@ export function blocksOf (page: string, text: string): readonly Block[] {
 
 /**
  * The steps of a page: blocks of `sh`, up to and with the block of `text` that says what they
- * print.
+ * print, with `…` for what is left out.
  */
 export function stepsOf (blocks: readonly Block[]): readonly Step[] {
   const steps: Step[] = []
@@ -30,7 +30,8 @@ export function stepsOf (blocks: readonly Block[]): readonly Step[] {
   for (const { language, content } of blocks) {
     if (language === 'sh') commands += content
     if (language === 'text') {
-      steps.push({ commands, shown: content.trim().split('\n') })
+      const shown = content.trim().split(/\n|…/).filter(text => text.trim() !== '')
+      steps.push({ commands, shown })
       commands = ''
     }
   }

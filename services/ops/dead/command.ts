@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { commandEnvironment } from '../../platform/command-environment.ts'
 import { UsageError } from '../../platform/run-command.ts'
+import { recordsText } from '../../platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { Screen } from '../command-line.ts'
 import { discard, replay, type DecidedLetters, type Selection } from './decide.ts'
@@ -160,26 +161,27 @@ function parseLimit (text = ''): number {
   throw new UsageError(`--limit ${text} is not an integer from 1.`)
 }
 
-/** Formats a list: the number of waiting letters by stage, then a line per letter. */
+/** Formats a list: the number of waiting letters by stage, then a table of the letters. */
 export function listText ({ waiting, letters }: LetterList): string {
   const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
-  return [`waiting: ${counts.join(', ')}`, ...letters.map(letterLine)].join('\n')
+  const table = letters.length === 0 ? [] : [recordsText(letters.map(letterRow))]
+  return [`waiting: ${counts.join(', ')}`, ...table].join('\n')
 }
 
-function letterLine (letter: Summary): string {
+function letterRow (letter: Summary) {
   const { stage, tenant, job, rows, from, decision } = letter
-  const fields = [
-    `${stage} ${letter.letter}`,
-    letter.reason || 'unknown reason',
-    `${ageText(letter.ageSeconds)} old`,
-    tenant || 'unknown tenant',
-    job || 'unknown job',
-    `${rows} rows`,
-    `from ${from}`,
-  ]
   const reason = decision?.reason ? `: ${decision.reason}` : ''
-  const decided = decision === null ? [] : [`${decision.action} ${decision.at}${reason}`]
-  return [...fields, ...decided].join(' | ')
+  return {
+    stage,
+    letter: letter.letter,
+    reason: letter.reason || 'unknown',
+    age: ageText(letter.ageSeconds),
+    tenant: tenant || 'unknown',
+    job: job || 'unknown',
+    rows,
+    from,
+    decision: decision === null ? '' : `${decision.action} ${decision.at}${reason}`,
+  }
 }
 
 const UNITS = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const

@@ -82,7 +82,7 @@ describe('a pause in the lag table', () => {
       style === 'yellow' ? `!${text.trim()}!` : text)
     expect(text.split('\n').slice(1)).toEqual([
       expect.stringMatching(/^!settle \(paused\)! {2}settle\.bulk/),
-      'Total lag: 80 messages in 1 groups.',
+      'Total lag: 80 messages in 1 group.',
       '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
         'Resume it with "npm run ops -- resume settle".',
     ])

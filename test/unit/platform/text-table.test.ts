@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { paintFor, tableText } from '../../../services/platform/text-table.ts'
+import { paintFor, recordsText, tableText } from '../../../services/platform/text-table.ts'
 
 const painted = (isTTY: boolean, env: Record<string, string>) =>
   paintFor({ isTTY }, env)('red', 'late')
@@ -20,4 +20,15 @@ it('table columns are aligned regardless of colors', () => {
     'verify  <red> 12',
     'lookup    3',
   ])
+})
+
+it('records are a table without the columns that are empty in all of them', () => {
+  expect(recordsText([
+    { id: 'a', ids: ['1', '2'], wraps: 10, isFree: false, wrapped: { jobs: 2, hooks: 0 } },
+    { id: 'bcd', ids: [], wraps: 3, isFree: true, to: '' },
+  ])).toBe([
+    'id   ids  wraps  isFree  wrapped',
+    'a    1,2     10  no      jobs=2 hooks=0',
+    'bcd  -        3  yes     -',
+  ].join('\n'))
 })

@@ -1,12 +1,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import type { Command } from 'commander'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { wordsOf } from '../../../services/access-log/commands.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createPeople } from '../../../services/accounts/people.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
+import { addExamples } from '../../../services/workspace/examples.ts'
 import { printResult } from '../../../services/workspace/options.ts'
 import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
@@ -62,17 +65,23 @@ it('workspace warns about a change that is only in Redis, but not when it only r
   isShipped = true
 })
 
-it('workspace prints names and values, and lists as indented JSON', async () => {
+it('workspace prints names and values, and lists as tables', async () => {
   const { id } = await deps.organizations.create('Example')
   expect(await outputOf('policy', '--org', id, '--weight', '3', '--gets', '50')).toBe(`orgId: ${id}
 freshnessDays: 90\nweight: 3\nactiveJobs: default\npostBurst: default
 postSustained: default\ngets: 50\nlowBalanceMicros: default\nkeyDays: default`)
   expect(await outputOf('policy', '--org', id, '--gets', 'default')).toContain('gets: default')
-  expect(await outputOf('key', 'list', '--org', id)).toBe('keys: []')
+  expect(await outputOf('key', 'list', '--org', id)).toBe('keys: none')
   const key = await outputOf('key', 'create', '--org', id, '--mode', 'test')
   expect(key.split('\n').map(line => line.split(':')[0]))
-    .toEqual(['id', 'secret', 'mode', 'scopes', 'note'])
+    .toEqual(['id', 'secret', 'mode', 'scopes', 'networks', 'expiresAt', 'note'])
   expect(key).toContain('mode: test\nscopes: jobs:write,jobs:read\n')
+  const [title, head, row, ...more] = (await outputOf('key', 'list', '--org', id)).split('\n')
+  expect([title, head?.split(/ {2,}/), row?.split(/ {2,}/), more]).toEqual([
+    'keys:', ['id', 'mode', 'scopes', 'createdBy', 'last4', 'createdAt'],
+    [expect.stringMatching(/^key_/), 'test', 'jobs:write,jobs:read', 'operator',
+      expect.any(String), expect.stringMatching(/Z$/)], [],
+  ])
 })
 
 it('key roll keeps the old key valid for a day by default', async () => {
@@ -177,5 +186,26 @@ it('a result is printed as lines for people and as JSON for scripts', () => {
   const print = (line: string) => { lines.push(line) }
   printResult(print, { id: 'a', list: [1] }, false)
   printResult(print, { id: 'a' }, true)
-  expect(lines).toEqual(['id: a', 'list: [\n  1\n]', '{"id":"a"}'])
+  expect(lines).toEqual(['id: a', 'list:\n  1', '{"id":"a"}'])
+})
+
+it('the help of each command has the global options and an example that it accepts', () => {
+  const program = createWorkspaceProgram(() => {})
+  addExamples(program)
+  const leaves = (command: Command): readonly Command[] =>
+    command.commands.length === 0 ? [command] : command.commands.flatMap(leaves)
+  for (const command of leaves(program)) {
+    let help = ''
+    command.configureOutput({ writeOut: text => { help += text } }).outputHelp()
+    expect(help).toContain('--json ')
+    expect(help).toContain('--data <folder>')
+    const [, words = 'none', given = ''] =
+      new RegExp(`npm run workspace -- (${wordsOf(command)})(.*)$`, 'm').exec(help) ?? []
+    expect(words).toBe(wordsOf(command))
+    const options = given.match(/--[\w-]+/g) ?? []
+    const known = [...command.options, ...program.options]
+    expect(options.filter(name => !known.some(({ long }) => long === name))).toEqual([])
+    expect(known.filter(({ mandatory }) => mandatory).map(({ long }) => long)
+      .filter(name => !options.includes(name ?? ''))).toEqual([])
+  }
 })
