@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { withoutForeignRootKeys } from '../../../services/platform/foreign-root-keys.ts'
 import { answersOk } from '../process.ts'
 import { supervise } from '../supervise.ts'
 import { PAGE, planOf, type Layout, type Planned } from './layout.ts'
+import { unreadSettings } from './unread-settings.ts'
 import type { PortBook } from '../ports.ts'
 import type { ProcessSpec } from '../process.ts'
 import type { Supervised } from '../supervise.ts'
@@ -44,7 +44,7 @@ export type ServicesOptions = {
   readonly stages: readonly string[]
   /** One process per stage by default. */
   readonly layout?: Layout
-  /** Addresses, secrets and other configuration, given to every service but for root keys. */
+  /** Addresses, secrets and other configuration, given to every service as far as it reads it. */
   readonly env: Env
   /** More of it by stage. */
   readonly envOf?: Readonly<Partial<Record<string, Env>>>
@@ -209,7 +209,7 @@ async function startInstance (
       ...isLedger(services) ? LEDGER.arenas : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
-      ...withoutForeignRootKeys(services),
+      ...await unreadSettings(services),
       ...await ownEnv(options, planned),
       INSTANCE: name,
       PORT_METRICS: String(metricsPort),

@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest'
+import { SERVICES } from '../../../../deploy/local/launcher/layout.ts'
+import { unreadSettings } from '../../../../deploy/local/launcher/unread-settings.ts'
+import { HOSTED } from '../../../../services/pipeline/hosted.ts'
+import { commonConfig } from '../../../../services/platform/config.ts'
+import { withoutForeignRootKeys } from '../../../../services/platform/foreign-root-keys.ts'
+
+describe('a process of the local stack', () => {
+  it.each(SERVICES)('gets all shared settings that it reads, and no other: %s', async service => {
+    const { config } = await HOSTED[service as keyof typeof HOSTED]()
+    const unread = await unreadSettings([service])
+    expect(Object.keys(unread))
+      .toEqual(Object.keys(commonConfig).filter(name => !(name in config.properties)))
+    expect(unread).toMatchObject(withoutForeignRootKeys([service]))
+  })
+
+  it('that hosts several services gets those of each', async () => {
+    const cacheSecrets = async (...services: readonly string[]) =>
+      'CACHE_SECRETS' in await unreadSettings(services)
+    expect([await cacheSecrets('deliver', 'page'), await cacheSecrets('deliver', 'normalize')])
+      .toEqual([true, false])
+  })
+})
