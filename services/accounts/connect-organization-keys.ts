@@ -52,18 +52,22 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
     connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
   const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
     [keyClass, rootKeysOf(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
+  const refuseUnknownRoots = async () =>
+    refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
   return {
     store,
     roots,
     results: keysOf('results'),
     webhooks: keysOf('webhooks'),
     partners: keysOf('partners'),
+    /** @throws UsageError when a running process lacks an active root key. */
+    refuseUnknownRoots,
     /**
      * Creates a version of the keys of all classes, unless the organization has it.
      * @throws UsageError when a running process lacks a root key that would wrap them.
      */
     add: async (orgId: string, version: number): Promise<void> => {
-      refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
+      await refuseUnknownRoots()
       await Promise.all(KEY_CLASSES.map(keyClass =>
         addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
     },

@@ -44,6 +44,7 @@ async function connectWorkspace (env: Environment) {
   return {
     organizations: createOrganizations(redis),
     organizationKeys: keys.store,
+    refuseUnknownRoots: keys.refuseUnknownRoots,
     addOrganizationKeys: keys.add,
     people: createPeople(redis),
     apiKeys: createApiKeys(redis),

@@ -19,6 +19,7 @@ const SHOWN_ONCE = 'The secret is not shown again.'
 export const createOrganization: Task = async (deps, { name = '' }) => {
   const { organizations, wallet } = deps
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
+  await deps.refuseUnknownRoots()
   const organization = await organizations.create(name.trim())
   await deps.addOrganizationKeys(organization.id, 1)
   await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(organization.id, mode))))

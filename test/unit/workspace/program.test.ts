@@ -20,6 +20,7 @@ let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
+  refuseUnknownRoots: async () => {},
   addOrganizationKeys: async () => {},
   accounts: { areShipped: async () => isShipped },
   people: createPeople(redis),

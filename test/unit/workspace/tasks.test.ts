@@ -36,6 +36,17 @@ beforeEach(async () => {
   org = (await deps.organizations.create('Example')).id
 })
 
+it('an organization is not created while a process lacks the root key of its keys', async () => {
+  const created: string[] = []
+  const refusing = {
+    ...deps,
+    organizations: { ...deps.organizations, create: async (name: string) => created.push(name) },
+    refuseUnknownRoots: () => Promise.reject(new UsageError('ingest.a lacks that key')),
+  } as unknown as WorkspaceDeps
+  await expect(tasks.createOrganization(refusing, { name: 'Example' })).rejects.toThrow('ingest.a')
+  expect(created).toEqual([])
+})
+
 describe('a top-up', () => {
   it('adds exactly the amount in the options', async () => {
     const result = await tasks.topUp(deps, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
