@@ -25,14 +25,16 @@ function fieldText (name: string, value: unknown): string {
   if (!Array.isArray(value)) {
     return `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`
   }
-  if (value.length === 0) return `${name}: none`
-  return isRecords(value)
-    ? `${name}:\n${recordsText(value, paintFor(process.stdout))}`
-    : [`${name}:`, ...value.map(one => `  ${String(one)}`)].join('\n')
+  const all: readonly unknown[] = value
+  if (all.length === 0) return `${name}: none`
+  const records = all.filter(isRecord)
+  return records.length === all.length
+    ? `${name}:\n${recordsText(records, paintFor(process.stdout))}`
+    : [`${name}:`, ...all.map(one => `  ${String(one)}`)].join('\n')
 }
 
-const isRecords = (values: readonly unknown[]): values is readonly TaskResult[] =>
-  values.every(one => typeof one === 'object' && one !== null)
+const isRecord = (value: unknown): value is TaskResult =>
+  typeof value === 'object' && value !== null
 
 /** Options of the command line, as typed. */
 export type Options = Readonly<Record<string, string>>

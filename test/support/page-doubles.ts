@@ -112,7 +112,7 @@ export function createPageDeps (
     },
     people: createPagePeople(),
     apiKeys: {
-      create: async () => ({ id: 'key_1', secret: 'vj_live_secret' }),
+      create: async () => ({ id: 'key_1', secret: 'vj_live_secret', expiresAtMs: 0 }),
       list: async () => [],
       revoke: async () => true,
       roll: async () => undefined,

@@ -203,7 +203,7 @@ it('the help of each command has the global options and an example that it accep
     const [, words = 'none', given = ''] =
       new RegExp(`npm run workspace -- (${wordsOf(command)})(.*)$`, 'm').exec(help) ?? []
     expect(words).toBe(wordsOf(command))
-    const options = given.match(/--[\w-]+/g) ?? []
+    const options: readonly string[] = given.match(/--[\w-]+/g) ?? []
     const known = [...command.options, ...program.options]
     expect(options.filter(name => !known.some(({ long }) => long === name))).toEqual([])
     expect(known.filter(({ mandatory }) => mandatory).map(({ long }) => long)

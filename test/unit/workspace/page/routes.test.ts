@@ -68,7 +68,7 @@ describe('the page of API keys', () => {
   const apiKeys = {
     create: async (key: object) => {
       created.push(key)
-      return { id: 'key_1', secret: 'vj_live_new' }
+      return { id: 'key_1', secret: 'vj_live_new', expiresAtMs: 0 }
     },
     list: async () => [],
     revoke: async () => true,

@@ -21,6 +21,7 @@ const key = {
   last4: 'Ab3d',
   createdAtMs: 1,
   expiresAtMs: 0,
+  replacedBy: '',
   revokedAtMs: 0,
   lastUsedAtMs: 9,
   lastUsedFrom: '192.0.2.7',
