@@ -5,7 +5,9 @@ import { addAccessLogCommand, addAuditCommand } from './audit-commands.ts'
 import { withWorkspace } from './deps.ts'
 import { addEncryptionKeyCommands } from './encryption-key-commands.ts'
 import { addJobErasure, addOrganizationErasure } from './erasure-commands.ts'
-import { printResult, withShippingWarning, type Options, type Print } from './options.ts'
+import {
+  describeResult, printResult, withShippingWarning, type Options, type Print,
+} from './options.ts'
 import * as partners from './partner-tasks.ts'
 import * as tasks from './tasks.ts'
 import * as webhooks from './webhook-tasks.ts'

@@ -83,7 +83,7 @@ export async function audit (
   return { ok: breaches.length === 0, tenants: audited.map(({ report }) => report), breaches }
 }
 
-/** Works on a few tenants at once, as one that is busy may be waited for; results in their order. */
+/** Works on a few tenants at once, as a busy one may be waited for; results in their order. */
 export async function ofEachTenant<T> (
   tenants: readonly string[], work: (tenant: string) => Promise<T>
 ): Promise<readonly T[]> {

@@ -65,15 +65,17 @@ const key = {
   revokedAtMs: 0,
   lastUsedAtMs: 0,
   lastUsedFrom: '',
+  replacedBy: '',
 } as const
 
 async function openAsOwner () {
   const { deps, signIn } = open({
     apiKeys: {
-      create: async () => ({ id: 'key_9', secret: 'vj_live_hidden' }),
+      create: async () => ({ id: 'key_9', secret: 'vj_live_hidden', expiresAtMs: 0 }),
       list: async () => [key],
       revoke: async () => true,
-      roll: async () => ({ id: 'key_2', secret: 'vj_live_hidden' }),
+      roll: async () =>
+        ({ id: 'key_2', secret: 'vj_live_hidden', expiresAtMs: 0, oldExpiresAtMs: 0 }),
     },
   }, client)
   const add = async (email: string, role: 'owner' | 'developer') =>
