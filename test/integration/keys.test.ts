@@ -29,6 +29,9 @@ import {
   bus, codec, copied, idOf, keyStore, markComplete, organizations, producer, redis, sending, ship,
   stores,
 } from '../support/wrapped-keys.ts'
+// Modules are shared by the files of a worker, and these have the same stores.
+import './keys/root-key-holders.ts'
+import './keys/interrupted-erasure.ts'
 
 const roots = rootsOf(1)
 const plain = Buffer.alloc(32, 5)

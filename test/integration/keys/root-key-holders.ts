@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
-import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
-import { publishRootKeyIds, readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
-import { rewrapAll } from '../../services/workspace/key-rotation.ts'
-import { eventually } from '../support/eventually.ts'
-import { processWith, rootsOf } from '../support/key-processes.ts'
-import { ROOT_KEY_SETTINGS, rootKeysIn } from '../support/organization-keys.ts'
-import { keyStore, organizations, redis } from '../support/wrapped-keys.ts'
+import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import { publishRootKeyIds, readRootKeyHolders } from '../../../services/platform/root-key-holders.ts'
+import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
+import { eventually } from '../../support/eventually.ts'
+import { processWith, rootsOf } from '../../support/key-processes.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'
+import { keyStore, organizations, redis } from '../../support/wrapped-keys.ts'
 
 it('nothing is wrapped by a root key that a process lacks, until the process stops', async () => {
   const stops: (() => unknown)[] = []
@@ -38,8 +38,11 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
 })
 
 it('a process that crashed is forgotten', async () => {
+  const stops: (() => unknown)[] = []
   publishRootKeyIds(redis, {
-    process: 'feed.a', settings: { PARTNERS_ROOT_KEYS: {} }, onStop: () => {},
+    process: 'feed.a',
+    settings: { PARTNERS_ROOT_KEYS: {} },
+    onStop: stop => { stops.push(stop) },
   })
   await eventually(async () => expect(await readRootKeyHolders(redis)).toHaveLength(1))
   const [record = ''] = await redis.zrange('processes:root-keys', '0', '-1')
@@ -48,4 +51,6 @@ it('a process that crashed is forgotten', async () => {
   await redis.zadd('processes:root-keys', Number(seconds) - 29, record.replace('feed.a', 'feed.b'))
   expect((await readRootKeyHolders(redis)).map(({ process }) => process).toSorted())
     .toEqual(['feed.a', 'feed.b'])
+  for (const stop of stops) await stop()
+  await redis.del('processes:root-keys')
 })
