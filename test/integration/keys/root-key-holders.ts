@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
-import { publishRootKeyIds, readRootKeyHolders } from '../../../services/platform/root-key-holders.ts'
+import {
+  publishRootKeyIds, readRootKeyHolders,
+} from '../../../services/platform/root-key-holders.ts'
 import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processWith, rootsOf } from '../../support/key-processes.ts'

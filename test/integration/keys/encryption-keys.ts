@@ -1,37 +1,34 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
+import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
   createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError, organizationKeysKey,
-} from '../../services/accounts/organization-key-store.ts'
+} from '../../../services/accounts/organization-key-store.ts'
 import {
   restoreOrganizationKeys, shipOrganizationKeys,
-} from '../../services/accounts/organization-keys-topic.ts'
+} from '../../../services/accounts/organization-keys-topic.ts'
 import {
   createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
-} from '../../services/accounts/organization-keys.ts'
-import { accountKey, ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
-import { rootIdOf } from '../../services/crypto/root-keys/root-keys.ts'
-import { createJobKeyEraser } from '../../services/jobs/job-key-eraser.ts'
-import { keysInTopic } from '../../services/jobs/job-keys.ts'
-import { jobKeys } from '../../services/jobs/redis-keys.ts'
+} from '../../../services/accounts/organization-keys.ts'
+import { accountKey, ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
+import { rootIdOf } from '../../../services/crypto/root-keys/root-keys.ts'
+import { createJobKeyEraser } from '../../../services/jobs/job-key-eraser.ts'
+import { keysInTopic } from '../../../services/jobs/job-keys.ts'
+import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import {
   tombstoneOf, wrappedInRedis, wrappedInTopic,
-} from '../../services/jobs/wrapped-keys.ts'
-import { InfrastructureError } from '../../services/platform/errors.ts'
-import { KEY_CLASSES } from '../../services/topology.ts'
-import { listKeys, rewrapAll } from '../../services/workspace/key-rotation.ts'
-import { erase } from '../support/erase-organization.ts'
+} from '../../../services/jobs/wrapped-keys.ts'
+import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { KEY_CLASSES } from '../../../services/topology.ts'
+import { listKeys, rewrapAll } from '../../../services/workspace/key-rotation.ts'
+import { erase } from '../../support/erase-organization.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
-} from '../support/key-processes.ts'
-import { ROOT_KEY_SETTINGS, rootKeysIn } from '../support/organization-keys.ts'
+} from '../../support/key-processes.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'
 import {
   bus, codec, copied, idOf, keyStore, markComplete, organizations, producer, redis, sending, ship,
   stores,
-} from '../support/wrapped-keys.ts'
-// Modules are shared by the files of a worker, and these have the same stores.
-import './keys/root-key-holders.ts'
-import './keys/interrupted-erasure.ts'
+} from '../../support/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const plain = Buffer.alloc(32, 5)

@@ -1,0 +1,4 @@
+// One file, because files of a worker share modules, and these have the same private stores.
+import './root-key-holders.ts'
+import './interrupted-erasure.ts'
+import './encryption-keys.ts'
