@@ -13,7 +13,7 @@ import {
 } from './job-checks.ts'
 import {
   checkBalances, checkForged, checkIds, checkKafka, checkMovements, checkNumbers, checkWallet,
-  explain,
+  explain, type StoredMovements,
 } from './journal-checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
 import {
@@ -32,7 +32,6 @@ export type AuditDeps = AuditSnapshotDeps & {
   readonly recordsSinceMs?: number | undefined
 }
 
-const TENANTS_AT_ONCE = 4
 export const JOBS_PER_PAGE = 100
 /** Of the jobs that are read at once: eight of the largest, or all small ones of a page. */
 const MAX_CHUNKS = 400
@@ -58,12 +57,15 @@ export type AuditOptions = {
 export async function audit (
   deps: AuditDeps, options: AuditOptions = {}
 ): Promise<AuditReport> {
-  const tenants = options.only ?? (await createTenants(deps.redis).all()).toSorted()
-  const audited = await ofEachTenant(tenants, async tenant =>
-    await auditTenant(deps, tenant, options))
-  const stored = new Map(audited.map(({ report, movements }) => [report.tenant, movements]))
-  const breaches: Breach[] = audited.flatMap(({ report: { tenant }, found }) =>
-    found.map(breach => ({ tenant, ...breach })))
+  const tenants: TenantReport[] = []
+  const breaches: Breach[] = []
+  const stored = new Map<string, StoredMovements>()
+  for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
+    const { report, found, movements } = await auditTenant(deps, tenant, options)
+    tenants.push(report)
+    stored.set(tenant, movements)
+    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+  }
   const named = new Set([...stored.keys(), ...options.heads?.keys() ?? []])
   const kafka = named.size === 0 ? undefined : await deps.kafka?.texts(named)
   for (const [tenant, movements] of stored) {
@@ -80,16 +82,7 @@ export async function audit (
     const journals = { copy: stored.get(tenant)?.copy, kafka: texts }
     breaches.push(...checkExportedHead(head, journals).map(breach => ({ tenant, ...breach })))
   }
-  return { ok: breaches.length === 0, tenants: audited.map(({ report }) => report), breaches }
-}
-
-/** Works on a few tenants at once, as a busy one may be waited for; results in their order. */
-export async function ofEachTenant<T> (
-  tenants: readonly string[], work: (tenant: string) => Promise<T>
-): Promise<readonly T[]> {
-  const slots = createFairSlots({ capacity: TENANTS_AT_ONCE, maxCredit: 0 })
-  return await Promise.all(tenants.map(tenant =>
-    slots.run({ name: tenant, cost: 1 }, async () => await work(tenant))))
+  return { ok: breaches.length === 0, tenants, breaches }
 }
 
 async function auditTenant (

@@ -5,7 +5,7 @@ import type { MessageKeySettings } from '../../crypto/mac.ts'
 import { createTenants } from '../../money/tenants.ts'
 import { createWallet } from '../../money/wallet.ts'
 import { createHeadsCodec } from '../../money/journal-chain.ts'
-import { audit, type AuditOptions, ofEachTenant, RESULTS_KEPT_MS } from './audit.ts'
+import { audit, type AuditOptions, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
 import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
@@ -36,10 +36,11 @@ export async function auditIncrementally (
   const startedMs = Date.now()
   const tenants = only ?? (await createTenants(deps.redis).all()).toSorted()
   const onRead = startProgress(await amountOf(deps, tenants, from), { onProgress })
-  const found = await ofEachTenant(tenants, async tenant =>
-    await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead }))
-  const proofs = new Map(found.flatMap((proof): [string, Proof][] =>
-    proof === undefined ? [] : [[proof.report.tenant, proof]]))
+  const proofs = new Map<string, Proof>()
+  for (const tenant of tenants) {
+    const proof = await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead })
+    if (proof !== undefined) proofs.set(tenant, proof)
+  }
   const firstAtMs = [...proofs.values()]
     .reduce((first, proof) => Math.min(first, proof.firstAtMs), Infinity)
   const inKafka = await deps.kafka.containing(proofs, firstAtMs - CLOCK_SKEW_MS)
