@@ -5,7 +5,7 @@ import {
   commandEnvironment, type Environment, operatorName,
 } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
-import { connectRedisOrCluster, type RedisClient } from '../platform/redis.ts'
+import { connectRedisOrCluster } from '../platform/redis.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import { createAccessLog, recordAttempt, type RecordResult } from './access-log.ts'
 import {
@@ -124,16 +124,10 @@ const DETAILS = [
 
 const config = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
 
-const appendTo: Append = async (env, event) =>
-  await withStateRedis(env, redis => createAccessLog(redis).append(event))
-
-/** Passes a connection to the state Redis of the stack in `env`, and closes it. */
-export async function withStateRedis<T> (
-  env: Environment, use: (redis: RedisClient) => Promise<T>
-): Promise<T> {
+const appendTo: Append = async (env, event) => {
   const redis = await connectRedisOrCluster(loadConfig(config, env).REDIS_STATE_URL)
   try {
-    return await use(redis)
+    await createAccessLog(redis).append(event)
   } finally {
     redis.disconnect()
   }

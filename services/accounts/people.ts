@@ -1,10 +1,13 @@
 import { ulid } from 'ulid'
+import type { MessageKeySettings } from '../crypto/mac.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { ERASED_FIELD } from './organization-key-store.ts'
+import type { OrganizationKeys } from './organization-keys.ts'
 import {
-  accountOfProviderKey, addressKey, indexKeysIn, type IndexedPerson, PEOPLE_FIELD,
+  createPersonIndex, indexKeysIn, type IndexedPerson, PEOPLE_INDEX_FIELD, type PersonIndex,
 } from './person-index.ts'
-import { createAccountRecords, listAccount } from './records.ts'
+import { createAccountRecords, listAccount, wrappedField } from './records.ts'
+import type { Wrapped } from './wrapped.ts'
 
 export const ROLES = ['owner', 'developer', 'finance', 'read-only'] as const
 
@@ -48,16 +51,28 @@ const MAX_ADDRESS_CHARACTERS = 254
 const ADDRESS = /^[\x21-\x3f\x41-\x7e]+@[a-z0-9-]+(\.[a-z0-9-]+)+$/i
 
 const nameOf = (orgId: string) => `org:${orgId}`
-const NOBODY = '[]'
+/** Field of `org:<id>`: its people, as JSON that the organization's key wraps. */
+const PEOPLE_FIELD = 'people'
+const bindingOf = (orgId: string) => ['people', orgId]
+
+type Options = {
+  readonly redis: RedisClient
+  /** Of the class `webhooks`. */
+  readonly keys: OrganizationKeys
+  readonly messageKeys: MessageKeySettings['MESSAGE_KEYS']
+  readonly now?: () => number
+}
 
 /**
  * The people of each organization, in its account record, so that every change is atomic and
- * reaches the topic `accounts`. Sets by address and by account at the provider list organizations;
- * they may list too many, and the record decides. An erased organization has no people.
- * All methods throw AccountsRecoveringError while a change may be missing in Redis.
+ * reaches the topic `accounts`. They are wrapped by the organization's key, so that its erasure
+ * makes all earlier versions unreadable. Sets by address and by account at the provider list
+ * organizations; they may list too many, and the record decides. An erased organization has no
+ * people. All methods throw AccountsRecoveringError while a change may be missing in Redis.
  */
-export function createPeople (redis: RedisClient, now: () => number = Date.now) {
-  const records = createPeopleRecords(redis)
+export function createPeople ({ redis, keys, messageKeys, now = Date.now }: Options) {
+  const index = createPersonIndex(messageKeys)
+  const records = createPeopleRecords({ redis, keys, index })
   const { read, edit } = records
   const replace = (orgId: string, id: string, change: (old: Person) => Partial<Person>) =>
     edit(orgId, list => {
@@ -105,34 +120,36 @@ export function createPeople (redis: RedisClient, now: () => number = Date.now) 
     endSessions: (orgId: string, id: string) =>
       replace(orgId, id, ({ generation }) => ({ generation: generation + 1 })),
 
-    /** Deletes what is stored of the people of an erased organization. */
-    erase: (orgId: string) => erasePeople(redis, orgId),
-
     /**
      * The organizations of a person who has just signed in, by account at the provider. A person
      * who has never signed in is found by the verified address, and from then on by this account
      * only: the next holder of an address gets no access.
      */
-    membershipsOf: (identity: Identity) => membershipsOf(redis, records, identity),
+    membershipsOf: (identity: Identity) => membershipsOf({ redis, index }, records, identity),
   }
 }
 
 type Edited = { readonly list: List, readonly made: Person }
 type PeopleRecords = ReturnType<typeof createPeopleRecords>
 
-function createPeopleRecords (redis: RedisClient) {
+type Indexed = Pick<Options, 'redis'> & { readonly index: PersonIndex }
+
+function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & Indexed) {
   const records = createAccountRecords(redis)
   /** A revision of 0 without an organization that may have people. */
   const read = async (orgId: string): Promise<{ revision: number, list: List }> => {
     const { revision = 0, fields = {} } = await records.readCurrent(nameOf(orgId)) ?? {}
     if (fields[ERASED_FIELD] !== undefined) return { revision: 0, list: [] }
-    return { revision, list: JSON.parse(fields[PEOPLE_FIELD] ?? NOBODY) as List }
+    const wrapped = fields[PEOPLE_FIELD] ?? ''
+    if (wrapped === '') return { revision, list: [] }
+    const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(orgId))
+    return { revision, list: JSON.parse(text.toString()) as List }
   }
   return {
     read,
 
     /** The sets may lack organizations until all records are restored; no record has this name. */
-    requireCurrent: () => records.readCurrent(PEOPLE_FIELD),
+    requireCurrent: () => records.readCurrent(PEOPLE_INDEX_FIELD),
 
     /** Applies a change to the people; it runs again if another process changed the record. */
     async edit (
@@ -144,7 +161,12 @@ function createPeopleRecords (redis: RedisClient) {
         if (edited === undefined) return undefined
         checkOwner(list, edited.list)
         const name = nameOf(orgId)
-        const fields = { [PEOPLE_FIELD]: JSON.stringify(edited.list) }
+        const content = Buffer.from(JSON.stringify(edited.list))
+        const wrapped = await keys.wrap(orgId, content, bindingOf(orgId))
+        const fields = {
+          [PEOPLE_FIELD]: wrapped.toString('base64'),
+          [PEOPLE_INDEX_FIELD]: index.fieldOf(edited.list),
+        }
         // Listed first, so that a crash leaves no person whom a sign-in does not find.
         await listAccount(redis, { name, fields })
         if (await records.change({ name, from: revision, fields })) return edited.made
@@ -153,24 +175,32 @@ function createPeopleRecords (redis: RedisClient) {
   }
 }
 
-async function erasePeople (redis: RedisClient, orgId: string): Promise<void> {
+/** The wrapped people of an organization. */
+export async function wrappedPeople (redis: RedisClient, orgId: string): Promise<Wrapped[]> {
+  const records = createAccountRecords(redis)
+  const text = (await records.read(nameOf(orgId)))?.fields[PEOPLE_FIELD] ?? ''
+  if (text === '') return []
+  const binding = bindingOf(orgId)
+  return [wrappedField(records, orgId, { field: PEOPLE_FIELD, text, binding })]
+}
+
+/** Deletes what is stored of the people of an erased organization. It needs no key. */
+export async function erasePeople (redis: RedisClient, orgId: string): Promise<void> {
   const records = createAccountRecords(redis)
   const name = nameOf(orgId)
-  const people = (await records.read(name))?.fields[PEOPLE_FIELD]
-  if (people === undefined || people === NOBODY) return
+  const { fields = {} } = await records.read(name) ?? {}
+  if ((fields[PEOPLE_FIELD] ?? '') === '') return
   // The sets come first: without the record nothing says which ones list the organization.
-  for (const key of indexKeysIn(people)) await redis.srem(key, orgId)
-  await records.change({ name, fields: { [PEOPLE_FIELD]: NOBODY } })
+  for (const key of indexKeysIn(fields[PEOPLE_INDEX_FIELD])) await redis.srem(key, orgId)
+  await records.change({ name, fields: { [PEOPLE_FIELD]: '', [PEOPLE_INDEX_FIELD]: '[]' } })
 }
 
 async function membershipsOf (
-  redis: RedisClient, records: PeopleRecords, given: Identity
+  { redis, index }: Indexed, records: PeopleRecords, given: Identity
 ): Promise<readonly Membership[]> {
   const identity = { ...given, email: addressIn(given.email) ?? '' }
-  const { issuer, subject, email } = identity
-  const keys = [accountOfProviderKey(issuer, subject), ...email === '' ? [] : [addressKey(email)]]
   await records.requireCurrent()
-  const orgIds = await Promise.all(keys.map(key => redis.smembers(key)))
+  const orgIds = await Promise.all(index.keysOf(identity).map(key => redis.smembers(key)))
   const found = await Promise.all([...new Set(orgIds.flat())].toSorted().map(async orgId => {
     const person = await bind(records, orgId, identity)
     return person === undefined ? [] : [{ orgId, person }]

@@ -3,7 +3,7 @@ import type { Binding } from '../crypto/seal.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import { globalKey, type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import { sleep, retry } from '../platform/retry.ts'
-import { indexKeysIn, PEOPLE_FIELD } from './person-index.ts'
+import { indexKeysIn, PEOPLE_INDEX_FIELD } from './person-index.ts'
 import { MODES, tenantOf } from './tenant.ts'
 import type { Wrapped } from './wrapped.ts'
 
@@ -160,7 +160,7 @@ export async function listAccount (
   const tenants = MODES.map(mode => tenantOf(id, mode))
   if (kind === 'org') {
     await redis.sadd(ORGANIZATION_TENANTS_KEY, ...tenants)
-    for (const key of indexKeysIn(fields[PEOPLE_FIELD])) await redis.sadd(key, id)
+    for (const key of indexKeysIn(fields[PEOPLE_INDEX_FIELD])) await redis.sadd(key, id)
   }
   if (kind === 'partner') await redis.sadd(PARTNERS_KEY, id)
   const { org = '', createdAt = '0' } = fields

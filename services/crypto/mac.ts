@@ -53,6 +53,20 @@ export function createMac (
   }
 }
 
+/**
+ * The keys for a purpose that are derived from the message keys, in the order of their ids. Message
+ * keys are never removed, so the first one, of the oldest message key, stays the same.
+ * @throws TypeError without any message key.
+ */
+export function subkeysOf (
+  messageKeys: MessageKeySettings['MESSAGE_KEYS'], purpose: string
+): readonly [KeyObject, ...KeyObject[]] {
+  const [oldest, ...others] = Object.keys(messageKeys).sort().map(id =>
+    subkeyOf(messageKeys[id] ?? '', purpose))
+  if (oldest === undefined) throw new TypeError('MESSAGE_KEYS has no key: add one')
+  return [oldest, ...others]
+}
+
 function subkeyOf (secret: string, purpose: string): KeyObject {
   return createSecretKey(Buffer.from(
     hkdfSync('sha256', Buffer.from(secret, 'base64'), '', purpose, 32)))

@@ -1,7 +1,8 @@
-import { createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto'
+import { createHmac, type KeyObject } from 'node:crypto'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
 import { type CreateJobBody, MAX_INPUT_CHARACTERS } from '../../schemas/api/create-job.ts'
 import type { Mode } from '../accounts/tenant.ts'
+import { type MessageKeySettings, subkeysOf } from '../crypto/mac.ts'
 import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
@@ -129,16 +130,9 @@ function * jsonOf (inputs: readonly string[]): Iterable<string> {
 
 const PIECE_ROWS = 1_000
 
-/**
- * The key of fingerprints, derived from the oldest message key: message keys are never removed, so
- * a rotation does not turn a retry into another request.
- */
-export function fingerprintKeyOf (messageKeys: Readonly<Record<string, string>>): KeyObject {
-  const oldest = Object.keys(messageKeys).sort()[0]
-  if (oldest === undefined) throw new TypeError('MESSAGE_KEYS has no key: add one')
-  const material = Buffer.from(messageKeys[oldest] ?? '', 'base64')
-  return createSecretKey(Buffer.from(hkdfSync('sha256', material, '', 'fingerprint', 32)))
-}
+/** The key of fingerprints: the same after a rotation, so that a retry stays the same request. */
+export const fingerprintKeyOf = (messageKeys: MessageKeySettings['MESSAGE_KEYS']): KeyObject =>
+  subkeysOf(messageKeys, 'fingerprint')[0]
 
 const REFUSED = 'the job or the quote is refused: 402 `insufficient_balance`'
 

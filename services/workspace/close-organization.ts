@@ -1,7 +1,7 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations, ORGANIZATION_CACHE_MS } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
-import { createPeople } from '../accounts/people.ts'
+import { erasePeople } from '../accounts/people.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -38,7 +38,7 @@ export async function closeOrganization (
   await createOrganizations(redis).markErased(orgId)
   onProgress('revoking its API keys and partners, deleting its people')
   await revokeKeys(deps, orgId)
-  await createPeople(redis).erase(orgId)
+  await erasePeople(redis, orgId)
   onProgress('cancelling its jobs, and waiting for their end')
   // Until then a process may not know the mark, and accept a job.
   await sleep(2 * ORGANIZATION_CACHE_MS)

@@ -1,7 +1,8 @@
-import { type CommandActions, withStateRedis } from '../access-log/commands.ts'
+import type { CommandActions } from '../access-log/commands.ts'
 import type { AccessAction } from '../access-log/entry.ts'
-import { createPeople, type Person } from '../accounts/people.ts'
+import type { Person } from '../accounts/people.ts'
 import type { Environment } from '../platform/command-environment.ts'
+import { withWorkspace } from './deps.ts'
 import { personWith } from './person-tasks.ts'
 
 /** Options that do not change a policy. */
@@ -67,4 +68,4 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
 }
 
 const personOnStack: FindPerson = async (env, orgId, email) =>
-  await withStateRedis(env, redis => personWith(createPeople(redis), orgId, email))
+  await withWorkspace(env, ({ people }) => personWith(people, orgId, email))

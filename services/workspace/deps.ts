@@ -18,7 +18,8 @@ export type WorkspaceDeps = Awaited<ReturnType<typeof connectWorkspace>>
 
 const config = defineConfig({
   ...pick(commonConfig, [
-    'REDIS_STATE_URL', ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
+    'REDIS_STATE_URL', 'MESSAGE_KEYS',
+    ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
   ]),
   WEBHOOK_ALLOW_HTTP: Type.Boolean({ default: false }),
   WEBHOOK_ALLOW_LOOPBACK: Type.Boolean({ default: false }),
@@ -46,7 +47,7 @@ async function connectWorkspace (env: Environment) {
     organizationKeys: keys.store,
     refuseUnknownRoots: keys.refuseUnknownRoots,
     addOrganizationKeys: keys.add,
-    people: createPeople(redis),
+    people: createPeople({ ...webhooks, messageKeys: settings.MESSAGE_KEYS }),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets(webhooks),
     webhookSigningKeys: createWebhookSigningKeys(webhooks),

@@ -1,4 +1,5 @@
 import { createPartners } from '../accounts/partners.ts'
+import { wrappedPeople } from '../accounts/people.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { wrappedSecrets } from '../accounts/webhook-secrets.ts'
@@ -12,7 +13,7 @@ import type { Stores } from './stores.ts'
 
 /** Everything that keys of organizations wrap, by where it is stored. */
 export const KEY_LOCATIONS = [
-  'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'partnerKeys',
+  'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'people', 'partnerKeys',
 ] as const
 
 export type KeyLocation = typeof KEY_LOCATIONS[number]
@@ -42,6 +43,9 @@ export function wrappedKeySources (
         yield * await wrappedSecrets(redis, org)
         yield * await endpoints.wrapped(org)
       }
+    },
+    async * people () {
+      for (const org of organizations) yield * await wrappedPeople(redis, org)
     },
     async * partnerKeys () { yield * await partners.wrapped() },
   }

@@ -1,14 +1,18 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { OrganizationErasedError } from '../../services/accounts/organization-key-store.ts'
+import { wrappedPeople } from '../../services/accounts/people.ts'
 import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
 import { listEncryptionKeys } from '../../services/workspace/key-commands.ts'
 import { createBusyCustomer, PERSON } from '../support/busy-customer.ts'
 import { filesOfStores } from '../support/bytes.ts'
+import { formsOf } from '../support/canaries.ts'
 import { compactAtOnce } from '../support/compaction.ts'
 import { connectAll } from '../support/connected.ts'
 import { breachesOf, runJob, startEnvironment, type Environment } from '../support/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { createTestPartner, feedContacts, sendTo } from '../support/partner.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { webhookKeysIn } from '../support/organization-keys.ts'
 import { testStack } from '../support/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
@@ -32,7 +36,15 @@ afterAll(async () => {
   close()
 })
 
-const filesWithAddress = () => filesOfStores(dataDir, [Buffer.from(PERSON)]).redis
+/** In how many files of each store the address of the person is, as text or in base64. */
+const filesWithAddress = () => filesOfStores(dataDir, formsOf(PERSON))
+
+/** The people are in Kafka, and their address is in no store. */
+async function expectOnlyWrapped (people: Buffer): Promise<void> {
+  const wrapped = Buffer.from(people.toString('base64'))
+  await eventually(() => expect(filesOfStores(dataDir, [wrapped]).kafka).toBeGreaterThan(0))
+  expect(filesWithAddress()).toEqual({ redis: 0, kafka: 0, clickhouse: 0 })
+}
 
 /** A customer whose receiver answers no event of a job that ended, and with a feed under way. */
 async function createCustomer () {
@@ -61,12 +73,16 @@ async function expectDiscarded (tenant: string, job: string, sent: () => number)
 
 it('an erasure ends jobs, a feed and a delivery that are under way, and settles them', async () => {
   const { orgId, ended, running, live, sentTo } = await createCustomer()
-  expect(filesWithAddress()).toBeGreaterThan(0)
+  const [piece] = (await wrappedPeople(state, orgId))[0]!.pieces
+  await expectOnlyWrapped(piece.bytes)
   const erasure = await workspace<{ cancelledJobs: number }>(
     env, 'org', 'erase', '--org', orgId, '--yes', '--wait-minutes', '6')
   expect(erasure).toMatchObject({ done: true, openJobs: 0, recordsInCache: 0 })
   expect(erasure.cancelledJobs).toBeGreaterThan(0)
-  expect(filesWithAddress()).toBe(0)
+  // The topic keeps the record, which opens nowhere.
+  await expectOnlyWrapped(piece.bytes)
+  await expect(webhookKeysIn(env, state).unwrap(orgId, piece.bytes, piece.binding))
+    .rejects.toThrow(OrganizationErasedError)
 
   // Each job is settled once: nothing is reserved, and what is not charged is available.
   for (const mode of ['live', 'test']) {

@@ -51,13 +51,17 @@ const path = `hook-${serial}-verborgen`
 const failing = `+12129${serial.slice(2)}0005`
 const slow = `+12129${serial.slice(2)}0004`
 const nonsense = `no contact ${serial} whatsoever`
-const contacts = [...phones, ...emails, label, path, failing, slow, nonsense]
+const member = `member.${serial}@canary.example`
+const contacts = [...phones, ...emails, label, path, failing, slow, nonsense, member]
 
 const folders = () => [testStack().dataDir, environment.services.dataDir]
 
 /** Secrets that customers, operators and partners hold. */
 async function secretForms (partnerKey: Buffer): Promise<readonly Buffer[]> {
-  const webhook = await withWorkspace(env, parts => parts.webhookSecrets.show(environment.orgId))
+  const webhook = await withWorkspace(env, async ({ people, webhookSecrets }) => {
+    await people.add(environment.orgId, { email: member, role: 'owner', createdBy: member })
+    return await webhookSecrets.show(environment.orgId)
+  })
   const configured = [
     env.RESULTS_ROOT_KEYS, env.WEBHOOKS_ROOT_KEYS, env.PARTNERS_ROOT_KEYS, env.CACHE_SECRETS,
   ].flatMap(text =>

@@ -73,7 +73,8 @@ describe('a person in a browser', () => {
     expect(await page.getByRole('link', { name: 'confirm that it is you' }).count()).toBe(0)
     await page.getByRole('button', { name: 'Create the key' }).click()
     await heading(page, 'Your new live key').waitFor()
-    expect(await environment.keys()).toMatchObject([{ createdBy: emailOf('dev') }, {}])
+    const createdBy = await environment.idOf(emailOf('dev'))
+    expect(await environment.keys()).toMatchObject([{ createdBy }, {}])
   })
 
   it('is stopped at a form that was open for too long, and loses nothing else', async () => {

@@ -208,7 +208,10 @@ describe('a change of keys', () => {
     const made = await create('by hal')
     expect(made.body).toContain('Your new live key')
     const [key] = await environment.keys()
-    expect(key).toMatchObject({ name: 'by hal', createdBy: emailOf('hal') })
+    expect(key).toMatchObject({
+      name: 'by hal', createdBy: await environment.idOf(emailOf('hal')),
+    })
+    expect((await browser.open('/live/keys')).body).toContain(`>${emailOf('hal')}</span>`)
 
     await environment.age(sessionId(), 301_000)
     expect((await create('too late')).status).toBe(403)

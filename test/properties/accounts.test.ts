@@ -5,7 +5,6 @@ import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
-import { createPeople } from '../../services/accounts/people.ts'
 import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
@@ -18,6 +17,7 @@ import {
 } from '../support/recovery-environment.ts'
 import { startRestartableRedis } from '../support/restartable-redis.ts'
 import { codec } from '../support/results.ts'
+import { peopleOn } from '../support/stored-people.ts'
 
 const { redis, restart } = await startRestartableRedis()
 const keys = organizationKeysOf(7)
@@ -40,7 +40,7 @@ const accounts = () => ({
   records: createAccountRecords(redis),
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
-  people: createPeople(redis),
+  people: peopleOn(redis),
   partners: createPartners({ redis, keys }),
   webhookSecrets: createWebhookSecrets({ redis, keys }),
   endpoints: createWebhookEndpoints({ redis, keys }),

@@ -1,9 +1,9 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { createPeople } from '../../services/accounts/people.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import type { RedisClient } from '../../services/platform/redis.ts'
 import { createTestKey } from './organizations.ts'
 import { createTestPartner } from './partner.ts'
+import { peopleIn } from './stored-people.ts'
 
 /** The address of the person that a busy customer has. */
 export const PERSON = 'erased.person@example.org'
@@ -22,9 +22,10 @@ type Place = {
 export async function createBusyCustomer ({ env, state, baseUrl, webhookUrl }: Place) {
   const partner = await createTestPartner(env, { usd: '1' })
   const { org: orgId } = partner
-  await createPeople(state).add(orgId, { email: PERSON, role: 'owner', createdBy: PERSON })
+  const person = await peopleIn(env, state)
+    .add(orgId, { email: PERSON, role: 'owner', createdBy: PERSON })
   const { secret } = await createApiKeys(state).create({
-    orgId, mode: 'live', scopes: ['jobs:write', 'jobs:read'], createdBy: PERSON,
+    orgId, mode: 'live', scopes: ['jobs:write', 'jobs:read'], createdBy: person?.id ?? '',
   })
   const clientOf = (apiKey: string): Client => createClient({ baseUrl, apiKey })
   const running = await clientOf(await createTestKey(state, orgId)).createJob({

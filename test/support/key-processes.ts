@@ -5,6 +5,7 @@ import {
   addOrganizationKey, createOrganizationKeys, organizationKeyId,
 } from '../../services/accounts/organization-keys.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
+import { createPeople } from '../../services/accounts/people.ts'
 import {
   createWebhookSecrets, createWebhookSigningKeys,
 } from '../../services/accounts/webhook-secrets.ts'
@@ -16,6 +17,7 @@ import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
 import { newestOf } from '../../services/workspace/key-report.ts'
 import type { RotationDeps } from '../../services/workspace/key-rotation.ts'
 import { wrappedKeySources } from '../../services/workspace/wrapped-keys.ts'
+import { messageKeysOf } from './signed.ts'
 import {
   codec, copied, keyStore, organizations, producer, redis, sending, ship, stores,
 } from './wrapped-keys.ts'
@@ -70,6 +72,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
     newJobKeys: createNewJobKeys(keys, createKeyCache()),
     webhookSecrets: createWebhookSecrets(webhooks),
     signingKeys: createWebhookSigningKeys(webhooks),
+    people: createPeople({ ...webhooks, messageKeys: messageKeysOf().MESSAGE_KEYS }),
     partners: createPartners({ redis, keys: keys.partners }),
   }
 }

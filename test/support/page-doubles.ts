@@ -1,5 +1,4 @@
 import type { AccessEvent } from '../../services/access-log/entry.ts'
-import { createPeople } from '../../services/accounts/people.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import type { PageDeps, Visit } from '../../services/workspace/page/context.ts'
 import { createPipelineMonitor } from '../../services/workspace/page/pipeline/figures.ts'
@@ -8,6 +7,7 @@ import {
 } from '../../services/workspace/page/sessions.ts'
 import { DEFAULT_POLICY } from '../../services/accounts/organizations.ts'
 import { memoryRedis } from '../unit/accounts/memory-redis.ts'
+import { peopleOn } from './stored-people.ts'
 
 /** A double of Redis with the commands of the page, and the clock of a test. */
 export function createPageRedis (now: () => number = Date.now) {
@@ -85,7 +85,7 @@ function createPagePeople () {
   for (const id of [ORGANIZATION.id, 'org_2']) {
     hashes.set(`{global}:org:${id}`, { revision: '1', name: ORGANIZATION.name })
   }
-  return createPeople(redis)
+  return peopleOn(redis)
 }
 
 /** Doubles of the dependencies of all pages; `client` is the REST client. */

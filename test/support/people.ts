@@ -1,12 +1,14 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
-import { createPeople, type Role } from '../../services/accounts/people.ts'
+import type { Role } from '../../services/accounts/people.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
+import { personWith } from '../../services/workspace/person-tasks.ts'
 import { secretDigest, type Session } from '../../services/workspace/page/sessions.ts'
 import { createOrganizationWith } from './organizations.ts'
 import { reserveProvider } from './openid-provider.ts'
 import { startAlone } from './services.ts'
 import { testStack } from './stack.ts'
+import { peopleIn } from './stored-people.ts'
 
 export type PeopleEnvironment = Awaited<ReturnType<typeof startPeopleEnvironment>>
 
@@ -21,7 +23,7 @@ export async function startPeopleEnvironment () {
     env, stages: ['ingest', 'page'], overrides: provider.settings, servicesDir,
   })
   const redis = connectRedis(env.REDIS_STATE_URL ?? '')
-  const [people, apiKeys] = [createPeople(redis), createApiKeys(redis)]
+  const [people, apiKeys] = [peopleIn(env, redis), createApiKeys(redis)]
   const { orgId } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
   let stopProvider = async () => {}
   return {
@@ -39,6 +41,9 @@ export async function startPeopleEnvironment () {
       if (made === undefined) throw new Error(`there is no organization ${org}`)
       return made
     },
+
+    /** The id of a person of the organization. */
+    idOf: async (email: string) => (await personWith(people, orgId, email))?.id,
 
     /** The keys of the organization, the newest first. */
     keys: async () => (await apiKeys.list(orgId)).toReversed(),

@@ -6,6 +6,7 @@ import { customerRoutes, type Exchange, type PageDeps, type Visit } from './cont
 import { html, time, type Html } from './html.ts'
 import { select } from './job-list.ts'
 import { customerPage, emptyState, sendHtml, table } from './layout.ts'
+import { type Addresses, addressesOf } from './people.ts'
 
 const ENTRIES_PER_PAGE = 50
 const ENTRIES_PER_READ = 1_000
@@ -39,8 +40,7 @@ async function sendList (
   })
   const entries = found.slice(0, ENTRIES_PER_PAGE)
   const older = found.length > ENTRIES_PER_PAGE ? entries.at(-1)?.seq : undefined
-  const members = await people.list(visit.tenant.orgId)
-  const addresses = new Map(members.map(({ id, email }) => [id, email]))
+  const addresses = await addressesOf(people, visit)
   return sendHtml(reply, accessLogView(visit, { entries, older, filter, addresses }))
 }
 
@@ -71,8 +71,7 @@ type ListView = {
   /** The cursor of the next page; undefined on the last page. */
   readonly older: number | undefined
   readonly filter: Filter
-  /** E-mail addresses of people by id: the log itself has none, so that they can be erased. */
-  readonly addresses: ReadonlyMap<string, string>
+  readonly addresses: Addresses
 }
 
 /** The access log, newest first. */

@@ -8,6 +8,7 @@ import {
 import { html, time, type Html } from './html.ts'
 import { customerPage, emptyState, noticeOf, sendHtml, table, tokenField } from './layout.ts'
 import { PageError } from './page-error.ts'
+import { type Addresses, addressesOf } from './people.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -25,7 +26,11 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
       const { orgId, mode } = visit.tenant
       const keys = (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode)
       return sendHtml(reply, keysView(visit, {
-        keys, nonce: deps.nonces.create(), nowMs: Date.now(), notice: noticeOf(request),
+        keys,
+        addresses: await addressesOf(deps.people, visit),
+        nonce: deps.nonces.create(),
+        nowMs: Date.now(),
+        notice: noticeOf(request),
       }))
     }),
     route('POST', '/:mode/keys', exchange => createKey(deps, exchange)),
@@ -73,8 +78,8 @@ async function createKey (
   }))
 }
 
-/** Who makes a key, as its list shows it. */
-const creatorOf = ({ person }: Visitor) => person?.email ?? 'workspace page'
+/** Who makes a key. The record has no address, because its earlier versions stay. */
+const creatorOf = ({ person }: Visitor) => person?.id ?? 'workspace page'
 
 async function rollKey (
   deps: PageDeps, { visit, request, reply }: Exchange
@@ -123,6 +128,7 @@ function wholeNumberOf (text: string): number {
 
 type KeyList = {
   readonly keys: readonly KeySummary[]
+  readonly addresses: Addresses
   /** Makes the form create at most one key. */
   readonly nonce: string
   readonly nowMs: number
@@ -130,7 +136,8 @@ type KeyList = {
 }
 
 /** The keys of a mode, and a form to create one. */
-export function keysView (visit: Visit, { keys, nonce, nowMs, notice }: KeyList): Html {
+export function keysView (visit: Visit, list: KeyList): Html {
+  const { keys, nonce, notice } = list
   const { mode } = visit.tenant
   return customerPage(visit, 'keys', {
     title: 'API keys',
@@ -141,7 +148,7 @@ export function keysView (visit: Visit, { keys, nonce, nowMs, notice }: KeyList)
         browser or an app.</p>
       ${keys.length === 0
         ? emptyState(`No ${mode} key yet. Create one below and send jobs with it.`)
-        : keyTable(visit, keys, nowMs)}
+        : keyTable(visit, list)}
       ${createForm(visit, nonce)}`,
   })
 }
@@ -158,7 +165,7 @@ const TONES = {
   active: ['Active', 'good'], revoked: ['Revoked', 'muted'], expired: ['Expired', 'muted'],
 } as const
 
-function keyTable (visit: Visit, keys: readonly KeySummary[], nowMs: number): Html {
+function keyTable (visit: Visit, { keys, addresses, nowMs }: KeyList): Html {
   const when = (ms: number, never: string) => ms === 0 ? never : time(ms, visit.zone)
   return table('API keys', [
     { text: 'Name' }, { text: 'Ends in' }, { text: 'State' }, { text: 'Scopes' },
@@ -175,7 +182,7 @@ function keyTable (visit: Visit, keys: readonly KeySummary[], nowMs: number): Ht
       <td>${key.scopes.join(', ')}${key.networks.length > 0 && html`<br>
         <span class="hint">from ${key.networks.join(', ')}</span>`}</td>
       <td>${when(key.createdAtMs, '–')}${key.createdBy !== '' && html`<br>
-        <span class="hint">${key.createdBy}</span>`}</td>
+        <span class="hint">${addresses.get(key.createdBy) ?? key.createdBy}</span>`}</td>
       <td>${when(key.lastUsedAtMs, 'Never')}${key.lastUsedFrom !== '' && html`<br>
         <span class="hint">${key.lastUsedFrom}</span>`}</td>
       <td>${when(key.expiresAtMs, 'Never')}</td>

@@ -1,5 +1,5 @@
 import { ApiError } from '../../client/client.ts'
-import { isInfrastructure } from '../../platform/errors.ts'
+import { FatalError, isInfrastructure } from '../../platform/errors.ts'
 
 /** What the user reads instead of a page: what happened, and what to do. */
 export type ErrorContent = {
@@ -113,6 +113,8 @@ export function errorContentOf (error: unknown): ErrorContent {
   if (error instanceof ApiError) return apiErrorContent(error)
   const { code, statusCode } = error as { readonly code?: string, readonly statusCode?: number }
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return PAGE_ERRORS.too_large
+  // A root key is missing: the log names it.
+  if (error instanceof FatalError) return PAGE_ERRORS.unavailable
   if (isInfrastructure(error) || isConnectionError(error)) return PAGE_ERRORS.unavailable
   if (statusCode === 404) return PAGE_ERRORS.not_found
   return statusCode !== undefined && statusCode < 500 ? PAGE_ERRORS.bad_form : PAGE_ERRORS.internal

@@ -56,6 +56,16 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
   ]
 }
 
+/** E-mail addresses of people by id. Other records have ids only, so that people can be erased. */
+export type Addresses = ReadonlyMap<string, string>
+
+/** The addresses of the current members of the organization that a browser visits. */
+export async function addressesOf (
+  { list }: Pick<PageDeps['people'], 'list'>, { tenant }: Visit
+): Promise<Addresses> {
+  return new Map((await list(tenant.orgId)).map(({ id, email }) => [id, email]))
+}
+
 const idIn = ({ request }: Exchange) =>
   (request.params as { readonly person?: string }).person ?? ''
 

@@ -168,22 +168,23 @@ it('what cannot be sent stays in the outbox', async () => {
 const rootIdsOf = async (orgId: string) =>
   [...new Set((await keyStore.read(orgId)).map(({ wrapped }) => rootIdOf(wrapped)))]
 
-/** A webhook secret, its predecessor, a signing key and a partner. */
+/** A webhook secret, its predecessor, a signing key, a person and a partner. */
 async function createAccounts (orgId: string, name: string) {
-  const { webhookSecrets, signingKeys, partners } = processWith(rootsOf(1, 2))
+  const { webhookSecrets, signingKeys, people, partners } = processWith(rootsOf(1, 2))
   await webhookSecrets.show(orgId)
   await webhookSecrets.rotate(orgId)
   await signingKeys.show(orgId)
+  await people.add(orgId, { email: 'ann@example.com', role: 'owner', createdBy: '' })
   await partners.create({ name, orgId, mode: 'live', pricesMicros: {}, partitions: 4 })
 }
 
 /** What a process with these root keys opens of an organization. */
 async function openedBy (roots: Parameters<typeof processWith>[0], orgId: string, name: string) {
-  const { webhookSecrets, signingKeys, partners, jobKeys: keys } = processWith(roots)
+  const { webhookSecrets, signingKeys, people, partners, jobKeys: keys } = processWith(roots)
   return [
     await webhookSecrets.active(orgId), await signingKeys.active(orgId),
-    await partners.keysOf(name), await keys.get(`${orgId}.live`, 'job_1'),
-    await keys.get(`${orgId}.test`, 'job_2'),
+    await people.list(orgId), await partners.keysOf(name),
+    await keys.get(`${orgId}.live`, 'job_1'), await keys.get(`${orgId}.test`, 'job_2'),
   ]
 }
 
@@ -242,11 +243,11 @@ describe('the key of an organization', () => {
     ])
     expect(replaced.map(({ wraps }) => wraps)).toMatchObject([
       { jobKeys: 2, jobKeysInTopic: 2, jobKeysInClickhouse: 2 },
-      { jobKeys: 2, webhookSecrets: 3 }, { partnerKeys: 1 },
+      { jobKeys: 2, webhookSecrets: 3, people: 1 }, { partnerKeys: 1 },
     ])
 
     const done = await rewrapAll(rotation)
-    expect(done).toMatchObject({ rewrapped: 10, missed: 0, replaced: [], lacking: [], broken: 0 })
+    expect(done).toMatchObject({ rewrapped: 11, missed: 0, replaced: [], lacking: [], broken: 0 })
     expect(done.deleted).toEqual(
       ['results', 'webhooks', 'partners'].map(name => `${name}.1 of ${org}`))
     expect((await rewrapAll(rotation)).rewrapped).toBe(0)

@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { organizationKeyTombstone } from '../../../services/accounts/organization-keys-topic.ts'
-import { createPeople } from '../../../services/accounts/people.ts'
-import { addressKey } from '../../../services/accounts/person-index.ts'
+import { indexKeysIn } from '../../../services/accounts/person-index.ts'
 import { countTenantRecords } from '../../../services/cache/erase-tenant.ts'
 import { redisRecordCache } from '../../../services/cache/redis-cache.ts'
 import { erase } from '../../support/erase-organization.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
+import { peopleOn } from '../../support/stored-people.ts'
 import { bus, keyStore, organizations, redis } from '../../support/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const apiKeys = createApiKeys(redis)
-const people = createPeople(redis)
+const people = peopleOn(redis)
 const cache = redisRecordCache(redis)
 const { partners } = processWith(roots)
 
@@ -22,9 +22,12 @@ async function createCustomer (name: string) {
   const tenant = `${orgId}.live`
   const email = `${name}@example.com`
   const { secret } = await apiKeys.create({
-    orgId, mode: 'live', scopes: ['jobs:read'], createdBy: email,
+    orgId, mode: 'live', scopes: ['jobs:read'], createdBy: 'operator',
   })
   await people.add(orgId, { email, role: 'owner', createdBy: 'operator' })
+  const [indexKey = ''] = indexKeysIn(
+    await redis.hget(`{global}:org:${orgId}`, 'peopleIndex') ?? undefined)
+  expect(await redis.smembers(indexKey)).toEqual([orgId])
   await partners.create({ name, orgId, mode: 'live', pricesMicros: {}, partitions: 1 })
   await cache.store(
     { tenant, service: 'whatsapp', version: '1' }, Buffer.alloc(16, 0xff), [cachedRecord()])
@@ -32,8 +35,8 @@ async function createCustomer (name: string) {
   const left = async () => ({
     key: (await createApiKeys(redis).findKey(secret, '192.0.2.1')).kind,
     creators: (await apiKeys.list(orgId)).map(({ createdBy }) => createdBy),
-    people: (await redis.hget(`{global}:org:${orgId}`, 'people')),
-    indexed: await redis.sismember(addressKey(email), orgId),
+    people: await redis.hmget(`{global}:org:${orgId}`, 'people', 'peopleIndex'),
+    indexed: await redis.sismember(indexKey, orgId),
     isRevoked: (await partners.find(name))?.revokedAtMs !== 0,
     keys: (await keyStore.read(orgId)).length,
     inTopic: await bus.lastValue('organization.keys', String(
@@ -46,7 +49,7 @@ async function createCustomer (name: string) {
 const NOTHING = {
   key: 'revoked',
   creators: [''],
-  people: '[]',
+  people: ['', '[]'],
   indexed: 0,
   isRevoked: true,
   keys: 0,

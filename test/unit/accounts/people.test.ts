@@ -1,22 +1,26 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createPeople, isPersonRole, PeopleError } from '../../../services/accounts/people.ts'
 import {
-  accountOfProviderKey, addressKey, indexKeysIn,
-} from '../../../services/accounts/person-index.ts'
+  erasePeople, isPersonRole, PeopleError, type People, wrappedPeople,
+} from '../../../services/accounts/people.ts'
+import { createPersonIndex, indexKeysIn } from '../../../services/accounts/person-index.ts'
 import { ACCOUNTS_RUN_KEY, AccountsRecoveringError } from '../../../services/accounts/records.ts'
+import { SealError } from '../../../services/crypto/seal.ts'
+import { FatalError } from '../../../services/platform/errors.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { peopleOn } from '../../support/stored-people.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const ISSUER = 'https://login.example'
 const ann = { issuer: ISSUER, subject: 'ann-1', email: 'ann@example.com' }
 
 let memory: ReturnType<typeof memoryRedis>
-let people: ReturnType<typeof createPeople>
+let people: People
 let orgId: string
 let otherId: string
 beforeEach(async () => {
   memory = memoryRedis()
-  people = createPeople(memory.redis, () => 1_000)
+  people = peopleOn(memory.redis, { now: () => 1_000 })
   const organizations = createOrganizations(memory.redis)
   orgId = (await organizations.create('One')).id
   otherId = (await organizations.create('Other')).id
@@ -27,6 +31,8 @@ const add = async (email: string, role: 'owner' | 'developer' = 'owner', org = o
   if (made === undefined) throw new Error('there is no organization')
   return made
 }
+const recordOf = (org = orgId) => memory.hashes.get(`{global}:org:${org}`) ?? {}
+const indexed = (org = orgId) => indexKeysIn(recordOf(org)['peopleIndex'])
 const emailsOf = async (org = orgId) => (await people.list(org)).map(({ email }) => email)
 
 describe('a person', () => {
@@ -166,36 +172,90 @@ describe('an erased organization', () => {
       .toBeUndefined()
   })
 
-  it('keeps no address, even if the deletion was interrupted', async () => {
+  it('keeps no digest, even if the deletion was interrupted', async () => {
     await add('ann@example.com', 'owner', otherId)
     const { redis } = memory
-    const keys = [addressKey('ann@example.com'), accountOfProviderKey(ISSUER, 'ann-1')]
-    const stored = () => JSON.stringify([memory.hashes.get(`{global}:org:${orgId}`),
-      keys.map(key => [...memory.sets.get(key) ?? []])])
-    expect(stored()).toContain('ann@example.com')
+    const keys = indexed()
+    expect(keys).toHaveLength(2)
     const srem = redis.srem.bind(redis)
     redis.srem = (async () => { throw new Error('killed') }) as never
-    await expect(people.erase(orgId)).rejects.toThrow('killed')
+    await expect(erasePeople(redis, orgId)).rejects.toThrow('killed')
+    expect(indexed()).toEqual(keys)
     redis.srem = srem
-    await people.erase(orgId)
-    const { revision } = memory.hashes.get(`{global}:org:${orgId}`) ?? {}
-    expect(stored()).not.toMatch(new RegExp(`ann@example.com|\\["${orgId}`))
-    expect([...memory.sets.get(keys[0]!) ?? []]).toEqual([otherId])
-    await people.erase(orgId)
-    expect(memory.hashes.get(`{global}:org:${orgId}`)?.['revision']).toBe(revision)
+    await erasePeople(redis, orgId)
+    const erased = recordOf()
+    expect(erased).toMatchObject({ people: '', peopleIndex: '[]' })
+    expect(keys.map(key => [...memory.sets.get(key) ?? []])).toEqual([[otherId], []])
+    await erasePeople(redis, orgId)
+    expect(recordOf()['revision']).toBe(erased['revision'])
+    expect(await wrappedPeople(redis, orgId)).toEqual([])
+  })
+})
+
+describe('the record of an organization', () => {
+  const secrets = [/ann/, /example/, /owner/, new RegExp(ISSUER), /per_/]
+
+  it('has its people wrapped by its key, and bound to it', async () => {
+    await add('ann@example.com')
+    await people.membershipsOf(ann)
+    const stored = JSON.stringify([[...memory.hashes], [...memory.sets].map(([key]) => key)])
+    for (const secret of secrets) {
+      expect(stored).not.toMatch(secret)
+      expect(Buffer.from(recordOf()['people'] ?? '', 'base64').toString()).not.toMatch(secret)
+    }
+    await add('bob@example.com', 'owner', otherId)
+    Object.assign(recordOf(otherId), { people: recordOf()['people'] })
+    await expect(people.list(otherId)).rejects.toThrow(SealError)
+  })
+
+  it('names a missing key in a sentence, and keeps the people until it is back', async () => {
+    await add('ann@example.com')
+    const without = peopleOn(memory.redis, { byte: 2 })
+    for (const attempt of [without.list(orgId), without.membershipsOf(ann)]) {
+      await expect(attempt).rejects.toThrow(FatalError)
+      await expect(attempt).rejects.toThrow('test keys lacks key "k1", which wraps a key in use ' +
+        `(people ${orgId}): add it again`)
+    }
+    expect(await emailsOf()).toEqual(['ann@example.com'])
+  })
+
+  it('is rewrapped by a newer key, unless it has changed', async () => {
+    const { id } = await add('ann@example.com')
+    const [wrapped, ...others] = await wrappedPeople(memory.redis, orgId)
+    expect([wrapped?.orgId, others]).toEqual([orgId, []])
+    const [{ bytes, binding, class: keyClass }] = wrapped!.pieces
+    expect(keyClass).toBe('webhooks')
+    const keys = organizationKeysOf(1, 2)
+    const fresh = await keys.wrap(orgId, await keys.unwrap(orgId, bytes, binding), binding)
+    expect(await wrapped!.replace([fresh])).toBe(true)
+    expect(await wrapped!.replace([fresh])).toBe(false)
+    expect(await peopleOn(memory.redis, { byte: 2 }).membershipsOf(ann))
+      .toMatchObject([{ orgId, person: { id } }])
+    expect(await wrappedPeople(memory.redis, otherId)).toEqual([])
   })
 })
 
 describe('the index of people', () => {
   it('lists organizations by address, and by account once it is bound', async () => {
     await add('ann@example.com')
-    const stored = () => memory.hashes.get(`{global}:org:${orgId}`)?.['people']
-    expect(indexKeysIn(stored())).toEqual([addressKey('ann@example.com')])
+    const [address] = indexed()
     await people.membershipsOf(ann)
-    const account = accountOfProviderKey(ISSUER, 'ann-1')
-    expect(indexKeysIn(stored())).toEqual([addressKey('ann@example.com'), account])
+    const [same, account = '', ...others] = indexed()
+    expect([same, others]).toEqual([address, []])
+    expect(account).toMatch(/^\{global\}:people:[0-9a-f]{64}$/)
     expect([...memory.sets.get(account) ?? []]).toEqual([orgId])
-    expect(account).not.toContain('ann')
     expect(indexKeysIn(undefined)).toEqual([])
+  })
+
+  it('depends on a message key, and finds people after a rotation to any id', () => {
+    const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
+    const old = createPersonIndex({ 5: keyOf(5) })
+    const [stored] = indexKeysIn(old.fieldOf([{ ...ann, issuer: '' }]))
+    expect(createPersonIndex({ 5: keyOf(6) }).keysOf(ann)).not.toContain(stored)
+    for (const id of ['1', '10', '6', 'b']) {
+      expect(createPersonIndex({ 5: keyOf(5), [id]: keyOf(7) }).keysOf(ann)).toContain(stored)
+    }
+    expect(createPersonIndex({ 5: keyOf(5), 6: keyOf(7) }).fieldOf([ann]))
+      .toBe(old.fieldOf([ann]))
   })
 })

@@ -22,7 +22,7 @@ it('the keys and partners of an organization are revoked, and those of no other'
   const apiKeys = createApiKeys(redis)
   for (const orgId of ['org_1', 'org_2']) {
     await apiKeys.create({
-      orgId, mode: 'live', scopes: ['jobs:read'], name: 'CRM', createdBy: 'ann@example.com',
+      orgId, mode: 'live', scopes: ['jobs:read'], name: 'CRM', createdBy: 'per_1',
     })
     await partners.create({
       name: orgId.replace('_', '-'), orgId, mode: 'live', pricesMicros: {}, partitions: 1,
@@ -32,14 +32,16 @@ it('the keys and partners of an organization are revoked, and those of no other'
   const keysOf = async (orgId: string) => (await apiKeys.list(orgId)).map(
     ({ revokedAtMs, name, createdBy }) => [revokedAtMs > 0, name, createdBy])
   expect(await keysOf('org_1')).toEqual([[true, '', '']])
-  expect(await keysOf('org_2')).toEqual([[false, 'CRM', 'ann@example.com']])
+  expect(await keysOf('org_2')).toEqual([[false, 'CRM', 'per_1']])
   expect((await partners.list()).map(({ revokedAtMs }) => revokedAtMs > 0)).toEqual([true, false])
 })
 
 it('the page has the accounts of its state Redis', () => {
   const { redis } = memoryRedis()
   const key = Buffer.alloc(32).toString('base64')
-  const settings = { WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1' }
+  const settings = {
+    WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1', MESSAGE_KEYS: { 1: key },
+  }
   expect(Object.keys(accountsOf(redis, settings, { metrics: createMetrics() })))
     .toEqual(['organizations', 'people', 'apiKeys', 'webhookSecrets'])
 })

@@ -27,7 +27,12 @@ const root = {
   isFree: true,
 } as const
 const none = {
-  jobKeys: 0, jobKeysInTopic: 0, jobKeysInClickhouse: 0, webhookSecrets: 0, partnerKeys: 0,
+  jobKeys: 0,
+  jobKeysInTopic: 0,
+  jobKeysInClickhouse: 0,
+  webhookSecrets: 0,
+  people: 0,
+  partnerKeys: 0,
 }
 
 it('the note on keys names those to remove, and those to put back', () => {
@@ -100,6 +105,7 @@ describe('a rotation', () => {
         jobKeysInTopic: none,
         jobKeysInClickhouse: none,
         webhookSecrets: none,
+        people: none,
         partnerKeys: none,
       }),
       isErased: async () => false,

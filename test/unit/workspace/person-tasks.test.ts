@@ -1,12 +1,12 @@
 import { Command } from 'commander'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createPeople } from '../../../services/accounts/people.ts'
 import { addAccountCommands } from '../../../services/workspace/account-commands.ts'
 import type { WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import {
   addPerson, changePerson, listPeople, removePerson, signOutPerson,
 } from '../../../services/workspace/person-tasks.ts'
+import { peopleOn } from '../../support/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 let deps: WorkspaceDeps
@@ -14,7 +14,7 @@ let org: string
 beforeEach(async () => {
   const { redis } = memoryRedis()
   const organizations = createOrganizations(redis)
-  deps = { organizations, people: createPeople(redis) } as unknown as WorkspaceDeps
+  deps = { organizations, people: peopleOn(redis) } as unknown as WorkspaceDeps
   org = (await organizations.create('One')).id
   await addPerson(deps, { org, email: 'Owner@example.com', role: 'owner' })
 })

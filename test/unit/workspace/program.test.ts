@@ -5,13 +5,13 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { wordsOf } from '../../../services/access-log/commands.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createPeople } from '../../../services/accounts/people.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { addExamples } from '../../../services/workspace/examples.ts'
 import { printResult } from '../../../services/workspace/options.ts'
 import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
+import { peopleOn } from '../../support/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
@@ -23,7 +23,7 @@ const deps = {
   refuseUnknownRoots: async () => {},
   addOrganizationKeys: async () => {},
   accounts: { areShipped: async () => isShipped },
-  people: createPeople(redis),
+  people: peopleOn(redis),
   ...{ webhookSecrets: {}, webhookSigningKeys: {}, endpoints: {} },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },

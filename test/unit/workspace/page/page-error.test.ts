@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../../../services/client/client.ts'
+import { FatalError } from '../../../../services/platform/errors.ts'
 import {
   apiMessage, errorContentOf, PageError,
 } from '../../../../services/workspace/page/page-error.ts'
@@ -21,6 +22,9 @@ describe('the error page', () => {
     }
     const lost = new TypeError('fetch failed', { cause: new Error('ECONNREFUSED 10.0.0.1') })
     expect(errorContentOf(lost)).toMatchObject({ status: 503 })
+    const missing = errorContentOf(new FatalError('WEBHOOKS_ROOT_KEYS lacks key "1"'))
+    expect(missing.status).toBe(503)
+    expect(missing.message).not.toContain('ROOT_KEYS')
     expect(errorContentOf(new Error('secret detail')).message).not.toContain('secret')
     expect(errorContentOf(new Error('secret detail'))).toMatchObject({ status: 500 })
     expect(errorContentOf(Object.assign(new Error('x'), { statusCode: 415 })))

@@ -88,7 +88,7 @@ describe('pages for a role', () => {
   })
 
   it('say before a form is filled in that it needs a new authentication', () => {
-    const list = { keys: [], nonce: 'n', nowMs: 0, notice: undefined }
+    const list = { keys: [], addresses: new Map(), nonce: 'n', nowMs: 0, notice: undefined }
     const link = stepUpPath('/live/keys').replace('&', '&amp;')
     expect(keysView(visitOf('owner'), list).html).not.toContain(link)
     expect(keysView(visitOf('owner', 0), list).html).toContain(link)

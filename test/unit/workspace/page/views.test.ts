@@ -30,13 +30,17 @@ const text = ({ html: source }: { readonly html: string }) =>
   source.replace(/<[^>]+>/g, ' ').replace(/\s+/g, ' ')
 
 describe('the page of API keys', () => {
-  const shown = { nonce: 'm', nowMs: 10, notice: undefined }
+  const addresses = new Map([['per_1', 'ann@example.com']])
+  const shown = { addresses, nonce: 'm', nowMs: 10, notice: undefined }
 
   it('shows keys without their secrets', () => {
     const page = keysView(visit, { ...shown, keys: [key, { ...key, revokedAtMs: 5 }] }).html
     expect(page).toContain('aria-label="Roll the key that ends in Ab3d"')
     expect(page.match(/\/keys\/key_1\/revoke/g)).toHaveLength(1)
     expect(text(keysView(visit, { ...shown, keys: [] }))).toContain('No live key yet.')
+    const creators = ['per_1', 'per_removed'].map(createdBy => ({ ...key, createdBy }))
+    expect(text(keysView(visit, { ...shown, keys: creators })))
+      .toMatch(/per_removed .* ann@example.com /)
     expect([keyState(key, 1), keyState({ ...key, expiresAtMs: 1 }, 1)])
       .toEqual(['active', 'expired'])
   })
