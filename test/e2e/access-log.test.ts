@@ -5,6 +5,7 @@ import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/platform/command-environment.ts'
 import { exportAccessLog } from '../../services/workspace/access-log.ts'
+import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
 import { startPageEnvironment } from '../support/page.ts'
@@ -176,9 +177,10 @@ it('an entry that is removed is found by the audit and by the export', async () 
     query: `ALTER TABLE access_log DELETE WHERE seq = ${entry!.seq} SETTINGS mutations_sync = 2`,
   })
   const missing = `entry ${entry!.seq} is missing in ClickHouse`
-  const audit = await workspace('audit')
-  expect([audit.code, audit.out]).toEqual([1, expect.stringContaining('BREACH I13 access.log')])
-  expect(audit.out).toContain(missing)
+  // The customers of other files on this stack may be busy for ever.
+  const { breaches } = await runAudit(env, { waitMs: 1_000 })
+  expect(breaches.filter(({ tenant }) => tenant === 'access.log').map(({ detail }) => detail))
+    .toContainEqual(expect.stringContaining(missing))
   const { code, out, errors } = await workspace('access-log', '--org', orgId)
   expect([code, errors]).toEqual([1, expect.stringContaining(missing)])
   // Kafka still has it.

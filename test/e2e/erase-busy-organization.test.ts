@@ -62,12 +62,15 @@ async function createCustomer () {
   return { ...customer, ended, sentTo }
 }
 
-/** The last attempt was not made, and the receiver has seen exactly those before it. */
+/** The last attempt was not made, and the receiver has seen those that it answered before. */
 async function expectDiscarded (tenant: string, job: string, sent: () => number): Promise<void> {
   await eventually(async () => {
     const attempts = await history.list(tenant, job)
     expect(attempts.at(-1)).toMatchObject({ outcome: 'discarded', reason: 'erased' })
-    expect(attempts.filter(({ outcome }) => outcome === 'failed')).toHaveLength(sent())
+    // One that was not answered in time may not have reached the receiver.
+    const answered = attempts.filter(({ httpStatus }) => httpStatus > 0)
+    expect(answered.length).toBeLessThanOrEqual(sent())
+    expect(answered).not.toEqual([])
   })
 }
 
