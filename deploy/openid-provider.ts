@@ -46,7 +46,7 @@ const provider = new Provider(issuer, {
       email_verified: !id.startsWith('unverified'),
     }),
   }),
-  // The page is a client of the same operator, so nobody is asked for consent.
+  // The page is a client of the same operator, so people are not asked for consent.
   loadExistingGrant: async ({ oidc: { client, session, provider: { Grant } } }) => {
     const grant = new Grant({ clientId: client.clientId, accountId: session.accountId })
     grant.addOIDCScope('openid email')

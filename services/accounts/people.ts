@@ -6,7 +6,7 @@ import type { OrganizationKeys } from './organization-keys.ts'
 import {
   createPersonIndex, indexKeysIn, type IndexedPerson, PEOPLE_INDEX_FIELD, type PersonIndex,
 } from './person-index.ts'
-import { createAccountRecords, listAccount, wrappedField } from './records.ts'
+import { createAccountRecords, listAccount, wrappedFields } from './records.ts'
 import type { Wrapped } from './wrapped.ts'
 
 export const ROLES = ['owner', 'developer', 'finance', 'read-only'] as const
@@ -176,12 +176,11 @@ function createPeopleRecords ({ redis, keys, index }: Pick<Options, 'keys'> & In
 }
 
 /** The wrapped people of an organization. */
-export async function wrappedPeople (redis: RedisClient, orgId: string): Promise<Wrapped[]> {
-  const records = createAccountRecords(redis)
-  const text = (await records.read(nameOf(orgId)))?.fields[PEOPLE_FIELD] ?? ''
-  if (text === '') return []
-  const binding = bindingOf(orgId)
-  return [wrappedField(records, orgId, { field: PEOPLE_FIELD, text, binding })]
+export async function wrappedPeople (
+  redis: RedisClient, orgId: string
+): Promise<readonly Wrapped[]> {
+  return await wrappedFields(createAccountRecords(redis), orgId,
+    [{ field: PEOPLE_FIELD, binding: bindingOf(orgId) }])
 }
 
 /** Deletes what is stored of the people of an erased organization. It needs no key. */

@@ -167,18 +167,25 @@ export async function listAccount (
   if (kind === 'key') await redis.zadd(keysOfOrganization(org), createdAt, id)
 }
 
-/** A field of an organization's record that its key of the class `webhooks` wraps, as base64. */
-export function wrappedField (
+/**
+ * Fields of an organization's record that its key of the class `webhooks` wraps, as base64; without
+ * those that are absent or empty.
+ */
+export async function wrappedFields (
   records: Pick<AccountRecords, 'read' | 'change'>, orgId: string,
-  { field, text, binding }: {
-    readonly field: string, readonly text: string, readonly binding: Binding,
-  }
-): Wrapped {
-  return {
-    orgId,
-    pieces: [{ class: 'webhooks', bytes: Buffer.from(text, 'base64'), binding }],
-    replace: ([fresh]) => replaceField(records, `org:${orgId}`, { field, text, fresh }),
-  }
+  wrapped: readonly { readonly field: string, readonly binding: Binding }[]
+): Promise<readonly Wrapped[]> {
+  const name = `org:${orgId}`
+  const { fields = {} } = await records.read(name) ?? {}
+  return wrapped.flatMap(({ field, binding }): Wrapped[] => {
+    const text = fields[field] ?? ''
+    if (text === '') return []
+    return [{
+      orgId,
+      pieces: [{ class: 'webhooks', bytes: Buffer.from(text, 'base64'), binding }],
+      replace: ([fresh]) => replaceField(records, name, { field, text, fresh }),
+    }]
+  })
 }
 
 /**

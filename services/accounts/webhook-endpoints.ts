@@ -5,7 +5,7 @@ import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import {
-  type AccountRecord, type AccountRecords, createAccountRecords, wrappedField,
+  type AccountRecord, type AccountRecords, createAccountRecords, wrappedFields,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -109,7 +109,9 @@ export function createWebhookEndpoints ({ redis, keys, now = Date.now }: Options
     }),
 
     /** The wrapped endpoints of an organization. */
-    wrapped: (orgId: string) => wrappedEndpoints(records, orgId),
+    wrapped: (orgId: string): Promise<readonly Wrapped[]> =>
+      wrappedFields(records, orgId, MODES.map(mode =>
+        ({ field: endpointsField(mode), binding: bindingOf(tenantOf(orgId, mode)) }))),
   }
 }
 
@@ -172,17 +174,6 @@ function createEdit (records: AccountRecords, keys: OrganizationKeys) {
       if (await records.change({ name: keyOf(orgId), from: revision, fields })) return edited.made
     }
   }
-}
-
-async function wrappedEndpoints (records: AccountRecords, orgId: string): Promise<Wrapped[]> {
-  const texts = (await records.read(keyOf(orgId)))?.fields ?? {}
-  return MODES.flatMap((mode): Wrapped[] => {
-    const field = endpointsField(mode)
-    const text = texts[field] ?? ''
-    if (text === '') return []
-    const binding = bindingOf(tenantOf(orgId, mode))
-    return [wrappedField(records, orgId, { field, text, binding })]
-  })
 }
 
 /** The event types that an enabled webhook endpoint receives. */

@@ -3,7 +3,7 @@ import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import { publicKeyOf } from '../crypto/ed25519.ts'
 import { SealError } from '../crypto/seal.ts'
-import { accountKey, createAccountRecords, wrappedField } from './records.ts'
+import { accountKey, createAccountRecords, wrappedFields } from './records.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
 type Options = {
@@ -119,12 +119,10 @@ async function isDamaged (open: () => Promise<string>): Promise<boolean> {
 }
 
 /** The wrapped secrets and signing keys of an organization. */
-export async function wrappedSecrets (redis: RedisClient, orgId: string): Promise<Wrapped[]> {
-  const records = createAccountRecords(redis)
-  const texts = (await records.read(keyOf(orgId)))?.fields ?? {}
-  return KINDS.flatMap(kind => [kind.field, `${kind.field}Before`].flatMap((field): Wrapped[] => {
-    const text = texts[field] ?? ''
-    if (text === '') return []
-    return [wrappedField(records, orgId, { field, text, binding: [kind.binding, orgId] })]
-  }))
+export async function wrappedSecrets (
+  redis: RedisClient, orgId: string
+): Promise<readonly Wrapped[]> {
+  return await wrappedFields(createAccountRecords(redis), orgId, KINDS.flatMap(kind =>
+    [kind.field, `${kind.field}Before`].map(field =>
+      ({ field, binding: [kind.binding, orgId] }))))
 }

@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises'
+import { createInterface, type Interface } from 'node:readline/promises'
 import { ApiError, isLostConnection } from './transport.ts'
 
 type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean }
@@ -43,15 +43,21 @@ export function duration (seconds: number): string {
 /** Asks the user a yes-or-no question. Undefined without a terminal. */
 export type Confirm = ((question: string) => Promise<boolean>) | undefined
 
+type Terminal = { readonly input: Input, readonly output: Output }
+
+/** Opens a prompt on a terminal, at which Ctrl-C ends the process. */
+export function openPrompt ({ input, output }: Terminal): Interface {
+  const prompt = createInterface({ input, output })
+  // readline handles Ctrl-C itself unless it has a listener.
+  prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  return prompt
+}
+
 /** Returns a prompt on a terminal; undefined unless both streams are terminals. */
-export function createConfirm (
-  { input, output }: { readonly input: Input, readonly output: Output }
-): Confirm {
+export function createConfirm ({ input, output }: Terminal): Confirm {
   if (input.isTTY !== true || output.isTTY !== true) return undefined
   return async question => {
-    const prompt = createInterface({ input, output })
-    // readline handles Ctrl-C itself unless it has a listener.
-    prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+    const prompt = openPrompt({ input, output })
     try {
       return /^y(es)?$/i.test((await prompt.question(question)).trim())
     } finally {

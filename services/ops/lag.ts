@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Admin } from 'kafkajs'
-import { count, duration } from '../client/terminal.ts'
+import { count, counted, duration } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { type Cell, type Column, type Paint, paintFor, tableText } from '../platform/text-table.ts'
 import {
@@ -143,8 +143,7 @@ export function lagText (
   ])
   const sum = lines.reduce((total, { lagMessages }) => total + lagMessages, 0)
   const groups = new Set(lines.map(({ group }) => group)).size
-  const noun = groups === 1 ? 'group' : 'groups'
-  const total = `Total lag: ${count(sum)} messages in ${groups} ${noun}.`
+  const total = `Total lag: ${count(sum)} messages in ${counted(groups, 'group')}.`
   const paused = pauses.map(pause => pauseLine(pause, paint))
   return [tableText(columns, rows, paint), total, ...paused].join('\n')
 }

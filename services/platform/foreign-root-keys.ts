@@ -1,20 +1,12 @@
-import { KEY_CLASSES, PROCESS_KEYS } from '../topology.ts'
+import { KEY_CLASSES, type KeyClass, PROCESS_KEYS } from '../topology.ts'
 import type { Environment } from './command-environment.ts'
 import { ConfigError, rootKeys } from './config.ts'
 
 /** The classes of root keys that no service of a process needs. */
-function foreignClasses (services: readonly string[]) {
+export function foreignKeyClasses (services: readonly string[]): readonly KeyClass[] {
   const needed = Object.entries(PROCESS_KEYS)
     .flatMap(([name, classes]) => services.includes(name) ? classes : [])
   return KEY_CLASSES.filter(keyClass => !needed.includes(keyClass))
-}
-
-/** The settings that `refuseForeignRootKeys` refuses, unset: to start a process of services. */
-export function withoutForeignRootKeys (
-  services: readonly string[]
-): Readonly<Record<string, undefined>> {
-  return Object.fromEntries(foreignClasses(services)
-    .flatMap(keyClass => rootKeys[keyClass].map(setting => [setting, undefined])))
 }
 
 /**
@@ -24,7 +16,7 @@ export function withoutForeignRootKeys (
  */
 export function refuseForeignRootKeys (services: readonly string[], env: Environment): void {
   const need = `${services.join(' and ')} ${services.length === 1 ? 'needs' : 'need'}`
-  const faults = foreignClasses(services).flatMap(keyClass => rootKeys[keyClass]
+  const faults = foreignKeyClasses(services).flatMap(keyClass => rootKeys[keyClass]
     .filter(setting => (env[setting]?.trim() ?? '') !== '')
     .map(setting => `${setting} is set, but ${need} no root keys of ${keyClass}: remove it from ` +
       'the environment of this process'))

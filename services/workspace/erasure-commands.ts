@@ -1,5 +1,5 @@
-import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
+import { openPrompt, type Streams } from '../client/terminal.ts'
 import { commandEnvironment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { printResult, type Options, type Print } from './options.ts'
@@ -42,27 +42,19 @@ export function addOrganizationErasure (program: Command, print: Print): void {
   })
 }
 
-/** The streams of a command; the question goes to `errors`, so that a result stays alone. */
-export type QuestionStreams = {
-  readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean }
-  readonly errors: NodeJS.WritableStream & { readonly isTTY?: boolean }
-}
-
 /**
- * Asks for the id of the organization that is erased.
+ * Asks for the id of the organization that is erased, on `errors`, so that a result stays alone.
  * @throws UsageError for any other answer, and without a terminal.
  */
 export async function confirmErasure (
-  orgId: string, { input, errors }: QuestionStreams
+  orgId: string, { input, errors }: Omit<Streams, 'output'>
 ): Promise<void> {
   if (input.isTTY !== true || errors.isTTY !== true) {
     throw new UsageError('an erased organization cannot be brought back, and there is no ' +
       'terminal to confirm at: pass --yes to erase it.')
   }
   const closed = new AbortController()
-  const prompt = createInterface({ input, output: errors })
-  // readline handles Ctrl-C itself unless it has a listener.
-  prompt.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  const prompt = openPrompt({ input, output: errors })
   prompt.on('close', () => closed.abort())
   const question = `This makes all data of ${orgId} unreadable for ever. Type its id to confirm: `
   // The end of the input is no answer.

@@ -141,7 +141,7 @@ const OUTCOMES: Readonly<Record<string, readonly [text: string, tone: string]>> 
   failed: ['Failed', 'bad'],
 }
 
-/** Of an attempt: it has not ended, or nobody could record its end. Nothing for what was done. */
+/** Shows any result but `done`. That of an attempt is not known until it is recorded. */
 function resultBadge ({ outcome }: NumberedEntry): Html | false {
   const [text, tone] = OUTCOMES[outcome] ?? []
   return text !== undefined && html`<span class="badge ${tone}">${text}</span>`

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  refuseForeignRootKeys, withoutForeignRootKeys,
-} from '../../../services/platform/foreign-root-keys.ts'
+import { refuseForeignRootKeys } from '../../../services/platform/foreign-root-keys.ts'
+import { withoutForeignRootKeys } from '../../support/foreign-root-keys.ts'
 import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
 
 const faultsOf = (services: readonly string[], env: Readonly<Record<string, string>>) => {
