@@ -4,6 +4,7 @@ import {
 } from './key-store.ts'
 import { networksOf, plainAddress, type Networks } from '../platform/networks.ts'
 import { createOrganizations } from './organizations.ts'
+import { ACCOUNTS_CACHE_MS } from './records.ts'
 import { tenantOf, type Mode } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
@@ -58,8 +59,6 @@ export type KeySummary = Omit<KeyRecord, 'orgId' | 'hash'>
 
 export type ApiKeys = ReturnType<typeof createApiKeys>
 
-/** Maximum time that a revoked key still works. */
-const CACHE_MS = 1_000
 const CACHED_KEYS = 10_000
 const LAST_USED_EVERY_MS = 60_000
 const DAY_MS = 86_400_000
@@ -139,12 +138,13 @@ async function recordOf (
   { store, records, now }: KeyDeps, hash: string
 ): Promise<CheckedKey | undefined> {
   const cached = records.get(hash)
-  if (cached !== undefined && now() - cached.readAtMs < CACHE_MS) return cached
+  if (cached !== undefined && now() - cached.readAtMs < ACCOUNTS_CACHE_MS) return cached
+  const readAtMs = now()
   const record = await store.read(hash)
   if (record === undefined) return undefined
   const { networks } = record
   const checked = { record, allowed: networks.length === 0 ? undefined : networksOf(networks) }
-  records.set(hash, { readAtMs: now(), ...checked })
+  records.set(hash, { readAtMs, ...checked })
   return checked
 }
 

@@ -2,7 +2,8 @@ import { LRUCache } from 'lru-cache'
 import { ulid } from 'ulid'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import {
-  accountKey, type AccountRecords, createAccountRecords, ORGANIZATION_TENANTS_KEY,
+  accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
+  ORGANIZATION_TENANTS_KEY,
 } from './records.ts'
 import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
@@ -19,8 +20,6 @@ export type Organization = {
 
 export type Organizations = ReturnType<typeof createOrganizations>
 
-/** How long a process may not know a change, or that the organization was erased. */
-export const ORGANIZATION_CACHE_MS = 1_000
 const CACHED_POLICIES = 10_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
@@ -92,14 +91,15 @@ function createPolicies (redis: RedisClient, now: () => number) {
     max: CACHED_POLICIES,
   })
   const load = async (orgId: string): Promise<Terms> => {
+    const readAtMs = now()
     // Not the whole record: it has all endpoints of its webhooks.
     const terms = termsOf(await redis.hmget(accountKey(keyOf(orgId)), ...FIELDS))
-    known.set(orgId, { readAtMs: now(), ...terms })
+    known.set(orgId, { readAtMs, ...terms })
     return terms
   }
   const fresh = (orgId: string): Terms | undefined => {
     const found = known.get(orgId)
-    return found !== undefined && now() - found.readAtMs < ORGANIZATION_CACHE_MS ? found : undefined
+    return found !== undefined && now() - found.readAtMs < ACCOUNTS_CACHE_MS ? found : undefined
   }
   return {
     forget: (orgId: string) => { known.delete(orgId) },

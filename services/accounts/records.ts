@@ -46,6 +46,9 @@ export class AccountsRecoveringError extends InfrastructureError {
 /** The name for logs, which contain no hashes of API keys. */
 const withoutHash = (name: string) => name.replace(/^(key:.{8}).*/, '$1...')
 
+/** How long a process may use what it read of a record. */
+export const ACCOUNTS_CACHE_MS = 1_000
+
 const SHIPPED_WITHIN_MS = 5_000
 const LEADER_POLL_MS = 100
 const TRIES = 8

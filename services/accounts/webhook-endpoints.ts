@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { ulid } from 'ulid'
+import { decodeTime, ulid } from 'ulid'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import {
-  type AccountRecord, type AccountRecords, createAccountRecords, wrappedFields,
+  type AccountRecord, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
+import { sleep as realSleep, type Sleep } from '../platform/retry.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {
@@ -38,6 +39,8 @@ type Options = {
   readonly redis: RedisClient
   readonly keys: OrganizationKeys
   readonly now?: () => number
+  /** The real clock by default. */
+  readonly sleep?: Sleep
 }
 
 type List = readonly WebhookEndpoint[]
@@ -45,7 +48,6 @@ type List = readonly WebhookEndpoint[]
 const SECRET_BYTES = 32
 /** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
 const ROTATION_MS = 86_400_000
-const CACHE_MS = 1_000
 const CACHED_TENANTS = 1_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
@@ -57,13 +59,16 @@ const newSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 /**
  * The webhook endpoints of each tenant, in the record of its organization: addresses and secrets
  * are wrapped by its key, and every change reaches the topic `accounts`. The record also has
- * the subscriptions in the clear. A change is written only if the record is the one that was read.
+ * the subscriptions in the clear. A change is written only if the record is the one that was read,
+ * and returns once every process knows it: the next event is sent to a new endpoint.
  * All methods throw AccountsRecoveringError while a change may be missing in Redis.
  */
-export function createWebhookEndpoints ({ redis, keys, now = Date.now }: Options) {
+export function createWebhookEndpoints (
+  { redis, keys, now = Date.now, sleep = realSleep }: Options
+) {
   const records = createAccountRecords(redis)
   const read = (tenant: string) => readList(records, keys, tenant)
-  const edit = createEdit(records, keys)
+  const edit = createEdit({ records, keys, sleep })
   const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
     edit(tenant, list => {
       const old = list.find(endpoint => endpoint.id === id)
@@ -135,7 +140,7 @@ function createCurrent (read: (tenant: string) => Promise<List>, now: () => numb
   const known = new LRUCache<string, Cached>({ max: CACHED_TENANTS })
   return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> => {
     let cached = known.get(tenant)
-    if (cached === undefined || now() - cached.readAtMs >= CACHE_MS) {
+    if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
       cached = { readAtMs: now(), list: await read(tenant) }
       known.set(tenant, cached)
     }
@@ -155,8 +160,13 @@ async function readList (records: AccountRecords, keys: OrganizationKeys, tenant
 
 type Edited = { readonly list: List, readonly made: WebhookEndpoint }
 
-/** Applies a change to the endpoints; it runs again if another process changed the record. */
-function createEdit (records: AccountRecords, keys: OrganizationKeys) {
+type EditDeps = Required<Pick<Options, 'keys' | 'sleep'>> & { readonly records: AccountRecords }
+
+/**
+ * Applies a change to the endpoints, and waits until no process uses what it read before. It runs
+ * again if another process changed the record.
+ */
+function createEdit ({ records, keys, sleep }: EditDeps) {
   return async (
     tenant: string, change: (list: List) => Edited | undefined
   ): Promise<WebhookEndpoint | undefined> => {
@@ -171,13 +181,32 @@ function createEdit (records: AccountRecords, keys: OrganizationKeys) {
         [endpointsField(mode)]: wrapped.toString('base64'),
         [subscriptionsField(mode)]: JSON.stringify(eventSubscriptionsOf(edited.list)),
       }
-      if (await records.change({ name: keyOf(orgId), from: revision, fields })) return edited.made
+      if (!await records.change({ name: keyOf(orgId), from: revision, fields })) continue
+      await sleep(ACCOUNTS_CACHE_MS)
+      return edited.made
     }
   }
 }
 
 /** The event types that an enabled webhook endpoint receives. */
 export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
+
+/** The processes that write the times of endpoints and of jobs have different clocks. */
+const MAX_CLOCK_DIFFERENCE_MS = 60_000
+
+/**
+ * The ids of the endpoints that receive an event. The end of a job goes only to those that existed
+ * at its time in Unix ms: after a restart, ends are announced again.
+ */
+export function receiversOf (
+  subscriptions: readonly EventSubscription[], type: EventType, endedAtMs = Infinity
+): readonly string[] {
+  return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
+    createdAtMsOf(endpoint) <= endedAtMs + MAX_CLOCK_DIFFERENCE_MS).map(({ endpoint }) => endpoint)
+}
+
+/** The time in the id of an endpoint. */
+const createdAtMsOf = (endpoint: string) => decodeTime(endpoint.slice('we_'.length).toUpperCase())
 
 export type Subscriptions = ReturnType<typeof createSubscriptions>
 
@@ -209,7 +238,7 @@ export function createSubscriptions (redis: RedisClient, now: () => number = Dat
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
     const { orgId, mode } = partsOf(tenant)
     let cached = known.get(orgId)
-    if (cached === undefined || now() - cached.readAtMs >= CACHE_MS) {
+    if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
       cached = { readAtMs: now(), record: await records.readCurrent(`org:${orgId}`) }
       known.set(orgId, cached)
     }

@@ -1,5 +1,5 @@
 import type { JobEvent, Settled } from '../../schemas/types.ts'
-import type { Subscriptions } from '../accounts/webhook-endpoints.ts'
+import { receiversOf, type Subscriptions } from '../accounts/webhook-endpoints.ts'
 import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../jobs/deliveries.ts'
 import { type EventType, eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
@@ -67,17 +67,17 @@ async function deliveriesOf (
 /** An event without its destination. */
 type Event = Omit<WebhookDelivery, 'to'>
 
-/** To every endpoint that is subscribed to the event. */
+/** To every endpoint that receives the event. */
 async function toEndpoints (
-  { subscriptions }: DeliverDeps, event: Event
+  { subscriptions }: DeliverDeps, event: Event, endedAtMs?: number
 ): Promise<readonly WebhookDelivery[]> {
-  return (await subscriptions(event.tenant)).flatMap(({ endpoint, events }) =>
-    events.includes(event.type) ? [{ ...event, to: { endpoint } }] : [])
+  return receiversOf(await subscriptions(event.tenant), event.type, endedAtMs)
+    .map(endpoint => ({ ...event, to: { endpoint } }))
 }
 
 /** The deliveries of the end of a job. Its own address is unknown after the job's erasure. */
 async function deliveriesOfEnd (
-  deps: DeliverDeps, { tenant, job, status, header }: Settled
+  deps: DeliverDeps, { tenant, job, status, header, endedAt }: Settled
 ): Promise<readonly WebhookDelivery[]> {
   const type = eventTypeOf(status)
   if (type === undefined) {
@@ -87,7 +87,7 @@ async function deliveriesOfEnd (
   const event = { tenant, job, type }
   const webhookUrl = await webhookUrlOf(deps, { tenant, job, header })
   const own = webhookUrl === '' ? [] : [{ ...event, to: { webhookUrl } }]
-  return [...own, ...await toEndpoints(deps, event)]
+  return [...own, ...await toEndpoints(deps, event, endedAt)]
 }
 
 async function webhookUrlOf (

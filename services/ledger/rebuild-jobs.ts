@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Subscriptions } from '../accounts/webhook-endpoints.ts'
+import { receiversOf, type Subscriptions } from '../accounts/webhook-endpoints.ts'
 import type { Emitter } from '../engine/emit.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
 import { deliveryIdOf, eventIdOf, eventTypeOf } from '../jobs/events.ts'
@@ -154,14 +154,14 @@ export async function withOpenDeliveries (
 
 /** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */
 async function expectedDeliveries (
-  subscriptions: Subscriptions, { id, tenant, status, header, feed }: Job
+  subscriptions: Subscriptions, { id, tenant, status, header, feed, endedAtMs }: Job
 ): Promise<readonly string[]> {
   const type = eventTypeOf(status)
   if (type === undefined) return []
   const event = eventIdOf(id, type)
-  const endpoints = (await subscriptions(tenant)).filter(({ events }) => events.includes(type))
+  const endpoints = receiversOf(await subscriptions(tenant), type, endedAtMs)
   return [
     ...header.length > 0 || feed !== undefined ? [event] : [],
-    ...endpoints.map(({ endpoint }) => deliveryIdOf(event, endpoint)),
+    ...endpoints.map(endpoint => deliveryIdOf(event, endpoint)),
   ]
 }

@@ -1,7 +1,8 @@
 import { createApiKeys } from '../accounts/api-keys.ts'
-import { createOrganizations, ORGANIZATION_CACHE_MS } from '../accounts/organizations.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import type { Partners } from '../accounts/partners.ts'
 import { erasePeople } from '../accounts/people.ts'
+import { ACCOUNTS_CACHE_MS } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -41,7 +42,7 @@ export async function closeOrganization (
   await erasePeople(redis, orgId)
   onProgress('cancelling its jobs, and waiting for their end')
   // Until then a process may not know the mark, and accept a job.
-  await sleep(2 * ORGANIZATION_CACHE_MS)
+  await sleep(2 * ACCOUNTS_CACHE_MS)
   return await cancelJobs(deps, orgId, deadlineMs)
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { createEventScene, ROWS } from '../support/event-scene.ts'
+import { ALL, createEventScene, END, ROWS } from '../support/event-scene.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -28,8 +28,8 @@ it('each subscribed endpoint gets one end event, and progress that only grows', 
     while (await scene.attempt(true) > 0);
     const delivered = await scene.delivered()
     const ends = delivered.filter(([, type]) => type === 'job.completed')
-    expect(ends.map(([endpoint]) => endpoint).sort()).toEqual(['we_all', 'we_end'])
-    expect(delivered.filter(([to, type]) => to === 'we_end' && type !== 'job.completed'))
+    expect(ends.map(([endpoint]) => endpoint).sort()).toEqual([ALL, END])
+    expect(delivered.filter(([to, type]) => to === END && type !== 'job.completed'))
       .toEqual([])
     const progress = scene.sent.filter(({ body }) => body.type === 'job.progress')
     expect(progress.filter(({ isLate }) => isLate)).toEqual([])

@@ -1,7 +1,12 @@
+import { encodeTime } from 'ulid'
 import type { WebhookEndpoint } from '../../services/accounts/webhook-endpoints.ts'
 import type { IngestDeps } from '../../services/ingest/ports.ts'
 
 export const ENDPOINT_ID = 'we_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
+/** The id of an endpoint that was created at a time, in Unix ms; a name of up to 16 letters. */
+export const endpointIdAt = (createdAtMs: number, name: string) =>
+  `we_${encodeTime(createdAtMs, 10).toLowerCase()}${name.padStart(16, '0')}`
 
 /** An enabled endpoint for all events. */
 export const endpointOf = (more: Partial<WebhookEndpoint> = {}): WebhookEndpoint => ({

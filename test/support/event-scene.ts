@@ -12,14 +12,17 @@ import type { Job } from '../../services/jobs/job.ts'
 import { settledOf } from '../../services/results/finish-job.ts'
 import { createProgress } from '../../services/settle/progress.ts'
 import { DELIVERED_TENANT, endedJob } from './deliveries.ts'
-import { endpointOf } from './endpoints.ts'
+import { endpointIdAt, endpointOf } from './endpoints.ts'
 
 /** Rows of the job of a scene. */
 export const ROWS = 20
 
+/** The endpoint of every event, and that of the end alone. */
+export const [ALL, END] = [endpointIdAt(1, 'all'), endpointIdAt(1, 'end')]
+
 const SUBSCRIPTIONS: readonly EventSubscription[] = [
-  { endpoint: 'we_all', events: EVENT_TYPES },
-  { endpoint: 'we_end', events: ['job.completed', 'job.failed', 'job.cancelled'] },
+  { endpoint: ALL, events: EVENT_TYPES },
+  { endpoint: END, events: ['job.completed', 'job.failed', 'job.cancelled'] },
 ]
 const key = randomBytes(32)
 

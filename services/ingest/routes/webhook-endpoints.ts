@@ -46,7 +46,8 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
       operationId: 'createWebhookEndpoint',
       summary: 'Create a webhook endpoint',
       description: 'It receives the events of all jobs of the organization in the mode of the ' +
-        'key. The secret signs them and is shown only in this answer.',
+        'key. The secret signs them and is shown only in this answer, which takes a second: a ' +
+        'job that is posted after it reports to the endpoint.',
       tags,
       body: CreateEndpointSchema,
       response: { 201: EndpointWithSecretSchema, ...errors },

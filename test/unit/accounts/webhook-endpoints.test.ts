@@ -24,7 +24,7 @@ beforeEach(() => {
 })
 const now = () => nowMs
 const open = (keys = organizationKeysOf(1)) =>
-  createWebhookEndpoints({ redis: memory.redis, keys, now })
+  createWebhookEndpoints({ redis: memory.redis, keys, now, sleep: async () => {} })
 
 describe('the webhook endpoints of an organization', () => {
   it('are separate by mode, and have a secret of their own', async () => {
@@ -93,6 +93,33 @@ describe('the webhook endpoints of an organization', () => {
     expect(await current()).toEqual(made)
     nowMs += 1_000
     expect(await current()).toBeUndefined()
+  })
+
+  it('are known to every process once a change is answered', async () => {
+    const worker = open()
+    const subscriptions = createSubscriptions(memory.redis, now)
+    const organizations = createOrganizations(memory.redis, now)
+    const known = async (id: string) => [
+      await worker.current(LIVE, id),
+      ...await subscriptions(LIVE), ...await organizations.subscriptions(LIVE),
+    ]
+    const owner = createWebhookEndpoints({
+      redis: memory.redis,
+      keys: organizationKeysOf(1),
+      now,
+      // Others read while the change waits.
+      sleep: async ms => {
+        await known('')
+        nowMs += ms
+      },
+    })
+    await known('')
+    const made = await owner.create(LIVE, wanted, 20)
+    const { id } = made!
+    const subscribed = { endpoint: id, events: EVENT_TYPES }
+    expect(await known(id)).toEqual([{ ...made }, subscribed, subscribed])
+    await owner.remove(LIVE, id)
+    expect(await known(id)).toEqual([undefined])
   })
 
   it('are not read while a change of them may be missing', async () => {

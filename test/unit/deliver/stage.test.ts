@@ -9,8 +9,10 @@ import { type JobHeader, sealHeader } from '../../../services/jobs/message-codec
 import type { Incoming } from '../../../services/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
+import { endpointIdAt } from '../../support/endpoints.ts'
 import { DEAD } from '../../support/stage-doubles.ts'
 
+const DAY_MS = 86_400_000
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
 const header: JobHeader = { metadata: { a: '1' }, webhookUrl: 'https://a.example/hook' }
@@ -27,9 +29,11 @@ type Message = Incoming<'jobs.settled' | 'jobs.events'>
 const eventMessage = (type: string, tenth = 0): Message =>
   ({ topic: 'jobs.events', value: { ...owner, type, tenth }, raw: { headers: {} } }) as never
 
+const [ALL, END] = [endpointIdAt(1, 'all'), endpointIdAt(1, 'end')]
+
 /** An endpoint for every event, and one for the end alone. */
 const ENDPOINTS: readonly EventSubscription[] = [
-  { endpoint: 'we_all', events: EVENT_TYPES }, { endpoint: 'we_end', events: ['job.completed'] },
+  { endpoint: ALL, events: EVENT_TYPES }, { endpoint: END, events: ['job.completed'] },
 ]
 
 function run (
@@ -102,11 +106,20 @@ describe('deliver', () => {
     await decided
     expect(put).toEqual([
       { ...owner, type: 'job.completed', to: { webhookUrl: 'https://a.example/hook' } },
-      { ...owner, type: 'job.completed', to: { endpoint: 'we_all' } },
-      { ...owner, type: 'job.completed', to: { endpoint: 'we_end' } },
-      { ...owner, type: 'job.cancelled', to: { endpoint: 'we_all' } },
+      { ...owner, type: 'job.completed', to: { endpoint: ALL } },
+      { ...owner, type: 'job.completed', to: { endpoint: END } },
+      { ...owner, type: 'job.cancelled', to: { endpoint: ALL } },
     ])
     expect(new Set(put.map(idOf)).size).toBe(4)
+  })
+
+  it('queues the end of a job for no endpoint that was created after it', async () => {
+    const { endedAtMs } = endedJob()
+    const [then, after] = [endpointIdAt(endedAtMs, 'then'), endpointIdAt(endedAtMs + DAY_MS, 'x')]
+    const { decided, put } = run([message(Buffer.alloc(0))], key,
+      [then, after].map(endpoint => ({ endpoint, events: EVENT_TYPES })))
+    await decided
+    expect(put.map(({ to }) => to)).toEqual([{ endpoint: then }])
   })
 
   it('queues events before the end for endpoints alone', async () => {
@@ -114,7 +127,7 @@ describe('deliver', () => {
       eventMessage('job.accepted'), eventMessage('job.progress', 3), eventMessage('balance.low'),
     ], key, ENDPOINTS)
     await decided
-    const to = { endpoint: 'we_all' }
+    const to = { endpoint: ALL }
     expect(put).toEqual([
       { ...owner, type: 'job.accepted', to },
       { ...owner, type: 'job.progress', tenth: 3, to },

@@ -6,6 +6,9 @@ import { republish } from '../../../services/ledger/rebuild-jobs.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
 import { DELIVERED_JOB, endedJob as anyJob } from '../../support/deliveries.ts'
+import { endpointIdAt } from '../../support/endpoints.ts'
+
+const [ONE, OTHER] = [endpointIdAt(1, 'one'), endpointIdAt(1, 'other')]
 
 const attemptOf = (outcome: AttemptOutcome, event = eventIdOf(DELIVERED_JOB, 'job.completed')) =>
   ({ event, outcome }) as Attempt
@@ -46,12 +49,18 @@ describe('the event of a job that ended before Redis was lost', () => {
     const event = eventIdOf(DELIVERED_JOB, 'job.completed')
     const job = endedJob({ header: Buffer.alloc(0) })
     const known = async (...attempts: readonly Attempt[]) =>
-      (await announced(attempts, job, ['we_1', 'we_2'])).length
-    const first = attemptOf('delivered', `${event}.we_1`)
+      (await announced(attempts, job, [ONE, OTHER])).length
+    const first = attemptOf('delivered', `${event}.${ONE}`)
     expect(await known()).toBe(1)
     expect(await known(first)).toBe(1)
-    expect(await known(first, attemptOf('failed', `${event}.we_2`))).toBe(1)
-    expect(await known(first, attemptOf('gone', `${event}.we_2`))).toBe(0)
-    expect(await announced([], { ...job, status: 'failed' }, ['we_1'])).toEqual([])
+    expect(await known(first, attemptOf('failed', `${event}.${OTHER}`))).toBe(1)
+    expect(await known(first, attemptOf('gone', `${event}.${OTHER}`))).toBe(0)
+    expect(await announced([], { ...job, status: 'failed' }, [ONE])).toEqual([])
+  })
+
+  it('is not announced for an endpoint that was created later', async () => {
+    const job = endedJob({ header: Buffer.alloc(0) })
+    const later = endpointIdAt(job.endedAtMs + 86_400_000, 'later')
+    expect(await announced([], job, [later])).toEqual([])
   })
 })

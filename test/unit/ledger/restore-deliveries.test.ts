@@ -5,6 +5,7 @@ import {
   recordDeliveries, restoreDeliveries,
 } from '../../../services/ledger/restore-deliveries.ts'
 import { endedJob } from '../../support/deliveries.ts'
+import { endpointIdAt } from '../../support/endpoints.ts'
 
 const NOW_MS = 10_000_000_000
 const MINUTE_MS = 60_000
@@ -37,7 +38,8 @@ function setUp (
     clock: { now: () => NOW_MS },
     log: { warn: () => {} },
     history: { listAll: async () => [] },
-    subscriptions: async () => [{ endpoint: 'we_1', events: ['job.completed'] as const }],
+    subscriptions: async () =>
+      [{ endpoint: endpointIdAt(1, 'one'), events: ['job.completed'] as const }],
     emitter: { emit: async (all: readonly Emission[]) => { emitted.push(...all) } },
   }
   return { deps, marks, asked, emitted }

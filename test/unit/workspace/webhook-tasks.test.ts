@@ -16,7 +16,9 @@ beforeEach(async () => {
   const { redis } = memoryRedis()
   deps = {
     organizations: createOrganizations(redis),
-    endpoints: createWebhookEndpoints({ redis, keys: organizationKeysOf(1) }),
+    endpoints: createWebhookEndpoints({
+      redis, keys: organizationKeysOf(1), sleep: async () => {},
+    }),
     webhookRules: { allowHttp: false, allowLoopback: false },
   } as unknown as WorkspaceDeps
   org = (await deps.organizations.create('Example')).id
