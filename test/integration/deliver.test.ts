@@ -349,6 +349,21 @@ describe.concurrent('webhook endpoints', () => {
     expect(receiver.received.filter(({ path }) => path === off.path)).toEqual([])
   })
 
+  it('get the events of a job that is posted right after they were created', async () => {
+    const { customer, create } = await startCustomer()
+    const post = () => customer.createJob({ service: 'phone-validation', inputs: ['nonsense'] })
+    const old = await create({ events: ['job.completed'] })
+    await post()
+    // Every process has just read the endpoints.
+    await receiver.until(1, old.path)
+    const fresh = await create()
+    const { id } = await post()
+    const events = eventsOf(await receiver.until(2, fresh.path), fresh.secret)
+    expect(events.map(({ type, data }) => [type, data]).toSorted()).toMatchObject([
+      ['job.accepted', { id }], ['job.completed', { id }],
+    ])
+  })
+
   it('list their deliveries by pages, and get an event again', async () => {
     const { customer, create, attemptsOf } = await startCustomer()
     const endpoint = await create({ events: ['job.completed'] })
