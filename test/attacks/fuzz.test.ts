@@ -17,7 +17,7 @@ import { createAdversary, type Adversary, type Sent } from './adversary.ts'
 import { damaged, mutatedBody, pick, type Random } from './mutations.ts'
 import { watchServices } from './watch.ts'
 
-const CASES = Number(process.env['FUZZ_CASES'] ?? 1_000)
+const CASES = Number(process.env['FUZZ_CASES'] ?? 400)
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)
 /** What a service may take, by the alert on its memory. */
 const MAX_PEAK_MB = 700

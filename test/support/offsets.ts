@@ -34,50 +34,53 @@ export const messagesIn = (env: Env, topic: string): Promise<number> =>
     return ends.reduce((sum, { high }) => sum + Number(high), 0)
   })
 
-async function isBehind (admin: Admin, groupId: string): Promise<boolean> {
-  for (const { topic, partitions } of await admin.fetchOffsets({ groupId })) {
+/** What a group has not committed: partitions with the committed offset and the end. */
+async function openPartitions (admin: Admin, groupId: string): Promise<readonly string[]> {
+  const found = (await admin.fetchOffsets({ groupId })).map(async ({ topic, partitions }) => {
     // A group of feeds has topics of revoked partners too, whose last messages are never read.
-    if (logicalTopic(topic)?.partner !== undefined) continue
-    const ends = await admin.fetchTopicOffsets(topic)
+    if (logicalTopic(topic)?.partner !== undefined) return []
     const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))
-    // What was removed needs no reading.
-    const behind = ends.some(({ partition, low, high }) =>
-      Math.max(Number(low), Number(committed.get(partition) ?? -1)) < Number(high))
-    if (behind) return true
-  }
-  return false
+    return (await admin.fetchTopicOffsets(topic)).flatMap(({ partition, low, high }) => {
+      // What was removed needs no reading.
+      const at = Math.max(Number(low), Number(committed.get(partition) ?? -1))
+      return at < Number(high) ? [`${groupId}: ${topic}[${partition}] at ${at} of ${high}`] : []
+    })
+  })
+  return (await Promise.all(found)).flat()
 }
 
-/** The groups that have not committed the end; undefined if there are no groups. */
-async function groupsBehind (
+/** What groups have not committed; undefined if there are no groups. */
+async function openOf (
   admin: Admin, stage: StageName | undefined
 ): Promise<readonly string[] | undefined> {
   if (stage !== undefined) {
     const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
-    return lags.filter(({ lag }) => lag !== 0).map(({ group }) => group)
+    return lags.filter(({ lag }) => lag !== 0).map(({ group, lag }) => `${group}: lag ${lag}`)
   }
   const { groups } = await admin.listGroups()
   if (groups.length === 0) return undefined
-  const behind = await Promise.all(groups.map(async ({ groupId }) =>
-    await isBehind(admin, groupId) ? [groupId] : []))
-  return behind.flat()
+  return (await Promise.all(groups.map(({ groupId }) => openPartitions(admin, groupId)))).flat()
 }
+
+/** Far beyond what a single message takes on a busy machine. */
+const STALLED_AFTER_MS = 240_000
 
 /**
  * Resolves once every group, or those of one stage, have committed the end of everything they
- * read, except topics of partners; polls every 200 ms.
+ * read, except topics of partners; polls every 200 ms. Fails if for minutes none commits anything.
  */
 export async function untilConsumed (
-  env: Env,
-  { stage, timeoutMs = 240_000 }: { readonly stage?: StageName, readonly timeoutMs?: number } = {}
+  env: Env, { stage }: { readonly stage?: StageName } = {}
 ): Promise<void> {
-  const giveUpAt = Date.now() + timeoutMs
   await withAdmin(brokersOf(env), async admin => {
+    let last = { text: '', atMs: Date.now() }
     for (;;) {
-      const behind = await groupsBehind(admin, stage)
-      if (behind?.length === 0) return
-      if (Date.now() > giveUpAt) {
-        throw new Error(`these groups did not reach the end of their topics: ${behind?.join(', ')}`)
+      const open = await openOf(admin, stage)
+      if (open?.length === 0) return
+      const text = open?.join('\n') ?? 'there are no groups'
+      if (text !== last.text) last = { text, atMs: Date.now() }
+      if (Date.now() - last.atMs > STALLED_AFTER_MS) {
+        throw new Error(`these groups do not reach the end of their topics:\n${text}`)
       }
       await sleep(200)
     }

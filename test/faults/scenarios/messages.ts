@@ -42,7 +42,7 @@ const replay: Fault = {
     await forgetOffsets(env)
     await environment.services.setScale({})
     await environment.services.untilReady()
-    await untilConsumed(env, { timeoutMs: 180_000 })
+    await untilConsumed(env)
     const after = await runAudit(env, { only })
     const again = await resultsOf(scene)
     const more = receiver.requests() - requests
