@@ -39,8 +39,13 @@ export type ProviderSettings = {
 }
 
 const TIMEOUT_S = 10
-/** After this time the provider is discovered again, so that it may change its endpoints. */
-const DISCOVERED_MS = 600_000
+/**
+ * How old a discovery may be when a sign-in begins: a browser is sent to a provider that has just
+ * answered, while requests to this page cause at most one to the provider each second.
+ */
+const START_MS = 1_000
+/** How old it may be when a sign-in completes, so that the provider may change its endpoints. */
+const COMPLETE_MS = 600_000
 /** The maximum age of the authentication when a person has to authenticate again. */
 const MAX_AGE_S = 300
 /**
@@ -76,7 +81,7 @@ export function createIdentityProvider (
     async start (
       { back, again }: Pick<SignInFlow, 'back' | 'again'>
     ): Promise<{ readonly url: string, readonly flow: SignInFlow }> {
-      const config = await discovered()
+      const config = await discovered(START_MS)
       const flow = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
@@ -100,7 +105,7 @@ export function createIdentityProvider (
     /** Who the browser is that has returned with this query. */
     async complete (query: URLSearchParams, flow: SignInFlow): Promise<SignedInPerson> {
       try {
-        const config = await discovered()
+        const config = await discovered(COMPLETE_MS)
         const tokens = await oidc.authorizationCodeGrant(config, new URL(`${callback}?${query}`), {
           expectedState: flow.state,
           expectedNonce: flow.nonce,
@@ -138,8 +143,8 @@ async function personOf (
 
 function createDiscovery (settings: ProviderSettings, now: () => number) {
   let latest: { readonly atMs: number, readonly config: Promise<oidc.Configuration> } | undefined
-  return (): Promise<oidc.Configuration> => {
-    if (latest === undefined || now() - latest.atMs > DISCOVERED_MS) {
+  return (maxAgeMs: number): Promise<oidc.Configuration> => {
+    if (latest === undefined || now() - latest.atMs > maxAgeMs) {
       const config = discover(settings).catch((error: unknown) => {
         throw new SignInError('unavailable', reasonOf(error), error)
       })
