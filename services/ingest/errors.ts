@@ -33,7 +33,8 @@ export const ERRORS = {
   expired_key: [401, 'authentication',
     'The API key has expired. Create a new one in the workspace.'],
   revoked_key: [401, 'authentication',
-    'The API key was revoked. Create a new one in the workspace.'],
+    'The API key was revoked, or its organization was erased. If you can still sign in to the ' +
+    'workspace, create a new one there.'],
   insufficient_balance: [402, 'payment',
     'The available balance is below the maximum price of this job. Nothing was reserved. The ' +
     'maximum counts rows from the cache too: they are free, but their price is reserved until ' +

@@ -69,6 +69,14 @@ describe('a failure in a handler', () => {
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
   })
 
+  it('of an erased organization is answered with what is true for it', async () => {
+    const app = Fastify()
+    answerFailures(app, doubles())
+    app.get('/', () => Promise.reject(new OrganizationErasedError('org_1')))
+    expect((await app.inject('/')).json().error.message).toBe('The API key was revoked, or its ' +
+      'organization was erased. If you can still sign in to the workspace, create a new one there.')
+  })
+
   it('without a root key is answered with 503 and logged with the key, once a minute', async () => {
     const lines: string[] = []
     const destination = { write: (line: string) => { lines.push(line) } }
