@@ -1,8 +1,11 @@
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
 import type { WebhookEndpoint } from '../accounts/webhook-endpoints.ts'
 import { asciiUrlOf, webhookUrlError } from '../accounts/webhook-url.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { tenantFor, timeOf, type Options, type Task, type TaskResult } from './options.ts'
+import {
+  tenantFor, tenantToRead, timeOf, type Options, type Task, type TaskResult,
+} from './options.ts'
 
 /** An operator may create more endpoints than a customer. */
 const MAX_ENDPOINTS = 100
@@ -23,9 +26,15 @@ export const createWebhookEndpoint: Task = async (deps, options) => {
   return { ...summaryOf(made), secret: made.secret, note: SHOWN_ONCE }
 }
 
-export const listWebhookEndpoints: Task = async (deps, options) => ({
-  endpoints: (await deps.endpoints.list(await tenantFor(deps, options))).map(summaryOf),
-})
+/** An erased organization has none: what is stored of them cannot be read any more. */
+export const listWebhookEndpoints: Task = async (deps, options) => {
+  const tenant = await tenantToRead(deps, options)
+  const list = await deps.endpoints.list(tenant).catch((error: unknown) => {
+    if (error instanceof OrganizationErasedError) return []
+    throw error
+  })
+  return { endpoints: list.map(summaryOf) }
+}
 
 /** Disables or enables an endpoint. */
 export const switchWebhookEndpoint = (enabled: boolean): Task => async (deps, options) => {

@@ -57,6 +57,8 @@ async function createCustomer () {
     service: 'phone-validation', inputs: ['+12127370111'], webhook_url: `${url}/ended`,
   })
   await receiver.until(1, '/ended')
+  await workspace(env, 'webhook-endpoint', 'create', '--org', customer.orgId,
+    '--url', 'https://hooks.example.com/in', '--events', 'balance.low')
   await sendTo(customer.partner, ['+12127370222', '+12127370223', 'nonsense'])
   const sentTo = (path: string) => receiver.received.filter(one => one.path === path).length
   return { ...customer, ended, sentTo }
@@ -101,6 +103,8 @@ it('an erasure ends jobs, a feed and a delivery that are under way, and settles 
   await expect(live.results(ended.id)).rejects.toMatchObject({ status: 401, code: 'revoked_key' })
   await expect(workspace(env, 'key', 'create', '--org', orgId))
     .rejects.toThrow(`organization ${orgId} was erased on 20`)
+  expect(await workspace(env, 'webhook-endpoint', 'list', '--org', orgId))
+    .toEqual({ endpoints: [] })
   const { lacking } = await listEncryptionKeys(env)
   expect(lacking.filter(one => one.includes(orgId))).toEqual([])
 

@@ -6,12 +6,10 @@ import { wordsOf } from '../../../services/access-log/commands.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
-import { UsageError } from '../../../services/platform/run-command.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { addExamples } from '../../../services/workspace/examples.ts'
 import { printResult } from '../../../services/workspace/options.ts'
 import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
-import { peopleOn } from '../../support/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()
@@ -23,8 +21,6 @@ const deps = {
   refuseUnknownRoots: async () => {},
   addOrganizationKeys: async () => {},
   accounts: { areShipped: async () => isShipped },
-  people: peopleOn(redis),
-  ...{ webhookSecrets: {}, webhookSigningKeys: {}, endpoints: {} },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },
     balance: async () => ({ availableMicros: 12_500_000 }),
@@ -119,45 +115,6 @@ it('workspace lists organizations as a table, or as JSON', async () => {
     erasedAt: expect.stringMatching(/^20.+Z$/),
   })
 })
-
-const REFUSED = `
-key create
-key revoke --key key_1
-key roll --key key_1
-person add --email ann@example.com --role owner
-person change --email ann@example.com --role owner
-person sign-out --email ann@example.com
-person remove --email ann@example.com
-topup --usd 1
-adjust --micros 1 --reason why
-policy --freshness-days 1
-webhook-secret show
-webhook-secret rotate
-webhook-key show
-webhook-key rotate
-webhook-endpoint create --url https://example.com
-webhook-endpoint list
-webhook-endpoint disable --endpoint we_1
-webhook-endpoint enable --endpoint we_1
-webhook-endpoint rotate --endpoint we_1
-webhook-endpoint delete --endpoint we_1
-partner create --name acme
-keys rotate`.trim().split('\n')
-
-it.each(REFUSED)('"%s" refuses an erased organization in one sentence', async line => {
-  const { id } = await deps.organizations.create('Example')
-  await deps.organizations.markErased(id)
-  const refused = outputOf(...line.split(' '), '--org', id)
-  await expect(refused).rejects.toThrow(UsageError)
-  await expect(refused).rejects.toThrow(`organization ${id} was erased on 20`)
-})
-
-it.each(['key list', 'person list', 'balance', 'policy'])(
-  '"%s" reads what is left of an erased organization', async line => {
-    const { id } = await deps.organizations.create('Example')
-    await deps.organizations.markErased(id)
-    expect(await outputOf(...line.split(' '), '--org', id)).not.toBe('')
-  })
 
 it('org erase asks for a confirmation, which needs a terminal', async () => {
   await expect(outputOf('org', 'erase', '--org', 'org_1')).rejects.toThrow('pass --yes')

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { createWebhookEndpoints } from '../../../services/accounts/webhook-endpoints.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
@@ -43,6 +44,16 @@ describe('a webhook endpoint of the workspace', () => {
     expect(await list()).toMatchObject([{ id: made.id, enabled: true }])
     expect(await list('test')).toEqual([])
     expect((await create()).events).toBe('*')
+  })
+
+  it('of an erased organization is listed until its key is deleted', async () => {
+    await create()
+    await deps.organizations.markErased(org)
+    expect(await list()).toHaveLength(1)
+    Object.assign(deps.endpoints, { list: () => Promise.reject(new OrganizationErasedError(org)) })
+    expect(await list()).toEqual([])
+    Object.assign(deps.endpoints, { list: () => Promise.reject(new Error('another')) })
+    await expect(list()).rejects.toThrow('another')
   })
 
   it('is disabled, enabled, rotated and deleted by its id', async () => {
