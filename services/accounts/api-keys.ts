@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import {
   createKeyStore, hashOf, isWellFormed, newApiKey, type KeyRecord, type KeyStore, type Scope,
 } from './key-store.ts'
-import { networksOf, plainAddress, type Networks } from '../platform/networks.ts'
+import { networksOf, plainAddress, wholeNetwork, type Networks } from '../platform/networks.ts'
 import { createOrganizations } from './organizations.ts'
 import { ACCOUNTS_CACHE_MS } from './records.ts'
 import { tenantOf, type Mode } from './tenant.ts'
@@ -74,7 +74,10 @@ export function createApiKeys (redis: RedisClient, now: () => number = Date.now)
 
   return {
     /** @throws NewKeyError for a name, network or expiry that is not allowed. */
-    create: (key: NewKey) => createKey(deps, key),
+    async create (key: NewKey): Promise<CreatedKey> {
+      checkNewKey(key)
+      return await createKey(deps, key)
+    },
 
     /** Revokes a key, everywhere within a second; false if it does not exist. */
     revoke: (orgId: string, keyId: string) => revokeKey(deps, orgId, keyId),
@@ -155,7 +158,6 @@ async function recordById (store: KeyStore, orgId: string, keyId: string) {
 async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
   const { orgId, mode, scopes, createdBy = '', networks = [] } = key
   const name = (key.name ?? '').trim()
-  checkNewKey({ name, networks })
   const expiresAtMs = await expiryOf(deps, key)
   const secret = newApiKey(mode)
   const id = await deps.store.add({
@@ -173,11 +175,11 @@ async function createKey (deps: KeyDeps, key: NewKey): Promise<CreatedKey> {
   return { id, secret, expiresAtMs }
 }
 
-function checkNewKey (
-  { name, networks }: { readonly name: string, readonly networks: readonly string[] }
-): void {
-  if (name.length > MAX_NAME_CHARACTERS) {
-    throw new NewKeyError(`The name has ${name.length} characters; use at most ` +
+/** A key that replaces another keeps its values, which were allowed when it was created. */
+function checkNewKey ({ name = '', networks = [] }: NewKey): void {
+  const { length } = name.trim()
+  if (length > MAX_NAME_CHARACTERS) {
+    throw new NewKeyError(`The name has ${length} characters; use at most ` +
       `${MAX_NAME_CHARACTERS}.`)
   }
   if (networks.length > MAX_NETWORKS) {
@@ -187,6 +189,12 @@ function checkNewKey (
   if (wrong !== undefined) {
     throw new NewKeyError(`"${wrong}" is not an IP address or network: use one like 192.0.2.7, ` +
       '192.0.2.0/24 or 2001:db8::/32.')
+  }
+  const partial = networks.find(network => wholeNetwork(network) !== network)
+  if (partial !== undefined) {
+    const [address] = partial.split('/')
+    throw new NewKeyError(`"${partial}" is an address within a network: use ` +
+      `${wholeNetwork(partial)} for the network, or ${address} for the address.`)
   }
 }
 

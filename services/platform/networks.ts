@@ -26,6 +26,15 @@ export function networksOf (texts: readonly string[], setting = 'networks'): Net
   }
 }
 
+/** The network of a valid text, `10.1.2.0/24` for `10.1.2.3/24`; an address is its own. */
+export function wholeNetwork (text: string): string {
+  const [address = '', bits] = text.split('/')
+  if (bits === undefined) return text
+  const { IPv4, IPv6 } = ipaddr
+  const first = (isIP(address) === 4 ? IPv4 : IPv6).networkAddressFromCIDR(text).toString()
+  return first === ipaddr.parse(address).toString() ? text : `${first}/${bits}`
+}
+
 /** Loopback addresses of IPv4 (RFC 1122) and IPv6 (RFC 4291). */
 export const LOOPBACK = networksOf(['127.0.0.0/8', '::1'])
 

@@ -176,6 +176,27 @@ describe('a key that belongs to networks', () => {
     await expect(newKey({ networks: [network] })).rejects.toThrow(network)
   })
 
+  it.each([
+    ['10.1.2.3/24', '10.1.2.0/24', '10.1.2.3'],
+    ['2001:db8::1/32', '2001:db8::/32', '2001:db8::1'],
+  ])('is not created with %s, which may mean %s or %s', async (network, whole, address) => {
+    await expect(newKey({ networks: ['192.0.2.7', network] })).rejects.toThrow(
+      `"${network}" is an address within a network: use ${whole} for the network, or ${address} ` +
+      'for the address.')
+  })
+
+  it('works and is replaced if it was stored with such a network', async () => {
+    const { id, secret } = await newKey({ networks: ['192.0.2.0/24'] })
+    Object.assign(memory.hashes.get(`{global}:key:${hashOf(secret)}`)!, {
+      networks: '192.0.2.9/24',
+    })
+    expect(await kindOf(secret)).toBe('ok')
+    const rolled = await keys.roll('org_1', id, { graceMs: 0, createdBy: 'operator' })
+    expect(await kindOf(rolled?.secret ?? '')).toBe('ok')
+    expect((await keys.list('org_1')).map(({ networks }) => networks))
+      .toEqual([['192.0.2.9/24'], ['192.0.2.9/24']])
+  })
+
   it('is not created with too many of them, or with a name that is too long', async () => {
     const networks = Array.from({ length: 21 }, (_, index) => `192.0.2.${index}`)
     await expect(newKey({ networks })).rejects.toThrow('21 networks; use at most 20')

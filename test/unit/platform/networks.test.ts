@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  clientNetwork, isPublicAddress, networksOf, plainAddress,
+  clientNetwork, isPublicAddress, networksOf, plainAddress, wholeNetwork,
 } from '../../../services/platform/networks.ts'
 
 it('networks contain their addresses', () => {
@@ -16,6 +16,14 @@ it('networks reject an invalid text and name the setting', () => {
   for (const text of ['10.0.0.0/', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/ 8']) {
     expect(() => networksOf([text])).toThrow(`"${text}" is not an address or network`)
   }
+})
+
+it('the network of a text begins with its first address', () => {
+  for (const text of ['10.1.2.3', '10.1.2.0/24', '0.0.0.0/0', '2001:DB8::/32', '::1/128']) {
+    expect(wholeNetwork(text)).toBe(text)
+  }
+  expect(['10.1.2.3/24', '10.1.2.3/0', '2001:db8::5/64', '::ffff:10.1.2.3/120'].map(wholeNetwork))
+    .toEqual(['10.1.2.0/24', '0.0.0.0/0', '2001:db8::/64', '::ffff:a01:200/120'])
 })
 
 it('the network of a client is an IPv4 address or a /64', () => {
