@@ -40,6 +40,10 @@ async function createDemoOrganization (
   return id
 }
 
+/** Whether an organization was erased, so that its keys no longer work. */
+export const isErased = (env: Environment, orgId: string): Promise<boolean> =>
+  withWorkspace(env, ({ organizations }) => organizations.isErased(orgId))
+
 /** The name and the key of a demonstration partner. */
 export type DemoPartner = { readonly partner: string, readonly key: string }
 

@@ -77,7 +77,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   return {
     up: (wanted, say) => inTurn(async () => {
       const next = { ...layout, ...wanted }
-      if (running) await refresh(running, options, next)
+      if (running) running = await refresh(running, options, next)
       else running = await startAll({ ...options, ports, layout: next, say, onChange: writeState })
       layout = next
       writeState()
@@ -96,14 +96,16 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
 
 async function refresh (
   running: Running, options: SupervisorOptions, layout: Layout
-): Promise<void> {
+): Promise<Running> {
   if (!isDeepStrictEqual(running.secrets, loadSecrets(options.dataDir))) {
     throw new Error(`${secretsFile(options.dataDir)} has changed, and the services run with what ` +
       'it was before: end the stack with "npm run down", then start it again.')
   }
   await running.stack.untilReady()
-  await options.prepare(environmentOf(running.stack, running.secrets), options.dataDir)
-  await running.services.setLayout(layoutOn(running.stack, layout))
+  const { stack, secrets, services } = running
+  const demo = await options.prepare(environmentOf(stack, secrets), options.dataDir)
+  await services.setLayout(layoutOn(stack, layout))
+  return { ...running, demo }
 }
 
 function environmentOf (stack: Stack, secrets: Secrets): Record<string, string> {

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Prepare } from '../../../../deploy/local/launcher/prepare.ts'
 import { loadSecrets } from '../../../../deploy/local/launcher/secrets.ts'
-import { demoFile, writePrivately } from '../../../../deploy/local/launcher/state.ts'
+import {
+  demoFile, readJson, type StackState, writePrivately,
+} from '../../../../deploy/local/launcher/state.ts'
 import { createSupervisor } from '../../../../deploy/local/launcher/supervisor.ts'
 import { ADDRESS_NAMES, type Addresses, type Source } from '../../../../deploy/local/source.ts'
 import type { Stack } from '../../../../deploy/local/stack.ts'
@@ -52,6 +54,19 @@ describe('a stack that is started, stopped and started again', () => {
   it('gets a new organization in containers, which keep no data', async () => {
     expect(await demosFound('containers')).toEqual([false, false])
   })
+})
+
+it('a stack that runs gets the organization that replaces an erased one', async () => {
+  const dataDir = `${folder}/erased`
+  const orgIds = ['org_1', 'org_2']
+  const supervisor = startedIn(dataDir, 'embedded', async () =>
+    ({ ...demo, orgId: orgIds.shift() ?? '' }))
+  const orgIdAfterUp = async () => {
+    await supervisor.up({}, () => undefined)
+    return readJson<StackState>(`${dataDir}/stack.json`)?.orgId
+  }
+  expect([await orgIdAfterUp(), await orgIdAfterUp()]).toEqual(['org_1', 'org_2'])
+  await supervisor.down()
 })
 
 it('a stack whose secrets were edited is not brought up further before it ended', async () => {
