@@ -1,14 +1,12 @@
 import type { Command } from 'commander'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import { ROLES } from '../accounts/people.ts'
-import { listOrganizations, organizationTable } from './list-organizations.ts'
-import type { Options, Task, TaskResult } from './options.ts'
+import type { Options, Task } from './options.ts'
 import * as people from './person-tasks.ts'
 import * as tasks from './tasks.ts'
 
-/** `textOf` formats the result for people; names and values by default. */
-export type Run = (task: Task, textOf?: (result: TaskResult) => string) =>
-(options: Options, command: Command) => Promise<void>
+/** Runs a task and prints its result. */
+export type Run = (task: Task) => (options: Options, command: Command) => Promise<void>
 /** `change` runs a task that changes accounts. */
 export type Runs = { readonly run: Run, readonly change: Run }
 
@@ -25,7 +23,7 @@ function addOrganizationCommands (program: Command, { run, change }: Runs): void
     .requiredOption('--name <name>', 'its name')
     .action(change(tasks.createOrganization))
   org.command('list').description('list organizations with their live balance; erased ones too')
-    .action(run(listOrganizations, organizationTable))
+    .action(run(tasks.listOrganizations))
 }
 
 function addPersonCommands (program: Command, { run, change }: Runs): void {

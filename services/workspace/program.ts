@@ -22,13 +22,12 @@ export function createWorkspaceProgram (print: Print = console.log, open = withW
     .configureHelp({ showGlobalOptions: true })
     .option('--json', 'print the result as JSON')
     .option('--data <folder>', 'folder that was passed to "up"', '.local')
-  const run: Run = (task, textOf) => async (_options, command) => {
+  const run: Run = task => async (_options, command) => {
     const { json, data, ...options } = command.optsWithGlobals<GlobalOptions>()
     const env = commandEnvironment(process.env, data)
     const result = await open(env, deps => task(deps, options))
     describeResult(command, result)
-    if (textOf === undefined || json === true) return printResult(print, result, json === true)
-    print(textOf(result))
+    printResult(print, result, json === true)
   }
   const change: Run = task => run(withShippingWarning(task))
   addAccountCommands(program, { run, change })

@@ -27,6 +27,19 @@ export const createOrganization: Task = async (deps, { name = '' }) => {
   return { id, name: organization.name, createdAtMs }
 }
 
+/** All organizations with their available live balance, the oldest first. */
+export const listOrganizations: Task = async ({ organizations, wallet }) => ({
+  organizations: await Promise.all((await organizations.list()).map(async (
+    { id, name, createdAtMs, erasedAtMs = 0 }
+  ) => ({
+    id,
+    createdAt: timeOf(createdAtMs),
+    availableUsd: usdOf((await wallet.balance(tenantOf(id, 'live'))).availableMicros),
+    erasedAt: timeOf(erasedAtMs),
+    name,
+  }))),
+})
+
 /** Adds a version of the keys of all classes, which wraps from now on. */
 export const rotateOrganizationKeys: Task = async (deps, options) => {
   const orgId = await organizationOf(deps, options)

@@ -102,10 +102,11 @@ it('workspace lists organizations as a table, or as JSON', async () => {
   const { id } = await deps.organizations.create('Listed')
   const { id: erased } = await deps.organizations.create('Gone')
   await deps.organizations.markErased(erased)
-  const lines = (await outputOf('org', 'list')).split('\n')
-  expect(lines[0]).toMatch(/^id +created +available USD +erased +name$/)
+  const [title, head, ...lines] = (await outputOf('org', 'list')).split('\n')
+  expect(title).toBe('organizations:')
+  expect(head).toMatch(/^id +createdAt +availableUsd +erasedAt +name$/)
   expect(lines.find(line => line.startsWith(id)))
-    .toMatch(/^\S+ {2}20\S+Z {6}12\.500000 {2}- +Listed$/)
+    .toMatch(/^\S+ {2}20\S+Z {2}12\.500000 +- +Listed$/)
   const { organizations } = JSON.parse(await outputOf('org', 'list', '--json'))
   expect(organizations.find((one: { id: string }) => one.id === erased)).toEqual({
     id: erased,
