@@ -1,4 +1,4 @@
-/** The part of the library that openid-provider.ts uses; it has no types of its own. */
+/** The parts of the library that openid-provider.ts uses; it has no types of its own. */
 declare module 'oidc-provider' {
   import type { Server } from 'node:http'
 
@@ -16,6 +16,9 @@ declare module 'oidc-provider' {
   type Configuration = {
     readonly clients: readonly object[]
     readonly jwks: { readonly keys: readonly object[] }
+    readonly adapter: object
+    /** In seconds. */
+    readonly ttl: Readonly<Record<string, number>>
     readonly cookies: { readonly keys: readonly string[] }
     readonly claims: Readonly<Record<string, readonly string[]>>
     readonly findAccount: (context: unknown, id: string) => {
@@ -30,4 +33,8 @@ declare module 'oidc-provider' {
     readonly Grant: new (of: { readonly clientId: string, readonly accountId: string }) => Grant
     listen (port: number, host: string, listening: () => void): Server
   }
+}
+
+declare module 'oidc-provider/lib/adapters/memory_adapter.js' {
+  export function createMemoryAdapter (): object
 }

@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { Command } from 'commander'
 import { Provider } from 'oidc-provider'
+import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
 import { readJson } from './local/launcher/state.ts'
 
 // An OpenID provider to try the page with, on this machine only: it accepts every e-mail address
@@ -26,6 +27,9 @@ if (pageUrl === undefined) {
   process.exit(1)
 }
 
+const HOUR_S = 3_600
+const DAY_S = 24 * HOUR_S
+
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
 const provider = new Provider(issuer, {
   clients: [{
@@ -36,6 +40,15 @@ const provider = new Provider(issuer, {
     response_types: ['code'],
   }],
   jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
+  // The library warns of its defaults, which are these.
+  adapter: createMemoryAdapter(),
+  ttl: {
+    AccessToken: HOUR_S,
+    IdToken: HOUR_S,
+    Interaction: HOUR_S,
+    Session: 14 * DAY_S,
+    Grant: 14 * DAY_S,
+  },
   cookies: { keys: [randomBytes(32).toString('hex')] },
   claims: { openid: ['sub'], email: ['email', 'email_verified'] },
   findAccount: (_context, id) => ({

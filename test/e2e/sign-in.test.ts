@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/workspace/page/sessions.ts'
 import { ROUTES } from '../../services/workspace/page/roles.ts'
+import { eventually } from '../support/eventually.ts'
 import { type Loaded, openHttpBrowser } from '../support/http-browser.ts'
 import { loginOf } from '../support/openid-provider.ts'
 import { type PeopleEnvironment, startPeopleEnvironment } from '../support/people.ts'
@@ -237,5 +238,26 @@ describe('a person of several organizations', () => {
     const again = await confirmed(browser, 'ida')
     expect(again.url.pathname).toBe('/live/people')
     expect((await browser.open('/live/overview')).body).toContain(`· ${other} ·`)
+  })
+})
+
+describe('the provider for tries', () => {
+  it('prints the settings of the page, and a warning of nothing but its form', async () => {
+    await signedIn('jon', 'owner')
+    const lines = environment.providerOutput().trim().split('\n')
+    expect(lines.filter(line => line.includes('OIDC_ISSUER='))).toHaveLength(1)
+    const warnings = lines.filter(line => line.startsWith('oidc-provider'))
+    expect(warnings).toEqual([expect.stringContaining('devInteractions')])
+  })
+})
+
+describe('a provider that goes down later', () => {
+  it('is reported with 503 too, a second after a sign-in began', async () => {
+    expect((await open().open('/sign-in/start')).status).toBe(200)
+    await environment.stopProvider()
+    await eventually(async () => {
+      const { status, url } = await open().open('/sign-in/start')
+      expect([status, url.origin]).toEqual([503, environment.pageUrl])
+    })
   })
 })

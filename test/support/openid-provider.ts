@@ -20,20 +20,28 @@ export async function reserveProvider () {
       OIDC_ISSUER: issuer, OIDC_CLIENT_ID: 'page', OIDC_CLIENT_SECRET: SECRET,
     },
 
-    /** Starts the provider as a process of its own; the answer ends it. */
-    start: async (pageUrl: string): Promise<() => Promise<void>> => {
+    /** Starts the provider as a process of its own. */
+    start: async (pageUrl: string) => {
       const program = new URL('../../deploy/openid-provider.ts', import.meta.url)
       const args = ['--port', String(port), '--secret', SECRET, '--page', pageUrl]
       const child = fork(program, args, {
-        execArgv: [], stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+        execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       })
+      const output: string[] = []
+      for (const stream of [child.stdout, child.stderr]) {
+        stream?.on('data', chunk => { output.push(String(chunk)) })
+      }
       await Promise.race([once(child, 'message'), once(child, 'exit').then(([code]) => {
         throw new Error(`the OpenID provider ended with ${code}`)
       })])
-      return async () => {
-        if (child.exitCode !== null) return
-        child.kill('SIGKILL')
-        await once(child, 'exit')
+      return {
+        /** What a person sees at the terminal. */
+        output: () => output.join(''),
+        stop: async () => {
+          if (child.exitCode !== null) return
+          child.kill('SIGKILL')
+          await once(child, 'exit')
+        },
       }
     },
   }

@@ -25,14 +25,20 @@ export async function startPeopleEnvironment () {
   const redis = connectRedis(env.REDIS_STATE_URL ?? '')
   const [people, apiKeys] = [peopleIn(env, redis), createApiKeys(redis)]
   const { orgId } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
-  let stopProvider = async () => {}
+  let started: Awaited<ReturnType<typeof provider.start>> | undefined
+  const stopProvider = async () => {
+    await started?.stop()
+    started = undefined
+  }
   return {
     env,
     orgId,
     people,
     redis,
     pageUrl: services.pageUrl,
-    startProvider: async () => { stopProvider = await provider.start(services.pageUrl) },
+    startProvider: async () => { started = await provider.start(services.pageUrl) },
+    stopProvider,
+    providerOutput: () => started?.output() ?? '',
     newOrganization: async () => (await createOrganizations(redis).create('another one')).id,
 
     /** Adds a person as an operator does. */
