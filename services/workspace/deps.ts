@@ -45,6 +45,7 @@ async function connectWorkspace (env: Environment) {
   return {
     organizations: createOrganizations(redis),
     organizationKeys: keys.store,
+    roots: keys.roots,
     refuseUnknownRoots: keys.refuseUnknownRoots,
     addOrganizationKeys: keys.add,
     people: createPeople({ ...webhooks, messageKeys: settings.MESSAGE_KEYS }),

@@ -83,7 +83,10 @@ export async function reportKeys (
     }
   }
   const replaced = await withoutErased([...uses.values()], isErased)
-  return { rootKeys: rootUses, replaced, broken, lacking: lackingIn(rootUses, replaced) }
+  const missing = replaced.filter(({ exists }) => !exists)
+    .map(({ organization, key }) => `key ${key} of ${organization}`)
+  const lacking = [...missingRootKeys(organizations, roots), ...missing]
+  return { rootKeys: rootUses, replaced, broken, lacking }
 }
 
 /** The version that wraps: the newest one of its class. */
@@ -149,12 +152,14 @@ function useOf (
   return use
 }
 
-function lackingIn (
-  rootUses: readonly RootKeyUse[], replaced: readonly ReplacedKeyUse[]
+/** The root keys that wrap keys of organizations and are not configured, in words. */
+export function missingRootKeys (
+  organizations: KeysByOrganization, roots: Deps['roots']
 ): readonly string[] {
-  const roots = rootUses.filter(({ configured }) => !configured).map(root =>
-    `key "${root.id}" of ${rootKeys[root.class][0]}`)
-  const missing = replaced.filter(({ exists }) => !exists)
-    .map(({ organization, key }) => `key ${key} of ${organization}`)
-  return [...roots, ...missing]
+  return KEY_CLASSES.flatMap(keyClass => {
+    const keys = [...organizations.values()].flat().filter(key => key.class === keyClass)
+    const ids = new Set(keys.map(({ wrapped }) => rootIdOf(wrapped)))
+    return [...ids].filter(id => !roots[keyClass].ids.includes(id)).map(id =>
+      `key "${id}" of ${rootKeys[keyClass][0]}`)
+  })
 }

@@ -10,6 +10,9 @@ import { stackEnv } from '../support/stack.ts'
 
 const env = stackEnv()
 const folder = newFolder('demonstration-')
+const lines: string[] = []
+const prepare = (changed: Readonly<Record<string, string>> = {}) =>
+  prepareStack({ ...env, ...changed }, folder, line => { lines.push(line) })
 const redis = connectRedis(env['REDIS_STATE_URL']!)
 afterAll(() => {
   redis.disconnect()
@@ -17,10 +20,10 @@ afterAll(() => {
 })
 
 it('a data folder keeps its demonstration organization until it is erased', async () => {
-  const first = await prepareStack(env, folder)
-  expect(await prepareStack(env, folder)).toEqual(first)
+  const first = await prepare()
+  expect(await prepare()).toEqual(first)
   await createOrganizations(redis).markErased(first.orgId)
-  const second = await prepareStack(env, folder)
+  const second = await prepare()
   expect(second.orgId).not.toBe(first.orgId)
   expect(second.feed?.partner).not.toBe(first.feed?.partner)
   expect(readJson(demoFile(folder))).toEqual(second)
@@ -28,4 +31,14 @@ it('a data folder keeps its demonstration organization until it is erased', asyn
     (await createApiKeys(redis).findKey(secret, '::1')).kind
   expect([await kindOf(first.keys.live), await kindOf(second.keys.live)])
     .toEqual(['revoked', 'ok'])
+})
+
+it('a start warns of a root key that stored data needs and the secrets lack', async () => {
+  const [id] = Object.keys(JSON.parse(env['RESULTS_ROOT_KEYS'] ?? ''))
+  const warnings = () => lines.filter(line => line.includes(`key "${id}" of RESULTS_ROOT_KEYS`))
+  await prepare()
+  expect(warnings()).toEqual([])
+  const own = Buffer.alloc(32, 9).toString('base64')
+  await prepare({ RESULTS_ROOT_KEYS: JSON.stringify({ own }), RESULTS_ROOT_KEY_ACTIVE: 'own' })
+  expect(warnings()).toEqual([expect.stringContaining(`warning: ${folder}/secrets.json lacks key`)])
 })

@@ -1,16 +1,25 @@
+import { secretsFile } from '../../../services/platform/command-environment.ts'
+import type { Say } from '../parts.ts'
 import { demoFile, readJson, writePrivately, type Demo } from './state.ts'
 
+type Env = Record<string, string>
+
 /** What happens between infrastructure and services, with addresses and secrets in `env`. */
-export type Prepare = (env: Record<string, string>, dataDir: string) => Promise<Demo>
+export type Prepare = (env: Env, dataDir: string, say: Say) => Promise<Demo>
 
 /**
  * Creates topics, schemas and tables, and the demonstration organization with a partner. Keys are
  * shown only when they are made, so both are made once a data folder and kept in `demo.json`; again
  * if the organization was erased.
  */
-export const prepareStack: Prepare = async (env, dataDir) => {
+export const prepareStack: Prepare = async (env, dataDir, say) => {
   const { provision } = await import('../../provision.ts')
   await provision(env)
+  const missing = await missingRootKeys(env)
+  if (missing.length > 0) {
+    say(`warning: ${secretsFile(dataDir)} lacks ${missing.join(' and ')}. Stored data needs it, ` +
+      'and cannot be read: put it back, run "npm run down", then start again.')
+  }
   const file = demoFile(dataDir)
   const known = await usableDemo(env, file)
   if (known?.feed !== undefined) return known
@@ -23,15 +32,26 @@ export const prepareStack: Prepare = async (env, dataDir) => {
   return demo
 }
 
-async function usableDemo (env: Record<string, string>, file: string): Promise<Demo | undefined> {
+async function usableDemo (env: Env, file: string): Promise<Demo | undefined> {
   const known = readJson<Demo>(file)
   if (known === undefined) return undefined
   const { isErased } = await import('../../../services/workspace/demo.ts')
   return await isErased(env, known.orgId) ? undefined : known
 }
 
-async function makeDemo (env: Record<string, string>): Promise<Demo> {
+async function makeDemo (env: Env): Promise<Demo> {
   const { createDemo } = await import('../../../services/workspace/demo.ts')
   const { orgId, keys, webhookSecret } = await createDemo(env)
   return { orgId, keys, webhookSecret }
+}
+
+/** The root keys that wrap keys of organizations and are not in `env`. */
+async function missingRootKeys (env: Env): Promise<readonly string[]> {
+  const { withWorkspace } = await import('../../../services/workspace/deps.ts')
+  const report = await import('../../../services/workspace/key-report.ts')
+  return await withWorkspace(env, async ({ organizations, organizationKeys, roots }) => {
+    const keys = await Promise.all((await organizations.list()).map(async ({ id }) =>
+      [id, await organizationKeys.read(id)] as const))
+    return report.missingRootKeys(new Map(keys), roots)
+  })
 }

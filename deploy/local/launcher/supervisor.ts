@@ -77,7 +77,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   return {
     up: (wanted, say) => inTurn(async () => {
       const next = { ...layout, ...wanted }
-      if (running) running = await refresh(running, options, next)
+      if (running) running = await refresh(running, { ...options, say }, next)
       else running = await startAll({ ...options, ports, layout: next, say, onChange: writeState })
       layout = next
       writeState()
@@ -95,7 +95,7 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
 }
 
 async function refresh (
-  running: Running, options: SupervisorOptions, layout: Layout
+  running: Running, options: SupervisorOptions & { readonly say: Say }, layout: Layout
 ): Promise<Running> {
   if (!isDeepStrictEqual(running.secrets, loadSecrets(options.dataDir))) {
     throw new Error(`${secretsFile(options.dataDir)} has changed, and the services run with what ` +
@@ -103,7 +103,8 @@ async function refresh (
   }
   await running.stack.untilReady()
   const { stack, secrets, services } = running
-  const demo = await options.prepare(environmentOf(stack, secrets), options.dataDir)
+  const demo = await options.prepare(
+    environmentOf(stack, secrets), options.dataDir, options.say)
   await services.setLayout(layoutOn(stack, layout))
   return { ...running, demo }
 }
@@ -130,7 +131,7 @@ async function startAll (options: StartOptions): Promise<Running> {
     // Containers keep nothing: the organization of an earlier stack is gone.
     if (stack.source === 'containers') rmSync(demoFile(dataDir), { force: true })
     say('preparing topics, schemas, tables and the demonstration organization')
-    const demo = await options.prepare(env, dataDir)
+    const demo = await options.prepare(env, dataDir, say)
     say(`starting the services ${options.stages.join(', ')}`)
     const services = await startServices({
       ...options,
