@@ -52,7 +52,7 @@ function addKeyCommands (program: Command, { run, change }: Runs): void {
     .option('--scopes <list>', `of ${SCOPES.join(', ')}; jobs:read includes results:read and ` +
       'usage:read, jobs:write includes webhooks:write', DEFAULT_SCOPES.join(','))
     .option('--networks <list>', 'IP addresses and networks that may use it, such as ' +
-      '192.0.2.0/24,2001:db8::/32; all by default')
+      '192.0.2.0/24,2001:db8::/32; a network begins with its first address; all by default')
     .option('--expires <time>', 'expiry as an ISO 8601 time')
     .action(change(tasks.createKey))
   add('list', 'list keys without their secrets').action(run(tasks.listApiKeys))
