@@ -75,7 +75,9 @@ describe('the partner feeds', () => {
     const names = Array.from({ length: 200 }, (_, index) => `p${index}`)
     register(...names)
     await eventually(() => expect(feeds.ready() && count(feeds, 'running')).toBe(199))
-    expect([consumers.length, lists()]).toEqual([8, 2])
+    expect(consumers.length).toBe(8)
+    // Of a poll each, the one that found them and the one before.
+    expect(lists()).toBeLessThanOrEqual(2)
     expect(consumers.flatMap(({ topics }) => topics).toSorted())
       .toEqual(names.map(topicOf).toSorted())
     await feeds.stop()
