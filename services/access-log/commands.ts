@@ -5,7 +5,7 @@ import {
   commandEnvironment, type Environment, operatorName,
 } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import { createAccessLog, recordAttempt, type RecordResult } from './access-log.ts'
 import {
@@ -125,7 +125,7 @@ const DETAILS = [
 const config = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))
 
 const appendTo: Append = async (env, event) => {
-  const redis = await connectRedisOrCluster(loadConfig(config, env).REDIS_STATE_URL)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', loadConfig(config, env))
   try {
     await createAccessLog(redis).append(event)
   } finally {

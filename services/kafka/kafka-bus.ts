@@ -7,6 +7,7 @@ import { topicNames } from './admin.ts'
 import type { Bus, Producer } from './bus.ts'
 import type { MessageMac } from './message-mac.ts'
 import { InfrastructureError } from '../platform/errors.ts'
+import { failedAt, storeText } from '../platform/failed-store.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
 import { consumerDefaults, startConsumer, type ConsumerSettings } from './consumer.ts'
@@ -49,6 +50,7 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
   const { metadataMaxAgeMs } = settings
   const partitions = createPartitionCounts({ delayMs: AGES_UNTIL_USE * metadataMaxAgeMs })
   const consumers = createCloseables()
+  const rethrow = failedAt(storeText('KAFKA_BROKERS', `kafka://${options.brokers.join()}`))
   registerCodecs()
   const lastValues = createLastValues({
     build: () => client(options, { clientId: `${options.clientId}-last-value` }),
@@ -88,8 +90,8 @@ export function createKafkaBus (options: KafkaBusOptions, start = startConsumer)
       return { ready: () => consumption.ready(), stop: consumers.add(() => consumption.stop()) }
     },
     producer: producers.of,
-    lastValue: lastValues.find,
-    topicNames: () => topicNames(options),
+    lastValue: (...of) => lastValues.find(...of).catch(rethrow),
+    topicNames: () => topicNames(options).catch(rethrow),
     watchPartitions,
     close: async () => {
       await Promise.all([lastValues.close(), watches.closeAll()])

@@ -4,6 +4,7 @@ import {
 } from 'kafkajs'
 import type { RawMessage } from './bus.ts'
 import { InfrastructureError } from '../platform/errors.ts'
+import { markFailed, storeText } from '../platform/failed-store.ts'
 import type { MessageMac } from './message-mac.ts'
 import { sleep, retry } from '../platform/retry.ts'
 import { kafkaOptionsOf, type KafkaConnection } from './connection.ts'
@@ -85,6 +86,7 @@ export function createTopicReader (
         if (fault === undefined) return ends
       } catch (cause) {
         if (fault === undefined) {
+          markFailed(cause, storeText('KAFKA_BROKERS', `kafka://${connection.brokers.join()}`))
           throw new InfrastructureError(`topic ${topic} could not be read to its end`, { cause })
         }
       }
@@ -236,7 +238,7 @@ function createIdleTimeout (topic: string, fail: (error: unknown) => void, signa
       const leftMs = movedAtMs + IDLE_TIMEOUT_MS - performance.now()
       if (leftMs <= 0) {
         throw new InfrastructureError(
-          `no message fetched from ${topic} for ${IDLE_TIMEOUT_MS} ms: check its brokers`)
+          `the read of ${topic} timed out: no message for ${IDLE_TIMEOUT_MS} ms`)
       }
       await sleep(leftMs, stop)
     }

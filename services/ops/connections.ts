@@ -5,7 +5,7 @@ import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts
 import { isInfrastructure } from '../platform/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
 import { accessErrorOf } from '../kafka/errors.ts'
-import { connectRedisOrCluster, type RedisClient } from '../platform/redis.ts'
+import { connectCommandRedis, type RedisClient } from '../platform/redis.ts'
 import { CommandFailure } from '../platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
@@ -57,7 +57,7 @@ export function explainKafkaError (error: unknown, brokers: readonly string[]): 
 export async function withState<T> (
   env: Environment, work: (redis: RedisClient) => Promise<T>
 ): Promise<T> {
-  const redis = await connectRedisOrCluster(loadConfig(stateConfig, env).REDIS_STATE_URL)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', loadConfig(stateConfig, env))
   try {
     return await work(redis)
   } finally {

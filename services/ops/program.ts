@@ -33,7 +33,7 @@ export function createOpsProgram (
   print: Screen['print'] = console.log, streams: Partial<Omit<Screen, 'print'>> = {}
 ): Command {
   const screen: Screen = { print, terminal: process.stdout, errors: process.stderr, ...streams }
-  const program = new Command('ops')
+  const program = new Command('ops').exitOverride()
     .description('Commands for the operators of the system.')
     .configureHelp({ showGlobalOptions: true })
     .option('--json', 'print the result as JSON')
@@ -87,6 +87,7 @@ export function addAudit (program: Command): void {
       const words = auditArguments(command.optsWithGlobals<AuditOptions>())
       const child = spawn(process.execPath, [WORKSPACE, ...words], { stdio: 'inherit' })
       const [code] = await once(child, 'exit') as [number | null]
-      process.exitCode = code ?? 1
+      // A child that was killed has checked nothing: 2, as of any command that failed.
+      process.exitCode = code ?? 2
     })
 }

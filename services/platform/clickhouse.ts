@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 import { InfrastructureError, isUntrusted } from './errors.ts'
+import { failedAt, storeText } from './failed-store.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
 /** For commands, where an operator prefers a long wait to a failure. */
@@ -14,6 +15,7 @@ export const COMMAND_TIMEOUT_MS = 300_000
 export function connectClickhouse (
   url: string, timeoutMs = REQUEST_TIMEOUT_MS
 ): ClickHouseClient {
+  const rethrow = rethrowAs(storeText('CLICKHOUSE_URL', url))
   return new Proxy(createClient({
     url,
     request_timeout: timeoutMs,
@@ -28,7 +30,7 @@ export function connectClickhouse (
     clickhouse_settings: {
       date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
     },
-  }), { get: (client, name) => wrapped(client, Reflect.get(client, name)) })
+  }), { get: (client, name) => wrapped(client, Reflect.get(client, name), rethrow) })
 }
 
 export type Insert = {
@@ -118,6 +120,7 @@ export async function * streamRows<T> (
   const answer = await clickhouse.query({
     query, query_params: parameters, format: 'JSONEachRow',
   })
+  const { rethrow = rethrowAs(storeText('CLICKHOUSE_URL', '')) } = answer as Partial<WithRethrow>
   try {
     for await (const rows of answer.stream<T>()) {
       for (const row of rows) yield row.json()
@@ -128,31 +131,41 @@ export async function * streamRows<T> (
 }
 
 /** The same member; the failures of an asynchronous method, and of its rows, are translated. */
-function wrapped (owner: object, member: unknown): unknown {
+function wrapped (owner: object, member: unknown, rethrow: Rethrow): unknown {
   if (typeof member !== 'function') return member
   return (...given: readonly unknown[]) => {
     const result: unknown = Reflect.apply(member, owner, given)
-    return result instanceof Promise ? result.then(wrappedRows, rethrow) : result
+    if (!(result instanceof Promise)) return result
+    return result.then(rows => wrappedRows(rows, rethrow), rethrow)
   }
 }
 
 /** Rows follow the HTTP status, so a failure between rows has no status. */
-function wrappedRows (result: unknown): unknown {
+function wrappedRows (result: unknown, rethrow: Rethrow): unknown {
   if (typeof result !== 'object' || result === null || !('json' in result)) return result
-  return Object.assign(result, { json: wrapped(result, result.json) })
+  const json = wrapped(result, result.json, rethrow)
+  return Object.assign(result, { json, rethrow } satisfies WithRethrow & { readonly json: unknown })
 }
 
-/** Throws the error as an InfrastructureError where it is one of infrastructure. */
-function rethrow (error: unknown): never {
+type Rethrow = (error: unknown) => never
+/** The result of a query, whose rows are read later: how their failures are translated. */
+type WithRethrow = { readonly rethrow: Rethrow }
+
+/**
+ * Throws an error as an InfrastructureError where it is one of infrastructure, and records that it
+ * comes from `store`, unless its message says what to fix.
+ */
+const rethrowAs = (store: string): Rethrow => error => {
   const refusal = accessErrorOf(error)
   if (refusal !== undefined) throw new InfrastructureError(refusal, { cause: error })
-  if (error instanceof Error && error.message === 'Timeout error.') {
-    throw new InfrastructureError('ClickHouse did not respond in time', { cause: error })
+  const isLate = error instanceof Error && error.message === 'Timeout error.'
+  if (!isLate && isNotClickhouse(error)) {
+    throw new InfrastructureError('CLICKHOUSE_URL returned a response that is not from ' +
+      'ClickHouse: check the URL and the proxy in front of it', { cause: error })
   }
-  throw isNotClickhouse(error)
-    ? new InfrastructureError('CLICKHOUSE_URL returned a response that is not from ClickHouse: ' +
-      'check the URL and the proxy in front of it', { cause: error })
-    : error
+  return failedAt(store)(isLate
+    ? new InfrastructureError(`${store} did not respond in time`, { cause: error })
+    : error)
 }
 
 /** The client throws a plain Error for a text that it cannot parse, and a SyntaxError for rows. */

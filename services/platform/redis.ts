@@ -4,6 +4,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Clock } from './clock.ts'
 import { isInfrastructure, isUntrusted } from './errors.ts'
 import { FailFastCluster } from './fail-fast-cluster.ts'
+import { markFailed, storeText } from './failed-store.ts'
 import { retryForever } from './retry.ts'
 
 /** A connection to one Redis, or to a cluster. */
@@ -148,6 +149,27 @@ export async function connectRedisOrCluster (
   const address = parseHosts(url)
   if (address?.kind !== 'cluster') return connectRedis(url, options)
   return await connectCluster(address, { ...TIMEOUTS, ...options })
+}
+
+/**
+ * The connection of a setting for a command, whose user gets the errors: they name the setting and
+ * its address.
+ */
+export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDIS_CACHE_URL'> (
+  setting: Name, { [setting]: url }: Readonly<Record<Name, string>>
+): Promise<RedisClient> {
+  const redis = await connectRedisOrCluster(url)
+  const store = storeText(setting, url)
+  const clients: readonly Pick<Cluster, 'sendCommand'>[] =
+    redis instanceof Cluster ? [redis, ...redis.nodes()] : [redis]
+  for (const client of clients) {
+    const send = client.sendCommand.bind(client)
+    client.sendCommand = (...given: Parameters<Cluster['sendCommand']>) => {
+      given[0].promise.catch((error: unknown) => markFailed(error, store))
+      return send(...given)
+    }
+  }
+  return redis
 }
 
 async function connectCluster (

@@ -1,6 +1,8 @@
-import type { Command } from 'commander'
+import { inspect } from 'node:util'
+import { CommanderError, type Command } from 'commander'
 import { ConfigError } from './config.ts'
 import { InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
+import { failedStoreOf } from './failed-store.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
 export class UsageError extends Error {
@@ -12,22 +14,32 @@ export class CommandFailure extends UsageError {
   override readonly name = 'CommandFailure'
 }
 
+/**
+ * The exit code of a command that could not do its work. A command that did it and found something
+ * wrong, or has left something undone, sets 1.
+ */
+export const FAILED = 2
+
 /** Runs a command. A failure that the user can fix is shown without a stack. */
 export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise<void> {
   try {
     await program.parseAsync()
   } catch (error) {
-    process.stderr.write(`${explanationOf(error)}\n`)
-    process.exitCode = 1
+    // Commander has printed the help, the version, or what is wrong with the arguments.
+    const isPrinted = error instanceof CommanderError
+    if (!isPrinted) process.stderr.write(`${explanationOf(error)}\n`)
+    process.exitCode = isPrinted && error.exitCode === 0 ? 0 : FAILED
   }
 }
 
 const CHECK = 'Check the addresses in the environment; for a local stack run "npm run up".'
+const WAIT = 'It may be overloaded: run the command again later, or with less load. Only if it ' +
+  'is stopped, start it; for a local stack run "npm run up".'
 const OR_LOCAL = 'Or start a local stack with "npm run up": the command uses it then.'
 const UNTRUSTED = 'The certificate of the stack is not trusted. For a stack of "npm run up -- ' +
   '--secure", set NODE_EXTRA_CA_CERTS=<folder>/access/authority.pem before the command.'
 
-/** What the user can do about a failed command; throws an error that is a bug. */
+/** What the user can do about a failed command; the stack of an error that is a bug. */
 export function explanationOf (error: unknown): string {
   if (error instanceof ConfigError) {
     // A local stack has all settings, but does not correct an invalid one.
@@ -36,16 +48,27 @@ export function explanationOf (error: unknown): string {
   }
   if (error instanceof UsageError || error instanceof RangeError) return error.message
   if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : failureOf(error)
-  throw error
+  return inspect(error)
 }
 
-/** What failed. An InfrastructureError says what to check; an error of a library does not. */
+/** What failed. An InfrastructureError says what to check; an error of a store does not. */
 function failureOf (error: unknown): string {
-  if (!(error instanceof InfrastructureError)) {
-    return `A dependency failed: ${reasonOf(error)}. ${CHECK}`
+  if (!(error instanceof InfrastructureError) || failedStoreOf(error, 1) !== undefined) {
+    return storeFailureOf(error) ?? `A dependency failed: ${reasonOf(error)}. ${CHECK}`
   }
   const { message, cause } = error
-  return isInfrastructure(cause) ? `${message}: ${reasonOf(cause)}` : message
+  const inner = storeFailureOf(cause) ?? (isInfrastructure(cause) ? reasonOf(cause) : undefined)
+  return inner === undefined ? message : `${message}: ${inner}`
+}
+
+/** What failed and what to do, of an error for which the store is known. */
+function storeFailureOf (error: unknown): string | undefined {
+  const store = failedStoreOf(error)
+  if (store === undefined) return undefined
+  const reason = reasonOf(error)
+  return /time(?:d )?-?out/i.test(reason)
+    ? `${store} did not answer in time (${reason}). ${WAIT}`
+    : `${store} failed: ${reason}. ${CHECK}`
 }
 
 /** The first line of the innermost message: outer ones of sockets and retries say less. */

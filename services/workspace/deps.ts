@@ -9,7 +9,7 @@ import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { defineConfig, loadConfig, pick, commonConfig, rootKeys } from '../platform/config.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
@@ -39,7 +39,7 @@ export async function withWorkspace<T> (
 
 async function connectWorkspace (env: Environment) {
   const settings = loadConfig(config, env)
-  const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
   const keys = connectAllKeys(redis, settings)
   const webhooks = { redis, keys: keys.webhooks }
   return {

@@ -5,7 +5,7 @@ import { createPartners } from '../accounts/partners.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../platform/config.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { eraseOrganization, type OrganizationErasure } from './erase-organization.ts'
 import { organizationToRead, shippingWarning, type Options } from './options.ts'
@@ -27,7 +27,7 @@ export async function runEraseOrganization (
     throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
   }
   const settings = loadConfig(config, env)
-  const cache = await connectRedisOrCluster(settings.REDIS_CACHE_URL)
+  const cache = await connectCommandRedis('REDIS_CACHE_URL', settings)
   try {
     return await withStores(env, async stores => {
       const state = stores.redis

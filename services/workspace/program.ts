@@ -16,7 +16,7 @@ type GlobalOptions = { readonly json?: true, readonly data: string }
 
 /** The command line of the workspace. `print` receives the output, `open` runs a task. */
 export function createWorkspaceProgram (print: Print = console.log, open = withWorkspace): Command {
-  const program = new Command('workspace')
+  const program = new Command('workspace').exitOverride()
     .description('Manages organizations, people, API keys, balances, policies, webhook secrets, ' +
       'partners and jobs of customers, and the keys that encrypt their data.')
     .configureHelp({ showGlobalOptions: true })

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig } from '../platform/config.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { organizationOf } from './options.ts'
 import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from './page/sessions.ts'
@@ -29,7 +29,7 @@ export async function makeSignInLink (env: Environment, options: SignInOptions) 
       'organization is orgId in .local/stack.json.')
   }
   const settings = loadConfig(config, env)
-  const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
   try {
     const subject: SignedIn = options.org === undefined
       ? { kind: 'operator' }

@@ -10,7 +10,7 @@ import { kafkaConnectionOf } from '../kafka/connection.ts'
 import { createTopicReader } from '../kafka/topic-reader.ts'
 import { createMessageMac } from '../kafka/message-mac.ts'
 import { createRecordMac } from '../crypto/mac.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
 import { createCodec, registrySource } from '../kafka/registry.ts'
 import { createJobKeyCopy, type JobKeyCopy } from '../jobs/job-key-copy.ts'
 
@@ -35,7 +35,7 @@ export async function withStores<T> (
 ): Promise<T> {
   const settings = loadConfig(config, env)
   const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
-  const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
   const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
   const bus = createKafkaBus({
     ...connection, clientId: 'workspace', onFatal: error => { throw error },

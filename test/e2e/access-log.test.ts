@@ -118,7 +118,7 @@ it('a command is in the access log with whom it concerns, and whether it worked'
   const added = await person('add', '--role', 'read-only')
   const { id } = JSON.parse(added.out) as { readonly id: string }
   expect((await person('change', '--role', 'owner')).code).toBe(0)
-  expect((await person('remove')).code).toBe(1)
+  expect((await person('remove')).code).toBe(2)
   const entries = (await exported(10)).slice(7)
   expect(entries.map(({ action, target, outcome }) => [action, target, outcome])).toEqual([
     ['person.added', id, 'done'], ['person.changed', id, 'done'], ['person.removed', id, 'refused'],

@@ -178,7 +178,7 @@ describe('the command', () => {
     const { stdout } = await run('list', '--json')
     expect(Object.keys(JSON.parse(stdout).waiting)).toContain('verify')
     await expect(run('show', 'settle', '0:99999')).rejects.toMatchObject({
-      code: 1, stderr: expect.stringMatching(/^Letter 0:99999 does not exist in settle\.dead, /),
+      code: 2, stderr: expect.stringMatching(/^Letter 0:99999 does not exist in settle\.dead, /),
     })
   })
 })

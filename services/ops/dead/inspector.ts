@@ -7,7 +7,7 @@ import type { Outcome } from '../../jobs/store-types.ts'
 import type { Bus, RawMessage } from '../../kafka/bus.ts'
 import type { Environment } from '../../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig, rootKeys } from '../../platform/config.ts'
-import { connectRedisOrCluster } from '../../platform/redis.ts'
+import { connectCommandRedis } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
 import { openContent, readEnvelope } from './content.ts'
@@ -32,7 +32,7 @@ export async function withInspector<T> (
   const settings = loadConfig(config, env)
   const roots = open ? loadConfig(rootConfig, env) : undefined
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
-  const state = await connectRedisOrCluster(settings.REDIS_STATE_URL)
+  const state = await connectCommandRedis('REDIS_STATE_URL', settings)
   const store = createJobStore(state)
   const content = async (raw: RawMessage) => {
     if (roots === undefined) return undefined

@@ -5,6 +5,8 @@ import type { ClickHouseClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connectClickhouse, streamRows } from '../../../services/platform/clickhouse.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+import { failedStoreOf } from '../../../services/platform/failed-store.ts'
+import { explanationOf } from '../../../services/platform/run-command.ts'
 
 let server: Server
 let client: ClickHouseClient
@@ -45,7 +47,7 @@ const stream = async () => {
 const write = () => client.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
 
 /** The errors of a read and of a write with this response. */
-async function failures (given: typeof answer): Promise<readonly unknown[]> {
+async function failures (given: typeof answer): Promise<unknown[]> {
   answer = given
   return await Promise.all([read, write].map(run => run().then(() => 'no failure', error => error)))
 }
@@ -97,6 +99,20 @@ describe('the ClickHouse client', () => {
     for (const error of await errors()) expect(isInfrastructure(error)).toBe(true)
     answer = plain(200, '{"n":1}\nCode: 33. DB::Exception: Cannot read all data.\n')
     for (const error of await errors()) expect(error).toBeInstanceOf(InfrastructureError)
+  })
+
+  it('records its address in errors of the store, also of one that does not answer', async () => {
+    const { port } = server.address() as AddressInfo
+    const store = `ClickHouse (CLICKHOUSE_URL, 127.0.0.1:${port})`
+    const errors = await failures(exception(241, 'MEMORY_LIMIT_EXCEEDED'))
+    answer = broken
+    errors.push(...await Promise.all([read, stream].map(run => run().catch(error => error))))
+    answer = () => {}
+    const hasty = connectClickhouse(`http://me:secret@127.0.0.1:${port}`, 20)
+    const late: unknown = await hasty.query({ query: 'SELECT 1' }).catch(error => error)
+    await hasty.close()
+    expect([...errors, late].map(error => failedStoreOf(error))).toEqual(Array(5).fill(store))
+    expect(explanationOf(late)).toContain(`${store} did not answer in time (Timeout error).`)
   })
 
   it('cancels a query whose rows are not read to the end', async () => {

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import { Cluster, Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { isInfrastructure } from '../../../services/platform/errors.ts'
+import { failedStoreOf } from '../../../services/platform/failed-store.ts'
 import {
-  connectRedis, connectRedisOrCluster, redisClock, script,
+  connectCommandRedis, connectRedis, connectRedisOrCluster, redisClock, script,
 } from '../../../services/platform/redis.ts'
 
 /** Just enough of Redis: scripts known by digest, and a TIME. */
@@ -102,6 +104,17 @@ describe('a Redis connection through Sentinel', () => {
     'is refused for %s, which names no single server', address => {
       expect(() => connectRedis(address)).toThrow(/without a group/)
     })
+})
+
+describe('the Redis connection of a command', () => {
+  it.each(['redis', 'redis-cluster'])('names its setting and address in errors: %s', async kind => {
+    const settings = { REDIS_CACHE_URL: `${kind}://me:secret@127.0.0.1:1` }
+    const redis = await connectCommandRedis('REDIS_CACHE_URL', settings)
+    const error: unknown = await redis.get('x').catch((error: unknown) => error)
+    redis.disconnect()
+    expect([isInfrastructure(error), failedStoreOf(error)])
+      .toEqual([true, 'The cache Redis (REDIS_CACHE_URL, 127.0.0.1:1)'])
+  })
 })
 
 describe('a connection to one Redis or a cluster', () => {

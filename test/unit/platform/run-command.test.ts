@@ -1,12 +1,23 @@
-import { describe, expect, it } from 'vitest'
+import { Command } from 'commander'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConfigError } from '../../../services/platform/config.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { explanationOf, UsageError } from '../../../services/platform/run-command.ts'
+import { markFailed } from '../../../services/platform/failed-store.ts'
+import { explanationOf, runCommand, UsageError } from '../../../services/platform/run-command.ts'
 
 const refused = (address: string) =>
   Object.assign(new Error(`connect ECONNREFUSED ${address}`), { code: 'ECONNREFUSED' })
 const dependency = (address: string) => `A dependency failed: connect ECONNREFUSED ${address}. ` +
   'Check the addresses in the environment; for a local stack run "npm run up".'
+
+const late = (message: string, store: string) => {
+  const error = new Error(message)
+  markFailed(error, store)
+  return error
+}
+const wait = (store: string, reason: string) => `${store} did not answer in time (${reason}). It ` +
+  'may be overloaded: run the command again later, or with less load. Only if it is stopped, ' +
+  'start it; for a local stack run "npm run up".'
 
 describe('the explanation of a failed command', () => {
   it.each([
@@ -40,7 +51,54 @@ describe('the explanation of a failed command', () => {
     expect(explanationOf(new ConfigError([fault]))).toBe(`Invalid configuration:\n- ${fault}`)
   })
 
-  it('rethrows a bug, which shows its stack', () => {
-    expect(() => explanationOf(new TypeError('x is no function'))).toThrow(TypeError)
+  it('is the stack of a bug', () => {
+    expect(explanationOf(new TypeError('x is no function')))
+      .toMatch(/^TypeError: x is no function\n +at .+run-command\.test\.ts/)
+  })
+
+  it.each([
+    [late('Command timed out', 'Redis (R, a:1)'), wait('Redis (R, a:1)', 'Command timed out')],
+    [
+      new InfrastructureError('topic t could not be read', { cause: late('timed out', 'K (K)') }),
+      `topic t could not be read: ${wait('K (K)', 'timed out')}`,
+    ],
+    [
+      late('Connection is closed.', 'Redis (R, a:1)'), 'Redis (R, a:1) failed: Connection is ' +
+      'closed. Check the addresses in the environment; for a local stack run "npm run up".',
+    ],
+  ])('names the store that failed: %s', (error, text) => {
+    expect(explanationOf(error)).toBe(text)
+  })
+})
+
+describe('the exit code of a command', () => {
+  afterEach(() => {
+    process.exitCode = undefined
+    vi.restoreAllMocks()
+  })
+
+  /** Runs `found` (which finds something) or `broken`; resolves with the exit code and stderr. */
+  async function run (...words: readonly string[]) {
+    let errors = ''
+    const write = (text: string) => { errors += text }
+    vi.spyOn(process.stderr, 'write').mockImplementation(text => {
+      write(String(text))
+      return true
+    })
+    const program = new Command('program').exitOverride()
+      .configureOutput({ writeOut: () => {}, writeErr: write })
+    program.command('found').action(() => { process.exitCode = 1 })
+    program.command('broken').action(() => { throw late('Command timed out', 'Redis (R, a:1)') })
+    program.command('wrong').action(() => { throw new UsageError('Give --name.') })
+    await runCommand({ parseAsync: () => program.parseAsync(words, { from: 'user' }) })
+    return [process.exitCode, errors]
+  }
+
+  it('is 1 for what it found, and 2 when it failed or was used wrongly', async () => {
+    expect(await run('found')).toEqual([1, ''])
+    expect(await run('broken')).toEqual([2, expect.stringMatching(/^Redis .+ did not answer/)])
+    expect(await run('wrong')).toEqual([2, 'Give --name.\n'])
+    expect(await run('found', '--no-such')).toEqual([2, expect.stringMatching(/^error: unknown/)])
+    expect((await run('--help'))[0]).toBe(0)
   })
 })
