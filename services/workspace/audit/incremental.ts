@@ -82,6 +82,8 @@ async function amountOf (
 const ENTRIES_PER_SECOND = 50_000
 const ROWS_PER_SECOND = 50_000
 const REPORT_MS = 5_000
+/** The share that has to be read before its duration says how long the rest takes. */
+const MIN_SHARE = 0.01
 
 const secondsOf = ({ entries, rows }: Amount) =>
   entries / ENTRIES_PER_SECOND + rows / ROWS_PER_SECOND
@@ -106,7 +108,8 @@ export function startProgress (
     reportedMs = now()
     const share = Math.min(secondsOf(read) / secondsOf(all), 1)
     const leftSeconds = (reportedMs - startedMs) / 1_000 * (1 - share) / share
-    onProgress(`${Math.floor(share * 100)} % read, ${timeText(leftSeconds)} left`)
+    const left = share < MIN_SHARE ? '' : `, ${timeText(leftSeconds)} left`
+    onProgress(`${Math.floor(share * 100)} % read${left}`)
   }
 }
 

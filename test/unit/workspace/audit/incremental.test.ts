@@ -65,6 +65,16 @@ it('an audit first reports how much there is to read and about how long it takes
   expect(startOf(0, 720_000_000)).toMatch(/: about 4 hours$/)
 })
 
+it('an audit estimates the remaining time once it has read one percent', () => {
+  const { lines, clock, onRead } = track({ entries: 10_000, rows: 0 })
+  for (const [ms, entries] of [[6_000, 0], [12_000, 1], [20_000, 98], [30_000, 1]] as const) {
+    clock.ms = ms
+    onRead({ entries, rows: 0 })
+  }
+  expect(lines.slice(1))
+    .toEqual(['0 % read', '0 % read', '0 % read', '1 % read, about 50 minutes left'])
+})
+
 it('an audit reports its progress every five seconds', () => {
   const { lines, clock, onRead } = track({ entries: 1_000, rows: 3_000 })
   clock.ms = 4_999
