@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createKeyRing, splitKeyId, withKeyId, type KeyRing } from '../crypto/key-ring.ts'
+import {
+  createKeyRing, MissingKeyError, splitKeyId, withKeyId, type KeyRing,
+} from '../crypto/key-ring.ts'
 import type { RootKeys } from '../crypto/root-keys/root-keys.ts'
 import type { Binding } from '../crypto/seal.ts'
 import { boxPublicKey, openBox, sealBox } from '../crypto/sealed-box.ts'
@@ -89,7 +91,10 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
       const { ring, secrets } = await open(orgId, opened => !opened.secrets.has(version))
       deps.metrics?.count('key_unwraps_total', { class: deps.class, by: 'organization' })
       const secret = secrets.get(version)
-      return id !== version && secret !== undefined
+      if (secret === undefined) {
+        throw missingOrganizationKey(`organization ${orgId} lacks key "${version}"`, binding)
+      }
+      return id !== version
         ? await openBox(secret, ['wrap', id, ...binding], content)
         : ring.unwrap(wrapped, binding)
     },
@@ -101,6 +106,15 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
       }
     },
   }
+}
+
+/** `lack` says which key is missing, and of which organization. */
+export function missingOrganizationKey (lack: string, binding: Binding): MissingKeyError {
+  return new MissingKeyError(lack, {
+    wraps: binding.map(String).join(' '),
+    advice: 'restart the state Redis, so that ledger restores it from topic organization.keys; ' +
+      'what it wraps is lost if the topic lacks it too',
+  })
 }
 
 /** Reads the keys of an organization again when they are old or stale, once for all callers. */

@@ -14,6 +14,21 @@ export type KeyRing = {
 }
 
 /**
+ * A root key or a key of an organization is missing, which wraps keys in use. `lack` names it and
+ * says what to do, in the same words for all that it wraps.
+ */
+export class MissingKeyError extends FatalError {
+  readonly lack: string
+
+  constructor (
+    key: string, { wraps, advice }: { readonly wraps: string, readonly advice: string }
+  ) {
+    super(`${key}, which wraps a key in use (${wraps}): ${advice}`)
+    this.lack = `${key}: ${advice}`
+  }
+}
+
+/**
  * A ring of 32-byte keys, by key id. The active key wraps, the others only unwrap: to retire a key,
  * add its successor, and remove the key once nothing is wrapped by it.
  * @throws TypeError for an invalid key, or an active key that is not in the ring.

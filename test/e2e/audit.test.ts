@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
+import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { insertRows } from '../../services/platform/clickhouse.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
@@ -8,6 +9,7 @@ import {
 } from '../../services/workspace/audit/incremental.ts'
 import { createKafkaJournal } from '../../services/workspace/audit/journals.ts'
 import type { ProvenHead } from '../../services/workspace/audit/proof.ts'
+import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/connected.ts'
 import { endedJob } from '../support/results.ts'
 import { messageKeysOf } from '../support/signed.ts'
@@ -119,5 +121,32 @@ describe('an incremental audit', () => {
     await insertRows(clickhouse, { table: 'journal', columns: Object.keys(row), values: [row] })
     expect(breaches.map(({ rule }) => rule)).toContain('every movement is in the journal')
     expect((await auditFrom(next)).read).toEqual([5, 0, 0])
+  })
+})
+
+describe('an audit without a key that opens results', () => {
+  const breachesOf = async (more: object = {}) => {
+    const { breaches } = await runAudit({ ...env, ...more }, { only: [tenant] })
+    expect(breaches.map(({ job, rule }) => [job, rule])).toEqual([['', 'results are readable']])
+    return breaches[0]?.detail
+  }
+
+  it('reports a missing root key once', async () => {
+    const RESULTS_ROOT_KEYS = JSON.stringify({ other: Buffer.alloc(32, 9).toString('base64') })
+    expect(await breachesOf({ RESULTS_ROOT_KEYS, RESULTS_ROOT_KEY_ACTIVE: 'other' }))
+      .toMatch(/^results of job_\w+, job_\w+ cannot be checked: RESULTS_ROOT_KEYS lacks key "/)
+  })
+
+  it('reports the missing key of the organization once, and creates none', async () => {
+    const stored = organizationKeysKey(environment.orgId)
+    const fields = await state.hgetall(stored)
+    await state.del(stored)
+    const detail = await breachesOf()
+    const created = await state.exists(stored)
+    await state.hset(stored, fields)
+    expect([detail, created]).toEqual([expect.stringMatching(new RegExp('^results of job_\\w+, ' +
+      `job_\\w+ cannot be checked: organization ${environment.orgId} has no key "results": ` +
+      'restart the state Redis')), 0])
+    expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
   })
 })

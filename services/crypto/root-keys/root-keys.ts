@@ -1,7 +1,7 @@
 import type { Environment } from '../../platform/command-environment.ts'
 import { ConfigError } from '../../platform/config.ts'
-import { FatalError } from '../../platform/errors.ts'
-import { checkKeyId, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
+import type { FatalError } from '../../platform/errors.ts'
+import { checkKeyId, MissingKeyError, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
 import {
@@ -91,8 +91,10 @@ export function createRootKeys (
 export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
 function missingRootError (id: string, setting: string, context: KeyContext): FatalError {
-  return new FatalError(`${setting} lacks key "${id}", which wraps a key in use ` +
-    `(${context.purpose} of ${context.organization}): add it again until nothing is wrapped by it`)
+  return new MissingKeyError(`${setting} lacks key "${id}"`, {
+    wraps: `${context.purpose} of ${context.organization}`,
+    advice: 'add it again until nothing is wrapped by it',
+  })
 }
 
 /** The value of an entry may be a key, or contain one by mistake, so no error shows it. */

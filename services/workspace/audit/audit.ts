@@ -1,8 +1,5 @@
-import { ERASED_FIELD } from '../../accounts/organization-key-store.ts'
-import { accountKey } from '../../accounts/records.ts'
-import { partsOf } from '../../accounts/tenant.ts'
 import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
-import { jobKeys } from '../../jobs/redis-keys.ts'
+import { MissingKeyError } from '../../crypto/key-ring.ts'
 import { isInfrastructure } from '../../platform/errors.ts'
 import { createFairSlots } from '../../platform/fair-slots.ts'
 import { createTenants } from '../../money/tenants.ts'
@@ -16,8 +13,9 @@ import {
   explain, type StoredMovements,
 } from './journal-checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
+import { areErased } from './keys.ts'
 import {
-  breachUnless, type AuditReport, type Breach, type TenantBreaches, type TenantReport,
+  type AuditReport, type FoundBreach, joinMissingKeys, type TenantBreaches, type TenantReport,
 } from './report.ts'
 import { takeAuditSnapshot, type AuditSnapshotDeps } from './snapshot.ts'
 
@@ -58,7 +56,7 @@ export async function audit (
   deps: AuditDeps, options: AuditOptions = {}
 ): Promise<AuditReport> {
   const tenants: TenantReport[] = []
-  const breaches: Breach[] = []
+  const breaches: FoundBreach[] = []
   const stored = new Map<string, StoredMovements>()
   for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
     const { report, found, movements } = await auditTenant(deps, tenant, options)
@@ -82,7 +80,7 @@ export async function audit (
     const journals = { copy: stored.get(tenant)?.copy, kafka: texts }
     breaches.push(...checkExportedHead(head, journals).map(breach => ({ tenant, ...breach })))
   }
-  return { ok: breaches.length === 0, tenants, breaches }
+  return { ok: breaches.length === 0, tenants, breaches: joinMissingKeys(breaches) }
 }
 
 async function auditTenant (
@@ -121,7 +119,7 @@ async function auditTenant (
     ...amounts,
     ...counts,
     rows: results.rows,
-    breaches: found.length,
+    breaches: joinMissingKeys(found.map(breach => ({ tenant, ...breach }))).length,
     ...isExplained === true && { explained: explain(entries, jobs) },
   }
   return { report, found, movements }
@@ -158,18 +156,17 @@ async function auditResults (
   { redis, results }: AuditDeps, { job, manifest }: ArchivedJob
 ): Promise<{ readonly rows: number, readonly found: TenantBreaches }> {
   // Results of an erased job or organization are unreadable; only its money is checked.
-  const organization = accountKey(`org:${partsOf(job.tenant).orgId}`)
-  const isErased = await redis.exists(jobKeys(job.tenant, job.id).erased) === 1 ||
-    await redis.hexists(organization, ERASED_FIELD) === 1
-  if (isErased) return { rows: 0, found: [] }
-  if (Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return { rows: 0, found: [] }
+  const unchecked = { rows: 0, found: [] }
+  if (await areErased(redis, job) || Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return unchecked
   try {
     const counts = await countResults(results.csvStream(job, manifest))
     return { rows: counts.rows, found: checkResults(job, counts) }
   } catch (error) {
     if (isInfrastructure(error)) throw error
+    // They may have been erased meanwhile.
+    if (await areErased(redis, job)) return unchecked
     const detail = error instanceof Error ? error.message : String(error)
-    const found = breachUnless(false, { rule: 'results are readable', job: job.id, detail })
-    return { rows: 0, found }
+    const lack = error instanceof MissingKeyError ? { lack: error.lack } : {}
+    return { rows: 0, found: [{ rule: 'results are readable', job: job.id, detail, ...lack }] }
   }
 }

@@ -1,16 +1,14 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../access-log/walk.ts'
-import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
-import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig, messageKeys, rootKeys } from '../../platform/config.ts'
-import { closedKeys } from '../../jobs/connect-keys.ts'
 import { withStores } from '../stores.ts'
 import { withAccessLog } from './access-log.ts'
 import { audit, type AuditOptions } from './audit.ts'
 import { createAuditDeps } from './deps.ts'
 import { auditIncrementally, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
+import { createAuditKeys } from './keys.ts'
 import type { AuditReport } from './report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
@@ -44,13 +42,7 @@ export async function runAudit (
   const heads = new Map([...exported].filter(([chain]) => chain !== ACCESS_CHAIN))
   return await withStores(env, async stores => {
     const { redis, codec } = stores
-    const findClosed = closedKeys(stores)
-    const keys = createJobKeys({
-      redis,
-      part: 'results',
-      keys: connectOrganizationKeys('results', config, { state: redis }),
-      findClosed,
-    })
+    const keys = createAuditKeys(config, stores)
     const kafka = createKafkaJournal(config, codec)
     const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
     const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }

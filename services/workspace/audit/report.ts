@@ -3,6 +3,7 @@ import { tableText, unpainted, type Column } from '../../platform/text-table.ts'
 
 /** A rule that does not hold: for which tenant and job, with the values that differ. */
 export type Breach = {
+  /** Empty when the breach concerns no single tenant. */
   readonly tenant: string
   /** Empty when the breach concerns no single job. */
   readonly job: string
@@ -10,8 +11,11 @@ export type Breach = {
   readonly detail: string
 }
 
+/** A breach as it was found; `lack` is the missing key due to which results cannot be read. */
+export type FoundBreach = Breach & { readonly lack?: string }
+
 /** The breaches of one tenant. */
-export type TenantBreaches = readonly Omit<Breach, 'tenant'>[]
+export type TenantBreaches = readonly Omit<FoundBreach, 'tenant'>[]
 
 /** What the audit read of a tenant; amounts in USD micros. */
 export type TenantReport = {
@@ -127,6 +131,21 @@ export function breachUnless (
   holds: boolean, breach: { readonly rule: string, readonly detail: string, readonly job?: string }
 ): TenantBreaches {
   return holds ? [] : [{ job: '', ...breach }]
+}
+
+const SHOWN_JOBS = 3
+
+/** Joins the jobs whose results lack the same key into one breach, which names the key. */
+export function joinMissingKeys (breaches: readonly FoundBreach[]): readonly Breach[] {
+  const byLack = Map.groupBy(breaches, ({ lack }) => lack)
+  const others = byLack.get(undefined) ?? []
+  byLack.delete(undefined)
+  return [...others, ...[...byLack].map(([lack, lacking]) => {
+    const shown = lacking.slice(0, SHOWN_JOBS).map(({ job }) => job).join(', ')
+    const more = lacking.length > SHOWN_JOBS ? ` and ${lacking.length - SHOWN_JOBS} more` : ''
+    const detail = `results of ${shown}${more} cannot be checked: ${lack}`
+    return { tenant: '', job: '', rule: 'results are readable', detail }
+  })]
 }
 
 /** The id of the invariant that a rule belongs to; `-` for an unknown rule. */
