@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -22,14 +23,16 @@ export type Component = {
   readonly version: string
   readonly purl: string
   readonly licenses?: readonly Licence[]
+  readonly hashes?: readonly { readonly alg: string, readonly content: string }[]
   readonly properties?: readonly { readonly name: string, readonly value: string }[]
   readonly 'bom-ref'?: string
 }
 
 /** A software bill of materials in the format CycloneDX 1.5, as far as it is read here. */
 export type Bom = {
+  readonly metadata: { readonly component: Pick<Component, 'name' | 'bom-ref'> }
   readonly components: readonly Component[]
-  readonly dependencies: readonly { readonly ref: string }[]
+  readonly dependencies: readonly { readonly ref: string, readonly dependsOn: readonly string[] }[]
 }
 
 const root = join(import.meta.dirname, '..')
@@ -46,10 +49,14 @@ export async function billOfMaterials (system = ''): Promise<Bom> {
   const bom = JSON.parse(stdout) as Bom
   const shipped = bom.components.filter(component => !isForDevelopment(component))
   const others = new Set(bom.components.filter(isForDevelopment).map(one => one['bom-ref']))
+  const { name } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Component
   return {
     ...bom,
-    components: [...shipped.map(withLicence), NODE, ...systemComponents(system)],
-    dependencies: bom.dependencies.filter(({ ref }) => !others.has(ref)),
+    // npm gives it the name of the folder.
+    metadata: { ...bom.metadata, component: { ...bom.metadata.component, name } },
+    components: [...shipped.map(withLicence), nodeComponent(), ...systemComponents(system)],
+    dependencies: bom.dependencies.filter(({ ref }) => !others.has(ref))
+      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter(one => !others.has(one)) })),
   }
 }
 
@@ -61,12 +68,16 @@ const isForDevelopment = ({ properties = [] }: Component): boolean =>
 
 const licensed = (id: string) => ({ licenses: [{ license: { id } }] })
 
-const NODE: Component = {
-  type: 'platform',
-  name: 'node',
-  version: process.versions.node,
-  purl: `pkg:generic/node@${process.versions.node}`,
-  ...licensed('MIT'),
+/** The Node that runs this program, with the hash of its executable. */
+function nodeComponent (): Component {
+  return {
+    type: 'platform',
+    name: 'node',
+    version: process.versions.node,
+    purl: `pkg:generic/node@${process.versions.node}`,
+    hashes: [{ alg: 'SHA-512', content: hash('sha512', readFileSync(process.execPath)) }],
+    ...licensed('MIT'),
+  }
 }
 
 function withLicence (component: Component): Component {
@@ -106,20 +117,48 @@ export function licenceErrors (bom: Pick<Bom, 'components'>): readonly string[] 
 const isAllowed = (expression: string): boolean =>
   expression.replace(/[()]/g, '').split(' OR ').some(licence => ALLOWED.has(licence))
 
-if (import.meta.main) {
+const FAILED = 2
+
+async function main (): Promise<void> {
   const { system, output } = new Command('sbom')
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : FAILED))
     .description('Writes the software bill of materials of the services (CycloneDX 1.5, JSON): ' +
       'npm packages, Node and, in the image, the packages of the system. Exits with 1 if a ' +
-      'licence is not allowed.')
+      'licence is not allowed, with 2 if the bill could not be written.')
     .option('--system <file>', 'packages of the system: lines of name, version, architecture')
     .option('-o, --output <file>', 'write to this file; standard output by default')
     .parse().opts<{ readonly system?: string, readonly output?: string }>()
-  const bom = await billOfMaterials(system === undefined ? '' : readFileSync(system, 'utf8'))
+  const bom = await billOfMaterials(system === undefined
+    ? ''
+    : onFile(() => readFileSync(system, 'utf8'), `--system ${system}`, 'be read'))
   const text = `${JSON.stringify(bom, undefined, 2)}\n`
   if (output === undefined) process.stdout.write(text)
-  else writeFileSync(output, text)
+  else onFile(() => writeFileSync(output, text), `--output ${output}`, 'be written')
   for (const error of licenceErrors(bom)) {
     console.error(error)
     process.exitCode = 1
+  }
+}
+
+/** @throws Error that names the file and what to do. */
+function onFile<T> (work: () => T, file: string, action: string): T {
+  try {
+    return work()
+  } catch (error) {
+    throw new Error(`${file} cannot ${action} (${(error as NodeJS.ErrnoException).code}): check ` +
+      'that its folder exists and that you have access to it')
+  }
+}
+
+if (import.meta.main) {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // The reader of a pipe, such as `head`, has closed it.
+    if (error.code !== 'EPIPE') throw error
+  })
+  try {
+    await main()
+  } catch (error) {
+    console.error(`sbom: ${error instanceof Error ? error.message : String(error)}`)
+    process.exitCode = FAILED
   }
 }

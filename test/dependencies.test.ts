@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { billOfMaterials, licenceErrors, type Component } from '../deploy/sbom.ts'
 import { findingsIn } from './audit.ts'
+import { runTool } from './support/deploy-tools.ts'
 import { root } from './support/sources.ts'
 
 type Locked = { readonly dev?: boolean, readonly version: string }
@@ -35,6 +37,36 @@ describe('the software bill of materials', () => {
       'pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64',
       'pkg:deb/debian/zlib1g@1%3A1.2.13?arch=amd64',
     ]))
+  })
+
+  it('has a hash for every package and for Node, and the name of the product', () => {
+    const { hashes } = bom.components.find(({ purl }) => purl.startsWith('pkg:generic/node@'))!
+    const content = createHash('sha512').update(readFileSync(process.execPath)).digest('hex')
+    expect(hashes).toEqual([{ alg: 'SHA-512', content }])
+    const withoutHash = bom.components.filter(one => one.hashes === undefined)
+    expect(withoutHash.filter(({ purl }) => !purl.startsWith('pkg:deb/'))).toEqual([])
+    expect(bom.metadata.component.name).toBe('verification-jobs')
+  })
+
+  it('depends on nothing that it does not name', () => {
+    const refs = new Set([bom.metadata.component, ...bom.components].map(one => one['bom-ref']))
+    const used = bom.dependencies.flatMap(({ ref, dependsOn }) => [ref, ...dependsOn])
+    expect(used.filter(ref => !refs.has(ref))).toEqual([])
+  })
+
+  it.each([
+    [['-o', '/no/such/dir/x'], '--output /no/such/dir/x cannot be written'],
+    [['--system', '/no/such'], '--system /no/such cannot be read'],
+  ])('is not written with %s, in one line that says why', async (words, why) => {
+    const { code, output } = await runTool(process.execPath, ['deploy/sbom.ts', ...words])
+    expect([code, output]).toEqual([2, `sbom: ${why} (ENOENT): check that its folder exists and ` +
+      'that you have access to it\n'])
+  })
+
+  it('ends silently when the reader of its output is gone', async () => {
+    const piped = '{ "$0" deploy/sbom.ts | head -1; } 2>&1'
+    expect(await runTool('bash', ['-o', 'pipefail', '-c', piped, process.execPath]))
+      .toEqual({ code: 0, output: '{\n' })
   })
 
   it('has only licences under which the services may be shipped', () => {
