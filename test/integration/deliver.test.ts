@@ -358,9 +358,8 @@ describe.concurrent('webhook endpoints', () => {
     const fresh = await create()
     const { id } = await post(customer)
     const events = eventsOf(await receiver.until(2, fresh.path), fresh.secret)
-    expect(events.map(({ type, data }) => [type, data]).toSorted()).toMatchObject([
-      ['job.accepted', { id }], ['job.completed', { id }],
-    ])
+    expect(events.map(({ type, data }) => [type, data]).toSorted())
+      .toMatchObject([['job.accepted', { id }], ['job.completed', { id }]])
   })
 
   it('list their deliveries by pages, and get an event again', async () => {
