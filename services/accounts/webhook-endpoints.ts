@@ -191,18 +191,16 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
 /** The event types that an enabled webhook endpoint receives. */
 export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
 
-/** The processes that write the times of endpoints and of jobs have different clocks. */
-const MAX_CLOCK_DIFFERENCE_MS = 60_000
-
 /**
  * The ids of the endpoints that receive an event. The end of a job goes only to those that existed
- * at its time in Unix ms: after a restart, ends are announced again.
+ * at its time in Unix ms: after a restart, ends are announced again. Clocks may differ by the
+ * second that passes before an endpoint is answered.
  */
 export function receiversOf (
   subscriptions: readonly EventSubscription[], type: EventType, endedAtMs = Infinity
 ): readonly string[] {
   return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
-    createdAtMsOf(endpoint) <= endedAtMs + MAX_CLOCK_DIFFERENCE_MS).map(({ endpoint }) => endpoint)
+    createdAtMsOf(endpoint) <= endedAtMs).map(({ endpoint }) => endpoint)
 }
 
 /** The time in the id of an endpoint. */

@@ -7,6 +7,7 @@ import { moneyKeys } from '../../services/money/redis-keys.ts'
 import {
   auditIncrementally, createAuditCounts,
 } from '../../services/workspace/audit/incremental.ts'
+import { audit } from '../../services/workspace/audit/audit.ts'
 import { createKafkaJournal } from '../../services/workspace/audit/journals.ts'
 import type { ProvenHead } from '../../services/workspace/audit/proof.ts'
 import { runAudit } from '../support/audit.ts'
@@ -148,5 +149,30 @@ describe('an audit without a key that opens results', () => {
       `job_\\w+ cannot be checked: organization ${environment.orgId} has no key "results": ` +
       'restart the state Redis')), 0])
     expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
+  })
+})
+
+describe('an audit while jobs are posted without a pause', () => {
+  it('finds no breach, neither in new data nor in all data', async () => {
+    let posted = 0
+    const done = new AbortController()
+    const load = async () => {
+      while (!done.signal.aborted) {
+        await environment.live.createJob({ service: 'phone-validation', inputs: ['+12127365001'] })
+        posted += 1
+      }
+    }
+    const loads = [load(), load(), load()]
+    try {
+      const { breaches, said } = await auditFrom()
+      expect([breaches, said.filter(line => line.includes('reading all data'))]).toEqual([[], []])
+      const before = posted
+      const complete = await audit({ ...parts, redis: state, kafka }, { only: [tenant] })
+      expect(complete.breaches).toEqual([])
+      expect(posted).toBeGreaterThan(before)
+    } finally {
+      done.abort()
+      await Promise.all(loads)
+    }
   })
 })

@@ -1,4 +1,6 @@
+import type { Journal } from '../../../schemas/types.ts'
 import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
+import type { Job } from '../../jobs/job.ts'
 import { MissingKeyError } from '../../crypto/key-ring.ts'
 import { isInfrastructure } from '../../platform/errors.ts'
 import { createFairSlots } from '../../platform/fair-slots.ts'
@@ -17,7 +19,7 @@ import { areErased } from './keys.ts'
 import {
   type AuditReport, type FoundBreach, joinMissingKeys, type TenantBreaches, type TenantReport,
 } from './report.ts'
-import { takeAuditSnapshot, type AuditSnapshotDeps } from './snapshot.ts'
+import { readSettledState, takeAuditSnapshot, type AuditSnapshotDeps } from './snapshot.ts'
 
 export type AuditDeps = AuditSnapshotDeps & {
   readonly archive: Pick<Archive, 'listWithManifest' | 'findAll' | 'findAllWithManifest'>
@@ -86,8 +88,8 @@ export async function audit (
 async function auditTenant (
   deps: AuditDeps, tenant: string, { waitMs = 10_000, explain: isExplained }: AuditOptions
 ) {
-  const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
-  const { balance, copy, outbox, openJobs, slots } = snapshot
+  // Jobs that have ended are closed then, and their results are read.
+  await readSettledState(deps, tenant, waitMs)
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as TenantBreaches[number][] }
   for await (const page of closedJobsOf(deps, tenant)) {
@@ -97,9 +99,12 @@ async function auditTenant (
       results.found.push(...found)
     }
   }
-  const closed = new Set(closedJobs.map(({ id }) => id))
-  const jobs = [...closedJobs, ...openJobs.filter(({ id }) => !closed.has(id))]
+  // After the closed jobs, so that the journal has the end of each.
+  const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
+  const { balance, copy, outbox, openJobs, slots } = snapshot
   const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
+  const known = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
+  const jobs = [...known.values(), ...await closedSince(deps, tenant, { known, entries })]
   const movements = { seq: balance.seq, outbox, copy }
   const found = [
     ...checkWallet(balance, openJobs),
@@ -123,6 +128,22 @@ async function auditTenant (
     ...isExplained === true && { explained: explain(entries, jobs) },
   }
   return { report, found, movements }
+}
+
+/** Jobs that closed after the closed jobs were read, and before the open ones were. */
+async function closedSince (
+  { archive, recordsSinceMs = -Infinity }: AuditDeps, tenant: string,
+  { known, entries }: {
+    readonly known: ReadonlyMap<string, unknown>, readonly entries: readonly Journal[],
+  }
+): Promise<readonly Job[]> {
+  const ids = [...new Set(entries.filter(({ job, at }) =>
+    job !== '' && !known.has(job) && at >= recordsSinceMs).map(({ job }) => job))]
+  const jobs: Job[] = []
+  while (ids.length > 0) {
+    jobs.push(...(await archive.findAll([tenant], ids.splice(0, JOBS_PER_PAGE))).values())
+  }
+  return jobs
 }
 
 /** Archived jobs, newest first, one page at a time. */

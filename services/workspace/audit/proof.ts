@@ -7,7 +7,7 @@ import { type AuditDeps, auditPage, JOBS_PER_PAGE } from './audit.ts'
 import { checkAges, checkDeliveries, checkEntries, checkSlots } from './job-checks.ts'
 import { checkWallet, entryTermsOf } from './journal-checks.ts'
 import type { TenantReport } from './report.ts'
-import { readQuietState, type TenantState } from './snapshot.ts'
+import { readSettledState, type TenantState } from './snapshot.ts'
 
 /** Journal entries and result rows: what there is to read, or what was read. */
 export type Amount = { readonly entries: number, readonly rows: number }
@@ -42,7 +42,7 @@ export type Proof = {
 type ProofOptions = {
   /** The first entry by default. */
   readonly from?: ProvenHead | undefined
-  /** How long to wait for a time at which the tenant is quiet. */
+  /** How long to wait for the copy of all movements up to the state that is read. */
   readonly waitMs: number
   /** Receives the amount of each page. */
   readonly onRead?: (more: Amount) => void
@@ -66,8 +66,8 @@ const MAX_COPY_MS = 600_000
 export async function prove (
   deps: ProofDeps, tenant: string, { from, waitMs, onRead = () => {} }: ProofOptions
 ): Promise<Proof | undefined> {
-  const state = await readQuietState(deps, tenant, waitMs)
-  if (state === undefined || !isSound(state)) return undefined
+  const { state, isSettled } = await readSettledState(deps, tenant, waitMs)
+  if (!isSettled || !isSound(state)) return undefined
   const { balance, openJobs } = state
   const walk = createJournalWalk(from, balance.seq)
   const read = { jobs: 0, rows: 0 }
@@ -84,11 +84,12 @@ export async function prove (
   const { head, before, amounts: proven, reserves, firstAtMs, laterSeq } = walk.state()
   const { seq, ...amounts } = balance
   if (head.seq !== seq || !areEqual(proven, amounts)) return undefined
-  if (checkEntries(openJobs, reserves).length > 0) return undefined
+  const running = openJobs.filter(({ ended }) => !ended)
+  if (checkEntries(running, reserves).length > 0) return undefined
   if (laterSeq > (await createWallet(deps.redis).balance(tenant)).seq) return undefined
   if (await deps.counts.sharedIds(tenant) > 0) return undefined
   if (await deps.counts.jobsWithoutEnd(tenant, Date.now() - MAX_COPY_MS) > 0) return undefined
-  const counts = { openJobs: openJobs.length, closedJobs: read.jobs, rows: read.rows, breaches: 0 }
+  const counts = { openJobs: running.length, closedJobs: read.jobs, rows: read.rows, breaches: 0 }
   const report = { tenant, ...amounts, entries: seq, ...counts }
   return { report, from: from ?? CHAIN_START, head, before, firstAtMs }
 }

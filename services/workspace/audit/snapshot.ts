@@ -33,43 +33,69 @@ export type AuditSnapshotDeps = {
 }
 
 const POLL_MS = 100
+/** A state is read within milliseconds, between two movements of a busy tenant. */
+const RETRY_MS = 20
 
 /**
- * Reads a consistent snapshot: it retries while money moves, entries are not copied, or jobs are
- * ended but not closed. After `waitMs` it returns the snapshot as it is, so that a tenant that
- * never becomes quiet shows up as a breach.
+ * Reads the state of a tenant at one moment, waits until the copy has all movements up to then, and
+ * returns the state with the copy up to then. Movements since are left to the next audit, so that a
+ * busy tenant can be audited. After `waitMs` it returns what it has: a movement that is not copied
+ * by then is a breach.
  */
 export async function takeAuditSnapshot (
   deps: AuditSnapshotDeps, tenant: string, waitMs: number
 ): Promise<Snapshot> {
-  const deadlineMs = Date.now() + waitMs
-  for (;;) {
-    const state = await readState(deps, tenant)
-    const { entries: copy, forged } = await deps.journal.read(tenant)
-    const after = await createWallet(deps.redis).balance(tenant)
-    const isConsistent = after.seq === state.balance.seq && isQuiet(state, copy.length)
-    if (isConsistent || Date.now() >= deadlineMs) return { ...state, copy, forged }
-    await pause(POLL_MS)
-  }
+  const { state } = await readSettledState(deps, tenant, waitMs)
+  const { entries, forged } = await deps.journal.read(tenant)
+  const { seq: latest } = await createWallet(deps.redis).balance(tenant)
+  const copy = entries.filter(({ seq }) => seq <= state.balance.seq || seq > latest)
+  return { ...state, copy, forged }
 }
 
 /**
- * Reads the state of a tenant at a time when it is quiet and its copy is complete; undefined when
- * there is no such time within `waitMs`.
+ * Reads the state of a tenant at one moment. `isSettled` once the copy has all movements up to then
+ * and the jobs that had ended are closed; false if that is not so within `waitMs`.
  */
-export async function readQuietState (
+export async function readSettledState (
   deps: AuditSnapshotDeps, tenant: string, waitMs: number
-): Promise<TenantState | undefined> {
+): Promise<{ readonly state: TenantState, readonly isSettled: boolean }> {
   const deadlineMs = Date.now() + waitMs
-  for (;;) {
-    const state = await readState(deps, tenant)
-    const { balance: { seq } } = state
-    const copied = (await deps.journal.counts(new Map([[tenant, seq]]))).get(tenant) ?? 0
-    const after = await createWallet(deps.redis).balance(tenant)
-    if (after.seq === seq && isQuiet(state, copied)) return state
-    if (Date.now() >= deadlineMs) return undefined
-    await pause(POLL_MS)
+  const until = async (isReached: () => Promise<boolean>, pauseMs: number) => {
+    while (!await isReached()) {
+      if (Date.now() >= deadlineMs) return false
+      await pause(pauseMs)
+    }
+    return true
   }
+  const read = async () => {
+    const state = await readState(deps, tenant)
+    const { seq } = await createWallet(deps.redis).balance(tenant)
+    return { state, isConsistent: seq === state.balance.seq }
+  }
+  let last = await read()
+  const isConsistent = last.isConsistent || await until(async () => {
+    last = await read()
+    return last.isConsistent
+  }, RETRY_MS)
+  const { state } = last
+  const isSettled = isConsistent && await until(() => isCopied(deps, tenant, state), POLL_MS) &&
+    await until(() => areClosed(deps, tenant, state), POLL_MS)
+  return { state, isSettled }
+}
+
+async function isCopied (
+  { journal }: AuditSnapshotDeps, tenant: string, { balance: { seq } }: TenantState
+): Promise<boolean> {
+  return ((await journal.counts(new Map([[tenant, seq]]))).get(tenant) ?? 0) >= seq
+}
+
+async function areClosed (
+  { redis }: AuditSnapshotDeps, tenant: string, { openJobs }: TenantState
+): Promise<boolean> {
+  const store = createJobStore(redis)
+  const ended = await Promise.all(openJobs.filter(({ ended }) => ended)
+    .map(({ id }) => store.read(tenant, id)))
+  return ended.every(job => job === undefined || job.closed)
 }
 
 async function readState (
@@ -83,8 +109,4 @@ async function readState (
   const openJobs = jobs.filter(job => job !== undefined && !job.closed) as readonly Job[]
   const outbox = await createOutbox(redis).pending(tenant)
   return { balance, slots, openJobs, outbox }
-}
-
-function isQuiet ({ balance, outbox, openJobs }: TenantState, copied: number): boolean {
-  return outbox.length === 0 && copied >= balance.seq && openJobs.every(({ ended }) => !ended)
 }

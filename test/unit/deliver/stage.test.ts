@@ -12,7 +12,6 @@ import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliver
 import { endpointIdAt } from '../../support/endpoints.ts'
 import { DEAD } from '../../support/stage-doubles.ts'
 
-const DAY_MS = 86_400_000
 const key = randomBytes(32)
 const owner = { tenant: DELIVERED_TENANT, job: DELIVERED_JOB }
 const header: JobHeader = { metadata: { a: '1' }, webhookUrl: 'https://a.example/hook' }
@@ -115,7 +114,7 @@ describe('deliver', () => {
 
   it('queues the end of a job for no endpoint that was created after it', async () => {
     const { endedAtMs } = endedJob()
-    const [then, after] = [endpointIdAt(endedAtMs, 'then'), endpointIdAt(endedAtMs + DAY_MS, 'x')]
+    const [then, after] = [endpointIdAt(endedAtMs, 'then'), endpointIdAt(endedAtMs + 1, 'x')]
     const { decided, put } = run([message(Buffer.alloc(0))], key,
       [then, after].map(endpoint => ({ endpoint, events: EVENT_TYPES })))
     await decided
