@@ -5,7 +5,7 @@ import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
 import {
-  type AccountRecord, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
+  type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
 import type { RedisClient } from '../platform/redis.ts'
@@ -136,15 +136,24 @@ export function eventSubscriptionsOf (list: List): readonly EventSubscription[] 
 }
 
 function createCurrent (read: (tenant: string) => Promise<List>, now: () => number) {
-  type Cached = { readonly readAtMs: number, readonly list: List }
-  const known = new LRUCache<string, Cached>({ max: CACHED_TENANTS })
-  return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> => {
-    let cached = known.get(tenant)
+  const list = cachedReads(read, { max: CACHED_TENANTS, now })
+  return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> =>
+    (await list(tenant)).find(endpoint => endpoint.id === id)
+}
+
+/** The same reads; a result is used for as long as an account may be, from before its read on. */
+function cachedReads<T> (
+  read: (name: string) => Promise<T>,
+  { max, now }: { readonly max: number, readonly now: () => number }
+): (name: string) => Promise<T> {
+  const known = new LRUCache<string, { readonly readAtMs: number, readonly result: T }>({ max })
+  return async name => {
+    let cached = known.get(name)
     if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
-      cached = { readAtMs: now(), list: await read(tenant) }
-      known.set(tenant, cached)
+      cached = { readAtMs: now(), result: await read(name) }
+      known.set(name, cached)
     }
-    return cached.list.find(endpoint => endpoint.id === id)
+    return cached.result
   }
 }
 
@@ -230,16 +239,11 @@ export function subscriptionsIn (text: string | null | undefined): readonly Even
  * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
  */
 export function createSubscriptions (redis: RedisClient, now: () => number = Date.now) {
-  const records = createAccountRecords(redis)
-  type Cached = { readonly readAtMs: number, readonly record: AccountRecord | undefined }
-  const known = new LRUCache<string, Cached>({ max: CACHED_SUBSCRIBERS })
+  const read = cachedReads(createAccountRecords(redis).readCurrent, {
+    max: CACHED_SUBSCRIBERS, now,
+  })
   return async (tenant: string): Promise<readonly EventSubscription[]> => {
     const { orgId, mode } = partsOf(tenant)
-    let cached = known.get(orgId)
-    if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
-      cached = { readAtMs: now(), record: await records.readCurrent(`org:${orgId}`) }
-      known.set(orgId, cached)
-    }
-    return subscriptionsIn(cached.record?.fields[subscriptionsField(mode)])
+    return subscriptionsIn((await read(keyOf(orgId)))?.fields[subscriptionsField(mode)])
   }
 }

@@ -11,7 +11,7 @@ import { createTenants } from '../money/tenants.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../platform/config.ts'
 import { readRootKeyHolders } from '../platform/root-key-holders.ts'
-import { newestOf, type KeyReport, type KeysByOrganization } from './key-report.ts'
+import { newestOf, readKeysOf, type KeyReport, type KeysByOrganization } from './key-report.ts'
 import { listKeys, rewrapAll, type RotationDeps } from './key-rotation.ts'
 import { withStores, type Stores } from './stores.ts'
 import { wrappedKeySources } from './wrapped-keys.ts'
@@ -82,10 +82,7 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
 
 /** The keys of all organizations. */
 async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
-  const store = createOrganizationKeyStore(redis)
   const organizations = new Set((await createTenants(redis).all()).map(tenant =>
     partsOf(tenant).orgId))
-  const found = new Map<string, Awaited<ReturnType<typeof store.read>>>()
-  for (const orgId of organizations) found.set(orgId, await store.read(orgId))
-  return found
+  return await readKeysOf(createOrganizationKeyStore(redis), organizations)
 }

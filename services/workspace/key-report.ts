@@ -12,6 +12,16 @@ import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapp
 /** The keys of each organization that has some, all versions of all classes. */
 export type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
 
+/** The stored keys of organizations. */
+export async function readKeysOf (
+  { read }: { readonly read: (orgId: string) => Promise<readonly StoredKey[]> },
+  organizations: Iterable<string>
+): Promise<KeysByOrganization> {
+  const found = new Map<string, readonly StoredKey[]>()
+  for (const orgId of organizations) found.set(orgId, await read(orgId))
+  return found
+}
+
 /** How many keys of organizations a root key wraps; it may be missing from the configuration. */
 type RootKeyUse = {
   readonly class: KeyClass

@@ -50,8 +50,7 @@ async function missingRootKeys (env: Env): Promise<readonly string[]> {
   const { withWorkspace } = await import('../../../services/workspace/deps.ts')
   const report = await import('../../../services/workspace/key-report.ts')
   return await withWorkspace(env, async ({ organizations, organizationKeys, roots }) => {
-    const keys = await Promise.all((await organizations.list()).map(async ({ id }) =>
-      [id, await organizationKeys.read(id)] as const))
-    return report.missingRootKeys(new Map(keys), roots)
+    const ids = (await organizations.list()).map(({ id }) => id)
+    return report.missingRootKeys(await report.readKeysOf(organizationKeys, ids), roots)
   })
 }
