@@ -207,7 +207,7 @@ describe('a stage that is paused', () => {
     for (const stage of others) await untilSums('stage_paused', stage, [0])
     await expect(ops('pause', 'ledger')).rejects.toThrow('ledger cannot be paused')
     const refused = await commands.run({}, 'pause', 'lookup')
-    expect([refused.code, refused.errors]).toEqual([1, expect.stringContaining('Add --yes')])
+    expect([refused.code, refused.errors]).toEqual([2, expect.stringContaining('Add --yes')])
   })
 })
 
@@ -219,7 +219,7 @@ describe('the command', () => {
 
   it('reports that the brokers do not answer', async () => {
     const away = await commands.run({ KAFKA_BROKERS: '127.0.0.1:1' }, 'lag', '--once')
-    expect([away.code, away.out]).toEqual([1, ''])
+    expect([away.code, away.out]).toEqual([2, ''])
     expect(away.errors).toMatch(/^Kafka does not respond at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)
   })
 })
