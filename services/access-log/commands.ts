@@ -98,8 +98,7 @@ function eventOf ({ action, target, details }: CommandAction, command: Command):
   const named = [command.args.join(' '), ...TARGETS.map(text)].find(id => id) ?? ''
   const repeated = DETAILS.flatMap(name => {
     const value = text(name)
-    const isTarget = value === named && name !== 'name'
-    return value === undefined || isTarget ? [] : [[name, value] as const]
+    return value === undefined || value === named ? [] : [[name, value] as const]
   })
   return {
     organization: text('org') ?? tenantOrganization ?? INSTALLATION,
@@ -112,11 +111,14 @@ function eventOf ({ action, target, details }: CommandAction, command: Command):
 }
 
 /** Options with the id of what a command is about. */
-const TARGETS = ['key', 'endpoint', 'job', 'stage', 'name']
+const TARGETS = ['key', 'endpoint', 'job', 'stage']
 
-/** Options that an entry repeats. Addresses of webhooks are not among them: they may be secret. */
+/**
+ * Options that an entry repeats. Addresses of webhooks are not among them: they may be secret. Nor
+ * are names: they may be those of people, and entries are kept for ever.
+ */
 const DETAILS = [
-  'mode', 'name', 'scopes', 'networks', 'expires', 'graceHours', 'usd', 'micros', 'id', 'reason',
+  'mode', 'scopes', 'networks', 'expires', 'graceHours', 'usd', 'micros', 'id', 'reason',
   'trust', 'freshnessDays', 'weight', 'activeJobs', 'postBurst', 'postSustained', 'gets',
   'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'prices', 'trial', 'to',
   'from', 'group', 'topic', 'partition', 'by', 'role', 'since', 'diedOf', 'again', 'limit', 'job',

@@ -20,6 +20,9 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
       action, ...person && { target: person.id, details: { previousRole: person.role } },
     }
   }
+  /** The name of a partner is its id. */
+  const ofPartner = (action: AccessAction): CommandActions[string] => ({ name }) =>
+    ({ action, target: String(name) })
   const switched = (enabled: boolean): CommandActions[string] => () =>
     ({ action: 'webhook_endpoint.changed', details: { enabled: String(enabled) } })
   return {
@@ -53,10 +56,10 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
     'webhook-endpoint enable': switched(true),
     'webhook-endpoint rotate': 'webhook_endpoint.secret_rotated',
     'webhook-endpoint delete': 'webhook_endpoint.deleted',
-    'partner create': 'partner.created',
+    'partner create': ofPartner('partner.created'),
     'partner list': null,
-    'partner rotate': 'partner.rotated',
-    'partner revoke': 'partner.revoked',
+    'partner rotate': ofPartner('partner.rotated'),
+    'partner revoke': ofPartner('partner.revoked'),
     audit: null,
     'access-log': 'access_log.exported',
     'job erase': 'job.erased',

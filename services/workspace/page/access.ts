@@ -55,9 +55,9 @@ export function recordPageRequests (app: FastifyInstance, log: AccessLog): void 
   })
 }
 
-/** Fields of forms that an entry repeats; addresses of people and webhooks are not among them. */
+/** Fields of forms that an entry repeats: no names, and no addresses of people and webhooks. */
 const FIELDS = [
-  'name', 'scope', 'networks', 'days', 'hours', 'role', 'enabled', 'event', 'usd', 'cache',
+  'scope', 'networks', 'days', 'hours', 'role', 'enabled', 'event', 'usd', 'cache',
 ]
 
 function detailsIn (form: unknown): Readonly<Record<string, string>> {

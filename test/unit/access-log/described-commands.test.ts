@@ -18,7 +18,7 @@ type Line = readonly [command: string, target: string, details: object, result?:
 
 /** What the log says on the result of each command: its target, and its details beside the mode. */
 const WORKSPACE: readonly Line[] = [
-  ['org create --name Acme', 'org_2', { name: 'Acme' }, { id: 'org_2' }],
+  ['org create --name hidden', 'org_2', {}, { id: 'org_2' }],
   ['org erase --org org_1 --yes', '', {}],
   ['person add --org org_1 --email bob@example.com --role owner', 'per_2', { role: 'owner' },
     { id: 'per_2', email: 'bob@example.com' }],
@@ -26,8 +26,8 @@ const WORKSPACE: readonly Line[] = [
     { role: 'owner', previousRole: 'finance' }, { id: 'per_1', email: 'ann@example.com' }],
   ['person sign-out --org org_1 --email ann@example.com', 'per_1', { previousRole: 'finance' }],
   ['person remove --org org_1 --email ann@example.com', 'per_1', { previousRole: 'finance' }],
-  ['key create --org org_1 --name N --scopes jobs:read --networks 192.0.2.0/24', 'key_1',
-    { name: 'N', scopes: 'jobs:read', networks: '192.0.2.0/24' }, { id: 'key_1', secret: 's' }],
+  ['key create --org org_1 --name hidden --scopes jobs:read --networks 192.0.2.0/24', 'key_1',
+    { scopes: 'jobs:read', networks: '192.0.2.0/24' }, { id: 'key_1', secret: 's' }],
   ['key revoke --org org_1 --key key_1', 'key_1', {}],
   ['key roll --org org_1 --key key_1', 'key_1', { graceHours: '24', newKey: 'key_2' },
     { id: 'key_2', secret: 's', replaces: 'key_1' }],
@@ -48,9 +48,9 @@ const WORKSPACE: readonly Line[] = [
   ['webhook-endpoint rotate --org org_1 --endpoint we_1', 'we_1', {}, { id: 'we_1', secret: 's' }],
   ['webhook-endpoint delete --org org_1 --endpoint we_1', 'we_1', {}],
   ['partner create --org org_1 --name acme --prices {"whatsapp":1} --trial', 'acme',
-    { name: 'acme', partitions: '1', prices: '{"whatsapp":1}', trial: 'true' }],
-  ['partner rotate --name acme', 'acme', { name: 'acme', graceHours: '24' }],
-  ['partner revoke --name acme', 'acme', { name: 'acme' }],
+    { partitions: '1', prices: '{"whatsapp":1}', trial: 'true' }],
+  ['partner rotate --name acme', 'acme', { graceHours: '24' }],
+  ['partner revoke --name acme', 'acme', {}],
   ['access-log --org org_1 --since 2026-01-01', '', { since: '2026-01-01' }],
   ['job erase --org org_1 --job job_1,job_2', 'job_1,job_2', {}],
   ['keys rewrap', '', {}],
@@ -95,7 +95,7 @@ it.each(cases(WORKSPACE))('$name names its target and its details', async ({ lin
   const { mode: _mode, ...rest } = end?.details ?? {}
   expect([attempt?.outcome, end?.outcome, end?.target, rest])
     .toEqual(['attempted', 'done', target, details])
-  expect(JSON.stringify([attempt, end])).not.toMatch(/@example|secret\.example|"s"/)
+  expect(JSON.stringify([attempt, end])).not.toMatch(/hidden|@example|secret\.example|"s"/)
 })
 
 it.each(cases(OPS))('ops $name names its target and its details', async ({ line }) => {
