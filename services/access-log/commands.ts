@@ -15,7 +15,8 @@ import {
 type Options = Readonly<Record<string, string | boolean | undefined>>
 
 /** The action of a command, and what its options do not say about it. */
-type CommandAction = Pick<AccessEvent, 'action' | 'target' | 'details'>
+type CommandAction = Pick<AccessEvent, 'action' | 'target' | 'details'> &
+  Partial<Pick<AccessEvent, 'organization'>>
 
 /**
  * The action of each command, by its words. Null for a command that only reads. A function decides
@@ -88,7 +89,9 @@ export function wordsOf (command: Command): string {
   return `${wordsOf(parent)} ${command.name()}`.trim()
 }
 
-function eventOf ({ action, target, details }: CommandAction, command: Command): AccessEvent {
+function eventOf (
+  { action, organization, target, details }: CommandAction, command: Command
+): AccessEvent {
   const options = command.optsWithGlobals<Options>()
   const text = (name: string) => {
     const value = options[name]
@@ -101,7 +104,7 @@ function eventOf ({ action, target, details }: CommandAction, command: Command):
     return value === undefined || value === named ? [] : [[name, value] as const]
   })
   return {
-    organization: text('org') ?? tenantOrganization ?? INSTALLATION,
+    organization: organization ?? text('org') ?? tenantOrganization ?? INSTALLATION,
     actor: { kind: 'operator', id: operatorName() },
     action,
     target: target ?? named,

@@ -28,12 +28,12 @@ export const ORGANIZATION_ACTIONS = [
   'job.cancelled', 'job.erased', 'results.previewed', 'results.downloaded', 'usage.downloaded',
   'delivery.resent',
   'balance.topped_up', 'balance.adjusted', 'balance.thawed',
-  'partner.created', 'keys.rotated', 'access_log.exported',
+  'partner.created', 'partner.rotated', 'partner.revoked', 'keys.rotated', 'access_log.exported',
 ] as const
 
 /** What operators do to the installation; organizations need no filter for it. */
 type InstallationAction =
-  | 'organization.created' | 'partner.rotated' | 'partner.revoked' | 'keys.rewrapped'
+  | 'organization.created' | 'keys.rewrapped'
   | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'cells.moved' | 'journal.restored'
   | 'letters.opened' | 'letters.replayed' | 'letters.discarded'
 

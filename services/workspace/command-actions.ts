@@ -1,5 +1,6 @@
 import type { CommandActions } from '../access-log/commands.ts'
 import type { AccessAction } from '../access-log/entry.ts'
+import type { Partner } from '../accounts/partners.ts'
 import type { Person } from '../accounts/people.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace } from './deps.ts'
@@ -9,9 +10,13 @@ import { personWith } from './person-tasks.ts'
 const NOT_POLICY: readonly string[] = ['org', 'json', 'data']
 
 type FindPerson = (env: Environment, orgId: string, email: string) => Promise<Person | undefined>
+type FindPartner =
+  (env: Environment, name: string) => Promise<Pick<Partner, 'orgId'> | undefined>
 
 /** What the commands of the workspace are recorded as in the access log. */
-export function workspaceActions (findPerson: FindPerson = personOnStack): CommandActions {
+export function workspaceActions (
+  findPerson: FindPerson = personOnStack, findPartner: FindPartner = partnerOnStack
+): CommandActions {
   /** The log has ids of people, and no addresses. */
   const ofPerson = (action: AccessAction): CommandActions[string] => async (options, env) => {
     const { org = '', email = '' } = options
@@ -20,9 +25,12 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
       action, ...person && { target: person.id, details: { previousRole: person.role } },
     }
   }
-  /** The name of a partner is its id. */
-  const ofPartner = (action: AccessAction): CommandActions[string] => ({ name }) =>
-    ({ action, target: String(name) })
+  /** The name of a partner is its id. Its organization is not an option. */
+  const ofPartner = (action: AccessAction): CommandActions[string] => async ({ name }, env) => {
+    const target = String(name)
+    const partner = await findPartner(env, target)
+    return { action, target, ...partner && { organization: partner.orgId } }
+  }
   const switched = (enabled: boolean): CommandActions[string] => () =>
     ({ action: 'webhook_endpoint.changed', details: { enabled: String(enabled) } })
   return {
@@ -56,7 +64,8 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
     'webhook-endpoint enable': switched(true),
     'webhook-endpoint rotate': 'webhook_endpoint.secret_rotated',
     'webhook-endpoint delete': 'webhook_endpoint.deleted',
-    'partner create': ofPartner('partner.created'),
+    'partner create': ({ name }) =>
+      ({ action: 'partner.created', target: String(name) }),
     'partner list': null,
     'partner rotate': ofPartner('partner.rotated'),
     'partner revoke': ofPartner('partner.revoked'),
@@ -72,3 +81,6 @@ export function workspaceActions (findPerson: FindPerson = personOnStack): Comma
 
 const personOnStack: FindPerson = async (env, orgId, email) =>
   await withWorkspace(env, ({ people }) => personWith(people, orgId, email))
+
+const partnerOnStack: FindPartner = async (env, name) =>
+  await withWorkspace(env, ({ partners }) => partners.find(name))

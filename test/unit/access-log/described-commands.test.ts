@@ -12,7 +12,10 @@ import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
 const findPerson = async (_env: object, _orgId: string, email: string) =>
   email === 'ann@example.com' ? { id: 'per_1', role: 'finance' } as never : undefined
 
-const WORKSPACE_ACTIONS = workspaceActions(findPerson)
+const findPartner = async (_env: object, name: string) =>
+  name === 'acme' ? { orgId: 'org_1' } : undefined
+
+const WORKSPACE_ACTIONS = workspaceActions(findPerson, findPartner)
 
 type Line = readonly [command: string, target: string, details: object, result?: object]
 
@@ -102,6 +105,16 @@ it.each(cases(OPS))('ops $name names its target and its details', async ({ line 
   const [words, target, details] = line
   const [, end] = await entriesOf(words, withoutWork(createOpsProgram(() => {})), true)
   expect([end?.outcome, end?.target, end?.details]).toEqual(['done', target, details])
+})
+
+it.each([
+  ['acme', 'org_1'], ['unknown', 'installation'],
+])('a command on the partner %s is recorded under %s', async (name, organization) => {
+  for (const command of ['rotate', 'revoke']) {
+    const program = withoutWork(createWorkspaceProgram(() => {}, async () => ({}) as never))
+    const entries = await entriesOf(`partner ${command} --name ${name}`, program, false)
+    expect(entries.map(entry => entry.organization)).toEqual([organization, organization])
+  }
 })
 
 it('every command with an action is among these', () => {
