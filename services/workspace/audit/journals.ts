@@ -1,11 +1,11 @@
-import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { open } from 'node:fs/promises'
 import type { Journal } from '../../../schemas/types.ts'
 import { kafkaConnectionOf, type KafkaSettings } from '../../kafka/connection.ts'
 import { createTopicReader } from '../../kafka/topic-reader.ts'
 import type { MessageKeySettings } from '../../crypto/mac.ts'
 import { createMessageMac } from '../../kafka/message-mac.ts'
 import type { Codec } from '../../kafka/registry.ts'
+import { UsageError } from '../../platform/run-command.ts'
 import { topicName } from '../../platform/topics.ts'
 import {
   canonicalText, CHAIN_START, type ChainHead, createHeadsCodec, extendChain, hashAfter,
@@ -92,7 +92,7 @@ export type ExportedHeads = ReadonlyMap<string, ExportedHead>
 /**
  * Reads a file of exports, one per line, and returns the greatest head of each tenant: the journal
  * may have been truncated before a later export.
- * @throws Error for an unauthentic line, and for an empty file.
+ * @throws UsageError for a file that cannot be read, an unauthentic line, and an empty file.
  */
 export async function readExportedHeads (
   file: string, settings: MessageKeySettings
@@ -100,12 +100,11 @@ export async function readExportedHeads (
   const codec = createHeadsCodec(settings)
   const greatest = new Map<string, ExportedHead>()
   let number = 0
-  const lines = createInterface({ input: createReadStream(file), crlfDelay: Infinity })
-  for await (const line of lines) {
+  for await (const line of linesOf(file)) {
     number += 1
     const heads = codec.decode(line)
     if (heads === undefined) {
-      throw new Error(`line ${number} of ${file} is not authentic: it was changed or truncated, ` +
+      throw new UsageError(`line ${number} of ${file} is not authentic: it was changed or truncated, ` +
         'or MESSAGE_KEYS lacks the key that signed it. Compare it with another copy of the file. ' +
         'You may delete a line that a crash truncated.')
     }
@@ -115,10 +114,18 @@ export async function readExportedHeads (
     }
   }
   if (number === 0) {
-    throw new Error(`${file} contains no exported journal head. Pass a file of ` +
+    throw new UsageError(`${file} contains no exported journal head. Pass a file of ` +
       'JOURNAL_HEAD_TARGET that has at least one line.')
   }
   return greatest
+}
+
+async function * linesOf (file: string): AsyncGenerator<string> {
+  try {
+    yield * (await open(file)).readLines()
+  } catch (error) {
+    throw new UsageError(`--journal-head: ${file} cannot be read: ${(error as Error).message}`)
+  }
 }
 
 /** The journals of a tenant. */

@@ -4,6 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import {
   canonicalText, CHAIN_START, createHeadsCodec, extendChain,
 } from '../../../../services/money/journal-chain.ts'
+import { UsageError } from '../../../../services/platform/run-command.ts'
 import {
   checkExportedHead, readExportedHeads,
 } from '../../../../services/workspace/audit/journals.ts'
@@ -45,7 +46,11 @@ describe('a file of exported heads', () => {
   it('is rejected when it is missing or empty', async () => {
     writeFileSync(file, '')
     await expect(readExportedHeads(file, keys)).rejects.toThrow('contains no exported journal head')
-    await expect(readExportedHeads(`${folder}/none`, keys)).rejects.toThrow('ENOENT')
+    for (const [path, reason] of [[`${folder}/none`, 'ENOENT'], [folder, 'EISDIR']] as const) {
+      const read = readExportedHeads(path, keys)
+      await expect(read).rejects.toBeInstanceOf(UsageError)
+      await expect(read).rejects.toThrow(`--journal-head: ${path} cannot be read: ${reason}`)
+    }
   })
 })
 
