@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import type { Command } from 'commander'
 import Type from 'typebox'
 import {
-  commandEnvironment, type Environment, operatorName,
+  commandEnvironment, type Environment, operatorName, refuseMissingStack,
 } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
 import { connectCommandRedis } from '../platform/redis.ts'
@@ -42,7 +42,10 @@ export function recordCommands (
   const running: { command?: Command, record?: RecordResult } = {}
   program.hook('preAction', async (_program, command) => {
     const options = command.optsWithGlobals<Options>()
-    const env = commandEnvironment(process.env, String(options['data']))
+    const folder = String(options['data'])
+    const isFolderGiven = command.getOptionValueSourceWithGlobals('data') === 'cli'
+    if (isFolderGiven) refuseMissingStack(process.env, folder)
+    const env = commandEnvironment(process.env, folder)
     const found = actions[wordsOf(command)] ?? null
     const action = typeof found === 'function' ? await found(options, env) : found
     if (action === null) return

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { UsageError } from './run-command.ts'
 
@@ -39,6 +39,16 @@ export function commandEnvironment (
   const known = { ...secrets, ...Object.fromEntries(local) }
   const given = Object.entries(env).filter(([, value]) => isSet(value))
   return { ...known, ...Object.fromEntries(given) }
+}
+
+/**
+ * Refuses the folder of a local stack that has none, unless `env` names another stack.
+ * @throws UsageError that names the missing file.
+ */
+export function refuseMissingStack (env: Environment, folder: string): void {
+  const file = `${folder}/stack.json`
+  if (isSet(env.REDIS_STATE_URL) || existsSync(file)) return
+  throw new UsageError(`${file} does not exist. "npm run up -- --data ${folder}" makes it.`)
 }
 
 const isSet = (value: string | undefined) => value !== undefined && value !== ''

@@ -144,6 +144,15 @@ describe('commands', () => {
     ])
   })
 
+  it('do not run with a folder that has no stack', async () => {
+    const { done, run } = createWorkspace()
+    vi.stubEnv('REDIS_STATE_URL', '')
+    await expect(run('--data', '/none', 'org', 'list')).rejects
+      .toThrow('/none/stack.json does not exist.')
+    vi.unstubAllEnvs()
+    expect(done).toEqual([])
+  })
+
   it('that only read are not recorded', async () => {
     const { done, run } = createWorkspace()
     await run('key', 'list', '--org', 'org_1')

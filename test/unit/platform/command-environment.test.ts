@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { commandEnvironment } from '../../../services/platform/command-environment.ts'
+import {
+  commandEnvironment, refuseMissingStack,
+} from '../../../services/platform/command-environment.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 
 let folder: string
@@ -65,6 +67,15 @@ describe('the environment of a command', () => {
 
   it('is the process environment without a local stack', () => {
     expect(commandEnvironment({ A: '1' }, folder)).toEqual({ A: '1' })
+  })
+
+  it('needs the state file of a folder, unless another stack is named', () => {
+    const refuse = (env: Record<string, string>) => () => refuseMissingStack(env, folder)
+    expect(refuse({})).toThrow(new UsageError(`${folder}/stack.json does not exist. ` +
+      `"npm run up -- --data ${folder}" makes it.`))
+    expect(refuse({ REDIS_STATE_URL: 'redis://b:1' })).not.toThrow()
+    writeFileSync(`${folder}/stack.json`, '{}')
+    expect(refuse({})).not.toThrow()
   })
 
   it('fails if the state file is not readable', () => {
