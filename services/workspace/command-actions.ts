@@ -25,14 +25,7 @@ export function workspaceActions (
       action, ...person && { target: person.id, details: { previousRole: person.role } },
     }
   }
-  /** The name of a partner is its id. Its organization is not an option. */
-  const ofPartner = (action: AccessAction): CommandActions[string] => async ({ name }, env) => {
-    const target = String(name)
-    const partner = await findPartner(env, target)
-    return { action, target, ...partner && { organization: partner.orgId } }
-  }
-  const switched = (enabled: boolean): CommandActions[string] => () =>
-    ({ action: 'webhook_endpoint.changed', details: { enabled: String(enabled) } })
+  const ofPartner = partnerActions(findPartner)
   return {
     'org create': 'organization.created',
     'org list': null,
@@ -78,6 +71,17 @@ export function workspaceActions (
     'sign-in': 'sign_in_link.created',
   }
 }
+
+const switched = (enabled: boolean): CommandActions[string] => () =>
+  ({ action: 'webhook_endpoint.changed', details: { enabled: String(enabled) } })
+
+/** The name of a partner is its id. Its organization is not an option. */
+const partnerActions = (findPartner: FindPartner) =>
+  (action: AccessAction): CommandActions[string] => async ({ name }, env) => {
+    const target = String(name)
+    const partner = await findPartner(env, target)
+    return { action, target, ...partner && { organization: partner.orgId } }
+  }
 
 const personOnStack: FindPerson = async (env, orgId, email) =>
   await withWorkspace(env, ({ people }) => personWith(people, orgId, email))

@@ -28,7 +28,8 @@ type CommandOptions = Omit<AuditOptions, 'heads'> & {
 /**
  * `audit` on the stack in `env`. With `explain` or `journalHead` it holds the whole journal in
  * memory.
- * @throws ConfigError when a setting is missing, and UsageError for an invalid file of exported heads.
+ * @throws ConfigError when a setting is missing, and UsageError for an invalid file of exported
+ * heads.
  */
 export async function runAudit (
   env: Environment,

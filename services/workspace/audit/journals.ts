@@ -104,9 +104,9 @@ export async function readExportedHeads (
     number += 1
     const heads = codec.decode(line)
     if (heads === undefined) {
-      throw new UsageError(`line ${number} of ${file} is not authentic: it was changed or truncated, ` +
-        'or MESSAGE_KEYS lacks the key that signed it. Compare it with another copy of the file. ' +
-        'You may delete a line that a crash truncated.')
+      throw new UsageError(`line ${number} of ${file} is not authentic: it was changed or ` +
+        'truncated, or MESSAGE_KEYS lacks the key that signed it. Compare it with another copy ' +
+        'of the file. You may delete a line that a crash truncated.')
     }
     for (const { tenant, ...head } of heads.tenants) {
       if (head.seq <= (greatest.get(tenant)?.seq ?? 0)) continue
