@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { importSpecifiers, importsOf } from './support/parsed.ts'
-import { sources } from './support/sources.ts'
+import { sources, type Source } from './support/sources.ts'
 
 /** A file imports only from folders of a lower rank or from its own folder. */
 const ranks: readonly (readonly [RegExp, number])[] = [
@@ -24,6 +24,18 @@ const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.
 const folderOf = (path: string) =>
   path.split('/').slice(0, path.startsWith('services/') ? 2 : 1).join('/')
 const all = sources()
+
+/** The packages that a file and all that it imports need when they run. */
+function packagesOf (path: string, seen = new Set<string>()): readonly string[] {
+  const source = all.find(one => one.path === path)
+  if (source === undefined || seen.has(path)) return []
+  seen.add(path)
+  const running: Source = {
+    ...source, text: source.text.replaceAll(/^import type [^']*'[^']*'/gm, ''),
+  }
+  const packages = importSpecifiers(running).filter(name => !/^(\.|node:)/.test(name))
+  return [...packages, ...importsOf(running).flatMap(next => packagesOf(next, seen))]
+}
 
 function cycleFrom (start: string, graph: ReadonlyMap<string, readonly string[]>) {
   const walk = (path: string, trail: readonly string[]): readonly string[] | undefined => {
@@ -55,6 +67,10 @@ describe('imports', () => {
     const customer = all.filter(({ path }) => path === 'test/e2e/contract/customer.ts')
     expect(customer.flatMap(importSpecifiers).filter(name => !name.startsWith('node:'))).toEqual([])
     expect(customer).toHaveLength(1)
+  })
+
+  it('of the stand-in for ClickHouse need no package that its image lacks', () => {
+    expect(packagesOf('test/containers/stand-ins/clickhouse.ts')).toEqual(['chdb'])
   })
 
   it('form no cycle', () => {

@@ -111,11 +111,6 @@ export function readAccess (folder: string): Access {
   return { accounts: readAccounts(folder), certificate, files, folder }
 }
 
-/** The value of the header `Authorization` of an account. */
-export function basicOf ({ username, password }: Account): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
-}
-
 const accessFolder = (dataDir: string): string => `${dataDir}/access`
 const accountsFile = (folder: string): string => `${folder}/accounts.json`
 

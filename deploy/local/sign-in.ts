@@ -1,9 +1,14 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { basicOf, type Account } from './access.ts'
+import type { Account } from './access.ts'
 
 /** Whether a request carries this account, compared in constant time. */
 export function isSignedIn (request: IncomingMessage, account: Account): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(request.headers.authorization ?? ''), digest(basicOf(account)))
+}
+
+/** The value of the header `Authorization` of an account. */
+export function basicOf ({ username, password }: Account): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
-import { basicOf } from '../../../deploy/local/access.ts'
 import { openEngine } from '../../../deploy/local/front/engine.ts'
 import { createFront } from '../../../deploy/local/front/server.ts'
+import { isSignedIn } from '../../../deploy/local/sign-in.ts'
 
 // The server of the stand-in for the image of ClickHouse: its user and database come from the
 // variables of the official image, and only that user may send queries.
@@ -18,9 +18,9 @@ await engine.run({
   defaultFormat: 'TabSeparated',
 })
 const front = createFront(engine)
-const allowed = basicOf({ username, password })
+const account = { username, password }
 const server = createServer((request, response) => {
-  if (request.url === '/ping' || request.headers.authorization === allowed) {
+  if (request.url === '/ping' || isSignedIn(request, account)) {
     front.emit('request', request, response)
   } else {
     response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' }).end()
