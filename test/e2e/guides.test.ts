@@ -91,7 +91,7 @@ describe('every script that a page names', () => {
     if (!mentions.some(one => one.script === script && one.options.length > 0)) {
       return Promise.resolve([])
     }
-    const program = (scripts[script] ?? '').replace('sh deploy/setup && ', '')
+    const program = (scripts[script] ?? '').replace('sh deploy/run', 'node')
     const known = helpTexts.get(script) ??
       here.shell(`${program} --help`)
         .then(({ out, errors }) => (out + errors).match(/--\w[\w-]*/g) ?? [])

@@ -5,6 +5,9 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { root } from './sources.ts'
 
+/** Where commands are found, and where Node keeps what it compiled. */
+const { PATH, NODE_COMPILE_CACHE } = process.env
+
 export type Started = {
   readonly kill: (signal: NodeJS.Signals) => void
   /** The signal that ended it, or null. */
@@ -20,7 +23,7 @@ export function startProgram (
   program: string, words: readonly string[], env: Readonly<Record<string, string>>
 ): Started {
   const child = spawn(program.startsWith('services/') ? join(root, program) : program, words, {
-    cwd: root, env: { PATH: process.env['PATH'], ...env }, stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: root, env: { PATH, NODE_COMPILE_CACHE, ...env }, stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit')
   const lines = () => createInterface(child.stdout)[Symbol.asyncIterator]()
