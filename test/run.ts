@@ -3,9 +3,10 @@ import { startVitest } from 'vitest/node'
 import { root, runPrograms, type Program } from './runner/programs.ts'
 import { Progress } from './runner/progress.ts'
 import { prepareStack, prepareTools, type ToolName } from './runner/tools.ts'
-import { SUITES, type Suite } from './suites.ts'
+import { SUITES, TIERS, type Suite, type Tier } from './suites.ts'
 
 type Options = {
+  readonly ci?: boolean
   readonly full?: boolean
   readonly changed?: string | true
   readonly only?: string
@@ -26,6 +27,7 @@ const command = new Command('test')
   .description('Runs the suites that must pass. Without a suite: all of npm test, or with --full ' +
     `also those that need foreign tools or long. Suites: ${names.join(', ')}.`)
   .argument('[suite...]')
+  .option('--ci', 'also what takes long with the same tools, as .ci/run runs it')
   .option('--full', 'also what needs foreign tools, long runs, every fault: npm run test:full')
   .option('--changed [commit]', 'what was touched since a commit (without one: not committed ' +
     'yet): types, lint, and the test files that import it')
@@ -41,8 +43,9 @@ function chosenSuites (): readonly Suite[] {
   }
   if (command.args.length > 0) return SUITES.filter(({ name }) => command.args.includes(name))
   const isPart = options.changed !== undefined || options.only !== undefined
+  const last: Tier = options.full === true ? 'full' : options.ci === true ? 'ci' : 'fast'
   return SUITES.filter(({ tier, kind, name }) =>
-    (options.full === true || tier === 'fast') &&
+    TIERS.indexOf(tier) <= TIERS.indexOf(last) &&
     !(isPart && kind === 'program' && (options.only !== undefined || name === 'audit')))
 }
 
@@ -123,11 +126,9 @@ function printSummary (suites: readonly Suite[]): void {
 }
 
 if (options.full === true) process.env['TEST_TIER'] = 'full'
-// Compiled programs are kept between runs, which spares each worker a part of its start.
-process.env['NODE_COMPILE_CACHE'] ??= `${root}/node_modules/.cache/compiled`
 const suites = await prepared(chosenSuites())
 const programs = suites.flatMap(suite => suite.kind === 'program' ? [suite] : [])
-const checks = runAllPrograms(programs.filter(({ tier }) => tier === 'fast'))
+const checks = runAllPrograms(programs.filter(({ tier }) => tier !== 'full'))
 // The longest check uses one core for half a minute more: the other one begins with the tests.
 await Promise.race(checks)
 const files = suites.filter(({ kind }) => kind === 'vitest')

@@ -1,10 +1,13 @@
 import type { ToolName } from './runner/tools.ts'
 
 /**
- * `fast` is `npm test`: what a change can break and what needs only what the README asks for.
- * `full` is what `npm run test:full` adds: foreign tools, long runs, every fault.
+ * `fast` is `npm test`: what a change can break, in ten minutes on two idle cores. `ci` is what
+ * `npm test -- --ci` adds with the same tools, as `.ci/run` does: attacks, faults and other tests
+ * that take long. `full` is what `npm run test:full` adds to both: foreign tools, long runs, every
+ * fault.
  */
-export type Tier = 'fast' | 'full'
+export const TIERS = ['fast', 'ci', 'full'] as const
+export type Tier = typeof TIERS[number]
 
 export type Suite = {
   readonly name: string
@@ -34,7 +37,15 @@ export type Suite = {
 
 /** Checks of deployment files that need no foreign tool. */
 const DEPLOY = ['test/deploy/compose.test.ts', 'test/deploy/dockerfile.test.ts']
-/** Tests of what hardly any change can break alone, each of which takes long. */
+/** Tests of the tier `ci`: of what the tests of `npm test` cover in part, and each takes long. */
+const THOROUGH = [
+  'test/e2e/ops.test.ts', 'test/integration/recovery.test.ts', 'test/e2e/feeds.test.ts',
+  'test/e2e/rotation.test.ts', 'test/e2e/secrecy.test.ts', 'test/e2e/erase-organization.test.ts',
+  'test/e2e/erase-busy-organization.test.ts', 'test/integration/key-classes.test.ts',
+  'test/integration/dead.test.ts', 'test/integration/secure-connections.test.ts',
+  'test/e2e/overload.test.ts', 'test/e2e/email-domains.test.ts', 'test/e2e/replay.test.ts',
+]
+/** Tests of what hardly any change can break alone, each of which takes very long. */
 const LONG = [
   'test/integration/bus-crash.test.ts', 'test/e2e/failover.test.ts', 'test/e2e/memory.test.ts',
   'test/attacks/hostile-broker.test.ts', 'test/attacks/deletions.test.ts',
@@ -130,12 +141,12 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 150,
     stack: true,
     files: ['test/integration/**/*.test.ts'],
-    without: [...LONG, ...AWS_KMS, ...VAULT],
+    without: [...LONG, ...THOROUGH, ...AWS_KMS, ...VAULT],
   },
   {
     name: 'faults',
     kind: 'vitest',
-    tier: 'fast',
+    tier: 'ci',
     stage: 2,
     expectedSeconds: 120,
     files: ['test/faults/**/*.test.ts'],
@@ -143,7 +154,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'attacks',
     kind: 'vitest',
-    tier: 'fast',
+    tier: 'ci',
     stage: 2,
     expectedSeconds: 120,
     stack: true,
@@ -159,8 +170,18 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 270,
     stack: true,
     files: ['test/e2e/**/*.test.ts'],
-    without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG],
-    fullEnv: { FEED_CONTACTS: '250000', DOWNLOADED_ROWS: '100000' },
+    without: [...BROWSER, ...SCHEMATHESIS, ...CLIENTS, ...LONG, ...THOROUGH],
+    fullEnv: { DOWNLOADED_ROWS: '100000' },
+  },
+  {
+    name: 'thorough',
+    kind: 'vitest',
+    tier: 'ci',
+    stage: 2,
+    expectedSeconds: 240,
+    stack: true,
+    files: THOROUGH,
+    fullEnv: { FEED_CONTACTS: '250000' },
   },
   {
     name: 'long',

@@ -23,6 +23,8 @@ type Script = (
 
 const RECONNECT_MAX_MS = 2_000
 const TIMEOUTS = { commandTimeout: 5_000, connectTimeout: 5_000 }
+/** Longer than a busy Redis stalls: nothing repeats what fails in a command of an operator. */
+const ONE_TRY_TIMEOUT_MS = 30_000
 const HOST_LIST = /^redis(s?)-(cluster|sentinel):\/\/(?:(.*)@)?([^@/]+)(?:\/([^@/]+))?$/
 /** How often a connection to a cluster reads which server has which slots. */
 const SLOTS_REFRESH_MS = 10_000
@@ -158,7 +160,7 @@ export async function connectRedisOrCluster (
 export async function connectCommandRedis<Name extends 'REDIS_STATE_URL' | 'REDIS_CACHE_URL'> (
   setting: Name, { [setting]: url }: Readonly<Record<Name, string>>
 ): Promise<RedisClient> {
-  const redis = await connectRedisOrCluster(url)
+  const redis = await connectRedisOrCluster(url, { commandTimeout: ONE_TRY_TIMEOUT_MS })
   const store = storeText(setting, url)
   const clients: readonly Pick<Cluster, 'sendCommand'>[] =
     redis instanceof Cluster ? [redis, ...redis.nodes()] : [redis]

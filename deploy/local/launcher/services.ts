@@ -35,8 +35,6 @@ const LEDGER = {
   ],
   arenas: { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' },
 }
-/** Where compiled programs are kept: the next start takes half the time and less memory. */
-const COMPILED = `${root}/node_modules/.cache/compiled`
 const GRACE_MS = 25_000
 
 export type ServicesOptions = {
@@ -205,7 +203,6 @@ async function startInstance (
     args: [...heapArguments(options.env, services), programOf(services)],
     cwd: root,
     env: {
-      NODE_COMPILE_CACHE: COMPILED,
       ...isLedger(services) ? LEDGER.arenas : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
