@@ -2,6 +2,7 @@ import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
 import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { rootKeys } from '../platform/config.ts'
 import type { RedisClient } from '../platform/redis.ts'
+import { UsageError } from '../platform/run-command.ts'
 import { readRootKeyHolders, refuseUnknownRootKeys } from '../platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { createOrganizationKeyStore } from './organization-key-store.ts'
@@ -52,24 +53,38 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
     connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
   const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
     [keyClass, rootKeysOf(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
-  const refuseUnknownRoots = async () =>
+  const add = async (orgId: string, version: number): Promise<void> => {
     refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
+    await Promise.all(KEY_CLASSES.map(keyClass =>
+      addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
+  }
   return {
     store,
     roots,
     results: keysOf('results'),
     webhooks: keysOf('webhooks'),
     partners: keysOf('partners'),
-    /** @throws UsageError when a running process lacks an active root key. */
-    refuseUnknownRoots,
     /**
-     * Creates a version of the keys of all classes, unless the organization has it.
+     * Creates the keys of all classes for an organization that does not exist yet.
      * @throws UsageError when a running process lacks a root key that would wrap them.
      */
-    add: async (orgId: string, version: number): Promise<void> => {
-      await refuseUnknownRoots()
-      await Promise.all(KEY_CLASSES.map(keyClass =>
-        addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
+    create: (orgId: string): Promise<void> => add(orgId, 1),
+
+    /**
+     * Adds a version of the keys of all classes and returns it.
+     * @throws UsageError likewise, and when Redis has no key of the organization: the next version
+     * is unknown then, and could replace one that is in use.
+     */
+    rotate: async (orgId: string): Promise<number> => {
+      const versions = (await store.read(orgId)).map(key => key.version)
+      if (versions.length === 0) {
+        await store.checkComplete(orgId)
+        throw new UsageError(`organization ${orgId} has no keys in the state Redis. Restart it, ` +
+          'so that ledger restores them from topic organization.keys.')
+      }
+      const version = Math.max(...versions) + 1
+      await add(orgId, version)
+      return version
     },
   }
 }

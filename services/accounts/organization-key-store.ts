@@ -1,6 +1,8 @@
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { globalKey, RUN_ID_LUA, type RedisClient, script } from '../platform/redis.ts'
-import { accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError } from './records.ts'
+import {
+  accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError, createAccountRecords,
+} from './records.ts'
 
 /** One version of the key of an organization and class. */
 export type OrganizationKey = {
@@ -39,14 +41,17 @@ export const organizationKeysKey = (orgId: string): string =>
 /** Field of `org:<id>`: when the organization was erased, in Unix ms. */
 export const ERASED_FIELD = 'erasedAt'
 
-/** An absent key is new only if the records of this run of the server are complete. */
+/**
+ * Redis must have the newest version before it gets the next one. Version 1 is that of a new
+ * organization, whose random id has nothing that could be missing.
+ */
 const ADD = `
 local run = ${RUN_ID_LUA}
 local org = redis.call('HMGET', KEYS[2], 'madeIn', '${ERASED_FIELD}')
 if org[2] then
   return 'erased'
 end
-if org[1] ~= run and redis.call('GET', KEYS[3]) ~= run then
+if ARGV[4] ~= '1' and org[1] ~= run and redis.call('GET', KEYS[3]) ~= run then
   return 'recovering'
 end
 if redis.call('HSETNX', KEYS[1], ARGV[2], ARGV[3]) == 1 then
@@ -88,19 +93,18 @@ export function createOrganizationKeyStore (redis: RedisClient) {
       keysIn(await redis.hgetall(organizationKeysKey(orgId))),
 
     /**
+     * Resolves if Redis has all keys of an organization: those that it lacks are missing.
+     * @throws OrganizationErasedError for an erased organization.
+     * @throws AccountsRecoveringError while `ledger` may still restore some.
+     */
+    checkComplete: (orgId: string): Promise<void> => checkComplete(redis, orgId),
+
+    /**
      * Adds a key unless the organization has one of that class and version.
      * @throws OrganizationErasedError for an erased organization.
      * @throws AccountsRecoveringError while Redis may lack the keys of the organization.
      */
-    add: async (orgId: string, key: OrganizationKey): Promise<void> => {
-      const name = `org:${orgId}`
-      const keys = [
-        organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
-      ]
-      const outcome = await add(keys, [orgId, fieldOf(key), textOf(key)])
-      if (outcome === 'erased') throw new OrganizationErasedError(orgId)
-      if (outcome === 'recovering') throw new AccountsRecoveringError(name)
-    },
+    add: (orgId: string, key: OrganizationKey): Promise<void> => addKey(add, orgId, key),
 
     /** Replaces the wrapped bytes of a version; false if they are no longer those of `before`. */
     replace: async (orgId: string, before: OrganizationKey, wrapped: Buffer): Promise<boolean> => {
@@ -146,6 +150,23 @@ const scriptsOn = (redis: RedisClient) => ({
     name: 'ship-organization-keys', source: MARK_SHIPPED, numberOfKeys: 2,
   }),
 })
+
+async function checkComplete (redis: RedisClient, orgId: string): Promise<void> {
+  const record = await createAccountRecords(redis).readCurrent(`org:${orgId}`)
+  if (record?.fields[ERASED_FIELD] !== undefined) throw new OrganizationErasedError(orgId)
+}
+
+async function addKey (
+  add: ReturnType<typeof scriptsOn>['add'], orgId: string, key: OrganizationKey
+): Promise<void> {
+  const name = `org:${orgId}`
+  const keys = [
+    organizationKeysKey(orgId), accountKey(name), ACCOUNTS_RUN_KEY, ORGANIZATION_KEYS_OUTBOX,
+  ]
+  const outcome = await add(keys, [orgId, fieldOf(key), textOf(key), String(key.version)])
+  if (outcome === 'erased') throw new OrganizationErasedError(orgId)
+  if (outcome === 'recovering') throw new AccountsRecoveringError(name)
+}
 
 const fieldOf = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>
   `${keyClass}/${version}`

@@ -14,7 +14,10 @@ import type { OrganizationKeyStore, StoredKey } from './organization-key-store.t
 
 /** Wraps keys and secrets with the key that an organization has for one class. */
 export type OrganizationKeys = {
-  /** @throws OrganizationErasedError for an erased organization. */
+  /**
+   * @throws OrganizationErasedError for an erased organization.
+   * @throws FatalError when a root key, or every key of the organization, is missing.
+   */
   readonly wrap: (orgId: string, plain: Buffer, binding: Binding) => Promise<Buffer>
   /**
    * @throws OrganizationErasedError for an erased organization.
@@ -31,8 +34,8 @@ export type OrganizationKeys = {
 }
 
 export type OrganizationKeysDeps = {
-  readonly store: Pick<OrganizationKeyStore, 'read' | 'add'>
-  readonly roots: RootKeys
+  readonly store: Pick<OrganizationKeyStore, 'read' | 'checkComplete'>
+  readonly roots: Pick<RootKeys, 'unwrap'>
   readonly class: KeyClass
   readonly metrics?: Pick<Metrics, 'count'>
 }
@@ -77,8 +80,9 @@ type Cached = {
 }
 
 /**
- * The keys of organizations for one class, created at their first use. The root key unwraps one
- * once per process; after that an outage of its provider delays nothing.
+ * The keys of organizations for one class. It creates none: a new key in place of one that Redis
+ * lost would replace that in the topic as well. The root key unwraps one once per process; after
+ * that an outage of its provider delays nothing.
  */
 export function createOrganizationKeys (deps: OrganizationKeysDeps): OrganizationKeys {
   const open = createOpen(deps)
@@ -109,7 +113,7 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
 }
 
 /** `lack` says which key is missing, and of which organization. */
-export function missingOrganizationKey (lack: string, binding: Binding): MissingKeyError {
+function missingOrganizationKey (lack: string, binding: Binding): MissingKeyError {
   return new MissingKeyError(lack, {
     wraps: binding.map(String).join(' '),
     advice: 'restart the state Redis, so that ledger restores it from topic organization.keys; ' +
@@ -124,7 +128,7 @@ function createOpen (deps: OrganizationKeysDeps) {
   })
   const loading = new Map<string, Promise<Opened>>()
   const load = async (orgId: string): Promise<Opened> => {
-    const keys = await readOrCreate(deps, orgId)
+    const keys = await readKeys(deps, orgId)
     const before = known.get(orgId)?.unwrapped
     const unwrapped = new Map<string, Buffer>()
     const secrets = new Map<string, Buffer>()
@@ -161,20 +165,27 @@ async function unwrapByRoot (
   return await roots.unwrap(key.wrapped, rootContextOf(orgId, keyClass))
 }
 
-/** The versions of the class; creates the first one. */
-async function readOrCreate (
-  deps: OrganizationKeysDeps, orgId: string
+/** The versions of the class: at least one, as every organization is created with its keys. */
+async function readKeys (
+  { store, class: keyClass }: OrganizationKeysDeps, orgId: string
 ): Promise<readonly StoredKey[]> {
-  for (;;) {
-    const keys = (await deps.store.read(orgId)).filter(key => key.class === deps.class)
-    if (keys.length > 0) return keys
-    await addOrganizationKey(deps, orgId, 1)
-  }
+  const read = async () => (await store.read(orgId)).filter(key => key.class === keyClass)
+  const keys = await read()
+  if (keys.length > 0) return keys
+  await store.checkComplete(orgId)
+  // They may have been restored since the first read.
+  const restored = await read()
+  if (restored.length > 0) return restored
+  throw missingOrganizationKey(`organization ${orgId} has no key "${keyClass}"`, [keyClass])
 }
 
 /** Adds a version, unless it exists; it wraps once `ledger` has shipped it. */
 export async function addOrganizationKey (
-  { store, roots, class: keyClass }: Pick<OrganizationKeysDeps, 'store' | 'roots' | 'class'>,
+  { store, roots, class: keyClass }: {
+    readonly store: Pick<OrganizationKeyStore, 'add'>,
+    readonly roots: Pick<RootKeys, 'wrap'>,
+    readonly class: KeyClass,
+  },
   orgId: string, version: number
 ): Promise<void> {
   const secret = randomBytes(32)

@@ -24,6 +24,10 @@ const CACHED_POLICIES = 10_000
 
 const keyOf = (orgId: string) => `org:${orgId}`
 
+/** A random id that begins with the time. */
+export const newOrganizationId = (nowMs = Date.now()): string =>
+  `org_${ulid(nowMs).toLowerCase()}`
+
 /** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: RedisClient, now: () => number = Date.now) {
   const records = createAccountRecords(redis)
@@ -36,8 +40,7 @@ export function createOrganizations (redis: RedisClient, now: () => number = Dat
     list: () => list(redis, records),
 
     /** Creates an organization with both its tenants, without keys and money. */
-    async create (name: string): Promise<Organization> {
-      const id = `org_${ulid(now()).toLowerCase()}`
+    async create (name: string, id = newOrganizationId(now())): Promise<Organization> {
       const createdAtMs = now()
       const fields = { name, createdAt: String(createdAtMs) }
       await records.change({ name: keyOf(id), fields, from: 0, random: true })

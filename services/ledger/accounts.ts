@@ -100,15 +100,16 @@ export async function shipAccounts (
   deps: AccountsDeps, signal: AbortSignal
 ): Promise<void> {
   const { redis, codec, accountsProducer } = deps
-  await shipOrganizationKeys(deps, signal)
   const removeShipped = script(redis, {
     name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
   })
   for (;;) {
     const names = await redis.srandmember(ACCOUNTS_OUTBOX_KEY, BATCH_RECORDS)
-    if (names.length === 0) return
     const accounts = await Promise.all(names.map(async name =>
       accountOf(name, await redis.hgetall(accountKey(name)))))
+    // After they were read: no account in the topic lacks a key there that it has in Redis.
+    await shipOrganizationKeys(deps, signal)
+    if (names.length === 0) return
     const existing = accounts.filter(({ revision }) => revision > 0)
     const messages = await Promise.all(existing.map(async (value): Promise<OutgoingMessage> => ({
       topic: TOPIC,

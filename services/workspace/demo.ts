@@ -4,6 +4,7 @@ import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'
 import { createPartner } from './partner-tasks.ts'
+import { addOrganization } from './tasks.ts'
 
 export type Demo = {
   readonly orgId: string
@@ -28,13 +29,9 @@ export async function createDemo (env: Environment): Promise<Demo> {
   })
 }
 
-async function createDemoOrganization (
-  { organizations, addOrganizationKeys, wallet }: WorkspaceDeps
-): Promise<string> {
-  const { id } = await organizations.create('Demonstration')
-  await addOrganizationKeys(id, 1)
-  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
-  await wallet.topUp(tenantOf(id, 'live'), {
+async function createDemoOrganization (deps: WorkspaceDeps): Promise<string> {
+  const { id } = await addOrganization(deps, 'Demonstration')
+  await deps.wallet.topUp(tenantOf(id, 'live'), {
     id: `demo:${id}`, amountMicros: DEMO_CREDIT_MICROS, reason: 'demonstration credit',
   })
   return id

@@ -44,10 +44,7 @@ async function connectWorkspace (env: Environment) {
   const webhooks = { redis, keys: keys.webhooks }
   return {
     organizations: createOrganizations(redis),
-    organizationKeys: keys.store,
-    roots: keys.roots,
-    refuseUnknownRoots: keys.refuseUnknownRoots,
-    addOrganizationKeys: keys.add,
+    organizationKeys: keys,
     people: createPeople({ ...webhooks, messageKeys: settings.MESSAGE_KEYS }),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets(webhooks),

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
-import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
+import {
+  newOrganizationId, type Organization, type Policy, POLICY_RANGES,
+} from '../accounts/organizations.ts'
 import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { UsageError } from '../platform/run-command.ts'
@@ -17,14 +19,23 @@ const POLL_MS = 100
 const SHOWN_ONCE = 'The secret is not shown again.'
 
 export const createOrganization: Task = async (deps, { name = '' }) => {
-  const { organizations, wallet } = deps
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
-  await deps.refuseUnknownRoots()
-  const organization = await organizations.create(name.trim())
-  await deps.addOrganizationKeys(organization.id, 1)
-  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(organization.id, mode))))
-  const { id, createdAtMs } = organization
-  return { id, name: organization.name, createdAtMs }
+  const { id, name: given, createdAtMs } = await addOrganization(deps, name.trim())
+  return { id, name: given, createdAtMs }
+}
+
+/**
+ * Creates an organization with its keys. They come first: services never create keys, so a crash in
+ * between must leave no organization without them. Keys without an organization are never used.
+ */
+export async function addOrganization (
+  { organizations, organizationKeys, wallet }: WorkspaceDeps, name: string
+): Promise<Organization> {
+  const id = newOrganizationId()
+  await organizationKeys.create(id)
+  const organization = await organizations.create(name, id)
+  await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
+  return organization
 }
 
 /** All organizations with their available live balance, the oldest first. */
@@ -43,12 +54,9 @@ export const listOrganizations: Task = async ({ organizations, wallet }) => ({
 /** Adds a version of the keys of all classes, which wraps from now on. */
 export const rotateOrganizationKeys: Task = async (deps, options) => {
   const orgId = await organizationOf(deps, options)
-  const version = Math.max(0, ...(await deps.organizationKeys.read(orgId)).map(key =>
-    key.version)) + 1
-  await deps.addOrganizationKeys(orgId, version)
   return {
     orgId,
-    version,
+    version: await deps.organizationKeys.rotate(orgId),
     note: 'Run "keys rewrap" in a minute: it wraps everything with these keys, and deletes the ' +
       'replaced ones.',
   }

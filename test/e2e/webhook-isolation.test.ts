@@ -1,7 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { SCOPES } from '../../services/accounts/key-store.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
@@ -10,6 +7,7 @@ import { connectRedis } from '../../services/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startOddReceivers } from '../support/odd-receivers.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { createTestKey, newOrganization } from '../support/organizations.ts'
 import { recordMacOf } from '../support/signed.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
 import { stackEnv } from '../support/stack.ts'
@@ -75,9 +73,9 @@ afterAll(async () => {
 })
 
 async function newTenant (): Promise<Tenant> {
-  const { id: orgId } = await createOrganizations(redis).create('a customer of the tests')
-  const { secret } = await createApiKeys(redis).create({ orgId, mode: 'test', scopes: SCOPES })
-  const client = createClient({ baseUrl: environment.baseUrl, apiKey: secret })
+  const orgId = await newOrganization(environment.env)
+  const apiKey = await createTestKey(redis, orgId)
+  const client = createClient({ baseUrl: environment.baseUrl, apiKey })
   return { tenant: tenantOf(orgId, 'test'), client }
 }
 

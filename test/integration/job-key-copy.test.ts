@@ -5,23 +5,22 @@ import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
 import { withKeyId } from '../../services/crypto/key-ring.ts'
 import { createRecordMac } from '../../services/crypto/mac.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tombstoneOf } from '../../services/jobs/wrapped-keys.ts'
 import { closedKeys } from '../../services/jobs/connect-keys.ts'
 import { filesWith } from '../support/bytes.ts'
 import { connectAll } from '../support/connected.ts'
+import { newOrganization } from '../support/organizations.ts'
 import { messageKeysOf } from '../support/signed.ts'
 import { testStack } from '../support/stack.ts'
 
-const { clickhouse, connected, env, keys, state } = connectAll()
+const { clickhouse, connected, env, keys } = connectAll()
 const forged: string[] = []
 const mac = createRecordMac(messageKeysOf(env), ({ id }) => { forged.push(id) })
 const copy = createJobKeyCopy(clickhouse, mac)
 const folder = `${testStack().dataDir}/clickhouse`
 
 // ledger may copy a key from the topic later, whose organization must have keys then.
-const { id: orgId } = await createOrganizations(state).create('Example')
-const tenant = `${orgId}.live`
+const tenant = `${await newOrganization(env)}.live`
 await keys.create(tenant, 'job_1')
 // A count of what keys of the ring wrap must not include these.
 afterAll(async () => {

@@ -3,9 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, type StoredKey,
 } from '../../services/accounts/organization-key-store.ts'
-import { addOrganizationKey, rootContextOf } from '../../services/accounts/organization-keys.ts'
-import { rootKeysOf } from '../../services/accounts/connect-organization-keys.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { rootContextOf } from '../../services/accounts/organization-keys.ts'
 import { countTenantRecords, eraseTenantRecords } from '../../services/cache/erase-tenant.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
@@ -13,7 +11,7 @@ import { HOSTED } from '../../services/pipeline/hosted.ts'
 import { rootKeys } from '../../services/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
 import { connectAll } from '../support/connected.ts'
-import { rootKeysIn } from '../support/organization-keys.ts'
+import { newOrganization } from '../support/organizations.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 import { startProgram } from '../support/started.ts'
 
@@ -24,17 +22,6 @@ const processes = Object.keys(PROCESS_KEYS) as (keyof typeof PROCESS_KEYS)[]
 async function environmentOf (name: keyof typeof PROCESS_KEYS) {
   const { config } = await HOSTED[name]()
   return Object.fromEntries(Object.entries(env).filter(([key]) => key in config.properties))
-}
-
-/** The keys of an organization, one per class. */
-async function createKeys () {
-  const { id } = await createOrganizations(state).create('Example')
-  const store = createOrganizationKeyStore(state)
-  for (const keyClass of KEY_CLASSES) {
-    const roots = rootKeysOf(keyClass, rootKeysIn(env))
-    await addOrganizationKey({ store, roots, class: keyClass }, id, 1)
-  }
-  return { orgId: id, keys: await store.read(id) }
 }
 
 /** Whether any root key in an environment unwraps a key, under the name of any class. */
@@ -101,7 +88,8 @@ describe('a process', () => {
 })
 
 describe('the environment of a process', async () => {
-  const { orgId, keys } = await createKeys()
+  const orgId = await newOrganization(env)
+  const keys = await createOrganizationKeyStore(state).read(orgId)
 
   it.each(processes)('of %s has the root keys of its classes and opens no other', async name => {
     const environment = await environmentOf(name)

@@ -1,6 +1,7 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
@@ -10,6 +11,7 @@ import { reap } from '../../services/ledger/reaper.ts'
 import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
 import { rootKeysIn } from '../support/organization-keys.ts'
+import { newOrganization } from '../support/organizations.ts'
 import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
 
 const {
@@ -28,7 +30,7 @@ async function moveToEnd (groupId: string, topic: string): Promise<void> {
 
 /** Reaps one orphaned job of 3 rows; `lose` may remove some of its state before. */
 async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
-  const tenant = `org_${randomUUID()}.live`
+  const tenant = tenantOf(await newOrganization(env), 'live')
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
   const config = {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
-import { createOrganizationKeys } from '../../services/accounts/organization-keys.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
+import {
+  addOrganizationKey, createOrganizationKeys,
+} from '../../services/accounts/organization-keys.ts'
+import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
@@ -25,15 +27,18 @@ describe('the accounts, deliveries, erasures and feeds of a state in a cluster',
     const roots = createRootKeys({
       setting: 'TEST', keys: { 1: Buffer.alloc(32, 7).toString('base64') }, active: '1',
     })
-    const keysOf = (keyClass: KeyClass) => createOrganizationKeys({
-      class: keyClass, roots, store: createOrganizationKeyStore(cluster),
-    })
-    const webhooks = { redis: cluster, keys: keysOf('webhooks') }
+    const store = createOrganizationKeyStore(cluster)
+    const orgId = newOrganizationId()
+    const keysOf = async (keyClass: KeyClass) => {
+      await addOrganizationKey({ class: keyClass, roots, store }, orgId, 1)
+      return createOrganizationKeys({ class: keyClass, roots, store })
+    }
+    const webhooks = { redis: cluster, keys: await keysOf('webhooks') }
     const organizations = createOrganizations(cluster)
     const keys = createApiKeys(cluster)
-    const partners = createPartners({ redis: cluster, keys: keysOf('partners') })
+    const partners = createPartners({ redis: cluster, keys: await keysOf('partners') })
     const endpoints = createWebhookEndpoints(webhooks)
-    const { id: orgId } = await organizations.create('Acme')
+    await organizations.create('Acme', orgId)
     const { secret } = await keys.create({ orgId, mode: 'live', scopes: ['jobs:read'] })
     expect(await keys.findKey(secret, '')).toMatchObject({ kind: 'ok', key: { org: orgId } })
     await organizations.setPolicy(orgId, { weight: 2 })

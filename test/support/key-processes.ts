@@ -4,6 +4,7 @@ import {
 import {
   addOrganizationKey, createOrganizationKeys, organizationKeyId,
 } from '../../services/accounts/organization-keys.ts'
+import { newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createPeople } from '../../services/accounts/people.ts'
 import {
@@ -81,8 +82,9 @@ export type Process = ReturnType<typeof processWith>
 
 /** An organization with shipped keys of all classes. */
 export async function createOrganization (roots: Record<KeyClass, RootKeys>): Promise<string> {
-  const { id } = await organizations.create('Example')
+  const id = newOrganizationId()
   await addVersion(id, roots, 1)
+  await organizations.create('Example', id)
   return id
 }
 

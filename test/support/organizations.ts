@@ -1,9 +1,10 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis, type RedisClient } from '../../services/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
+import { withWorkspace } from '../../services/workspace/deps.ts'
+import { addOrganization } from '../../services/workspace/tasks.ts'
 
 type Env = Readonly<Record<string, string>>
 type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope[] }
@@ -18,23 +19,25 @@ export async function balanceOf (env: Env, orgId: string) {
   }
 }
 
+/** The id of a new organization with its keys, as "org create" makes it. */
+export const newOrganization = async (env: Env): Promise<string> =>
+  await withWorkspace(env, async deps =>
+    (await addOrganization(deps, 'a customer of the tests')).id)
+
 /** A new organization with a live key of these scopes and this balance. */
 export async function createOrganizationWith (
   env: Env, { availableMicros, scopes = SCOPES }: Wish
 ) {
-  const redis = connectRedis(env.REDIS_STATE_URL ?? '')
-  try {
-    const { id: orgId } = await createOrganizations(redis).create('a customer of the tests')
-    const { secret } = await createApiKeys(redis).create({ orgId, mode: 'live', scopes })
+  const orgId = await newOrganization(env)
+  const secret = await withWorkspace(env, async ({ apiKeys, wallet }) => {
     if (availableMicros > 0) {
-      await createWallet(redis).topUp(tenantOf(orgId, 'live'), {
+      await wallet.topUp(tenantOf(orgId, 'live'), {
         id: 'start', amountMicros: availableMicros, reason: 'test',
       })
     }
-    return { orgId, keys: { live: secret }, balance: () => balanceOf(env, orgId) }
-  } finally {
-    redis.disconnect()
-  }
+    return (await apiKeys.create({ orgId, mode: 'live', scopes })).secret
+  })
+  return { orgId, keys: { live: secret }, balance: () => balanceOf(env, orgId) }
 }
 
 /** A key of test mode with every scope, for an organization that exists. */

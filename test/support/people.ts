@@ -1,10 +1,9 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
 import type { Role } from '../../services/accounts/people.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { personWith } from '../../services/workspace/person-tasks.ts'
 import { secretDigest, type Session } from '../../services/workspace/page/sessions.ts'
-import { createOrganizationWith } from './organizations.ts'
+import { createOrganizationWith, newOrganization } from './organizations.ts'
 import { reserveProvider } from './openid-provider.ts'
 import { startAlone } from './services.ts'
 import { testStack } from './stack.ts'
@@ -39,7 +38,7 @@ export async function startPeopleEnvironment () {
     startProvider: async () => { started = await provider.start(services.pageUrl) },
     stopProvider,
     providerOutput: () => started?.output() ?? '',
-    newOrganization: async () => (await createOrganizations(redis).create('another one')).id,
+    newOrganization: () => newOrganization(env),
 
     /** Adds a person as an operator does. */
     add: async (email: string, role: Role, org = orgId) => {

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
+import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import type { connectAll } from './connected.ts'
 import { acceptClaimed, acceptRequest } from './jobs.ts'
+import { newOrganization } from './organizations.ts'
 import { blockEmission, live, textOf } from './results.ts'
 import { emitted, incoming } from './stage-doubles.ts'
 
@@ -58,8 +60,8 @@ function emissions () {
 }
 
 /** A tenant with 1 USD and one accepted job. */
-async function startJob ({ keys, messageCodec, store, wallet }: All) {
-  const tenant = `org_${randomUUID()}.live`
+async function startJob ({ env, keys, messageCodec, store, wallet }: All) {
+  const tenant = tenantOf(await newOrganization(env), 'live')
   // An id beyond the largest ULID would be in no list.
   const job = `job_0${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 1_000_000, reason: 'test' })

@@ -1,5 +1,8 @@
+import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
-import { shipOrganizationKeys } from '../../services/accounts/organization-keys-topic.ts'
+import {
+  restoreOrganizationKeys, shipOrganizationKeys,
+} from '../../services/accounts/organization-keys-topic.ts'
 import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
@@ -8,6 +11,7 @@ import { splitJobKey } from '../../services/jobs/job-key-parts.ts'
 import type { ReadTopic } from '../../services/jobs/wrapped-keys.ts'
 import { createCodec, localSource } from '../../services/kafka/registry.ts'
 import { createMemoryBus } from './memory-bus.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from './organization-keys.ts'
 import { startRedis } from './redis.ts'
 import { MARK_COMPARED_LUA } from './unlock.ts'
 
@@ -21,6 +25,8 @@ export const bus = createMemoryBus()
 export const producer = bus.producer('keys')
 export const organizations = createOrganizations(redis)
 export const keyStore = createOrganizationKeyStore(redis)
+/** What commands of operators have. */
+export const commands = connectAllKeys(redis, rootKeysIn(ROOT_KEY_SETTINGS))
 
 const read: ReadTopic = async (topic, onMessages) => { await onMessages(bus.messages(topic)) }
 /** What sends keys of organizations to their topic. */
@@ -29,6 +35,15 @@ export const sending = { codec, accountsProducer: producer }
 /** Ships new keys of organizations, as ledger does. */
 export const ship = () =>
   shipOrganizationKeys({ ...sending, redis }, new AbortController().signal)
+
+/** Restores keys of organizations from their topic, as ledger does. */
+export const restore = () => restoreOrganizationKeys({
+  redis,
+  codec,
+  reader: { read } as never,
+  log: { warn: () => {} },
+  metrics: { count: () => {} },
+}, new AbortController().signal)
 
 /** What ClickHouse has of the data keys, in memory. */
 export const copied: CopiedKey[] = []

@@ -49,8 +49,9 @@ async function makeDemo (env: Env): Promise<Demo> {
 async function missingRootKeys (env: Env): Promise<readonly string[]> {
   const { withWorkspace } = await import('../../../services/workspace/deps.ts')
   const report = await import('../../../services/workspace/key-report.ts')
-  return await withWorkspace(env, async ({ organizations, organizationKeys, roots }) => {
+  return await withWorkspace(env, async ({ organizations, organizationKeys }) => {
     const ids = (await organizations.list()).map(({ id }) => id)
-    return report.missingRootKeys(await report.readKeysOf(organizationKeys, ids), roots)
+    const { store, roots } = organizationKeys
+    return report.missingRootKeys(await report.readKeysOf(store, ids), roots)
   })
 }

@@ -12,12 +12,12 @@ import { createMessageMac } from '../../../services/kafka/message-mac.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
 import { laneOf, topicName } from '../../../services/platform/topics.ts'
+import { newOrganization } from '../../support/organizations.ts'
 import type { Hop } from './hop.ts'
 import { watchOutputs } from './output-watcher.ts'
 
 type Env = Readonly<Record<string, string>>
 
-const TENANT = 'org_bench.live'
 const ACCEPT_DEADLINE_MS = 600_000
 const KEY_TTL_MS = 3_600_000
 
@@ -42,6 +42,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
   })
   const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
   const connected = { bus, codec, state: redis }
+  const tenant = `${await newOrganization(env)}.live`
   const keys = connectJobKeys(connected, settings, { part: 'results' })
   const newKeys = connectNewJobKeys(connected, settings)
   const emitter = createEmitter({
@@ -55,9 +56,10 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
     name: 'sealed',
     round: async () => {
       const job = `job_bench${++rounds}`
-      const dataKey = await newKeys.create(TENANT, job)
-      await redis.set(jobKeys(TENANT, job).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
-      const { batches, chunks } = await sealJob({ emitter, tokenVersion }, { job, dataKey, inputs })
+      const dataKey = await newKeys.create(tenant, job)
+      await redis.set(jobKeys(tenant, job).dataKey, dataKey.wrapped, 'PX', KEY_TTL_MS)
+      const { batches, chunks } = await sealJob(
+        { emitter, tokenVersion }, { tenant, job, dataKey, inputs })
       const end = outputs.waitFor(job, chunks)
       const startedAt = performance.now()
       await Promise.all(batches.map(sealed => emitter.send(sealed)))
@@ -71,6 +73,7 @@ export async function connectSealedHop (env: Env, inputs: readonly string[]): Pr
 }
 
 type SealedJob = {
+  readonly tenant: string
   readonly job: string
   readonly dataKey: NewJobKey
   readonly inputs: readonly string[]
@@ -79,7 +82,7 @@ type SendContext = Parameters<typeof send>[0] & { readonly emitter: Emitter }
 
 /** Seals what `ingest` sends of a job, without sending it. */
 async function sealJob (
-  { emitter, tokenVersion }: SendContext, { job, dataKey, inputs }: SealedJob
+  { emitter, tokenVersion }: SendContext, { tenant, job, dataKey, inputs }: SealedJob
 ): Promise<{ readonly batches: readonly Sealed[], readonly chunks: number }> {
   const batches: Sealed[] = []
   const sealOnly = {
@@ -89,7 +92,7 @@ async function sealJob (
   }
   await send({ emitter: sealOnly, tokenVersion }, {
     submission: {
-      tenant: TENANT,
+      tenant,
       service: 'phone-validation',
       inputs,
       country: 'US',

@@ -6,6 +6,7 @@ import { SCOPES } from '../../../services/accounts/key-store.ts'
 import { createClient, type Client, type JobRequest } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../../services/workspace/deps.ts'
+import { newOrganization } from '../../support/organizations.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
 import { startAll, type RunningServices } from '../../support/services.ts'
@@ -168,9 +169,9 @@ export const customers: string[] = []
 
 /** A new organization with a key of each mode, and so much live money: 1 USD, unless said. */
 export async function newCustomer (micros = 1_000_000): Promise<Customer> {
-  return workspace(async ({ organizations, apiKeys, wallet }) => {
-    const { id: orgId } = await organizations.create('a customer of the tests')
-    customers.push(orgId)
+  const orgId = await newOrganization(shared().environment.env)
+  customers.push(orgId)
+  return workspace(async ({ apiKeys, wallet }) => {
     await wallet.topUp(tenantOf(orgId, 'live'), {
       id: 'start', amountMicros: micros, reason: 'test',
     })

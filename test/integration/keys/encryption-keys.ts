@@ -1,15 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import {
-  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError, organizationKeysKey,
+  createOrganizationKeyStore, ERASED_FIELD, OrganizationErasedError,
 } from '../../../services/accounts/organization-key-store.ts'
+import { shipOrganizationKeys } from '../../../services/accounts/organization-keys-topic.ts'
 import {
-  restoreOrganizationKeys, shipOrganizationKeys,
-} from '../../../services/accounts/organization-keys-topic.ts'
-import {
-  createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+  addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
-import { accountKey, ACCOUNTS_RUN_KEY } from '../../../services/accounts/records.ts'
+import { newOrganizationId } from '../../../services/accounts/organizations.ts'
+import { accountKey } from '../../../services/accounts/records.ts'
 import { rootIdOf } from '../../../services/crypto/root-keys/root-keys.ts'
 import { createJobKeyEraser } from '../../../services/jobs/job-key-eraser.ts'
 import { keysInTopic } from '../../../services/jobs/job-keys.ts'
@@ -24,10 +22,9 @@ import { erase } from '../../support/erase-organization.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
 } from '../../support/key-processes.ts'
-import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'
 import {
-  bus, codec, copied, idOf, keyStore, markComplete, organizations, producer, redis, sending, ship,
-  stores,
+  bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, sending,
+  ship, stores,
 } from '../../support/wrapped-keys.ts'
 
 const roots = rootsOf(1)
@@ -41,35 +38,21 @@ const keysOf = (keyClass: 'results' | 'webhooks' = 'results') => createOrganizat
   class: keyClass,
   metrics: { count: (_name, labels) => { counted.push(Object.values(labels ?? {}).join(' ')) } },
 })
-const restore = () => restoreOrganizationKeys({
-  redis,
-  codec,
-  reader: { read: stores.read } as never,
-  log: { warn: () => {} },
-  metrics: { count: () => {} },
-}, signal)
 
 describe('the keys of an organization', () => {
-  it('are created at their first use, and another class opens nothing of them', async () => {
-    const { id } = await organizations.create('Example')
+  it('open nothing of another class or organization', async () => {
+    const id = await createOrganization(roots)
     const wrapped = await keysOf().wrap(id, plain, binding)
     expect(wrappingKeyId(wrapped)).toBe('results.1')
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
     await expect(keysOf('webhooks').unwrap(id, wrapped, binding)).rejects.toThrow(
       'lacks key "results.1"')
-    const other = await organizations.create('Other')
-    await expect(keysOf().unwrap(other.id, wrapped, binding)).rejects.toThrow('decryption failed')
-  })
-
-  it('are the same for processes that create them at the same time', async () => {
-    const { id } = await organizations.create('Example')
-    const many = Array.from({ length: 5 }, () => keysOf())
-    const wrapped = await Promise.all(many.map(keys => keys.wrap(id, plain, binding)))
-    for (const bytes of wrapped) expect(await keysOf().unwrap(id, bytes, binding)).toEqual(plain)
+    const other = await createOrganization(roots)
+    await expect(keysOf().unwrap(other, wrapped, binding)).rejects.toThrow('decryption failed')
   })
 
   it('are unwrapped by the root key once per process, and each use is counted', async () => {
-    const { id } = await organizations.create('Example')
+    const id = await createOrganization(roots)
     const keys = keysOf()
     const wrapped = await keys.wrap(id, plain, binding)
     counted.length = 0
@@ -81,7 +64,8 @@ describe('the keys of an organization', () => {
   })
 
   it('wrap data keys once the topic has them', async () => {
-    const { id } = await organizations.create('Example')
+    const id = newOrganizationId()
+    await addOrganizationKey({ store: keyStore, roots: roots.results, class: 'results' }, id, 1)
     const keys = keysOf()
     const waiting = keys.whenShipped(id)
     await expect(Promise.race([waiting, Promise.resolve('waits')])).resolves.toBe('waits')
@@ -99,18 +83,6 @@ describe('the keys of an organization', () => {
     await keyStore.markShipped(id, [first!])
     expect(await keyStore.unshipped(10)).toEqual([id])
     await ship()
-  })
-
-  it('are restored after a loss of Redis, and no others are created before that', async () => {
-    const id = await createOrganization(roots)
-    const wrapped = await keysOf().wrap(id, plain, binding)
-    await redis.del(organizationKeysKey(id), ACCOUNTS_RUN_KEY)
-    await redis.hdel(accountKey(`org:${id}`), 'madeIn')
-    await expect(keysOf().unwrap(id, wrapped, binding)).rejects.toThrow(InfrastructureError)
-    await restore()
-    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
-    expect((await keyStore.read(id)).length).toBe(3)
-    await markComplete()
   })
 
   it('with a tombstone are deleted again after the return of an old file of Redis', async () => {
@@ -145,14 +117,13 @@ describe('the public keys of an organization', () => {
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
     await expect(keysOf().unwrap(id, wrapped, ['data-key', 't', 'job_2']))
       .rejects.toThrow('decryption failed')
-    const { id: without } = await organizations.create('Example')
-    await expect(keys.wrap(without, plain, binding)).rejects.toThrow(InfrastructureError)
+    await expect(keys.wrap('org_new', plain, binding)).rejects.toThrow(InfrastructureError)
   })
 })
 
 it('what cannot be sent stays in the outbox', async () => {
-  const { id } = await organizations.create('Example')
-  await keysOf().wrap(id, plain, binding)
+  const id = newOrganizationId()
+  await commands.create(id)
   const failing = {
     ...sending,
     accountsProducer: {
@@ -307,10 +278,10 @@ describe('the key of an organization', () => {
   })
 
   it('gets a new version in each class', async () => {
-    const { id } = await organizations.create('Example')
-    await connectAllKeys(redis, rootKeysIn(ROOT_KEY_SETTINGS)).add(id, 2)
+    const id = await createOrganization(roots)
+    expect(await commands.rotate(id)).toBe(2)
     expect((await keyStore.read(id)).map(key => [key.class, key.version]))
-      .toEqual(KEY_CLASSES.map(name => [name, 2]))
+      .toEqual(KEY_CLASSES.flatMap(name => [[name, 1], [name, 2]]))
     await ship()
   })
 

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { connectAllKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import {
   publishRootKeyIds, readRootKeyHolders,
 } from '../../../services/platform/root-key-holders.ts'
@@ -7,7 +8,7 @@ import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processWith, rootsOf } from '../../support/key-processes.ts'
 import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'
-import { keyStore, organizations, redis } from '../../support/wrapped-keys.ts'
+import { keyStore, redis } from '../../support/wrapped-keys.ts'
 
 it('nothing is wrapped by a root key that a process lacks, until the process stops', async () => {
   const stops: (() => unknown)[] = []
@@ -22,20 +23,20 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
     process: 'deliver.a',
     keys: { webhooks: { ids: ['1'], active: '1' } },
   }]))
-  const { id } = await organizations.create('Example')
-  await connectAllKeys(redis, settings).add(id, 1)
+  const id = newOrganizationId()
+  await connectAllKeys(redis, settings).create(id)
   const later = connectAllKeys(redis, {
     ...settings,
     WEBHOOKS_ROOT_KEYS: { ...WEBHOOKS_ROOT_KEYS, 2: Buffer.alloc(32, 2).toString('base64') },
     WEBHOOKS_ROOT_KEY_ACTIVE: '2',
   })
-  await expect(later.add(id, 2)).rejects.toThrow('deliver.a')
+  await expect(later.rotate(id)).rejects.toThrow('deliver.a')
   await expect(rewrapAll(processWith(rootsOf(1, 2)).rotation)).rejects.toThrow('deliver.a')
   expect((await keyStore.read(id)).map(({ version }) => version)).toEqual([1, 1, 1])
 
   for (const stop of stops) await stop()
   expect(await readRootKeyHolders(redis)).toEqual([])
-  await later.add(id, 2)
+  expect(await later.rotate(id)).toBe(2)
   expect(await rewrapAll(processWith(rootsOf(1, 2)).rotation)).toMatchObject({ missed: 0 })
 })
 

@@ -3,8 +3,10 @@ import {
   OrganizationErasedError, type StoredKey,
 } from '../../../services/accounts/organization-key-store.ts'
 import {
-  createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
+  addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
+import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
+import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
 import { createRootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import type { KeyClass } from '../../../services/topology.ts'
@@ -16,29 +18,28 @@ const roots = createRootKeys({
   keys: { 1: Buffer.alloc(32, 1).toString('base64') }, active: '1', setting: 'ROOT_KEYS',
 })
 
-/** Keys of organizations in memory. */
-function createStore () {
+/** Keys of organizations in memory; `org_1` has one of the class `results`. */
+async function createStore () {
   const stored = new Map<string, readonly StoredKey[]>()
-  const erased = new Set<string>()
+  const absent = { check: async (_orgId: string) => {} }
   const store = {
     read: async (orgId: string) => stored.get(orgId) ?? [],
+    checkComplete: (orgId: string) => absent.check(orgId),
     add: async (orgId: string, key: Omit<StoredKey, 'shippedAtMs'>) => {
-      if (erased.has(orgId)) throw new OrganizationErasedError(orgId)
       stored.set(orgId, [...stored.get(orgId) ?? [], { ...key, shippedAtMs: 0 }])
     },
   }
+  await addOrganizationKey({ store, roots, class: 'results' }, 'org_1', 1)
   return {
     stored,
+    /** What happens when an organization has no key. */
+    absent,
     keysOf: (keyClass: KeyClass = 'results') =>
       createOrganizationKeys({ store, roots, class: keyClass }),
     publicKeys: () => createPublicOrganizationKeys({ store, class: 'results' }),
     /** The key of an organization, as if the topic had it. */
     ship: (orgId: string) => {
       stored.set(orgId, (stored.get(orgId) ?? []).map(key => ({ ...key, shippedAtMs: 1 })))
-    },
-    erase: (orgId: string) => {
-      stored.delete(orgId)
-      erased.add(orgId)
     },
   }
 }
@@ -49,7 +50,7 @@ const FIVE_SECONDS_MS = 5_000
 
 describe('the stored key of an organization', () => {
   it('opens nothing as that of another organization or class', async () => {
-    const { stored, keysOf } = createStore()
+    const { stored, keysOf } = await createStore()
     const wrapped = await keysOf().wrap('org_1', plain, binding)
     const [key] = stored.get('org_1')!
     stored.set('org_2', [key!])
@@ -60,7 +61,7 @@ describe('the stored key of an organization', () => {
   })
 
   it('wraps nothing in place of an older one before the topic has it', async () => {
-    const { stored, keysOf, publicKeys, ship } = createStore()
+    const { stored, keysOf, publicKeys, ship } = await createStore()
     await keysOf().wrap('org_1', plain, binding)
     await expect(publicKeys().wrap('org_1', plain, binding)).rejects.toThrow(InfrastructureError)
     ship('org_1')
@@ -74,12 +75,49 @@ describe('the stored key of an organization', () => {
   })
 
   it('leaves the memory of a process five seconds after it was erased', async () => {
-    const { keysOf, erase } = createStore()
+    const { absent, stored, keysOf } = await createStore()
     const keys = keysOf()
     const wrapped = await keys.wrap('org_1', plain, binding)
-    erase('org_1')
+    stored.delete('org_1')
+    absent.check = async orgId => { throw new OrganizationErasedError(orgId) }
     expect(await keys.unwrap('org_1', wrapped, binding)).toEqual(plain)
     vi.setSystemTime(Date.now() + FIVE_SECONDS_MS)
     await expect(keys.unwrap('org_1', wrapped, binding)).rejects.toThrow(OrganizationErasedError)
+  })
+})
+
+describe('an organization without a key of the class', () => {
+  it('gets none: every use names what is missing', async () => {
+    const { stored, keysOf } = await createStore()
+    const wrapped = await keysOf().wrap('org_1', plain, binding)
+    const before = stored.get('org_1')!
+    const keys = keysOf('webhooks')
+    const uses = [
+      () => keys.wrap('org_1', plain, binding),
+      () => keys.unwrap('org_1', wrapped, binding),
+      () => keys.whenShipped('org_1'),
+    ]
+    for (const use of uses) {
+      const error = await use().catch((error: unknown) => error)
+      expect(error).toBeInstanceOf(MissingKeyError)
+      expect(String(error)).toContain('organization org_1 has no key "webhooks", which wraps')
+    }
+    expect(stored.get('org_1')).toEqual(before)
+  })
+
+  it('is retried while ledger may still restore it', async () => {
+    const { absent, keysOf } = await createStore()
+    absent.check = async orgId => { throw new AccountsRecoveringError(`org:${orgId}`) }
+    await expect(keysOf('webhooks').wrap('org_1', plain, binding))
+      .rejects.toThrow(AccountsRecoveringError)
+  })
+
+  it('uses the key that was restored while it was missed', async () => {
+    const { absent, stored, keysOf } = await createStore()
+    const wrapped = await keysOf().wrap('org_1', plain, binding)
+    const before = stored.get('org_1')!
+    stored.delete('org_1')
+    absent.check = async orgId => { stored.set(orgId, before) }
+    expect(await keysOf().unwrap('org_1', wrapped, binding)).toEqual(plain)
   })
 })

@@ -18,8 +18,7 @@ let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
-  refuseUnknownRoots: async () => {},
-  addOrganizationKeys: async () => {},
+  organizationKeys: { create: async () => {} },
   accounts: { areShipped: async () => isShipped },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },

@@ -41,7 +41,7 @@ it('an organization is not created while a process lacks the root key of its key
   const refusing = {
     ...deps,
     organizations: { ...deps.organizations, create: async (name: string) => created.push(name) },
-    refuseUnknownRoots: () => Promise.reject(new UsageError('ingest.a lacks that key')),
+    organizationKeys: { create: () => Promise.reject(new UsageError('ingest.a lacks that key')) },
   } as unknown as WorkspaceDeps
   await expect(tasks.createOrganization(refusing, { name: 'Example' })).rejects.toThrow('ingest.a')
   expect(created).toEqual([])

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { organizationKeysKey } from '../../../services/accounts/organization-key-store.ts'
+import {
+  accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
+} from '../../../services/accounts/records.ts'
+import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
+import { UsageError } from '../../../services/platform/run-command.ts'
+import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
+import {
+  bus, commands, keyStore, markComplete, redis, restore, ship,
+} from '../../support/wrapped-keys.ts'
+
+const roots = rootsOf(1)
+const plain = Buffer.alloc(32, 5)
+const binding = ['data-key', 't', 'job_1']
+/** The keys of a process that has read none yet. */
+const keysOf = () => processWith(roots).keys.results
+
+describe('the keys of an organization', () => {
+  it('are restored after a loss of Redis, and none is missing before that', async () => {
+    const id = await createOrganization(roots)
+    const wrapped = await keysOf().wrap(id, plain, binding)
+    await redis.del(organizationKeysKey(id), ACCOUNTS_RUN_KEY)
+    await redis.hdel(accountKey(`org:${id}`), 'madeIn')
+    await expect(keysOf().unwrap(id, wrapped, binding)).rejects.toThrow(AccountsRecoveringError)
+    await expect(commands.rotate(id)).rejects.toThrow(AccountsRecoveringError)
+    await restore()
+    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+    expect((await keyStore.read(id)).length).toBe(3)
+    await markComplete()
+  })
+
+  it('that vanish from a running Redis stop their use until they are restored', async () => {
+    const id = await createOrganization(roots)
+    const wrapped = await keysOf().wrap(id, plain, binding)
+    const topic = bus.messages('organization.keys').length
+    await redis.del(organizationKeysKey(id))
+    for (const use of [
+      () => keysOf().wrap(id, plain, binding),
+      () => keysOf().unwrap(id, wrapped, binding),
+      () => keysOf().whenShipped(id),
+    ]) await expect(use()).rejects.toThrow(MissingKeyError)
+    await expect(commands.rotate(id)).rejects.toThrow(UsageError)
+    await ship()
+    expect(await keyStore.read(id)).toEqual([])
+    expect(bus.messages('organization.keys')).toHaveLength(topic)
+    await restore()
+    expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
+    expect(await commands.rotate(id)).toBe(2)
+    await ship()
+  })
+})
