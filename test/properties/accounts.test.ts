@@ -3,7 +3,7 @@ import type { Account } from '../../schemas/types.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
-import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
 import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
@@ -204,16 +204,14 @@ describe('accounts in a Redis that comes back with an old file', () => {
   })
 })
 
+const webhookKey = {
+  class: 'webhooks', version: 1, wrapped: Buffer.of(1), public: Buffer.of(2), createdAtMs: 0,
+} as const
+
 describe('a change of an account', () => {
   it('is shipped, and restored, after the keys that wrap its secrets', async () => {
     const { orgId } = await createAll()
-    await createOrganizationKeyStore(redis).add(orgId, {
-      class: 'webhooks',
-      version: 1,
-      wrapped: Buffer.of(1),
-      public: Buffer.of(2),
-      createdAtMs: 0,
-    })
+    await createOrganizationKeyStore(redis).add(orgId, webhookKey)
     const topics = new Set<string>()
     const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
       for (const { topic } of messages) topics.add(topic)
@@ -232,6 +230,21 @@ describe('a change of an account', () => {
     await expect(accounts().webhookSecrets.rotate(orgId)).rejects.toThrow('locked until the leader')
     await restore()
     expect(await createOrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
+  })
+
+  it('made with keys while others are shipped reaches its topic after them', async () => {
+    await createAll()
+    const late = newOrganizationId()
+    const sent: string[] = []
+    const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
+      sent.push(...messages.map(({ topic, key }) => `${topic} ${key}`))
+      if (sent.includes(`organization.keys ${late}:webhooks:1`)) return
+      await createOrganizationKeyStore(redis).add(late, webhookKey)
+      await accounts().organizations.create('Late', late)
+    }
+    await ship({ accountsProducer: { send } })
+    expect(sent.filter(one => one.includes(late)))
+      .toEqual([`organization.keys ${late}:webhooks:1`, `accounts org:${late}`])
   })
 
   it('that a crash left in Redis alone is shipped by the next leader', async () => {

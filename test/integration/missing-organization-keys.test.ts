@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
+import { createClient, type Client } from '../../services/client/client.ts'
+import { createTopicReader } from '../../services/kafka/topic-reader.ts'
+import { connectRedis } from '../../services/platform/redis.ts'
+import { UsageError } from '../../services/platform/run-command.ts'
+import { createDemo } from '../../services/workspace/demo.ts'
+import { runJob } from '../support/environment.ts'
+import { eventually } from '../support/eventually.ts'
+import { startAlone, type RunningServices } from '../support/services.ts'
+import { testStack } from '../support/stack.ts'
+import { openWorkspaceCommands } from '../support/workspace.ts'
+
+const { env, servicesDir } = testStack()
+const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+const { workspace, close } = openWorkspaceCommands(env)
+const request = { service: 'phone-validation', inputs: ['+12127365001', 'nonsense'] } as const
+
+let services: RunningServices
+let orgId: string
+let client: Client
+beforeAll(async () => {
+  services = await startAlone({
+    env,
+    servicesDir,
+    stages: ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger'],
+    apart: ['ledger'],
+    // It is asked for results until its process reads the keys again.
+    overrides: { LIMIT_GET: '1000000' },
+  })
+  const demo = await createDemo(env)
+  orgId = demo.orgId
+  client = createClient({ baseUrl: services.baseUrl, apiKey: demo.keys.live, retries: 0 })
+})
+afterAll(async () => {
+  await services?.stop()
+  redis.disconnect()
+  close()
+})
+
+/** What the topic has of the organization; a test stack and its ledger may both ship it. */
+async function keysInTopic (): Promise<ReadonlySet<string>> {
+  const found = new Set<string>()
+  const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+  await createTopicReader({ brokers, clientId: 'test' }).read('organization.keys', messages => {
+    for (const { key, value } of messages) {
+      if (String(key).startsWith(orgId)) found.add(`${key} ${value?.toString('base64')}`)
+    }
+  })
+  return found
+}
+
+it('keys of an organization that vanish from a running Redis are never replaced', async () => {
+  const { created: { id } } = await runJob(client, request)
+  const results = await client.results(id)
+  const [balance, inTopic] = [await client.balance(), await keysInTopic()]
+  expect(inTopic.size).toBe(3)
+
+  await redis.del(organizationKeysKey(orgId))
+  await eventually(() => expect(client.results(id)).rejects.toMatchObject({ status: 503 }))
+  await expect(client.createJob(request)).rejects.toMatchObject({
+    status: 503, message: expect.stringContaining('nothing was reserved or charged'),
+  })
+  const rotated = workspace(env, 'keys', 'rotate', '--org', orgId)
+  await expect(rotated).rejects.toThrow(UsageError)
+  await expect(rotated).rejects.toThrow(`organization ${orgId} has no keys in the state Redis`)
+  expect(await client.balance()).toEqual(balance)
+  expect(await redis.exists(organizationKeysKey(orgId))).toBe(0)
+  expect(await keysInTopic()).toEqual(inTopic)
+
+  // The next leader restores them, as after a restart of Redis.
+  await services.setScale({ ledger: 0 })
+  await services.setScale({ ledger: 1 })
+  await eventually(async () => expect(await client.results(id)).toBe(results))
+  const { rows } = await runJob(client, request)
+  expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
+  expect(await keysInTopic()).toEqual(inTopic)
+  expect(await workspace(env, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
+})
