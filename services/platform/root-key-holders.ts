@@ -76,8 +76,8 @@ export const processesWithout = (
   holders: readonly RootKeyHolder[], keyClass: KeyClass, id: string
 ): readonly string[] => namesOf(holders, keyClass, ({ ids }) => !ids.includes(id))
 
-/** The names of the processes that wrap with this root key of a class. */
-export const processesWrappingWith = (
+/** The names of the processes in which this root key of a class is active. */
+export const processesWithActive = (
   holders: readonly RootKeyHolder[], keyClass: KeyClass, id: string
 ): readonly string[] => namesOf(holders, keyClass, ({ active }) => active === id)
 

@@ -4,7 +4,7 @@ import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { SealError } from '../crypto/seal.ts'
 import { rootKeys } from '../platform/config.ts'
 import {
-  processesWithout, processesWrappingWith, type RootKeyHolder,
+  processesWithout, processesWithActive, type RootKeyHolder,
 } from '../platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapped-keys.ts'
@@ -29,7 +29,7 @@ type RootKeyUse = {
   readonly configured: boolean
   readonly isActive: boolean
   readonly wraps: number
-  /** The running processes that wrap with it. */
+  /** The running processes in which it is active. */
   readonly activeIn: readonly string[]
   /** The running processes of the class that lack it, and so cannot read what it wraps. */
   readonly missingIn: readonly string[]
@@ -126,7 +126,7 @@ function rootKeysIn (
     }
   }
   return [...counts].map(([id, wraps]) => {
-    const activeIn = processesWrappingWith(holders, keyClass, id)
+    const activeIn = processesWithActive(holders, keyClass, id)
     return {
       class: keyClass,
       id,
