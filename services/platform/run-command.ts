@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { CommanderError, type Command } from 'commander'
 import { ConfigError } from './config.ts'
-import { InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
+import { FatalError, InfrastructureError, isInfrastructure, isUntrusted } from './errors.ts'
 import { failedStoreOf } from './failed-store.ts'
 
 /** Wrong usage of a command. The message says what to type instead; shown without a stack. */
@@ -46,7 +46,9 @@ export function explanationOf (error: unknown): string {
     const isIncomplete = error.faults.every(fault => / is missing\b/.test(fault))
     return isIncomplete ? `${error.message}\n${OR_LOCAL}` : error.message
   }
-  if (error instanceof UsageError || error instanceof RangeError) return error.message
+  if (error instanceof UsageError || error instanceof RangeError || error instanceof FatalError) {
+    return error.message
+  }
   if (isInfrastructure(error)) return isUntrusted(error) ? UNTRUSTED : failureOf(error)
   return inspect(error)
 }

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConfigError } from '../../../services/platform/config.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { markFailed } from '../../../services/platform/failed-store.ts'
 import { explanationOf, runCommand, UsageError } from '../../../services/platform/run-command.ts'
 
@@ -49,6 +49,11 @@ describe('the explanation of a failed command', () => {
   it('suggests no local stack for a setting that is invalid', () => {
     const fault = 'RESULTS_ROOT_KEYS has no key "2", which is the active one: add it'
     expect(explanationOf(new ConfigError([fault]))).toBe(`Invalid configuration:\n- ${fault}`)
+  })
+
+  it('is the advice of a fatal error, such as a missing key', () => {
+    expect(explanationOf(new FatalError('key "1" is missing: add it'))).toBe(
+      'key "1" is missing: add it')
   })
 
   it('is the stack of a bug', () => {
