@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { Command } from 'commander'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ConfigError } from '../../../services/platform/config.ts'
@@ -105,5 +107,19 @@ describe('the exit code of a command', () => {
     expect(await run('wrong')).toEqual([2, 'Give --name.\n'])
     expect(await run('found', '--no-such')).toEqual([2, expect.stringMatching(/^error: unknown/)])
     expect((await run('--help'))[0]).toBe(0)
+  })
+})
+
+describe('a command whose output goes to a closed pipe', () => {
+  it.each([['--help', 0], ['--no-such', 2]])('ends silently: %s', async (word, code) => {
+    const child = spawn(process.execPath, ['services/ops/main.ts', word], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let errors = ''
+    if (code === 0) child.stderr.on('data', data => { errors += String(data) })
+    else child.stderr.destroy()
+    child.stdout.destroy()
+    expect(await once(child, 'close')).toEqual([code, null])
+    expect(errors).toBe('')
   })
 })
