@@ -9,7 +9,7 @@ import {
 import { stageRules } from '../services/kafka/access-rules.ts'
 import { createAccessRules, deleteOtherAccessRules, withAdmin } from '../services/kafka/admin.ts'
 import { kafkaConnectionOf } from '../services/kafka/connection.ts'
-import { connectRegistry, registryAccessErrorOf, ownSchemas } from '../services/kafka/registry.ts'
+import { connectRegistry, registryFailureOf, ownSchemas } from '../services/kafka/registry.ts'
 import {
   parseTopicPartitions, type TopicPartitions,
 } from '../services/platform/topic-partitions.ts'
@@ -107,19 +107,19 @@ export async function registerSchemas (url: string, say: Say): Promise<void> {
         subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE,
       })
     } catch (cause) {
-      throw new Error(faultOf(subject, cause), { cause })
+      throw new Error(faultOf({ subject, url }, cause), { cause })
     }
   }
   say(`schemas: ${schemas.size} subjects registered`)
 }
 
-function faultOf (subject: string, cause: unknown): string {
+function faultOf (
+  { subject, url }: { readonly subject: string, readonly url: string }, cause: unknown
+): string {
   const reason = cause instanceof Error ? cause.message : String(cause)
-  const refusal = registryAccessErrorOf(cause)
-  if (refusal !== undefined) return refusal
   const refused = cause instanceof Error && 'status' in cause && cause.status === 409
   if (!refused && !/incompatible/i.test(reason)) {
-    return `the schema of ${subject} could not be registered: ${reason}`
+    return `the schema of ${subject} could not be registered: ${registryFailureOf(url, cause)}`
   }
   return `the schema of ${subject} is incompatible with a version that is registered, which ` +
     'running services and stored messages still use. Only add fields that have a default, or ' +

@@ -3,6 +3,7 @@ import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import avro, { type Schema, type Type } from 'avsc'
 import { LRUCache } from 'lru-cache'
 import { InfrastructureError } from '../platform/errors.ts'
+import { storeText } from '../platform/failed-store.ts'
 import type { TopicName } from '../topology.ts'
 
 /** The source of schema ids: the registry, or the local files. */
@@ -98,17 +99,30 @@ export function connectRegistry (url: string): SchemaRegistry {
   })
 }
 
-/** What an operator must fix when authentication failed or the certificate is not trusted. */
-export function registryAccessErrorOf (error: unknown): string | undefined {
-  if (!(error instanceof Error && 'status' in error)) return undefined
-  if (error.status === 401 || error.status === 403) {
+/** What failed, and what an operator must fix for failed authentication or a wrong certificate. */
+export function registryFailureOf (url: string, error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const status = statusOf(error)
+  if (status === 401 || status === 403) {
     return 'schema registry authentication failed: check user and password in ' +
       'SCHEMA_REGISTRY_URL'
   }
   // The client turns every failure into a status and a text, so only the text shows the cause.
-  if (!/certificate|altnames/i.test(error.message)) return undefined
-  return 'the certificate of the schema registry is not trusted: set NODE_EXTRA_CA_CERTS to the ' +
-    'file of its CA, and use a host name of the certificate in SCHEMA_REGISTRY_URL'
+  if (status !== undefined && /certificate|altnames/i.test(message)) {
+    return 'the certificate of the schema registry is not trusted: set NODE_EXTRA_CA_CERTS to ' +
+      'the file of its CA, and use a host name of the certificate in SCHEMA_REGISTRY_URL'
+  }
+  // The text of a proxy may be a whole page.
+  const [reason = ''] = message.replace(CLIENT_PREFIX, '').split('\n', 1)
+  return `${storeText('SCHEMA_REGISTRY_URL', url)} failed: ${reason}`
+}
+
+/** What the client puts before the message of the registry, or of a lost connection. */
+const CLIENT_PREFIX = /^Confluent_Schema_Registry - (?:Error, status 400: )?/
+
+/** The HTTP status of a response; the client has one of a lost connection too. */
+function statusOf (error: unknown): number | undefined {
+  return error instanceof Error && 'status' in error ? Number(error.status) : undefined
 }
 
 /**
@@ -124,7 +138,7 @@ export function registrySource (
   const registry = connectRegistry(url)
   const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
   const mayAppear = (id: number, error: unknown) => {
-    if (!(error instanceof Error && 'status' in error && error.status === 404)) return false
+    if (statusOf(error) !== 404) return false
     const sinceMs = unknownSinceMs.get(id) ?? now()
     unknownSinceMs.set(id, sinceMs)
     return now() - sinceMs < unknownIdTimeoutMs
@@ -135,17 +149,17 @@ export function registrySource (
       return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
     } catch (cause) {
       if (cause instanceof TypeError) throw cause
-      const why = registryAccessErrorOf(cause) ??
-        'the schema registry is unavailable, or the schema is not registered; check ' +
-        'SCHEMA_REGISTRY_URL, then run "npm run provision"'
-      throw new InfrastructureError(`no id for schema ${subject}: ${why}`, { cause })
+      const why = registryFailureOf(url, cause)
+      // Of a schema that is not registered, the client drops the status 404.
+      const advice = statusOf(cause) === undefined ? '; run "npm run provision"' : ''
+      throw new InfrastructureError(`no id for schema ${subject}: ${why}${advice}`, { cause })
     }
   }
   const schemaOf = async (id: number) => {
     if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
     const found = await registry.getSchema(id).catch((cause: unknown) => {
       if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
-      const why = registryAccessErrorOf(cause) ?? 'the schema registry is unavailable'
+      const why = registryFailureOf(url, cause)
       throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
     })
     // Parsed again, so that writer and reader are types of the same library. Throws for a schema
@@ -170,8 +184,8 @@ const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([401, 403, 407, 408, 425
  */
 function isPermanent (error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  if (!('status' in error)) return error.name.startsWith('ConfluentSchemaRegistry')
-  const status = Number(error.status)
+  const status = statusOf(error)
+  if (status === undefined) return error.name.startsWith('ConfluentSchemaRegistry')
   if (status === 400 && error.message.includes('Error, status 400')) return false
   return status >= 400 && status < 500 && !TRANSIENT_STATUSES.has(status)
 }

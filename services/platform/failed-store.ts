@@ -3,6 +3,7 @@ const STORES = {
   REDIS_CACHE_URL: 'The cache Redis',
   CLICKHOUSE_URL: 'ClickHouse',
   KAFKA_BROKERS: 'Kafka',
+  SCHEMA_REGISTRY_URL: 'The schema registry',
 } as const
 
 /** The setting that has the address of a store. */

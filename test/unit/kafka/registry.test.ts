@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+import { explanationOf } from '../../../services/platform/run-command.ts'
 import {
   createCodec, localSource, registrySource, ownSchema, avroTypeOf,
 } from '../../../services/kafka/registry.ts'
@@ -146,17 +147,38 @@ describe('schema sources', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  it('throw an InfrastructureError if the registry is unavailable', async () => {
+  it('name the setting and the address of a registry that is unavailable', async () => {
     // The client waits between its tries.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => { vi.useRealTimers() })
-    const source = registrySource('http://127.0.0.1:1')
+    const source = registrySource('http://user:secret@127.0.0.1:1')
     const thrown: unknown[] = []
-    source.schemaOf(1).catch((error: unknown) => { thrown.push(error) })
-    while (thrown.length === 0) {
+    const keep = (error: unknown) => { thrown.push(error) }
+    source.schemaOf(1).catch(keep)
+    source.idOf('job.keys-value').catch(keep)
+    while (thrown.length < 2) {
       vi.advanceTimersByTime(1_000)
       await turn()
     }
-    expect(isInfrastructure(thrown[0])).toBe(true)
+    expect(thrown.every(error => isInfrastructure(error))).toBe(true)
+    const why = 'The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:1) failed: connect ' +
+      'ECONNREFUSED 127.0.0.1:1'
+    expect(thrown.map(explanationOf).toSorted()).toEqual([
+      `no id for schema job.keys-value: ${why}`, `schema 1 could not be read: ${why}`,
+    ])
+  })
+
+  it('say how to register a schema that the registry lacks', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' })
+        .end('{"error_code":40401,"message":"Subject not found"}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    await expect(registrySource(`http://127.0.0.1:${port}`).idOf('job.keys-value')).rejects.toThrow(
+      `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:${
+        port}) failed: Subject not found; run "npm run provision"`)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
   })
 })
