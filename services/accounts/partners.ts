@@ -97,12 +97,7 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
       return after !== undefined
     },
 
-    /** All partners by name, revoked ones included. */
-    async list (): Promise<Partner[]> {
-      const names = await redis.smembers(PARTNERS_KEY)
-      const found = await Promise.all(names.toSorted().map(read))
-      return found.flatMap(stored => stored === undefined ? [] : [partnerOf(stored, now())])
-    },
+    list: () => readPartners(redis, now()),
 
     /** A text that changes with every change of a partner: cheaper than to list all. */
     version: async () => String(await version([PARTNERS_KEY], [])),
@@ -121,6 +116,14 @@ export function createPartners ({ redis, keys, now = Date.now }: Options) {
      */
     keysOf: (name: string) => keysOf(context, name),
   }
+}
+
+/** All partners by name, revoked ones included. */
+export async function readPartners (redis: RedisClient, nowMs = Date.now()): Promise<Partner[]> {
+  const records = createAccountRecords(redis)
+  const names = await redis.smembers(PARTNERS_KEY)
+  const found = await Promise.all(names.toSorted().map(name => readStored({ records }, name)))
+  return found.flatMap(one => one === undefined ? [] : [partnerOf(one.stored, nowMs)])
 }
 
 async function keysOf (
@@ -231,7 +234,7 @@ async function replaceKey (
 }
 
 async function readStored (
-  { records }: Context, name: string
+  { records }: Pick<Context, 'records'>, name: string
 ): Promise<{ readonly revision: number, readonly stored: Stored } | undefined> {
   const { revision = 0, fields = {} } = await records.read(keyOf(name)) ?? {}
   const text = fields['registration']

@@ -5,7 +5,9 @@ import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts
 import { isInfrastructure } from '../platform/errors.ts'
 import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
 import { accessErrorOf } from '../kafka/errors.ts'
-import { connectCommandRedis, type RedisClient } from '../platform/redis.ts'
+import {
+  connectCommandRedis, connectRedisOrCluster, type RedisClient,
+} from '../platform/redis.ts'
 import { CommandFailure } from '../platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
@@ -60,6 +62,26 @@ export async function withState<T> (
   const redis = await connectCommandRedis('REDIS_STATE_URL', loadConfig(stateConfig, env))
   try {
     return await work(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** What is optional must not delay the command. */
+const SHORT_TIMEOUTS = { commandTimeout: 1_000, connectTimeout: 1_000 }
+
+/** Reads from the state Redis; resolves with undefined when it is unavailable or not configured. */
+export type OptionalRead = <T>(read: (redis: RedisClient) => Promise<T>) => Promise<T | undefined>
+
+/** Runs work that shows some of the state Redis as additional information. */
+export async function withOptionalState<T> (
+  env: Environment, work: (read: OptionalRead) => Promise<T>
+): Promise<T> {
+  const url = env['REDIS_STATE_URL'] ?? ''
+  if (url === '') return await work(async () => undefined)
+  const redis = await connectRedisOrCluster(url, SHORT_TIMEOUTS)
+  try {
+    return await work(read => read(redis).catch(() => undefined))
   } finally {
     redis.disconnect()
   }

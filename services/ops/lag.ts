@@ -1,16 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Admin } from 'kafkajs'
+import { type Partner, readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { type Cell, type Column, type Paint, paintFor, tableText } from '../platform/text-table.ts'
 import {
   callOf, type CommandCall, parsePositive, parseStage, round, type Screen,
 } from './command-line.ts'
-import { withBrokers } from './connections.ts'
+import { withBrokers, withOptionalState } from './connections.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 import { pauseLine } from './pause.ts'
-import { type Pause, withOptionalPauses } from './pauses.ts'
+import { createPauses, type Pause } from './pauses.ts'
 import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
 import { feedGroupOf, logicalTopic } from '../platform/topics.ts'
 
@@ -30,7 +31,8 @@ type Lag = {
 const HELP = `
 Rates are averages since the previous query; "caught up in" is the time until the lag is 0 at the
 current rate. "oldest" needs the metrics of the services. Paused stages are marked, with the
-details of the pause below the table.
+details of the pause below the table. Nothing reads the contacts of revoked partners, so they are no
+lag.
 
 Examples:
   npm run ops -- lag                         until Ctrl-C
@@ -110,8 +112,13 @@ async function withQuery<T> (
   { call: { env, folder } }: Lag, work: (query: () => Promise<LagSnapshot>) => Promise<T>
 ): Promise<T> {
   const targets = () => metricsTargets(env, folder)
-  return await withBrokers(env, admin => withOptionalPauses(env, pauses =>
-    work(() => takeLagSnapshot({ admin, targets, pauses }))))
+  return await withBrokers(env, admin => withOptionalState(env, read => work(() =>
+    takeLagSnapshot({
+      admin,
+      targets,
+      pauses: () => read(redis => createPauses(redis).read()),
+      partners: () => read(readPartners),
+    }))))
 }
 
 function pausesIn ({ pauses = [] }: LagSnapshot, { call: { options } }: Lag): readonly Pause[] {
@@ -176,31 +183,41 @@ export type LagSnapshot = {
 
 const AGE_METRICS = new Set(['stage_oldest_age_seconds'])
 
-/** Returns the groups of the topology, and those that read the topics of partners. */
-export function consumerGroups (topics: readonly string[]): readonly ConsumerGroup[] {
+/**
+ * Returns the groups of the topology, and those that read the topics of partners. Those of revoked
+ * partners are left out, because nothing reads them.
+ */
+export function consumerGroups (
+  topics: readonly string[], partners: readonly Pick<Partner, 'name' | 'revokedAtMs'>[] = []
+): readonly ConsumerGroup[] {
+  const revoked = new Set(partners.flatMap(one => one.revokedAtMs === 0 ? [] : [one.name]))
   const submitted = topics.flatMap(name => {
     const { topic, partner } = logicalTopic(name) ?? {}
-    return topic !== 'feeds.submitted' || partner === undefined ? [] : [{ name, partner }]
+    if (topic !== 'feeds.submitted' || partner === undefined || revoked.has(partner)) return []
+    return [{ name, partner }]
   })
-  const partners = [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
+  const groups = [...Map.groupBy(submitted, ({ partner }) => feedGroupOf(partner))]
     .map(([group, some]): ConsumerGroup =>
       ({ stage: 'feed', group, topics: some.map(({ name }) => name) }))
-  return [...TOPOLOGY_GROUPS, ...partners]
+  return [...TOPOLOGY_GROUPS, ...groups]
 }
 
 type SnapshotDeps = {
   readonly admin: Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets' | 'listTopics'>
   readonly targets: () => Promise<readonly string[]>
   readonly pauses: () => Promise<readonly Pause[] | undefined>
+  /** All partners; undefined when Redis is unavailable. */
+  readonly partners: () => Promise<Parameters<typeof consumerGroups>[1]>
   readonly fetch?: typeof globalThis.fetch
 }
 
 /** Queries brokers, services and Redis concurrently. */
 export async function takeLagSnapshot (
-  { admin, targets, pauses: readPauses, fetch }: SnapshotDeps
+  { admin, targets, pauses: readPauses, partners, fetch }: SnapshotDeps
 ): Promise<LagSnapshot> {
   const [lags, ages, pauses] = await Promise.all([
-    admin.listTopics().then(topics => lagsOf(admin, consumerGroups(topics))),
+    Promise.all([admin.listTopics(), partners()]).then(([topics, registered]) =>
+      lagsOf(admin, consumerGroups(topics, registered))),
     targets().then(found => queryAges(found, fetch)),
     readPauses(),
   ])

@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Environment } from '../platform/command-environment.ts'
 import { PAUSED_KEY } from '../engine/pause.ts'
-import { connectRedisOrCluster } from '../platform/redis.ts'
 import { STAGES, type StageName } from '../topology.ts'
 import { withState } from './connections.ts'
 
@@ -80,24 +79,4 @@ export async function withPauses<T> (
   env: Environment, work: (pauses: Pauses) => Promise<T>
 ): Promise<T> {
   return await withState(env, redis => work(createPauses(redis)))
-}
-
-/** Pauses are additional information, so they must not delay the command. */
-const SHORT_TIMEOUTS = { commandTimeout: 1_000, connectTimeout: 1_000 }
-
-/**
- * Runs work that shows pauses as additional information. The function that it receives resolves
- * with undefined when Redis is unavailable or not configured.
- */
-export async function withOptionalPauses<T> (
-  env: Environment, work: (read: () => Promise<readonly Pause[] | undefined>) => Promise<T>
-): Promise<T> {
-  const url = env['REDIS_STATE_URL'] ?? ''
-  if (url === '') return await work(async () => undefined)
-  const redis = await connectRedisOrCluster(url, SHORT_TIMEOUTS)
-  try {
-    return await work(() => createPauses(redis).read().catch(() => undefined))
-  } finally {
-    redis.disconnect()
-  }
 }

@@ -57,9 +57,20 @@ export const listPartners: Task = async ({ partners }, { org }) => {
   }
 }
 
-export const revokePartner: Task = async ({ partners }, { name = '' }) => {
-  if (!await partners.revoke(name)) throw unknownPartner(name)
-  return { partner: name, revoked: true, note: 'Contacts in progress still get their results.' }
+export const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
+  const partner = await partners.find(name)
+  if (partner === undefined) throw unknownPartner(name)
+  await partners.revoke(name)
+  const { orgId } = partner
+  const { erasedAtMs } = await organizations.find(orgId) ?? {}
+  return {
+    partner: name,
+    revoked: true,
+    note: erasedAtMs === undefined
+      ? 'Contacts in accepted jobs still get their results; nothing reads the others.'
+      : `Organization ${orgId} was erased on ${timeOf(erasedAtMs)}: no contact of the partner ` +
+        'gets a result any more.',
+  }
 }
 
 /** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */

@@ -61,7 +61,8 @@ describe('sending contacts', () => {
   })
 
   it('fails when no result arrives and explains why', async () => {
-    await expect(send([contact('1', 'A')], 0, 20)).rejects.toThrow('1 results are missing')
+    await expect(send([contact('1', 'A')], 0, 20))
+      .rejects.toThrow(/1 results are missing.+ will follow, unless the partner was revoked: /)
   })
 
   it('rejects a row with an empty reference', async () => {

@@ -97,6 +97,26 @@ describe('a lag snapshot', () => {
     ])
   })
 
+  it('leaves out the topics of revoked partners, which nothing reads', async () => {
+    const asked: string[] = []
+    await takeLagSnapshot({
+      admin: {
+        listTopics: async () => ['feeds.acme.submitted', 'feeds.gone.submitted'],
+        fetchTopicOffsets: async topic => {
+          asked.push(topic)
+          return []
+        },
+        fetchOffsets: async () => [],
+      },
+      targets: async () => [],
+      pauses: async () => [],
+      partners: async () => [
+        { name: 'acme', revokedAtMs: 0 }, { name: 'gone', revokedAtMs: 1 },
+      ],
+    })
+    expect(asked.filter(topic => topic.startsWith('feeds.'))).toEqual(['feeds.acme.submitted'])
+  })
+
   it('uses the maximum age of all processes of a group', async () => {
     const admin = {
       listTopics: async () => [],
@@ -110,6 +130,7 @@ describe('a lag snapshot', () => {
       admin,
       targets: async () => Object.keys(ages),
       pauses: async () => [PAUSE],
+      partners: async () => undefined,
       fetch: fetch as never,
     })
     expect([...found.ages]).toEqual([['lookup.bulk', 5]])

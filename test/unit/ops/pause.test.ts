@@ -4,11 +4,10 @@ import { tmpdir } from 'node:os'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../../services/topology.ts'
-import { withState } from '../../../services/ops/connections.ts'
+import { withOptionalState, withState } from '../../../services/ops/connections.ts'
 import { addPause, addResume, effectOf, pauseLine } from '../../../services/ops/pause.ts'
-import {
-  createPauses, withOptionalPauses, withPauses,
-} from '../../../services/ops/pauses.ts'
+import { createPauses, withPauses } from '../../../services/ops/pauses.ts'
+import type { Environment } from '../../../services/platform/command-environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -135,8 +134,9 @@ describe('the stored pauses', () => {
   })
 
   it('are unknown without REDIS_STATE_URL or while Redis is unavailable', async () => {
-    expect(await withOptionalPauses({}, read => read())).toBeUndefined()
-    expect(await withOptionalPauses({ REDIS_STATE_URL: 'redis://127.0.0.1:1' }, read => read()))
-      .toBeUndefined()
+    const found = (env: Environment) =>
+      withOptionalState(env, read => read(redis => createPauses(redis).read()))
+    expect(await found({})).toBeUndefined()
+    expect(await found({ REDIS_STATE_URL: 'redis://127.0.0.1:1' })).toBeUndefined()
   })
 })

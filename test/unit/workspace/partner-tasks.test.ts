@@ -91,6 +91,21 @@ describe('a partner of bulk feeds', () => {
     expect(created).toHaveLength(1)
   })
 
+  it('gets results after it was revoked, unless its organization was erased', async () => {
+    await create()
+    expect(await revokePartner(deps, { name: 'acme' })).toMatchObject({
+      note: 'Contacts in accepted jobs still get their results; nothing reads the others.',
+    })
+    await deps.organizations.markErased(org)
+    const { erasedAtMs = 0 } = await deps.organizations.find(org) ?? {}
+    expect(await revokePartner(deps, { name: 'acme' })).toEqual({
+      partner: 'acme',
+      revoked: true,
+      note: `Organization ${org} was erased on ${new Date(erasedAtMs).toISOString()}: no contact ` +
+        'of the partner gets a result any more.',
+    })
+  })
+
   it('gets a new key while the old one remains valid for the hours of grace', async () => {
     const first = await create()
     const rotated = await rotatePartner(deps, { name: 'acme', graceHours: '24' })
