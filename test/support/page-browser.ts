@@ -32,10 +32,13 @@ function openPage (opened: FastifyInstance[], more: Partial<PageDeps>, client: o
     return {
       actor: { kind: 'link', id: secretDigest(id).slice(0, 16) },
       get: (url: string) => app.inject({ url, headers }),
-      send: (url: string, form: Record<string, string> = {}, token = session.token) => app.inject({
+      send: (
+        url: string, form: Record<string, string> = {},
+        { token = session.token, ...more }: Readonly<Record<string, string>> = {}
+      ) => app.inject({
         method: 'POST',
         url,
-        headers,
+        headers: { ...headers, ...more },
         payload: String(new URLSearchParams({ form_token: token, ...form })),
       }),
     }

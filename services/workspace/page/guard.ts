@@ -50,11 +50,12 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
     if (arrival === 'refused') throw new PageError('https_required')
-    if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
     const { url } = request.routeOptions
     const access = url === undefined ? 'everybody' : accessOf(request.method, url)
+    if (access !== 'everybody') request.visitor = await visitorOf(deps, request)
+    // After the visitor is known, in whose access log it is.
+    if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
     if (access === 'everybody') return
-    request.visitor = await visitorOf(deps, request)
     if (request.visitor === undefined) throw new PageError('signed_out')
     requireAccess(request, request.visitor, access)
     // Scripts send the token in a header, so a large body is not read without a valid token.

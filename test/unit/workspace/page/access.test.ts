@@ -72,11 +72,17 @@ describe('the actions of the page', () => {
     ])
   })
 
-  it('of a forged form are recorded as refused', async () => {
+  it('of a forged form, and of one of another site, are recorded as refused', async () => {
     const { deps, signIn } = open()
-    const { send } = await signIn()
-    expect((await send('/live/jobs/job_1/erase', {}, 'forged')).statusCode).toBe(403)
-    expect(deps.recorded).toMatchObject([{ action: 'job.erased', outcome: 'refused' }])
+    const { actor, send } = await signIn()
+    for (const [header, value] of [
+      ['token', 'x'], ['origin', 'https://evil.example'], ['sec-fetch-site', 'same-site'],
+    ] as const) {
+      const { statusCode } = await send('/live/jobs/job_1/erase', {}, { [header]: value })
+      expect(statusCode).toBe(403)
+    }
+    expect(deps.recorded).toMatchObject(Array.from({ length: 3 }, () =>
+      ({ action: 'job.erased', actor, outcome: 'refused', target: 'job_1' })))
   })
 })
 
