@@ -90,6 +90,8 @@ export type JobEvent = {
   readonly type: string
   /** Of job.progress: tenths of the rows that are finished, 1 to 9; 0 otherwise. */
   readonly tenth: number
+  /** Redis time when it happened; null in messages of older releases. */
+  readonly at: null | number
 }
 
 /** A job ended. */

@@ -201,15 +201,15 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
 export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
 
 /**
- * The ids of the endpoints that receive an event. The end of a job goes only to those that existed
- * at its time in Unix ms: after a restart, ends are announced again. Clocks may differ by the
- * second that passes before an endpoint is answered.
+ * The ids of the endpoints that receive an event: only those that existed at its time in Unix ms,
+ * because after a restart old events are announced again. Clocks may differ by the second that
+ * passes before an endpoint is answered.
  */
 export function receiversOf (
-  subscriptions: readonly EventSubscription[], type: EventType, endedAtMs = Infinity
+  subscriptions: readonly EventSubscription[], type: EventType, atMs: number
 ): readonly string[] {
   return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
-    createdAtMsOf(endpoint) <= endedAtMs).map(({ endpoint }) => endpoint)
+    createdAtMsOf(endpoint) <= atMs).map(({ endpoint }) => endpoint)
 }
 
 /** The time in the id of an endpoint. */

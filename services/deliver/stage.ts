@@ -59,9 +59,9 @@ async function deliveriesOf (
   if (message.topic === 'jobs.settled') {
     return await deliveriesOfEnd(deps, message.value as Settled)
   }
-  const { tenant, job, type, tenth } = message.value as JobEvent
+  const { tenant, job, type, tenth, at } = message.value as JobEvent
   const event = { tenant, job, type: type as EventType, ...tenth > 0 && { tenth } }
-  return await toEndpoints(deps, event)
+  return await toEndpoints(deps, event, at ?? Infinity)
 }
 
 /** An event without its destination. */
@@ -69,9 +69,9 @@ type Event = Omit<WebhookDelivery, 'to'>
 
 /** To every endpoint that receives the event. */
 async function toEndpoints (
-  { subscriptions }: DeliverDeps, event: Event, endedAtMs?: number
+  { subscriptions }: DeliverDeps, event: Event, atMs: number
 ): Promise<readonly WebhookDelivery[]> {
-  return receiversOf(await subscriptions(event.tenant), event.type, endedAtMs)
+  return receiversOf(await subscriptions(event.tenant), event.type, atMs)
     .map(endpoint => ({ ...event, to: { endpoint } }))
 }
 

@@ -30,11 +30,11 @@ export function eventsOfEntry (
     ...events.split(' ').includes('job.accepted') ? ['job.accepted'] as const : [],
     ...low === undefined ? [] : ['balance.low'] as const,
   ]
-  const { tenant, job } = entry
+  const { tenant, job, at } = entry
   return types.map(type => ({
     topic: 'jobs.events',
     lane: lane as Lane,
-    value: { tenant, job, type, tenth: 0 },
+    value: { tenant, job, type, tenth: 0, at },
     rows: undefined,
   }))
 }

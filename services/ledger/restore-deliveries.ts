@@ -75,9 +75,9 @@ async function republishEnds (deps: RepublishDeps, jobs: readonly Job[]): Promis
   const ofFeeds = jobs.flatMap(({ feed, ...job }) =>
     feed === undefined ? [] : [{ ...job, header: Buffer.alloc(0) }])
   const open = await withOpenDeliveries(deps, ofFeeds)
-  const events = open.flatMap(({ tenant, id: job, status, lane }) => {
+  const events = open.flatMap(({ tenant, id: job, status, lane, endedAtMs: at }) => {
     const type = eventTypeOf(status)
-    const value = { tenant, job, type: type ?? '', tenth: 0 }
+    const value = { tenant, job, type: type ?? '', tenth: 0, at }
     return type === undefined
       ? []
       : [{ topic: 'jobs.events' as const, lane, value, rows: undefined }]

@@ -41,12 +41,12 @@ export function createProgress () {
 }
 
 function progressOf (job: Job): Emission<'jobs.events'> {
-  const { tenant, id, lane } = job
+  const { tenant, id, lane, updatedAtMs } = job
   const tenth = finishedTenths(job)
   return {
     topic: 'jobs.events',
     lane,
-    value: { tenant, job: id, type: 'job.progress', tenth },
+    value: { tenant, job: id, type: 'job.progress', tenth, at: updatedAtMs },
     rows: undefined,
   }
 }

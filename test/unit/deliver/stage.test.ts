@@ -25,8 +25,8 @@ function message (
 
 type Message = Incoming<'jobs.settled' | 'jobs.events'>
 
-const eventMessage = (type: string, tenth = 0): Message =>
-  ({ topic: 'jobs.events', value: { ...owner, type, tenth }, raw: { headers: {} } }) as never
+const eventMessage = (type: string, tenth = 0, at: number | null = null): Message =>
+  ({ topic: 'jobs.events', value: { ...owner, type, tenth, at }, raw: { headers: {} } }) as never
 
 const [ALL, END] = [endpointIdAt(1, 'all'), endpointIdAt(1, 'end')]
 
@@ -112,10 +112,14 @@ describe('deliver', () => {
     expect(new Set(put.map(idOf)).size).toBe(4)
   })
 
-  it('queues the end of a job for no endpoint that was created after it', async () => {
-    const { endedAtMs } = endedJob()
+  const { endedAtMs } = endedJob()
+  it.each<readonly [what: string, Message]>([
+    ['the end of a job', message(Buffer.alloc(0))],
+    ...['job.accepted', 'job.progress', 'balance.low', 'job.completed'].map(type =>
+      [type, eventMessage(type, 0, endedAtMs)] as const),
+  ])('queues %s for no endpoint that was created after it', async (_what, one) => {
     const [then, after] = [endpointIdAt(endedAtMs, 'then'), endpointIdAt(endedAtMs + 1, 'x')]
-    const { decided, put } = run([message(Buffer.alloc(0))], key,
+    const { decided, put } = run([one], key,
       [then, after].map(endpoint => ({ endpoint, events: EVENT_TYPES })))
     await decided
     expect(put.map(({ to }) => to)).toEqual([{ endpoint: then }])

@@ -40,7 +40,7 @@ describe('a reserve entry', () => {
       .map(type => ({
         topic: 'jobs.events',
         lane: 'small',
-        value: { tenant: 'org_1.live', job: 'job_1', type, tenth: 0 },
+        value: { tenant: 'org_1.live', job: 'job_1', type, tenth: 0, at: NOW_MS },
         rows: undefined,
       })))
   })

@@ -75,7 +75,11 @@ describe('deliveries', () => {
     expect(emitted.map(({ topic, value }) => [topic, value])).toEqual([
       ['jobs.settled', expect.objectContaining({ job: 'job_1' })],
       ['jobs.events', {
-        tenant: endedJob().tenant, job: 'job_2', type: 'job.completed', tenth: 0,
+        tenant: endedJob().tenant,
+        job: 'job_2',
+        type: 'job.completed',
+        tenth: 0,
+        at: endedJob().endedAtMs,
       }],
     ])
   })

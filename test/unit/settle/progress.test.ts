@@ -36,6 +36,11 @@ describe('progress', () => {
       .toEqual([4, 7])
   })
 
+  it('has the time at which the rows were counted', () => {
+    const { emits } = createProgress().of([tallied(10, { updatedAtMs: 7 })])
+    expect(emits.map(({ value }) => value.at)).toEqual([7])
+  })
+
   it('is emitted again until it is acknowledged', () => {
     const progress = createProgress()
     expect(tenthsOf(progress.of([tallied(50)]))).toEqual([5])
