@@ -17,9 +17,10 @@ export type RootKeys = {
   readonly wrap: (key: Buffer, context: KeyContext) => Promise<Buffer>
   /**
    * Unwraps with the root key of that id, active or not.
-   * @throws FatalError when it is not configured: a stop loses nothing, treating the organization
+   * @throws FatalError when it is not configured, or does not unwrap these bytes in this context,
+   * most probably because its value was changed: a stop loses nothing, treating the organization
    * key as erased would.
-   * @throws SealError when the context differs or the bytes were changed.
+   * @throws SealError for bytes that no root key can have wrapped.
    * @throws InfrastructureError while the provider is unavailable or denies access.
    */
   readonly unwrap: (wrapped: Buffer, context: KeyContext) => Promise<Buffer>
@@ -75,7 +76,9 @@ export function createRootKeys (
     if (ciphertext.length === 0 || ciphertext.length > MAX_CIPHERTEXT_BYTES) {
       throw new SealError(`wrapped key is invalid: its ciphertext has ${ciphertext.length} bytes`)
     }
-    const key = await root.decrypt(ciphertext, context)
+    const key = await root.decrypt(ciphertext, context).catch((error: unknown) => {
+      throw error instanceof SealError ? wrongRootError(id, setting, context) : error
+    })
     if (key.length !== KEY_BYTES) {
       throw new SealError(`unwrapped key has ${key.length} bytes: expected ${KEY_BYTES}`)
     }
@@ -90,10 +93,20 @@ export function createRootKeys (
  */
 export const rootIdOf = (wrapped: Buffer): string => splitKeyId(wrapped).id
 
+const wrapsOf = ({ purpose, organization }: KeyContext) => `${purpose} of ${organization}`
+
 function missingRootError (id: string, setting: string, context: KeyContext): FatalError {
   return new MissingKeyError(`${setting} lacks key "${id}"`, {
-    wraps: `${context.purpose} of ${context.organization}`,
-    advice: 'add it again until nothing is wrapped by it',
+    wraps: wrapsOf(context), advice: 'add it again until nothing is wrapped by it',
+  })
+}
+
+/** A local key and Vault cannot distinguish a wrong key from damaged bytes. */
+function wrongRootError (id: string, setting: string, context: KeyContext): FatalError {
+  return new MissingKeyError(`${setting} has another value for key "${id}"`, {
+    wraps: wrapsOf(context),
+    advice: 'set it back to the value that wrapped the key, and give another value another id; ' +
+      'if it was never changed, the wrapped key is damaged: restore it from a backup',
   })
 }
 

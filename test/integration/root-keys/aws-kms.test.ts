@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { freePort } from '../../../deploy/local/ports.ts'
+import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
 import { createRootKeys, type RootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
-import { SealError } from '../../../services/crypto/seal.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { blocksOf } from '../../support/guide.ts'
@@ -79,14 +79,14 @@ describe('root keys in AWS KMS', () => {
     const roots = rootsOf({ k: `aws-kms:${ALIAS}` }, 'k')
     const wrapped = await roots.wrap(key, context)
     for (const other of [{ ...context, organization: 'org_2' }, { ...context, purpose: 'x' }]) {
-      await expect(roots.unwrap(wrapped, other)).rejects.toThrow(SealError)
+      await expect(roots.unwrap(wrapped, other)).rejects.toThrow(MissingKeyError)
     }
     for (let index = 2; index < wrapped.length; index += 1) {
       const changed = Buffer.from(wrapped)
       changed[index] = (changed[index] ?? 0) ^ 1
       const failure: unknown = await roots.unwrap(changed, context).catch((error: unknown) => error)
       // The first bytes name the key, and access to another key is denied.
-      expect([SealError, InfrastructureError]).toContain(failure?.constructor)
+      expect([MissingKeyError, InfrastructureError]).toContain(failure?.constructor)
     }
   })
 

@@ -3,8 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createRootKeys, type RootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
-import { SealError } from '../../../services/crypto/seal.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { newFolder } from '../../support/folder.ts'
 import { blocksOf } from '../../support/guide.ts'
@@ -65,7 +64,7 @@ describe('root keys in Vault', () => {
     const wrapped = await roots.wrap(key, context)
     expect(await roots.unwrap(wrapped, context)).toEqual(key)
     for (const other of [{ ...context, organization: 'org_2' }, { ...context, purpose: 'x' }]) {
-      await expect(roots.unwrap(wrapped, other)).rejects.toThrow(SealError)
+      await expect(roots.unwrap(wrapped, other)).rejects.toThrow(FatalError)
     }
     const changes = [...wrapped.keys()].slice('1vvault:v1:'.length).map(index => {
       const changed = Buffer.from(wrapped)
@@ -75,7 +74,7 @@ describe('root keys in Vault', () => {
     const cut = wrapped.subarray(0, 20)
     const unprefixed = Buffer.concat([wrapped.subarray(0, 2), wrapped.subarray(11)])
     for (const changed of [...changes, cut, unprefixed]) {
-      await expect(roots.unwrap(changed, context)).rejects.toThrow(SealError)
+      await expect(roots.unwrap(changed, context)).rejects.toThrow(FatalError)
     }
   })
 
@@ -136,7 +135,7 @@ describe('root keys in Vault', () => {
       { keys, active: 'v', setting: 'RESULTS_ROOT_KEYS' }, { env, metrics, timeoutMs: 30_000 })
     const wrapped = await roots.wrap(key, context)
     await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' }))
-      .rejects.toThrow(SealError)
+      .rejects.toThrow(FatalError)
     await vault.set({ tokens: { writer: policyOf('transit/encrypt/results') } })
     writeFileSync(tokenFile, 'writer')
     await expectUnavailable(roots.unwrap(wrapped, context), '(status 403)')

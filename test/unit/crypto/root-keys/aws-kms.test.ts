@@ -94,13 +94,13 @@ describe('a root key of AWS KMS', () => {
       .toEqual(['TrentService.Encrypt', 'TrentService.Decrypt'])
   })
 
-  it('rejects another context and changed bytes with a SealError', async () => {
+  it('rejects another context and changed bytes with a FatalError', async () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' }))
-      .rejects.toThrow(SealError)
+      .rejects.toThrow(FatalError)
     wrapped[wrapped.length - 1] = (wrapped[wrapped.length - 1] ?? 0) ^ 1
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(SealError)
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
     const count = receiver.received.length
     for (const ciphertext of [Buffer.alloc(0), Buffer.alloc(6_145)]) {
       await expect(roots.unwrap(Buffer.concat([Buffer.from('\u0001k'), ciphertext]), context))

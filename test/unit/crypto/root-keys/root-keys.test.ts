@@ -32,7 +32,7 @@ describe('local root keys', () => {
       { ...context, purpose: 'webhooks' },
       { ...context, organization: 'org_2' },
       { purpose: 'resultsorg', organization: '_1' },
-    ]) await expect(roots.unwrap(wrapped, other)).rejects.toThrow(SealError)
+    ]) await expect(roots.unwrap(wrapped, other)).rejects.toThrow(FatalError)
   })
 
   it('authenticate every byte of a wrapped key, and the id', async () => {
@@ -41,8 +41,9 @@ describe('local root keys', () => {
     for (const index of wrapped.keys()) {
       const changed = Buffer.from(wrapped)
       changed[index] = (changed[index] ?? 0) ^ 3
-      // The bits of the id "a" change to those of "b".
-      await expect(roots.unwrap(changed, context)).rejects.toThrow(SealError)
+      // The first byte is the length of the id. The bits of the id "a" change to those of "b".
+      await expect(roots.unwrap(changed, context)).rejects
+        .toThrow(index === 0 ? SealError : FatalError)
     }
   })
 
@@ -52,6 +53,15 @@ describe('local root keys', () => {
     await expect(failure).rejects.toThrow(FatalError)
     await expect(failure).rejects.toThrow(
       'RESULTS_ROOT_KEYS lacks key "a", which wraps a key in use (results of org_1)')
+  })
+
+  it('throw a FatalError with setting, id and organization for another value', async () => {
+    const wrapped = await rootsOf({ a: first }, 'a').wrap(key, context)
+    const failure = rootsOf({ a: second }, 'a').unwrap(wrapped, context)
+    await expect(failure).rejects.toThrow(FatalError)
+    await expect(failure).rejects.toThrow(
+      'RESULTS_ROOT_KEYS has another value for key "a", which wraps a key in use (results of ' +
+      'org_1): set it back to the value that wrapped the key, ')
   })
 
   it('report damaged bytes as such, not as a missing root key', async () => {

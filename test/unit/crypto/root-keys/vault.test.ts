@@ -6,10 +6,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nameOfRootKey } from '../../../../services/crypto/root-keys/root-key.ts'
 import { createRootKeys } from '../../../../services/crypto/root-keys/root-keys.ts'
 import { vaultRootKey } from '../../../../services/crypto/root-keys/vault.ts'
-import { openSealed, SealError, sealPlain } from '../../../../services/crypto/seal.ts'
+import { openSealed, sealPlain } from '../../../../services/crypto/seal.ts'
 import type { Environment } from '../../../../services/platform/command-environment.ts'
 import { ConfigError } from '../../../../services/platform/config.ts'
-import { InfrastructureError } from '../../../../services/platform/errors.ts'
+import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
 import { newFolder } from '../../../support/folder.ts'
 import { startReceiver, type Receiver } from '../../../support/receiver.ts'
 
@@ -82,13 +82,13 @@ describe('a root key of Vault', () => {
     }
   })
 
-  it('rejects another context and changed bytes with a SealError', async () => {
+  it('rejects another context and changed bytes with a FatalError', async () => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     await expect(roots.unwrap(wrapped, { ...context, purpose: 'webhooks' }))
-      .rejects.toThrow(SealError)
+      .rejects.toThrow(FatalError)
     wrapped[40] = wrapped[40] === 65 ? 66 : 65
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(SealError)
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
   })
 
   it('reads its token again when Vault Agent has replaced it', async () => {
@@ -158,11 +158,11 @@ describe('a root key of Vault that cannot be used', () => {
     'invalid ciphertext: no prefix', 'invalid ciphertext: could not decode base64',
     'invalid ciphertext length', 'cipher: message authentication failed',
     'chacha20poly1305: message authentication failed',
-  ])('takes "%s" for modified bytes', async error => {
+  ])('takes "%s" for modified bytes or a wrong key', async error => {
     const roots = rootsOf()
     const wrapped = await roots.wrap(key, context)
     respond = response => fail(response, 400, error)
-    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(SealError)
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
     await expect(roots.wrap(key, context)).rejects.toThrow(InfrastructureError)
   })
 
