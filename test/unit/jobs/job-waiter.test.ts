@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import { recordOf } from '../../../services/jobs/job-record.ts'
 import {
@@ -30,6 +30,7 @@ async function setUp ({ pollMs = 60_000, maxWaits = 10, maxWaitsPerTenant = 10 }
   return { state, channel, waiter, notify, wait, attachedTo: notifications.attachedTo }
 }
 
+afterEach(() => { vi.useRealTimers() })
 const tick = () => new Promise<void>(resolve => setImmediate(resolve))
 
 describe('a wait for a job', () => {
@@ -101,8 +102,13 @@ describe('a wait for a job', () => {
     const { state, wait } = await setUp()
     expect(await wait({ timeoutMs: 0 })).toBe(running)
     const later = { ...running, chunks: 2 }
-    state.onRead = () => { state.job = later }
+    vi.useFakeTimers({ toFake: ['performance'] })
+    state.onRead = () => {
+      state.job = later
+      if (state.reads === 3) vi.advanceTimersByTime(5)
+    }
     expect(await wait({ timeoutMs: 5 })).toBe(later)
+    expect(state.reads).toBe(3)
   })
 
   it('ends when its caller aborts, and when the service stops', async () => {
