@@ -79,8 +79,8 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
       const versions = (await store.read(orgId)).map(key => key.version)
       if (versions.length === 0) {
         await store.checkComplete(orgId)
-        throw new UsageError(`organization ${orgId} has no keys in the state Redis. Restart it, ` +
-          'so that ledger restores them from topic organization.keys.')
+        throw new UsageError(`organization ${orgId} has no keys in the state Redis. Restart ` +
+          'every ledger, which restores them from topic organization.keys.')
       }
       const version = Math.max(...versions) + 1
       await add(orgId, version)

@@ -116,7 +116,7 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
 function missingOrganizationKey (lack: string, binding: Binding): MissingKeyError {
   return new MissingKeyError(lack, {
     wraps: binding.map(String).join(' '),
-    advice: 'restart the state Redis, so that ledger restores it from topic organization.keys; ' +
+    advice: 'restart every ledger, which restores it from topic organization.keys; ' +
       'what it wraps is lost if the topic lacks it too',
   })
 }

@@ -147,7 +147,7 @@ describe('an audit without a key that opens results', () => {
     await state.hset(stored, fields)
     expect([detail, created]).toEqual([expect.stringMatching(new RegExp('^results of job_\\w+, ' +
       `job_\\w+ cannot be checked: organization ${environment.orgId} has no key "results": ` +
-      'restart the state Redis')), 0])
+      'restart every ledger')), 0])
     expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
   })
 })

@@ -74,11 +74,12 @@ describe('a webhook with an egress proxy', () => {
 
   it('waits for the rate of its host without using up attempts', async () => {
     const before = receiver.received.length
+    const startedAtMs = Date.now()
     const jobs = await Promise.all(Array.from({ length: JOBS }, startJob))
     const got = (await receiver.until(before + JOBS)).slice(before)
-    const spanMs = got.at(-1)!.atMs - got[0]!.atMs
-    // The burst is one second of the rate.
-    expect(spanMs).toBeGreaterThanOrEqual((JOBS - HOST_RATE - 1) / HOST_RATE * 1_000 - 100)
+    // The burst is one second of the rate; the others need a token each, however late they arrive.
+    expect(got.at(-1)!.atMs - startedAtMs)
+      .toBeGreaterThanOrEqual((JOBS - HOST_RATE - 1) / HOST_RATE * 1_000)
     await eventually(async () => expect(await Promise.all(jobs.map(({ id }) => attemptsOf(id))))
       .toEqual(jobs.map(() => [[1, 'delivered', '']])))
   })
