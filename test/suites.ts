@@ -2,9 +2,9 @@ import type { ToolName } from './runner/tools.ts'
 
 /**
  * `fast` is `npm test`: what a change can break, in ten minutes on two idle cores. `ci` is what
- * `npm test -- --ci` adds with the same tools, as `.ci/run` does: attacks, faults and other tests
- * that take long. `full` is what `npm run test:full` adds to both: foreign tools, long runs, every
- * fault.
+ * `npm test -- --ci` adds with the same tools, as `.ci/run` does: attacks, faults, deployment
+ * files, and other tests that take long. `full` is what `npm run test:full` adds to both: foreign
+ * tools, long runs, every fault.
  */
 export const TIERS = ['fast', 'ci', 'full'] as const
 export type Tier = typeof TIERS[number]
@@ -44,6 +44,7 @@ const THOROUGH = [
   'test/e2e/erase-busy-organization.test.ts', 'test/integration/key-classes.test.ts',
   'test/integration/dead.test.ts', 'test/integration/secure-connections.test.ts',
   'test/e2e/overload.test.ts', 'test/e2e/email-domains.test.ts', 'test/e2e/replay.test.ts',
+  'test/e2e/access-log.test.ts', 'test/e2e/erasure.test.ts',
 ]
 /** Tests of what hardly any change can break alone, each of which takes very long. */
 const LONG = [
@@ -111,7 +112,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'deploy',
     kind: 'vitest',
-    tier: 'fast',
+    tier: 'ci',
     stage: 1,
     expectedSeconds: 60,
     files: [...DEPLOY],
