@@ -24,8 +24,9 @@ const LONG = 1.5
 const names = SUITES.map(({ name }) => name)
 const command = new Command('test')
   .usage('[suite...] [options]')
-  .description('Runs the suites that must pass. Without a suite: all of npm test, or with --full ' +
-    `also those that need foreign tools or long. Suites: ${names.join(', ')}.`)
+  .description('Runs the suites that must pass. Without a suite: all of npm test, with --ci also ' +
+    'those that take long, with --full also those that need foreign tools or longer. Suites: ' +
+    `${names.join(', ')}.`)
   .argument('[suite...]')
   .option('--ci', 'also what takes long with the same tools, as .ci/run runs it')
   .option('--full', 'also what needs foreign tools, long runs, every fault: npm run test:full')
@@ -42,11 +43,11 @@ function chosenSuites (): readonly Suite[] {
     process.exit(2)
   }
   if (command.args.length > 0) return SUITES.filter(({ name }) => command.args.includes(name))
-  const isPart = options.changed !== undefined || options.only !== undefined
-  const last: Tier = options.full === true ? 'full' : options.ci === true ? 'ci' : 'fast'
+  const isChosen = options.only !== undefined || options.changed !== undefined
+  const last: Tier = options.full === true ? 'full' : options.ci || isChosen ? 'ci' : 'fast'
   return SUITES.filter(({ tier, kind, name }) =>
     TIERS.indexOf(tier) <= TIERS.indexOf(last) &&
-    !(isPart && kind === 'program' && (options.only !== undefined || name === 'audit')))
+    !(isChosen && kind === 'program' && (options.only !== undefined || name === 'audit')))
 }
 
 const say = (line: string) => console.log(`set-up: ${line}`)

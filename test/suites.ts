@@ -16,7 +16,7 @@ export type Suite = {
   readonly expectedSeconds: number
   /** Tools it needs besides what the README asks for; without one of them it is skipped. */
   readonly tools?: readonly ToolName[]
-  /** What `npm run test:full` asks of a suite of `npm test` beyond that. */
+  /** What `npm run test:full` asks of a suite of an earlier tier beyond that. */
   readonly fullEnv?: Readonly<Record<string, string>>
 } & (
   /** A program whose exit code is one passed or failed check. */

@@ -42,7 +42,7 @@ export const organizationKeysKey = (orgId: string): string =>
 export const ERASED_FIELD = 'erasedAt'
 
 /**
- * Redis must have the newest version before it gets the next one. Version 1 is that of a new
+ * Redis must have the newest version before it gets the next one. Version 1 is added before the
  * organization, whose random id has nothing that could be missing.
  */
 const ADD = `
@@ -50,6 +50,9 @@ local run = ${RUN_ID_LUA}
 local org = redis.call('HMGET', KEYS[2], 'madeIn', '${ERASED_FIELD}')
 if org[2] then
   return 'erased'
+end
+if ARGV[4] == '1' and redis.call('EXISTS', KEYS[2]) == 1 then
+  return 'exists'
 end
 if ARGV[4] ~= '1' and org[1] ~= run and redis.call('GET', KEYS[3]) ~= run then
   return 'recovering'
@@ -127,13 +130,12 @@ export function createOrganizationKeyStore (redis: RedisClient) {
       await markShipped(names, [orgId, String(Date.now()), ...keys.map(fieldOf)])
     },
 
-    /** Restores a key from the topic; false if Redis has it. */
-    restore: async (orgId: string, key: OrganizationKey): Promise<boolean> => {
-      const name = organizationKeysKey(orgId)
-      const added = await redis.hsetnx(name, fieldOf(key), textOf(key))
-      await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
-      return added === 1
-    },
+    /**
+     * Restores a key from the last message of the topic, which is never older than what Redis has;
+     * false if Redis has the same.
+     */
+    restore: (orgId: string, key: OrganizationKey): Promise<boolean> =>
+      restoreKey(redis, orgId, key),
 
     /** Deletes all keys of an organization, with their versions in the outbox. */
     erase: async (orgId: string): Promise<void> => {
@@ -166,6 +168,17 @@ async function addKey (
   const outcome = await add(keys, [orgId, fieldOf(key), textOf(key), String(key.version)])
   if (outcome === 'erased') throw new OrganizationErasedError(orgId)
   if (outcome === 'recovering') throw new AccountsRecoveringError(name)
+  if (outcome === 'exists') throw new Error(`organization ${orgId} exists: it had a first key`)
+}
+
+async function restoreKey (
+  redis: RedisClient, orgId: string, key: OrganizationKey
+): Promise<boolean> {
+  const name = organizationKeysKey(orgId)
+  const differs = await redis.hget(name, fieldOf(key)) !== textOf(key)
+  if (differs) await redis.hset(name, fieldOf(key), textOf(key))
+  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
+  return differs
 }
 
 const fieldOf = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>

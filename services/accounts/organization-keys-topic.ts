@@ -28,27 +28,30 @@ type SendDeps = {
 }
 
 /**
- * Restores the keys of organizations in Redis from their topic, and deletes those with a tombstone
- * there, which an older file of Redis may still have. Idempotent.
+ * Restores the keys of organizations in Redis from their topic, missing and damaged ones, and
+ * deletes those with a tombstone there, which an older file of Redis may still have. Only the last
+ * message of a key counts: what it replaced may need a root key that was removed. Idempotent.
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreOrganizationKeys (
   { redis, reader, codec, log, metrics }: RestoreDeps, signal: AbortSignal
 ): Promise<void> {
   const store = createOrganizationKeyStore(redis)
-  let restored = 0
-  await reader.read(TOPIC, async messages => {
-    for (const { key, value } of messages) {
-      if (value === null) {
-        const { orgId, ...removed } = nameOf(String(key))
-        await store.remove(orgId, removed)
-        continue
-      }
-      const { organization, ...found } = await codec.decode(
-        'organization.keys', value) as OrganizationKeyValue
-      if (await store.restore(organization, organizationKeyOf(found))) restored += 1
-    }
+  const last = new Map<string, Buffer | null>()
+  await reader.read(TOPIC, messages => {
+    for (const { key, value } of messages) last.set(String(key), value)
   }, { signal })
+  let restored = 0
+  for (const [key, value] of last) {
+    if (value === null) {
+      const { orgId, ...removed } = nameOf(key)
+      await store.remove(orgId, removed)
+      continue
+    }
+    const { organization, ...found } = await codec.decode(
+      'organization.keys', value) as OrganizationKeyValue
+    if (await store.restore(organization, organizationKeyOf(found))) restored += 1
+  }
   metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
   if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
 }

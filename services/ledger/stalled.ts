@@ -1,8 +1,10 @@
 import type { Completed } from '../../schemas/types.ts'
+import { MissingKeyError } from '../crypto/key-ring.ts'
 import { JobKeyLostError } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { Clock } from '../platform/clock.ts'
+import { InfrastructureError } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import { SealError } from '../crypto/seal.ts'
 import type { Emission } from '../engine/stage.ts'
@@ -49,6 +51,10 @@ async function digestOfStored (
   try {
     return blockDigest(await storeBlock(emission))
   } catch (error) {
+    // Of one organization: ledger goes on without its job, and restores the key when it can.
+    if (error instanceof MissingKeyError) {
+      throw new InfrastructureError(error.message, { cause: error })
+    }
     if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
     const details = { tenant: job.tenant, job: job.id, err: error }
     log.error(details, 'job ended without results: its data key is lost')

@@ -48,7 +48,7 @@ export function commandEnvironment (
 export function refuseMissingStack (env: Environment, folder: string): void {
   const file = `${folder}/stack.json`
   if (isSet(env.REDIS_STATE_URL) || existsSync(file)) return
-  throw new UsageError(`${file} does not exist. "npm run up -- --data ${folder}" makes it.`)
+  throw new UsageError(`${file} does not exist. Run "npm run up -- --data ${folder}" to create it.`)
 }
 
 const isSet = (value: string | undefined) => value !== undefined && value !== ''

@@ -50,7 +50,7 @@ export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport)
     `"${root.id}" of ${rootKeys[root.class][0]}`)
   return free.length === 0
     ? 'Every root key is active or wraps something. Run "keys rewrap" before you remove one.'
-    : `Nothing is wrapped by ${free.join(', ')}, active in no running process: a new ` +
+    : `Nothing is wrapped by ${free.join(', ')}, and no running process has it as active: a new ` +
       'key is not in use yet, a replaced one may be removed from the setting.'
 }
 

@@ -7,7 +7,8 @@ import {
 } from '../accounts/organizations.ts'
 import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../platform/run-command.ts'
+import { KEY_CLASSES } from '../topology.ts'
 import {
   HOUR_MS, hoursOf, microsOf, modeOf, organizationOf, organizationToRead, type Task,
   type TaskResult, tenantFor, tenantToRead, timeOf, usdOf, usdToMicros,
@@ -34,6 +35,10 @@ export async function addOrganization (
   const id = newOrganizationId()
   await organizationKeys.create(id)
   const organization = await organizations.create(name, id)
+  if ((await organizationKeys.store.read(id)).length < KEY_CLASSES.length) {
+    throw new CommandFailure(`Redis lost the keys of organization ${id} meanwhile, so it ` +
+      'cannot be used. Create another one.')
+  }
   await Promise.all(MODES.map(mode => wallet.unlockNew(tenantOf(id, mode))))
   return organization
 }

@@ -99,7 +99,7 @@ describe('what the Dockerfile builds', () => {
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'verification-jobs-image-'))
     await buildIn(folder)
-  }, 300_000)
+  })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   const env = {

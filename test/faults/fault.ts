@@ -20,7 +20,7 @@ export type Scene = {
   /** Numbers from 0 to below 1 that follow from the seed. */
   readonly random: () => number
   readonly seed: number
-  /** False within `npm test`, where less of everything is enough. */
+  /** False in the quick run of CI, where less of everything is enough. */
   readonly full: boolean
   /** Prints progress. */
   readonly say: (line: string) => void
@@ -55,7 +55,7 @@ export type Fault = {
   readonly kind: FaultKind
   /** One line for `--list`. */
   readonly about: string
-  /** Part of `npm test` too. */
+  /** Part of the quick run of CI too. */
   readonly quick: boolean
   /** The limit of each recovery; unlimited by default. */
   readonly recoverWithinMs?: number

@@ -40,7 +40,7 @@ export const USUAL: LoadPlan = {
   service: 'phone-validation',
 }
 
-/** What differs within `npm test`, where seconds count. */
+/** What differs in the quick run of CI, where seconds count. */
 export const LIGHT: Partial<LoadPlan> = {
   bulkRows: 1_200, bulkShare: 0.1, manners: ['well'], pauseMs: 300,
 }

@@ -18,7 +18,7 @@ const { list, only, seed, quick } = new Command('faults')
   .option('--list', 'show the scenarios and end')
   .option('--only <names>', 'only these scenarios, joined by commas')
   .option('--seed <number>', 'the seed of load and faults; a random one by default', whole)
-  .option('--quick', 'what npm test runs too, with less of everything')
+  .option('--quick', 'what npm test -- --ci runs too, with less of everything')
   .parse()
   .opts<{ list?: boolean, only?: string, seed?: number, quick?: boolean }>()
 

@@ -150,7 +150,7 @@ function copyOfLogs ({ logDir }: Environment): string {
   return folder
 }
 
-/** Times are checked where the machine does nothing else, so not within `npm test`. */
+/** Times are checked where the machine does nothing else, so not in the quick run of CI. */
 function injectionBreaches (fault: Fault, injected: Injected, full: boolean): readonly string[] {
   const recoverWithinMs = full ? fault.recoverWithinMs ?? Infinity : Infinity
   const late = (injected.recoveryMs ?? []).filter(ms => !(ms <= recoverWithinMs))

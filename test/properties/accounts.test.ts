@@ -1,11 +1,13 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest'
 import type { Account } from '../../schemas/types.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { hashOf, createKeyStore } from '../../services/accounts/key-store.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
-import { ACCOUNTS_OUTBOX_KEY, createAccountRecords } from '../../services/accounts/records.ts'
+import {
+  accountKey, ACCOUNTS_OUTBOX_KEY, createAccountRecords,
+} from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
@@ -211,7 +213,7 @@ const webhookKey = {
 describe('a change of an account', () => {
   it('is shipped, and restored, after the keys that wrap its secrets', async () => {
     const { orgId } = await createAll()
-    await createOrganizationKeyStore(redis).add(orgId, webhookKey)
+    await createOrganizationKeyStore(redis).add(orgId, { ...webhookKey, version: 2 })
     const topics = new Set<string>()
     const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
       for (const { topic } of messages) topics.add(topic)
@@ -232,17 +234,25 @@ describe('a change of an account', () => {
     expect(await createOrganizationKeyStore(redis).read(orgId)).toHaveLength(1)
   })
 
-  it('made with keys while others are shipped reaches its topic after them', async () => {
+  it('made with keys after others were shipped reaches its topic after them', async () => {
     await createAll()
     const late = newOrganizationId()
     const sent: string[] = []
     const send: RecoveryEnvironment['deps']['accountsProducer']['send'] = async messages => {
       sent.push(...messages.map(({ topic, key }) => `${topic} ${key}`))
-      if (sent.includes(`organization.keys ${late}:webhooks:1`)) return
-      await createOrganizationKeyStore(redis).add(late, webhookKey)
-      await accounts().organizations.create('Late', late)
     }
+    type Choose = (name: string, count: number) => Promise<string[]>
+    const choose = redis.srandmember.bind(redis) as Choose
+    const choosing = vi.spyOn(redis, 'srandmember') as unknown as MockInstance<Choose>
+    choosing.mockImplementation(async (name, count) => {
+      if (name === ACCOUNTS_OUTBOX_KEY && await redis.exists(accountKey(`org:${late}`)) === 0) {
+        await createOrganizationKeyStore(redis).add(late, webhookKey)
+        await accounts().organizations.create('Late', late)
+      }
+      return await choose(name, count)
+    })
     await ship({ accountsProducer: { send } })
+    choosing.mockRestore()
     expect(sent.filter(one => one.includes(late)))
       .toEqual([`organization.keys ${late}:webhooks:1`, `accounts org:${late}`])
   })

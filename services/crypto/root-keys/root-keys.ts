@@ -106,7 +106,8 @@ function wrongRootError (id: string, setting: string, context: KeyContext): Fata
   return new MissingKeyError(`${setting} has another value for key "${id}"`, {
     wraps: wrapsOf(context),
     advice: 'set it back to the value that wrapped the key, and give another value another id; ' +
-      'if it was never changed, the wrapped key is damaged: restore it from a backup',
+      'if it was never changed, the wrapped key is damaged: restart every ledger, which ' +
+      'restores it from topic organization.keys',
   })
 }
 

@@ -28,7 +28,7 @@ beforeAll(async () => {
   writeFileSync(join(home, 'package.json'), '{ "type": "module" }')
   await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund',
     '--ignore-scripts=false', tarball, OLDEST_NODE], { cwd: home })
-}, 180_000)
+})
 afterAll(async () => {
   await environment?.stop()
   rmSync(folder, { recursive: true })

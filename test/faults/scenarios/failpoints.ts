@@ -9,7 +9,7 @@ import { startFeedLoad } from '../feed-load.ts'
 import { OF_BATCHES } from './batch-vendor.ts'
 import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 
-/** Some of every stage, for `npm test`. */
+/** Some of every stage, for the quick run. */
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
@@ -21,7 +21,7 @@ const LANES = { full: 3, quick: 9 }
 /** Far beyond the slowest case on a busy machine. */
 const REACHED_WITHIN_MS = 240_000
 
-/** Within `npm test` these are another process's, so that none waits for the one before. */
+/** In the quick run these are another process's, so that none waits for the one before. */
 const OF_SECOND: readonly Failpoint[] = ['settle.tallied']
 const QUICK_SCALE = { settle: 2 }
 

@@ -4,6 +4,7 @@ import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
 } from '../../../services/accounts/records.ts'
 import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
+import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
 import {
@@ -48,5 +49,30 @@ describe('the keys of an organization', () => {
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
     expect(await commands.rotate(id)).toBe(2)
     await ship()
+  })
+
+  it('are restored as they were wrapped last, also in place of damaged ones', async () => {
+    const id = await createOrganization(roots)
+    const wrapped = await keysOf().wrap(id, plain, binding)
+    await rewrapAll(processWith(rootsOf(1, 2)).rotation)
+    const rewrapped = await keyStore.read(id)
+    const [key, text = ''] = Object.entries(await redis.hgetall(organizationKeysKey(id)))
+      .find(([field]) => field === 'results/1') ?? []
+    await redis.hset(organizationKeysKey(id), String(key), text.replace(/.{4}"/, 'AAAA"'))
+    await restore()
+    expect(await keyStore.read(id)).toEqual(rewrapped)
+    await redis.del(organizationKeysKey(id))
+    await restore()
+    // Without root key 1, which may be removed after a rewrap.
+    expect(await processWith(rootsOf(2)).keys.results.unwrap(id, wrapped, binding)).toEqual(plain)
+    await rewrapAll(processWith(rootsOf(2, 1)).rotation)
+  })
+
+  it('get no second first version', async () => {
+    const id = await createOrganization(roots)
+    await redis.del(organizationKeysKey(id))
+    await expect(commands.create(id)).rejects.toThrow(`organization ${id} exists`)
+    expect(await keyStore.read(id)).toEqual([])
+    await restore()
   })
 })

@@ -112,7 +112,7 @@ describe('an organization without a key of the class', () => {
       .rejects.toThrow(AccountsRecoveringError)
   })
 
-  it('uses the key that was restored while it was missed', async () => {
+  it('uses the key that was restored after the first read found none', async () => {
     const { absent, stored, keysOf } = await createStore()
     const wrapped = await keysOf().wrap('org_1', plain, binding)
     const before = stored.get('org_1')!

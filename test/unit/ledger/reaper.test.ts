@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
@@ -120,6 +121,13 @@ describe('a run of the reaper', () => {
   it('retries a stalled job whose block cannot be stored', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
     await reap({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
+    expect([done, fails]).toEqual([['error'], []])
+  })
+
+  it('retries a stalled job whose organization lacks a key, and goes on', async () => {
+    const { parts, done, fails } = setUp({ idleMs: 60_000 })
+    const missing = new MissingKeyError('no key', { wraps: 'rows', advice: 'restart ledger' })
+    await reap({ ...parts, storeBlock: async () => { throw missing } })
     expect([done, fails]).toEqual([['error'], []])
   })
 

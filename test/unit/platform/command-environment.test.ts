@@ -72,7 +72,7 @@ describe('the environment of a command', () => {
   it('needs the state file of a folder, unless another stack is named', () => {
     const refuse = (env: Record<string, string>) => () => refuseMissingStack(env, folder)
     expect(refuse({})).toThrow(new UsageError(`${folder}/stack.json does not exist. ` +
-      `"npm run up -- --data ${folder}" makes it.`))
+      `Run "npm run up -- --data ${folder}" to create it.`))
     expect(refuse({ REDIS_STATE_URL: 'redis://b:1' })).not.toThrow()
     writeFileSync(`${folder}/stack.json`, '{}')
     expect(refuse({})).not.toThrow()

@@ -39,8 +39,8 @@ it('the note on keys names those to remove, and those to put back', () => {
   const noteOn = (report: Partial<KeyReport>) =>
     rotationNote({ rootKeys: [], replaced: [], broken: 0, lacking: [], ...report })
   expect(noteOn({ rootKeys: [root] })).toBe('Nothing is wrapped by "1" of RESULTS_ROOT_KEYS, ' +
-    'active in no running process: a new key is not in use yet, a replaced one may be removed ' +
-    'from the setting.')
+    'and no running process has it as active: a new key is not in use yet, a replaced one may ' +
+    'be removed from the setting.')
   expect(noteOn({ rootKeys: [{ ...root, isFree: false }] })).toContain('"keys rewrap"')
   const replaced = { organization: 'org_1', key: 'results.1', exists: true, wraps: none }
   expect(noteOn({ replaced: [replaced] })).toContain('replaced but not deleted yet')

@@ -6,6 +6,7 @@ import { wordsOf } from '../../../services/access-log/commands.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
+import { KEY_CLASSES } from '../../../services/topology.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { addExamples } from '../../../services/workspace/examples.ts'
 import { printResult } from '../../../services/workspace/options.ts'
@@ -18,7 +19,7 @@ let isShipped = true
 const deps = {
   organizations: createOrganizations(redis),
   apiKeys: createApiKeys(redis),
-  organizationKeys: { create: async () => {} },
+  organizationKeys: { create: async () => {}, store: { read: async () => KEY_CLASSES } },
   accounts: { areShipped: async () => isShipped },
   wallet: {
     unlockNew: async (tenant: string) => { unlocked.push(tenant) },

@@ -47,6 +47,14 @@ it('an organization is not created while a process lacks the root key of its key
   expect(created).toEqual([])
 })
 
+it('an organization whose new keys Redis has lost is named, and no id is answered', async () => {
+  const losing = {
+    ...deps, organizationKeys: { create: async () => {}, store: { read: async () => [] } },
+  } as unknown as WorkspaceDeps
+  await expect(tasks.createOrganization(losing, { name: 'Example' }))
+    .rejects.toThrow(/^Redis lost the keys of organization org_\w+ meanwhile/)
+})
+
 describe('a top-up', () => {
   it('adds exactly the amount in the options', async () => {
     const result = await tasks.topUp(deps, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
