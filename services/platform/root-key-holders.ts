@@ -1,17 +1,30 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { rootKeys } from './config.ts'
 import { script, type RedisClient } from './redis.ts'
 import { UsageError } from './run-command.ts'
 
 /** The ids of the root keys of a class that a process knows, and which one wraps. */
-type KnownIds = { readonly ids: readonly string[], readonly active: string }
+type KnownIds = {
+  readonly ids: readonly string[]
+  readonly active: string
+  /** What `rootKeyDigest` returns for each value, by id; processes of older releases have none. */
+  readonly digests?: Readonly<Record<string, string>>
+}
 
 /** A running process, and the ids of the root keys in its settings. Never the keys. */
 export type RootKeyHolder = {
   readonly process: string
   readonly keys: Readonly<Partial<Record<KeyClass, KnownIds>>>
 }
+
+/**
+ * Distinguishes the value of a root key from another one under the same id. It reveals nothing of
+ * 32 random bytes. Undefined for a key of a provider, which may have several names.
+ */
+export const rootKeyDigest = (value: string): string | undefined => value.includes(':')
+  ? undefined
+  : createHash('sha256').update(`root key ${value}`).digest('hex').slice(0, 16)
 
 const KEY = 'processes:root-keys'
 const EXPIRES_AFTER_SECONDS = 30
@@ -58,9 +71,10 @@ export function publishRootKeyIds (
 function knownIdsIn (settings: Readonly<Record<string, unknown>>): RootKeyHolder['keys'] {
   return Object.fromEntries(KEY_CLASSES.flatMap(keyClass => {
     const [keys, active] = rootKeys[keyClass].map(setting => settings[setting])
-    return typeof keys === 'object' && keys !== null
-      ? [[keyClass, { ids: Object.keys(keys), active: String(active) }]]
-      : []
+    if (typeof keys !== 'object' || keys === null) return []
+    const digests = Object.fromEntries(Object.entries(keys).map(([id, value]) =>
+      [id, rootKeyDigest(String(value))]))
+    return [[keyClass, { ids: Object.keys(keys), active: String(active), digests }]]
   }))
 }
 
@@ -88,26 +102,35 @@ function namesOf (
     .map(({ process }) => process).toSorted()
 }
 
+/** The root key that wraps. */
+type Active = { readonly activeId: string, readonly activeDigest?: string | undefined }
+
 /**
- * Refuses to wrap by a root key that a running process of its class lacks: the process could not
- * read what the key wraps.
+ * Refuses to wrap by a root key that a running process of its class lacks, or has with another
+ * value: the process could not read what the key wraps.
  * @throws UsageError that names the setting and the processes.
  */
 export function refuseUnknownRootKeys (
   holders: readonly RootKeyHolder[],
-  roots: Readonly<Record<KeyClass, { readonly activeId: string }>>
+  roots: Readonly<Record<KeyClass, Active>>
 ): void {
   const faults = KEY_CLASSES.flatMap(keyClass => {
-    const { activeId } = roots[keyClass]
+    const { activeId, activeDigest } = roots[keyClass]
     const lacking = processesWithout(holders, keyClass, activeId)
+    const others = namesOf(holders, keyClass, ({ digests = {} }) =>
+      digests[activeId] !== undefined && digests[activeId] !== activeDigest)
     const [setting, activeSetting] = rootKeys[keyClass]
-    return lacking.length === 0
-      ? []
-      : [`${activeSetting} of this command is "${activeId}", but ${setting} of these processes ` +
-          `lacks that key: ${lacking.join(', ')}.`]
+    const start = `${activeSetting} of this command is "${activeId}", but ${setting} of these ` +
+      'processes'
+    return [
+      ...lacking.length === 0 ? [] : [`${start} lacks that key: ${lacking.join(', ')}.`],
+      ...others.length === 0
+        ? []
+        : [`${start} has another value under that id: ${others.join(', ')}.`],
+    ]
   })
   if (faults.length === 0) return
-  const advice = 'They could not read what it wraps. Nothing was changed: add the key to the ' +
-    'setting of each process and restart it, as deploy/docs/keys.md describes.'
+  const advice = 'They could not read what it wraps. Nothing was changed: give each process and ' +
+    'this command the same key, and restart the process, as deploy/docs/keys.md describes.'
   throw new UsageError([...faults, advice].join('\n'))
 }

@@ -3,8 +3,10 @@ import {
   organizationKeyId, rootContextOf, type OrganizationKeys,
 } from '../accounts/organization-keys.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
+import { MissingKeyError } from '../crypto/key-ring.ts'
 import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { refuseUnknownRootKeys, type RootKeyHolder } from '../platform/root-key-holders.ts'
+import { UsageError } from '../platform/run-command.ts'
 import type { KeyClass } from '../topology.ts'
 import {
   keyIdIn, newestOf, reportKeys, type KeyReport, type KeysByOrganization,
@@ -63,10 +65,12 @@ const reportOn = async (
  * Wraps the keys of organizations with the active root keys, and everything below them with the
  * newest keys of organizations. Then deletes replaced keys that wrap nothing. Can be interrupted
  * and repeated; skips what is wrapped by a missing key.
- * @throws UsageError when a running process lacks an active root key.
+ * @throws UsageError when a running process lacks an active root key or has another value of it,
+ * or when a root key of this command opens nothing of what it wraps.
  */
 export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
   refuseUnknownRootKeys(await deps.readHolders(), deps.roots)
+  await refuseWrongRootKeys(deps)
   const done = { rewrapped: 0, missed: 0 }
   const count = (isReplaced: boolean) => { done[isReplaced ? 'rewrapped' : 'missed'] += 1 }
   for (const [orgId, keys] of await deps.readKeys()) {
@@ -88,6 +92,31 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
   const deleted = await deleteReplaced(deps, organizations, report)
   // Reading all keys again takes long, so it is done only for a change.
   return { ...deleted.length === 0 ? report : await listKeys(deps), ...done, deleted }
+}
+
+/** Before the first change: what a wrong value wraps, no process opens. */
+async function refuseWrongRootKeys (
+  { readKeys, roots }: Pick<RotationDeps, 'readKeys' | 'roots'>
+): Promise<void> {
+  const opening = new Set<string>()
+  const wrong = new Map<string, MissingKeyError>()
+  for (const [orgId, keys] of await readKeys()) {
+    for (const { class: keyClass, wrapped } of keys) {
+      const id = rootIdOf(wrapped)
+      const name = `${keyClass} ${id}`
+      if (opening.has(name) || !roots[keyClass].ids.includes(id)) continue
+      try {
+        await roots[keyClass].unwrap(wrapped, rootContextOf(orgId, keyClass))
+        opening.add(name)
+        wrong.delete(name)
+      } catch (error) {
+        if (!(error instanceof MissingKeyError)) throw error
+        wrong.set(name, error)
+      }
+    }
+  }
+  const [first] = wrong.values()
+  if (first !== undefined) throw new UsageError(`${first.lack}. Nothing was changed.`)
 }
 
 async function rewrapByRoot (

@@ -1,6 +1,7 @@
 import type { Environment } from '../../platform/command-environment.ts'
 import { ConfigError } from '../../platform/config.ts'
 import type { FatalError } from '../../platform/errors.ts'
+import { rootKeyDigest } from '../../platform/root-key-holders.ts'
 import { checkKeyId, MissingKeyError, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
 import { openSealed, SealError, sealPlain, type Binding } from '../seal.ts'
 import { awsKmsRootKey } from './aws-kms.ts'
@@ -12,6 +13,8 @@ import { vaultRootKey } from './vault.ts'
 /** The root keys of a class of organization keys. They encrypt nothing else. */
 export type RootKeys = {
   readonly activeId: string
+  /** What `rootKeyDigest` returns for the active one. */
+  readonly activeDigest?: string | undefined
   readonly ids: readonly string[]
   /** Wraps 32 bytes with the active root key: length of its id, id, ciphertext of its provider. */
   readonly wrap: (key: Buffer, context: KeyContext) => Promise<Buffer>
@@ -84,7 +87,8 @@ export function createRootKeys (
     }
     return unpooled(key)
   }
-  return { wrap, unwrap, activeId: active, ids: [...roots.keys()] }
+  const activeDigest = rootKeyDigest(keys[active] ?? '')
+  return { wrap, unwrap, activeId: active, activeDigest, ids: [...roots.keys()] }
 }
 
 /**

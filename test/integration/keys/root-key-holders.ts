@@ -21,7 +21,9 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
   await eventually(async () => expect(await readRootKeyHolders(redis)).toEqual([{
     id: expect.any(String),
     process: 'deliver.a',
-    keys: { webhooks: { ids: ['1'], active: '1' } },
+    keys: {
+      webhooks: { ids: ['1'], active: '1', digests: { 1: expect.stringMatching(/^\w{16}$/) } },
+    },
   }]))
   const id = newOrganizationId()
   await connectAllKeys(redis, settings).create(id)
@@ -32,6 +34,11 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
   })
   await expect(later.rotate(id)).rejects.toThrow('deliver.a')
   await expect(rewrapAll(processWith(rootsOf(1, 2)).rotation)).rejects.toThrow('deliver.a')
+  const other = connectAllKeys(redis, {
+    ...settings, WEBHOOKS_ROOT_KEYS: { 1: Buffer.alloc(32, 9).toString('base64') },
+  })
+  await expect(other.rotate(id)).rejects.toThrow('WEBHOOKS_ROOT_KEYS of these processes has ' +
+    'another value under that id: deliver.a.')
   expect((await keyStore.read(id)).map(({ version }) => version)).toEqual([1, 1, 1])
 
   for (const stop of stops) await stop()

@@ -135,6 +135,20 @@ describe('a rotation', () => {
     ])
   })
 
+  it('is refused while a root key opens nothing of what it wraps', async () => {
+    const other = createRootKeys({
+      keys: { 2: Buffer.alloc(32, 7).toString('base64') }, active: '2', setting: 'ROOT_KEYS',
+    })
+    const foreign = await other.wrap(Buffer.alloc(32, 9), CONTEXT)
+    const [old, wrong] = [
+      stored(1, { wrapped: await wrappedBy('1') }), stored(2, { wrapped: foreign }),
+    ]
+    await expect(rewrap([old, wrong])).rejects.toThrow(
+      /^RESULTS_ROOT_KEYS has another value for key "2": .* Nothing was changed.$/)
+    const good = stored(3, { wrapped: await wrappedBy('2') })
+    expect((await rewrap([old, wrong, good])).steps).toContain('Redis has 1 under root 2')
+  })
+
   it('sends a rewrapped key to the topic, then replaces it in Redis', async () => {
     const { steps } = await rewrap([stored(1, { wrapped: await wrappedBy('1') })])
     expect(steps).toEqual(['topic has 1 under root 2', 'Redis has 1 under root 2'])
