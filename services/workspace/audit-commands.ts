@@ -26,7 +26,8 @@ export function addAuditCommand (program: Command, print: Print): void {
         incremental: full !== true,
         onProgress: line => console.error(line),
       })
-      print(json === true ? JSON.stringify(report) : auditTable(report))
+      const isComplete = full === true || explain === true || journalHead !== undefined
+      print(json === true ? JSON.stringify(report) : auditTable(report, isComplete))
       if (!report.ok) process.exitCode = 1
     })
 }

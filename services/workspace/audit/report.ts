@@ -164,8 +164,13 @@ const COLUMNS = [
   'openJobs', 'closedJobs', 'rows', 'breaches',
 ] as const satisfies readonly (keyof TenantReport)[]
 
-/** The report as text: a table of tenants, then movements in words, then breaches. */
-export function auditTable ({ tenants, breaches, accessLog }: AuditReport): string {
+/**
+ * The report as text: a table of tenants, then movements in words, then breaches. One that is not
+ * complete says that it read only what is new.
+ */
+export function auditTable (
+  { tenants, breaches, accessLog }: AuditReport, isComplete: boolean
+): string {
   const columns = COLUMNS.map((title): Column =>
     title === 'tenant' ? { title } : { title, right: true })
   const table = tableText(
@@ -178,6 +183,8 @@ export function auditTable ({ tenants, breaches, accessLog }: AuditReport): stri
   const log = accessLog === undefined
     ? []
     : [`access log: ${accessLog.entries} entries, the last hash is ${accessLog.hash}`]
-  const end = breaches.length === 0 ? 'no breaches' : ''
-  return [table, ...movements, ...log, ...found, end].join('\n').trimEnd()
+  const none = isComplete
+    ? 'no breaches'
+    : 'no breaches in what is new since the last audit; --full reads everything'
+  return [table, ...movements, ...log, ...breaches.length === 0 ? [none] : found].join('\n')
 }
