@@ -38,6 +38,15 @@ const pidFileOf = (spec: ProcessSpec): string => `${spec.dataDir}/pids/${spec.na
 const setprivExists = (process.env.PATH ?? '').split(delimiter)
   .some((folder) => existsSync(`${folder}/setpriv`))
 
+/** What to spawn so that the kernel kills the program when the process that spawned it dies. */
+export function endingWithParent (
+  command: string, args: readonly string[]
+): [string, readonly string[]] {
+  return setprivExists
+    ? ['setpriv', ['--pdeathsig', 'KILL', command, ...args]]
+    : [command, args]
+}
+
 /**
  * Starts a program in a process group of its own, so that Ctrl-C in a terminal reaches only the
  * starting process, which then stops its children in order. The kernel kills the program when the
@@ -48,10 +57,7 @@ export function startChild (spec: ProcessSpec): Child {
     mkdirSync(dirname(file), { recursive: true })
   }
   const log = openSync(logFileOf(spec), 'a')
-  const [command, ...args] = setprivExists
-    ? ['setpriv', '--pdeathsig', 'KILL', spec.command, ...spec.args]
-    : [spec.command, ...spec.args]
-  const child = spawn(command!, args, {
+  const child = spawn(...endingWithParent(spec.command, spec.args), {
     cwd: spec.cwd ?? process.cwd(),
     env: { ...process.env, ...spec.env },
     stdio: ['ignore', log, log],

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
+import { endingWithParent } from '../../deploy/local/process.ts'
 import { retry } from '../../services/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
 import { newFolder } from './folder.ts'
@@ -80,7 +81,7 @@ async function startSentinel (port: number, masterPort: number): Promise<RedisSe
     // A master that is only slow keeps its place, and a replica that was cut off may follow it.
     `sentinel down-after-milliseconds ${GROUP} 10000`,
   ].join('\n'))
-  const server = spawn('redis-server', [file, '--sentinel'], {
+  const server = spawn(...endingWithParent('redis-server', [file, '--sentinel']), {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const gone = once(server, 'exit')

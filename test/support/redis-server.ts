@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { endingWithParent } from '../../deploy/local/process.ts'
 import { newFolder } from './folder.ts'
 
 export type RedisServer = {
@@ -20,10 +21,10 @@ export type RedisServer = {
 export async function startRedisServer (settings: readonly string[] = []): Promise<RedisServer> {
   const folder = newFolder('redis-')
   const socket = join(folder, 's')
-  const server = spawn('redis-server', [
+  const server = spawn(...endingWithParent('redis-server', [
     '--port', '0', '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no',
     '--maxmemory-policy', 'noeviction', ...settings,
-  ], { stdio: ['ignore', 'pipe', 'inherit'] })
+  ]), { stdio: ['ignore', 'pipe', 'inherit'] })
   const kill = () => {
     server.kill('SIGKILL')
     rmSync(folder, { recursive: true, force: true })
