@@ -70,10 +70,11 @@ const reportOn = async (
  */
 export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
   refuseUnknownRootKeys(await deps.readHolders(), deps.roots)
-  await refuseWrongRootKeys(deps)
+  const before = await deps.readKeys()
+  await refuseWrongRootKeys(deps, before)
   const done = { rewrapped: 0, missed: 0 }
   const count = (isReplaced: boolean) => { done[isReplaced ? 'rewrapped' : 'missed'] += 1 }
-  for (const [orgId, keys] of await deps.readKeys()) {
+  for (const [orgId, keys] of before) {
     for (const key of keys) await rewrapByRoot(deps, { orgId, key }, count)
   }
   const organizations = await deps.readKeys()
@@ -96,11 +97,11 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
 
 /** Before the first change: what a wrong value wraps, no process opens. */
 async function refuseWrongRootKeys (
-  { readKeys, roots }: Pick<RotationDeps, 'readKeys' | 'roots'>
+  { roots }: Pick<RotationDeps, 'roots'>, organizations: KeysByOrganization
 ): Promise<void> {
   const opening = new Set<string>()
   const wrong = new Map<string, MissingKeyError>()
-  for (const [orgId, keys] of await readKeys()) {
+  for (const [orgId, keys] of organizations) {
     for (const { class: keyClass, wrapped } of keys) {
       const id = rootIdOf(wrapped)
       const name = `${keyClass} ${id}`
