@@ -1,14 +1,18 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { queryMetrics } from '../../services/ops/metrics.ts'
+import { fetchSamples } from '../../services/platform/metrics-reader.ts'
 
-/** The sum of all series of a metric that have these labels, over all processes that answer. */
+/** A busy process may take this long to answer; one that has stopped refuses at once. */
+const TIMEOUT_MS = 60_000
+
+/** The sum of all series of a metric that have these labels, over all running processes. */
 export async function sumOf (
   services: readonly Pick<RunningService, 'metricsUrl'>[], metric: string,
   labels: Readonly<Record<string, string>> = {}
 ): Promise<number> {
-  const { processes } = await queryMetrics(
-    services.map(({ metricsUrl }) => metricsUrl), new Set([metric]))
-  return processes.flat()
+  const query = { names: new Set([metric]), timeoutMs: TIMEOUT_MS, fetch }
+  const processes = await Promise.all(
+    services.map(({ metricsUrl }) => fetchSamples(metricsUrl, query)))
+  return processes.flatMap(samples => samples ?? [])
     .filter(sample =>
       Object.entries(labels).every(([name, value]) => sample.labels[name] === value))
     .reduce((sum, { value }) => sum + value, 0)
