@@ -5,6 +5,7 @@ import { SOURCES } from '../../services/platform/metric-sources.ts'
 import { STAGES } from '../../services/topology.ts'
 import { eventually } from '../support/eventually.ts'
 import { dashboards, panelQueries } from '../support/dashboards.ts'
+import { presetAt, startFakeVendors, type FakeVendors } from '../support/fake-vendors.ts'
 import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
@@ -13,9 +14,13 @@ const WITHIN_MS = 30_000
 
 let environment: Environment
 let prometheus: Prometheus
+let vendors: FakeVendors
 beforeAll(async () => {
   const receiver = await startReceiver()
+  vendors = await startFakeVendors()
   environment = await startEnvironment({
+    HTTP_PROVIDERS: JSON.stringify([presetAt(vendors.url, 'http:checknumber', { id: 1 })]),
+    PROVIDERS: JSON.stringify({ whatsapp: ['http:1'], 'phone-validation': ['numbering-plan'] }),
     WEBHOOK_ALLOW_HTTP: 'true',
     WEBHOOK_ALLOW_LOOPBACK: 'true',
     JOURNAL_HEAD_TARGET: `http://127.0.0.1:${receiver.port}/heads`,
@@ -37,6 +42,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await prometheus?.stop()
   await environment?.services.stop()
+  vendors?.stop()
 })
 
 async function until (isSo: () => Promise<boolean>): Promise<void> {
@@ -56,27 +62,6 @@ describe('a Prometheus that reads the metrics of all services', () => {
       .toEqual(STAGES.map(stage => [stage, 'up']).sort())
     expect(targets.filter(({ lastError }) => lastError !== '')).toEqual([])
   })
-
-  it('scrapes every metric of the list, from the stages it names, with its labels', async () => {
-    // Some are reported only once there was something to compare.
-    await eventually(async () => expect(await unexpectedMetrics()).toEqual([]))
-  })
-
-  async function unexpectedMetrics () {
-    const wrong = await Promise.all(METRICS.map(async ({ name, type, labels }) => {
-      const series = type === 'histogram' ? `${name}_count` : name
-      const found = await prometheus.query(series)
-      return SOURCES[name].by.flatMap(stage => {
-        const own = found.find(sample => sample.labels.job === stage)
-        if (own === undefined) return [`${stage} does not export ${name}`]
-        const { __name__: _name, job: _job, instance: _instance, ...reported } = own.labels
-        // A label without a value is none to Prometheus.
-        const unexpected = Object.keys(reported).filter(label => !labels.some(one => one === label))
-        return unexpected.map(label => `${stage} exports ${name} with the label ${label}`)
-      })
-    }))
-    return wrong.flat()
-  }
 
   it('counts what the job has changed', async () => {
     const moved = (movement: string) =>
@@ -100,6 +85,33 @@ describe('a Prometheus that reads the metrics of all services', () => {
     expect(new Set(groups.map(({ labels }) => labels.stage)))
       .toEqual(new Set(STAGES.filter(stage => !['ingest', 'feed'].includes(stage))))
   }, WITHIN_MS + 5_000)
+
+  it('knows the tasks that a vendor has', async () => {
+    vendors.behave('running')
+    await environment.live.createJob({ service: 'whatsapp', inputs: ['+12127365000'] })
+    await until(async () => await valueOf('sum(vendor_tasks)') === 1)
+  }, WITHIN_MS + 5_000)
+
+  it('scrapes every metric of the list, from the stages it names, with its labels', async () => {
+    // Some are reported only once there was something to compare.
+    await eventually(async () => expect(await unexpectedMetrics()).toEqual([]))
+  })
+
+  async function unexpectedMetrics () {
+    const wrong = await Promise.all(METRICS.map(async ({ name, type, labels }) => {
+      const series = type === 'histogram' ? `${name}_count` : name
+      const found = await prometheus.query(series)
+      return SOURCES[name].by.flatMap(stage => {
+        const own = found.find(sample => sample.labels.job === stage)
+        if (own === undefined) return [`${stage} does not export ${name}`]
+        const { __name__: _name, job: _job, instance: _instance, ...reported } = own.labels
+        // A label without a value is none to Prometheus.
+        const unexpected = Object.keys(reported).filter(label => !labels.some(one => one === label))
+        return unexpected.map(label => `${stage} exports ${name} with the label ${label}`)
+      })
+    }))
+    return wrong.flat()
+  }
 
   it('answers every query of every dashboard with data', async () => {
     const mute = dashboards().flatMap(({ panels }) => panels)
