@@ -51,7 +51,12 @@ export function createWorker (deps: WorkerDeps): Worker {
   const partitionQueues = createPartitionQueues(async delivery => {
     const offsets = current
     const at = atOf(delivery, 0n)
-    if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
+    ages.begin(delivery)
+    try {
+      if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
+    } finally {
+      ages.end(delivery)
+    }
   }, gate)
   const queueOf = createTenantQueues(deps)
   const onDelivery = async (delivery: FetchedBatch): Promise<void> => {
@@ -98,7 +103,10 @@ export function createWorker (deps: WorkerDeps): Worker {
   }
 }
 
-/** Deliveries in progress, with the time when their oldest message was written. */
+/**
+ * Deliveries in progress, with the time when their oldest message was written, and flushes in
+ * progress, with the time of their start.
+ */
 function createAgeTracker (clock: Clock, heldSinceMs = () => Infinity) {
   const ages = new Map<FetchedBatch, number>()
   return {

@@ -94,7 +94,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     expect(await restart('ALERTS{alertname="MemoryHigh", alertstate="firing"}')).toBeGreaterThan(0)
     for (const { id } of created) expect((await live.waitForEnd(id)).status).toBe('completed')
     // What the rest of the jobs left behind in others.
-    await restart('process_resident_memory_bytes > 200e6')
+    await restart('process_resident_memory_bytes > 160e6')
     await untilOver('MemoryHigh')
   })
 

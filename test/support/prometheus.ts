@@ -109,7 +109,7 @@ const SECONDS_A_MINUTE = 2
 
 /** Thresholds that a small machine reaches within seconds, by the text of the deployed ones. */
 const THRESHOLDS: Readonly<Record<string, string>> = {
-  'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 220e6',
+  'process_resident_memory_bytes > 700e6': 'process_resident_memory_bytes > 180e6',
   '{group=~".+[.]bulk([.].+)?"} > 120': '{group=~".+[.]bulk([.].+)?"} > 12',
   '{group=~"deliver|publish|ledger"} > 60': '{group=~"deliver|publish|ledger"} > 6',
   '{group=~".+[.]bulk([.].+)?"}) > bool 120': '{group=~".+[.]bulk([.].+)?"}) > bool 12',

@@ -9,7 +9,7 @@ import { createWorker, type WorkerDeps } from '../../../services/engine/worker.t
 import type { Lane } from '../../../services/topology.ts'
 import { echoStage, plainCodec, rawMessage } from './engine-bench.ts'
 
-function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
+function workerOf (stage: Partial<Stage>, lane: Lane, more: Partial<WorkerDeps> = {}) {
   const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
   const worker = createWorker({
     ...common,
@@ -21,7 +21,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, gate?: Gate) {
     steps: createSteps(common),
     clock: { now: () => 9_500 },
     readAhead: { bytes: 0, maxBytes: 0 },
-    gate,
+    ...more,
   } satisfies WorkerDeps)
   const deliver = (
     partition: number, timestampMs: number, signal = new AbortController().signal
@@ -59,6 +59,26 @@ describe('a worker', () => {
   it('reports the age of a held message that is late', () => {
     const { worker } = workerOf({ heldSinceMs: () => 4_500 }, 'small')
     expect(worker.oldestAgeSeconds()).toBe(5)
+  })
+
+  it('reports the age of a flush in progress', async () => {
+    let nowMs = 9_500
+    const begun = Promise.withResolvers<void>()
+    const flushed = Promise.withResolvers<[]>()
+    const flushHeld = async () => {
+      begun.resolve()
+      return await flushed.promise
+    }
+    const clock = { now: () => nowMs }
+    const { worker, deliver } = workerOf({ decide: async () => [], flushHeld }, 'small', { clock })
+    await deliver(0, 9_000)
+    const flushing = worker.flushHeld()
+    await begun.promise
+    nowMs += 6_000
+    expect(worker.oldestAgeSeconds()).toBe(6)
+    flushed.resolve([])
+    await flushing
+    expect(worker.oldestAgeSeconds()).toBe(0)
   })
 
   it.each([
@@ -126,7 +146,7 @@ describe('a worker whose stage is paused', () => {
         decided.push(messages[0]!.raw.partition)
         return done(messages)
       },
-    }, 'small', gate)
+    }, 'small', { gate })
     const delivering = Promise.all([deliver(0, 9_000), deliver(1, 2_000)])
     await setImmediate()
     expect([decided, worker.oldestAgeSeconds()]).toEqual([[], 7.5])
@@ -146,7 +166,7 @@ describe('a worker whose stage is paused', () => {
         close()
         return done(messages)
       },
-    }, 'small', { ...gate, opened: () => new Promise(() => {}) })
+    }, 'small', { gate: { ...gate, opened: () => new Promise(() => {}) } })
     const commits: bigint[] = []
     const delivering = worker.onDelivery({
       topic: 'rows.submitted.small',
@@ -163,7 +183,7 @@ describe('a worker whose stage is paused', () => {
 
   it('returns a partition that is revoked', async () => {
     const lost = new AbortController()
-    const { worker, deliver } = workerOf({}, 'small', closedGate().gate)
+    const { worker, deliver } = workerOf({}, 'small', { gate: closedGate().gate })
     const delivering = deliver(0, 9_000, lost.signal)
     await setImmediate()
     lost.abort(new Error('lost'))
@@ -180,7 +200,7 @@ describe('a worker whose stage is paused', () => {
         calls++
         return []
       },
-    }, 'small', gate)
+    }, 'small', { gate })
     open()
     await deliver(0, 9_000)
     close()
