@@ -81,7 +81,7 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
   })
 
   it('for a process that holds much, until it is started again', async () => {
-    const { live, services } = parts().environment
+    const { live, services, breaches } = parts().environment
     const restart = async (expr: string) => {
       const found = await query(expr)
       for (const { labels } of found) services.kill(`${labels.job}-1`, 'SIGTERM')
@@ -92,7 +92,9 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     const created = await Promise.all([big(), big(), big()])
     await untilFiring('MemoryHigh')
     expect(await restart('ALERTS{alertname="MemoryHigh", alertstate="firing"}')).toBeGreaterThan(0)
-    for (const { id } of created) expect((await live.waitForEnd(id)).status).toBe('completed')
+    // Completed, or given up where the shortened time of stalled jobs passed meanwhile.
+    for (const { id } of created) await live.waitForEnd(id)
+    expect(await breaches()).toEqual([])
     // What the rest of the jobs left behind in others.
     await restart('process_resident_memory_bytes > 160e6')
     await untilOver('MemoryHigh')
