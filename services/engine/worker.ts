@@ -51,13 +51,8 @@ export function createWorker (deps: WorkerDeps): Worker {
   const partitionQueues = createPartitionQueues(async delivery => {
     const offsets = current
     const at = atOf(delivery, 0n)
-    ages.begin(delivery)
-    try {
-      if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
-    } finally {
-      ages.end(delivery)
-    }
-  }, gate)
+    if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
+  }, gate, ages)
   const queueOf = createTenantQueues(deps)
   const onDelivery = async (delivery: FetchedBatch): Promise<void> => {
     ages.begin(delivery, delivery.messages[0]?.timestampMs)
@@ -102,6 +97,8 @@ export function createWorker (deps: WorkerDeps): Worker {
     unfinished: () => current.countPending(),
   }
 }
+
+type AgeTracker = ReturnType<typeof createAgeTracker>
 
 /**
  * Deliveries in progress, with the time when their oldest message was written, and flushes in
@@ -170,15 +167,21 @@ function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
  * Serializes deliveries and flushes of held messages per partition. A flush uses the last delivery
  * of its partition; it is skipped while the stage is paused and after the end of the generation.
  */
-function createPartitionQueues (flush: (delivery: FetchedBatch) => Promise<void>, gate: Gate) {
+function createPartitionQueues (
+  flush: (delivery: FetchedBatch) => Promise<void>, gate: Gate, ages: AgeTracker
+) {
   const queues = createSerialQueues()
   const latest = new Map<string, FetchedBatch>()
   const flushing = new Set<string>()
   const flushIfOpen = async (delivery: FetchedBatch) => {
+    if (delivery.signal.aborted || !gate.isOpen()) return
+    ages.begin(delivery)
     try {
-      if (!delivery.signal.aborted && gate.isOpen()) await flush(delivery)
+      await flush(delivery)
     } catch (error) {
       if (!delivery.signal.aborted) throw error
+    } finally {
+      ages.end(delivery)
     }
   }
   return {
