@@ -76,7 +76,7 @@ export async function reportKeys (
       useOf(uses, { organization, key: organizationKeyId(key), exists: true })
     }
   }
-  let broken = 0
+  let broken = [...organizations.values()].flat().filter(key => rootIdIn(key) === undefined).length
   for (const location of KEY_LOCATIONS) {
     for await (const { orgId: organization, pieces } of sources[location]()) {
       const keys = organizations.get(organization) ?? []
@@ -104,10 +104,15 @@ export const newestOf = (
   keys: readonly StoredKey[], keyClass: KeyClass
 ): StoredKey | undefined => keys.findLast(key => key.class === keyClass)
 
-/** The id of the key that wraps a piece; undefined for damaged bytes. */
-export function keyIdIn (bytes: Buffer): string | undefined {
+/** The id of the organization key that wraps a piece; undefined for damaged bytes. */
+export const keyIdIn = (bytes: Buffer): string | undefined => readId(bytes, wrappingKeyId)
+
+/** The id of the root key that wraps an organization key; undefined for damaged bytes. */
+export const rootIdIn = ({ wrapped }: StoredKey): string | undefined => readId(wrapped, rootIdOf)
+
+function readId (bytes: Buffer, read: (bytes: Buffer) => string): string | undefined {
   try {
-    return wrappingKeyId(bytes)
+    return read(bytes)
   } catch (error) {
     if (error instanceof SealError) return undefined
     throw error
@@ -121,8 +126,8 @@ function rootKeysIn (
   const counts = new Map(ids.map(id => [id, 0]))
   for (const keys of organizations.values()) {
     for (const key of keys.filter(one => one.class === keyClass)) {
-      const id = rootIdOf(key.wrapped)
-      counts.set(id, (counts.get(id) ?? 0) + 1)
+      const id = rootIdIn(key)
+      if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
     }
   }
   return [...counts].map(([id, wraps]) => {
@@ -168,7 +173,7 @@ export function missingRootKeys (
 ): readonly string[] {
   return KEY_CLASSES.flatMap(keyClass => {
     const keys = [...organizations.values()].flat().filter(key => key.class === keyClass)
-    const ids = new Set(keys.map(({ wrapped }) => rootIdOf(wrapped)))
+    const ids = new Set(keys.flatMap(key => rootIdIn(key) ?? []))
     return [...ids].filter(id => !roots[keyClass].ids.includes(id)).map(id =>
       `key "${id}" of ${rootKeys[keyClass][0]}`)
   })

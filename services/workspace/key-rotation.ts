@@ -4,12 +4,13 @@ import {
 } from '../accounts/organization-keys.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
 import { MissingKeyError } from '../crypto/key-ring.ts'
-import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import type { RootKeys } from '../crypto/root-keys/root-keys.ts'
+import { SealError } from '../crypto/seal.ts'
 import { refuseUnknownRootKeys, type RootKeyHolder } from '../platform/root-key-holders.ts'
 import { UsageError } from '../platform/run-command.ts'
 import type { KeyClass } from '../topology.ts'
 import {
-  keyIdIn, newestOf, reportKeys, type KeyReport, type KeysByOrganization,
+  keyIdIn, newestOf, reportKeys, rootIdIn, type KeyReport, type KeysByOrganization,
 } from './key-report.ts'
 import { KEY_LOCATIONS, type WrappedKeySources } from './wrapped-keys.ts'
 
@@ -19,6 +20,8 @@ export type RewrapReport = KeyReport & {
   readonly missed: number
   /** Replaced keys that wrapped nothing any more and were deleted. */
   readonly deleted: readonly string[]
+  /** Keys of organizations whose bytes do not open, in words; what they wrap was left out. */
+  readonly damaged: readonly string[]
 }
 
 export type RotationDeps = {
@@ -64,25 +67,26 @@ const reportOn = async (
 /**
  * Wraps the keys of organizations with the active root keys, and everything below them with the
  * newest keys of organizations. Then deletes replaced keys that wrap nothing. Can be interrupted
- * and repeated; skips what is wrapped by a missing key.
+ * and repeated; skips what is wrapped by a missing or damaged key.
  * @throws UsageError when a running process lacks an active root key or has another value of it,
  * or when a root key of this command opens nothing of what it wraps.
  */
 export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
   refuseUnknownRootKeys(await deps.readHolders(), deps.roots)
   const before = await deps.readKeys()
-  await refuseWrongRootKeys(deps, before)
+  const damaged = await findDamaged(deps, before)
   const done = { rewrapped: 0, missed: 0 }
   const count = (isReplaced: boolean) => { done[isReplaced ? 'rewrapped' : 'missed'] += 1 }
-  for (const [orgId, keys] of before) {
+  for (const [orgId, keys] of withoutDamaged(before, damaged)) {
     for (const key of keys) await rewrapByRoot(deps, { orgId, key }, count)
   }
   const organizations = await deps.readKeys()
+  const intact = withoutDamaged(organizations, damaged)
   const sources = deps.sourcesOf(organizations)
   const pending: Promise<void>[] = []
   for (const location of KEY_LOCATIONS) {
     for await (const wrapped of sources[location]()) {
-      if (isCurrent(organizations, wrapped)) continue
+      if (isCurrent(intact, wrapped)) continue
       pending.push(rewrapOne(deps, wrapped).then(count))
       if (pending.length === MAX_CONCURRENT) await Promise.all(pending.splice(0))
     }
@@ -90,34 +94,58 @@ export async function rewrapAll (deps: RotationDeps): Promise<RewrapReport> {
     await Promise.all(pending.splice(0))
   }
   const report = await reportOn(deps, organizations)
-  const deleted = await deleteReplaced(deps, organizations, report)
+  const deleted = await deleteReplaced(deps, intact, report)
   // Reading all keys again takes long, so it is done only for a change.
-  return { ...deleted.length === 0 ? report : await listKeys(deps), ...done, deleted }
+  return {
+    ...deleted.length === 0 ? report : await listKeys(deps),
+    ...done,
+    deleted,
+    damaged: damaged.map(({ organization, key }) =>
+      `key ${organizationKeyId(key)} of ${organization}`),
+  }
 }
 
-/** Before the first change: what a wrong value wraps, no process opens. */
-async function refuseWrongRootKeys (
+type Damaged = { readonly organization: string, readonly key: StoredKey }
+
+/**
+ * Opens every key of an organization before the first change, and returns those that do not open.
+ * @throws UsageError when a root key opens nothing of what it wraps: its value is wrong then.
+ */
+async function findDamaged (
   { roots }: Pick<RotationDeps, 'roots'>, organizations: KeysByOrganization
-): Promise<void> {
+): Promise<readonly Damaged[]> {
+  const damaged: Damaged[] = []
   const opening = new Set<string>()
   const wrong = new Map<string, MissingKeyError>()
-  for (const [orgId, keys] of organizations) {
-    for (const { class: keyClass, wrapped } of keys) {
-      const id = rootIdOf(wrapped)
-      const name = `${keyClass} ${id}`
-      if (opening.has(name) || !roots[keyClass].ids.includes(id)) continue
+  for (const [organization, keys] of organizations) {
+    for (const key of keys) {
+      const root = roots[key.class]
+      const id = rootIdIn(key)
+      if (id !== undefined && !root.ids.includes(id)) continue
+      const name = `${key.class} ${id}`
       try {
-        await roots[keyClass].unwrap(wrapped, rootContextOf(orgId, keyClass))
+        await root.unwrap(key.wrapped, rootContextOf(organization, key.class))
         opening.add(name)
-        wrong.delete(name)
       } catch (error) {
-        if (!(error instanceof MissingKeyError)) throw error
-        wrong.set(name, error)
+        if (error instanceof MissingKeyError) wrong.set(name, error)
+        else if (!(error instanceof SealError)) throw error
+        damaged.push({ organization, key })
       }
     }
   }
-  const [first] = wrong.values()
-  if (first !== undefined) throw new UsageError(`${first.lack}. Nothing was changed.`)
+  const [first] = [...wrong].filter(([name]) => !opening.has(name))
+  if (first !== undefined) throw new UsageError(`${first[1].lack}. Nothing was changed.`)
+  return damaged
+}
+
+/** A damaged version keeps all others of its class from being opened as well. */
+function withoutDamaged (
+  organizations: KeysByOrganization, damaged: readonly Damaged[]
+): KeysByOrganization {
+  const nameOf = (organization: string, key: StoredKey) => `${organization} ${key.class}`
+  const names = new Set(damaged.map(({ organization, key }) => nameOf(organization, key)))
+  return new Map([...organizations].map(([organization, keys]) =>
+    [organization, keys.filter(key => !names.has(nameOf(organization, key)))]))
 }
 
 async function rewrapByRoot (
@@ -126,8 +154,8 @@ async function rewrapByRoot (
   count: (isReplaced: boolean) => void
 ): Promise<void> {
   const root = roots[key.class]
-  const id = rootIdOf(key.wrapped)
-  if (id === root.activeId || !root.ids.includes(id)) return
+  const id = rootIdIn(key)
+  if (id === root.activeId || id === undefined || !root.ids.includes(id)) return
   const context = rootContextOf(orgId, key.class)
   const wrapped = await root.wrap(await root.unwrap(key.wrapped, context), context)
   // The topic comes first: a crash in between leaves Redis with a key that opens the same.

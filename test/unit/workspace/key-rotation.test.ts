@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { StoredKey } from '../../../services/accounts/organization-key-store.ts'
 import { rootContextOf } from '../../../services/accounts/organization-keys.ts'
 import type { Wrapped } from '../../../services/accounts/wrapped.ts'
@@ -42,6 +42,10 @@ it('the note on keys names those to remove, and those to put back', () => {
     'and no running process has it as active: a new key is not in use yet, a replaced one may ' +
     'be removed from the setting.')
   expect(noteOn({ rootKeys: [{ ...root, isFree: false }] })).toContain('"keys rewrap"')
+  const active = { ...root, isActive: true, isFree: false, missingIn: ['ingest.a', 'settle.a'] }
+  expect(noteOn({ rootKeys: [active] })).toBe('These processes lack the active key "1" of ' +
+    'RESULTS_ROOT_KEYS: ingest.a, settle.a. Give it to them and restart them first: "keys rewrap" ' +
+    'is refused before that.')
   const replaced = { organization: 'org_1', key: 'results.1', exists: true, wraps: none }
   expect(noteOn({ replaced: [replaced] })).toContain('replaced but not deleted yet')
   expect(noteOn({ lacking: ['key "1" of RESULTS_ROOT_KEYS'] }))
@@ -69,11 +73,16 @@ describe('a rotation', () => {
     active,
     setting: 'RESULTS_ROOT_KEYS',
   })
-  const wrappedBy = (id: string) => rootsOf(id).wrap(Buffer.alloc(32, 9), CONTEXT)
+  const wrappedBy = (id: string, organization = 'org_1') =>
+    rootsOf(id).wrap(Buffer.alloc(32, 9), rootContextOf(organization, 'results'))
+  const nameOf = (org: string, { version }: Pick<StoredKey, 'version'>) =>
+    org === 'org_1' ? String(version) : `${version} of ${org}`
 
   /** Rewraps one organization with these keys, and what they wrap; returns the steps in order. */
   async function rewrap (
-    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [] }: {
+    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [], other = [] }: {
+      /** Keys of another organization. */
+      readonly other?: readonly StoredKey[]
       readonly wraps?: readonly Wrapped[]
       readonly nowMs?: number
       readonly holders?: readonly RootKeyHolder[]
@@ -85,21 +94,21 @@ describe('a rotation', () => {
     const own = { ...organizationKeysOf(1), unwrap: async () => Buffer.alloc(32) }
     const none = async function * () {}
     const report = await rewrapAll({
-      readKeys: async () => new Map([['org_1', keys]]),
+      readKeys: async () => new Map([['org_1', keys], ['org_2', other]]),
       readHolders: async () => holders,
       roots: { results: roots, webhooks: roots, partners: roots },
       keys: { results: own, webhooks: own, partners: own },
       store: {
         read: async () => keys,
-        replace: async (_org, key, wrapped) => {
-          await step(`Redis has ${key.version} under root ${rootIdOf(wrapped)}`)
+        replace: async (org, key, wrapped) => {
+          await step(`Redis has ${nameOf(org, key)} under root ${rootIdOf(wrapped)}`)
           return true
         },
-        remove: async (_org, { version }) => await step(`Redis lacks ${version}`),
+        remove: async (org, key) => await step(`Redis lacks ${nameOf(org, key)}`),
       },
-      sendKeys: async (_org, [key]) =>
-        await step(`topic has ${key?.version} under root ${rootIdOf(key!.wrapped)}`),
-      sendTombstone: async (_org, { version }) => await step(`topic lacks ${version}`),
+      sendKeys: async (org, [key]) =>
+        await step(`topic has ${nameOf(org, key!)} under root ${rootIdOf(key!.wrapped)}`),
+      sendTombstone: async (org, key) => await step(`topic lacks ${nameOf(org, key)}`),
       sourcesOf: () => ({
         jobKeys: async function * () { yield * wraps },
         jobKeysInTopic: none,
@@ -145,8 +154,29 @@ describe('a rotation', () => {
     ]
     await expect(rewrap([old, wrong])).rejects.toThrow(
       /^RESULTS_ROOT_KEYS has another value for key "2": .* Nothing was changed.$/)
-    const good = stored(3, { wrapped: await wrappedBy('2') })
-    expect((await rewrap([old, wrong, good])).steps).toContain('Redis has 1 under root 2')
+    const good = stored(1, { wrapped: await wrappedBy('2', 'org_2') })
+    expect((await rewrap([old, wrong], { other: [good] })).report.damaged)
+      .toEqual(['key results.2 of org_1'])
+  })
+
+  it('leaves out damaged keys with all that they wrap, and goes on with the others', async () => {
+    const intact = await wrappedBy('1')
+    const flipped = Buffer.from(intact)
+    flipped[flipped.length - 1]! ^= 1
+    const bytes = withKeyId('results.1', Buffer.alloc(32))
+    const replace = vi.fn<Wrapped['replace']>()
+    const wraps: Wrapped[] = [
+      { orgId: 'org_1', pieces: [{ class: 'results', bytes, binding: [] }], replace },
+    ]
+    for (const wrapped of [flipped, Buffer.of(0), withKeyId('1', Buffer.alloc(0))]) {
+      const { steps, report } = await rewrap(
+        [stored(1, { wrapped }), stored(2, { wrapped: intact })],
+        { wraps, other: [stored(1, { wrapped: await wrappedBy('1', 'org_2') })] })
+      expect(report.damaged).toEqual(['key results.1 of org_1'])
+      expect(steps)
+        .toEqual(['topic has 1 of org_2 under root 2', 'Redis has 1 of org_2 under root 2'])
+    }
+    expect(replace).not.toHaveBeenCalled()
   })
 
   it('sends a rewrapped key to the topic, then replaces it in Redis', async () => {
