@@ -220,6 +220,7 @@ const stages: Board = {
         },
         { title: 'Forged messages', metric: 'messages_forged_total', by: ['topic'] },
         { title: 'Forged records', metric: 'records_forged_total', by: ['table'] },
+        { title: 'Organizations without keys', metric: 'organizations_without_keys' },
         { title: 'Unwrapped keys', metric: 'key_unwraps_total', by: ['class', 'by'] },
         {
           title: 'Calls for root keys',

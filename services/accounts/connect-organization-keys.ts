@@ -1,13 +1,16 @@
 import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
+import { MissingKeyError } from '../crypto/key-ring.ts'
 import { createRootKeys, type RootKeys } from '../crypto/root-keys/root-keys.ts'
+import { SealError } from '../crypto/seal.ts'
 import { rootKeys } from '../platform/config.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { readRootKeyHolders, refuseUnknownRootKeys } from '../platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
-import { createOrganizationKeyStore } from './organization-key-store.ts'
+import { createOrganizationKeyStore, type StoredKey } from './organization-key-store.ts'
 import {
-  addOrganizationKey, createOrganizationKeys, type OrganizationKeys,
+  addOrganizationKey, createOrganizationKeys, organizationKeyId, rootContextOf,
+  type OrganizationKeys,
 } from './organization-keys.ts'
 
 /** The settings of the root keys of a class. */
@@ -53,8 +56,9 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
     connectOrganizationKeys(keyClass, config as RootKeySettings<C>, { state: redis })
   const roots = Object.fromEntries(KEY_CLASSES.map(keyClass =>
     [keyClass, rootKeysOf(keyClass, config)])) as Readonly<Record<KeyClass, RootKeys>>
-  const add = async (orgId: string, version: number): Promise<void> => {
+  const checkRootKeys = async () =>
     refuseUnknownRootKeys(await readRootKeyHolders(redis), roots)
+  const add = async (orgId: string, version: number): Promise<void> => {
     await Promise.all(KEY_CLASSES.map(keyClass =>
       addOrganizationKey({ store, roots: roots[keyClass], class: keyClass }, orgId, version)))
   }
@@ -68,23 +72,58 @@ export function connectAllKeys (redis: RedisClient, config: RootKeySettings) {
      * Creates the keys of all classes for an organization that does not exist yet.
      * @throws UsageError when a running process lacks a root key that would wrap them.
      */
-    create: (orgId: string): Promise<void> => add(orgId, 1),
+    create: async (orgId: string): Promise<void> => {
+      await checkRootKeys()
+      await add(orgId, 1)
+    },
 
     /**
-     * Adds a version of the keys of all classes and returns it.
-     * @throws UsageError likewise, and when Redis has no key of the organization: the next version
-     * is unknown then, and could replace one that is in use.
+     * Adds a version of the keys of all classes and returns it. `inTopic` is what the topic
+     * `organization.keys` had before: a number that Redis lost must not be given to another key.
+     * @throws UsageError likewise, when Redis lacks keys that the topic has, or has none at all,
+     * and when a present key does not open.
      */
-    rotate: async (orgId: string): Promise<number> => {
-      const versions = (await store.read(orgId)).map(key => key.version)
-      if (versions.length === 0) {
-        await store.checkComplete(orgId)
-        throw new UsageError(`organization ${orgId} has no keys in the state Redis. Restart ` +
-          'every ledger, which restores them from topic organization.keys.')
-      }
-      const version = Math.max(...versions) + 1
+    rotate: async (orgId: string, inTopic: readonly KeyName[]): Promise<number> => {
+      await checkRootKeys()
+      const keys = await store.read(orgId)
+      if (keys.length === 0) await store.checkComplete(orgId)
+      refuseMissingKeys(orgId, keys, inTopic)
+      for (const key of keys) await refuseUnreadableKey(roots, orgId, key)
+      const version = Math.max(...keys.map(key => key.version)) + 1
       await add(orgId, version)
       return version
     },
+  }
+}
+
+type KeyName = Pick<StoredKey, 'class' | 'version'>
+
+function refuseMissingKeys (
+  orgId: string, keys: readonly StoredKey[], inTopic: readonly KeyName[]
+): void {
+  const missing = inTopic.filter(one => keys.every(key =>
+    key.class !== one.class || key.version < one.version))
+  if (missing.length > 0) {
+    throw new UsageError(`the state Redis lacks keys of organization ${orgId}: ` +
+      `${missing.map(organizationKeyId).join(', ')}. Restart every ledger, which restores them ` +
+      'from topic organization.keys. Nothing was changed.')
+  }
+  if (keys.length > 0) return
+  throw new UsageError(`organization ${orgId} has no keys in the state Redis, and none in topic ` +
+    'organization.keys. Nothing was changed: deploy/docs/keys.md says what can be done ' +
+    '("Lost keys of an organization").')
+}
+
+/** New keys beside one that does not open help nobody: a process opens all of a class together. */
+async function refuseUnreadableKey (
+  roots: Readonly<Record<KeyClass, RootKeys>>, orgId: string, key: StoredKey
+): Promise<void> {
+  try {
+    await roots[key.class].unwrap(key.wrapped, rootContextOf(orgId, key.class))
+  } catch (error) {
+    if (!(error instanceof MissingKeyError || error instanceof SealError)) throw error
+    const reason = error instanceof MissingKeyError ? error.lack : error.message
+    throw new UsageError(`key ${organizationKeyId(key)} of organization ${orgId} does not open: ` +
+      `${reason}. Nothing was changed.`, { cause: error })
   }
 }

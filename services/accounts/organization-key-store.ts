@@ -82,6 +82,10 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
 end
 redis.call('SREM', KEYS[2], ARGV[1])`
 
+/** Whether a class has no key at all; every organization is created with keys of each. */
+export const lacksKeys = (keys: readonly Pick<StoredKey, 'class'>[]): boolean =>
+  KEY_CLASSES.some(name => keys.every(key => key.class !== name))
+
 export type OrganizationKeyStore = ReturnType<typeof createOrganizationKeyStore>
 
 /**

@@ -65,9 +65,11 @@ async function showOnce (lag: Lag): Promise<void> {
     return [first, await query()]
   })
   const groups = lagLines(before, after, lineOptions(lag))
-  if (!json) return screen.print(lagText(groups, pausesIn(after, lag), paintFor(screen.terminal)))
-  const paused = after.pauses ?? null
-  screen.print(JSON.stringify({ at: new Date().toISOString(), groups, paused }))
+  if (!json) return screen.print(lagText(groups, noticesIn(after, lag), paintFor(screen.terminal)))
+  const { pauses: paused = null, withoutKeys: organizationsWithoutKeys = null } = after
+  screen.print(JSON.stringify({
+    at: new Date().toISOString(), groups, paused, organizationsWithoutKeys,
+  }))
 }
 
 const CLEAR = '\u001b[H\u001b[2J'
@@ -100,7 +102,7 @@ async function draw (lag: Lag, signal: AbortSignal): Promise<void> {
     let before: LagSnapshot | undefined
     for (;;) {
       const after = await query()
-      const text = lagText(lagLines(before, after, lineOptions(lag)), pausesIn(after, lag), paint)
+      const text = lagText(lagLines(before, after, lineOptions(lag)), noticesIn(after, lag), paint)
       terminal.write(`${CLEAR}${new Date().toISOString()}  (Ctrl-C to quit)\n\n${text}\n`)
       before = after
       await delay(everyMs, undefined, { signal })
@@ -121,17 +123,24 @@ async function withQuery<T> (
     }))))
 }
 
-function pausesIn ({ pauses = [] }: LagSnapshot, { call: { options } }: Lag): readonly Pause[] {
-  return pauses.filter(({ stage }) => options.stage === undefined || options.stage === stage)
+/** What the table does not show. */
+type Notices = Pick<LagSnapshot, 'pauses' | 'withoutKeys'>
+
+function noticesIn (
+  { pauses = [], withoutKeys }: LagSnapshot, { call: { options } }: Lag
+): Notices {
+  const chosen = pauses.filter(({ stage }) =>
+    options.stage === undefined || options.stage === stage)
+  return { pauses: chosen, withoutKeys }
 }
 
 function lineOptions ({ call: { options } }: Lag) {
   return { byPartition: options.partitions === true, stage: options.stage }
 }
 
-/** Formats the table, the total lag and the pauses. */
+/** Formats the table, the total lag, the pauses, and how many organizations have no keys. */
 export function lagText (
-  lines: readonly LagLine[], pauses: readonly Pause[], paint: Paint
+  lines: readonly LagLine[], { pauses = [], withoutKeys = 0 }: Notices, paint: Paint
 ): string {
   const byPartition = lines.some(({ partition }) => partition !== null)
   const partitionColumns: readonly Column[] = byPartition
@@ -152,7 +161,11 @@ export function lagText (
   const groups = new Set(lines.map(({ group }) => group)).size
   const total = `Total lag: ${count(sum)} messages in ${counted(groups, 'group')}.`
   const paused = pauses.map(pause => pauseLine(pause, paint))
-  return [tableText(columns, rows, paint), total, ...paused].join('\n')
+  const keys = withoutKeys === 0
+    ? []
+    : [paint('red', `Keys are missing in Redis: of ${counted(withoutKeys, 'organization')}.`) +
+      ' "npm run workspace -- keys list" names them. Restart every ledger, which restores them.']
+  return [tableText(columns, rows, paint), total, ...paused, ...keys].join('\n')
 }
 
 function stageCell ({ stage, paused }: LagLine): Cell {
@@ -179,9 +192,11 @@ export type LagSnapshot = {
   readonly ages: ReadonlyMap<string, number>
   /** The paused stages; undefined when Redis is unavailable. */
   readonly pauses: readonly Pause[] | undefined
+  /** Organizations without keys; undefined when no ledger reports metrics. */
+  readonly withoutKeys: number | undefined
 }
 
-const AGE_METRICS = new Set(['stage_oldest_age_seconds'])
+const METRICS = new Set(['stage_oldest_age_seconds', 'organizations_without_keys'])
 
 /**
  * Returns the groups of the topology, and those that read the topics of partners. Those of revoked
@@ -215,24 +230,26 @@ type SnapshotDeps = {
 export async function takeLagSnapshot (
   { admin, targets, pauses: readPauses, partners, fetch }: SnapshotDeps
 ): Promise<LagSnapshot> {
-  const [lags, ages, pauses] = await Promise.all([
+  const [lags, reported, pauses] = await Promise.all([
     Promise.all([admin.listTopics(), partners()]).then(([topics, registered]) =>
       lagsOf(admin, consumerGroups(topics, registered))),
-    targets().then(found => queryAges(found, fetch)),
+    targets().then(found => queryReported(found, fetch)),
     readPauses(),
   ])
-  return { atMs: performance.now(), lags, ages, pauses }
+  return { atMs: performance.now(), lags, ...reported, pauses }
 }
 
-async function queryAges (
+async function queryReported (
   targets: readonly string[], fetch = globalThis.fetch
-): Promise<ReadonlyMap<string, number>> {
+): Promise<Pick<LagSnapshot, 'ages' | 'withoutKeys'>> {
   const ages = new Map<string, number>()
-  const { processes } = await queryMetrics(targets, AGE_METRICS, fetch)
-  for (const { labels: { group = '' }, value } of processes.flat()) {
-    ages.set(group, Math.max(ages.get(group) ?? 0, value))
+  let withoutKeys: number | undefined
+  const { processes } = await queryMetrics(targets, METRICS, fetch)
+  for (const { name, labels: { group = '' }, value } of processes.flat()) {
+    if (name === 'organizations_without_keys') withoutKeys = Math.max(withoutKeys ?? 0, value)
+    else ages.set(group, Math.max(ages.get(group) ?? 0, value))
   }
-  return ages
+  return { ages, withoutKeys }
 }
 
 /** The lag of a group in all its topics, or in one partition. Unknown values are null. */

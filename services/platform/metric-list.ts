@@ -295,6 +295,13 @@ export const METRICS = [
       'restart of Redis, as far as the leader knows them yet.',
   },
   {
+    name: 'organizations_without_keys',
+    type: 'gauge',
+    labels: [],
+    help: 'Organizations that were not erased and lack keys in Redis, so that nothing of them ' +
+      'can be encrypted or decrypted; read at most once a minute.',
+  },
+  {
     name: 'snapshots_total',
     type: 'counter',
     labels: [],

@@ -97,6 +97,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   journal_entries_missing: { by: ['ledger'] },
   tenants_frozen: { by: ['ledger'] },
   tenants_waiting: { by: ['ledger'] },
+  organizations_without_keys: { by: ['ledger'] },
   snapshots_total: { by: ['ledger'] },
   jobs_open: { by: ['ledger'] },
   jobs_total: {

@@ -45,6 +45,9 @@ async function connectWorkspace (env: Environment) {
   return {
     organizations: createOrganizations(redis),
     organizationKeys: keys,
+    /** Opens the stores that its module needs when it is called: no other task needs them. */
+    readKeysInTopic: async (orgId: string) =>
+      (await import('./key-commands.ts')).readKeysInTopic(env, orgId),
     people: createPeople({ ...webhooks, messageKeys: settings.MESSAGE_KEYS }),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets(webhooks),

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
 import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
 import {
-  organizationKeyTombstone, sendOrganizationKeys,
+  copiesInTopic, organizationKeyTombstone, sendOrganizationKeys,
 } from '../accounts/organization-keys-topic.ts'
 import { organizationKeyId } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
@@ -36,11 +36,16 @@ export async function rewrapKeys (env: Environment) {
   return { ...report, note: rotationNote(report) }
 }
 
+/** The versions of an organization's keys that the topic `organization.keys` has. */
+export const readKeysInTopic = (env: Environment, orgId: string) =>
+  withStores(env, stores => copiesInTopic(stores, orgId))
+
 /** The next step for the operator, in words. */
 export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport): string {
   if (lacking.length > 0) {
     return `Missing, but still needed: ${lacking.join(', ')}. Put root keys back into their ` +
-      'setting; "ledger" restores keys of organizations from topic organization.keys.'
+      'setting; restart every ledger, which restores keys of organizations from topic ' +
+      'organization.keys.'
   }
   const unknown = roots.filter(({ isActive, missingIn }) => isActive && missingIn.length > 0)
   if (unknown.length > 0) {

@@ -1,4 +1,4 @@
-import type { StoredKey } from '../accounts/organization-key-store.ts'
+import { lacksKeys, type StoredKey } from '../accounts/organization-key-store.ts'
 import { organizationKeyId, wrappingKeyId } from '../accounts/organization-keys.ts'
 import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
 import { SealError } from '../crypto/seal.ts'
@@ -95,7 +95,13 @@ export async function reportKeys (
   const replaced = await withoutErased([...uses.values()], isErased)
   const missing = replaced.filter(({ exists }) => !exists)
     .map(({ organization, key }) => `key ${key} of ${organization}`)
-  const lacking = [...missingRootKeys(organizations, roots), ...missing]
+  const without = await withoutErased([...organizations].flatMap(([organization, keys]) =>
+    lacksKeys(keys) ? [{ organization, exists: false }] : []), isErased)
+  const lacking = [
+    ...missingRootKeys(organizations, roots),
+    ...without.map(({ organization }) => `keys of ${organization}`),
+    ...missing,
+  ]
   return { rootKeys: rootUses, replaced, broken, lacking }
 }
 
@@ -146,9 +152,9 @@ function rootKeysIn (
 }
 
 /** What the keys of an erased organization wrapped is kept, and they are missing on purpose. */
-async function withoutErased (
-  uses: readonly ReplacedKeyUse[], isErased: Deps['isErased']
-): Promise<readonly ReplacedKeyUse[]> {
+async function withoutErased<T extends Pick<ReplacedKeyUse, 'organization' | 'exists'>> (
+  uses: readonly T[], isErased: Deps['isErased']
+): Promise<readonly T[]> {
   const kept = await Promise.all(uses.map(async use =>
     use.exists || !await isErased(use.organization) ? [use] : []))
   return kept.flat()

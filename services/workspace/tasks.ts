@@ -59,9 +59,11 @@ export const listOrganizations: Task = async ({ organizations, wallet }) => ({
 /** Adds a version of the keys of all classes, which wraps from now on. */
 export const rotateOrganizationKeys: Task = async (deps, options) => {
   const orgId = await organizationOf(deps, options)
+  // Before Redis is read, which gets a version first.
+  const inTopic = await deps.readKeysInTopic(orgId)
   return {
     orgId,
-    version: await deps.organizationKeys.rotate(orgId),
+    version: await deps.organizationKeys.rotate(orgId, inTopic),
     note: 'Run "keys rewrap" in a minute: it wraps everything with these keys, and deletes the ' +
       'replaced ones.',
   }

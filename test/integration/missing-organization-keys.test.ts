@@ -1,10 +1,16 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
+import { readdirSync, readFileSync } from 'node:fs'
+import {
+  createOrganizationKeyStore, organizationKeysKey,
+} from '../../services/accounts/organization-key-store.ts'
+import { organizationKeyTombstone } from '../../services/accounts/organization-keys-topic.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
+import { createPauses } from '../../services/ops/pauses.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { UsageError } from '../../services/platform/run-command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
+import { withStores } from '../../services/workspace/stores.ts'
 import { runJob } from '../support/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
@@ -24,9 +30,9 @@ beforeAll(async () => {
     env,
     servicesDir,
     stages: ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger'],
-    apart: ['ledger'],
+    apart: ['ledger', 'verify'],
     // It is asked for results until its process reads the keys again.
-    overrides: { LIMIT_GET: '1000000' },
+    overrides: { LIMIT_GET: '1000000', STALLED_AFTER_MS: '4000' },
   })
   const demo = await createDemo(env)
   orgId = demo.orgId
@@ -63,7 +69,12 @@ it('keys of an organization that vanish from a running Redis are never replaced'
   })
   const rotated = workspace(env, 'keys', 'rotate', '--org', orgId)
   await expect(rotated).rejects.toThrow(UsageError)
-  await expect(rotated).rejects.toThrow(`organization ${orgId} has no keys in the state Redis`)
+  await expect(rotated).rejects.toThrow(`the state Redis lacks keys of organization ${orgId}: `)
+  expect(await workspace(env, 'keys', 'list')).toMatchObject({
+    lacking: expect.arrayContaining([`keys of ${orgId}`]),
+  })
+  expect(process.exitCode).toBe(1)
+  process.exitCode = undefined
   expect(await client.balance()).toEqual(balance)
   expect(await redis.exists(organizationKeysKey(orgId))).toBe(0)
   expect(await keysInTopic()).toEqual(inTopic)
@@ -76,4 +87,35 @@ it('keys of an organization that vanish from a running Redis are never replaced'
   expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
   expect(await keysInTopic()).toEqual(inTopic)
   expect(await workspace(env, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
+})
+
+it('an organization whose keys no store has ends with its erasure, and others go on', async () => {
+  const lost = await createDemo(env)
+  const customer = createClient({
+    baseUrl: services.baseUrl, apiKey: lost.keys.live, retries: 0,
+  })
+  const pauses = createPauses(redis)
+  await pauses.pause({ stage: 'verify', by: 'test', reason: 'holds the job' })
+  await customer.createJob(request)
+  await eventually(async () => expect((await customer.balance()).reservedMicros).toBeGreaterThan(0))
+  const store = createOrganizationKeyStore(redis)
+  const keys = await store.read(lost.orgId)
+  await withStores(env, async ({ producer }) => {
+    await producer.send(keys.map(key => organizationKeyTombstone(lost.orgId, key)))
+  })
+  await store.erase(lost.orgId)
+  await pauses.resume('verify')
+  const log = () => readdirSync(services.dataDir, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.includes('verify') && name.endsWith('.log'))
+    .map(name => readFileSync(`${services.dataDir}/${name}`, 'utf8')).join('')
+  await eventually(() => expect(log()).toContain(`organization ${lost.orgId} has no key`))
+  // The old segment of the topic still has what the tombstones delete, so it is not done.
+  expect(await workspace(
+    env, 'org', 'erase', '--org', lost.orgId, '--yes', '--wait-minutes', '1',
+  )).toMatchObject({ copiesInRedis: 0, recordsInCache: 0, openJobs: 0 })
+  process.exitCode = undefined
+  expect(await workspace(env, 'balance', '--org', lost.orgId))
+    .toMatchObject({ availableMicros: 1_000_000_000, reservedMicros: 0, chargedMicros: 0 })
+  const { rows } = await runJob(client, request)
+  expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
 })

@@ -1,7 +1,7 @@
 import { connectAllKeys } from '../../services/accounts/connect-organization-keys.ts'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import {
-  restoreOrganizationKeys, shipOrganizationKeys,
+  copiesInTopic, restoreOrganizationKeys, shipOrganizationKeys,
 } from '../../services/accounts/organization-keys-topic.ts'
 import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
@@ -64,5 +64,9 @@ const keyCopy: JobKeyCopy = {
     keep(key => !tenants.includes(key.tenant) || !fresh.has(key.job) || isFresh(key))
   },
 }
+
+/** `keys rotate`. */
+export const rotate = async (orgId: string) =>
+  commands.rotate(orgId, await copiesInTopic({ read }, orgId))
 
 export const stores = { redis, codec, producer, read, keyCopy }

@@ -23,8 +23,8 @@ import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
 } from '../../support/key-processes.ts'
 import {
-  bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, sending,
-  ship, stores,
+  bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, rotate,
+  sending, ship, stores,
 } from '../../support/wrapped-keys.ts'
 
 const roots = rootsOf(1)
@@ -279,7 +279,7 @@ describe('the key of an organization', () => {
 
   it('gets a new version in each class', async () => {
     const id = await createOrganization(roots)
-    expect(await commands.rotate(id)).toBe(2)
+    expect(await rotate(id)).toBe(2)
     expect((await keyStore.read(id)).map(key => [key.class, key.version]))
       .toEqual(KEY_CLASSES.flatMap(name => [[name, 1], [name, 2]]))
     await ship()

@@ -8,7 +8,7 @@ import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
 import {
-  bus, commands, keyStore, markComplete, redis, restore, ship,
+  bus, commands, keyStore, markComplete, redis, restore, rotate, ship,
 } from '../../support/wrapped-keys.ts'
 
 const roots = rootsOf(1)
@@ -24,7 +24,7 @@ describe('the keys of an organization', () => {
     await redis.del(organizationKeysKey(id), ACCOUNTS_RUN_KEY)
     await redis.hdel(accountKey(`org:${id}`), 'madeIn')
     await expect(keysOf().unwrap(id, wrapped, binding)).rejects.toThrow(AccountsRecoveringError)
-    await expect(commands.rotate(id)).rejects.toThrow(AccountsRecoveringError)
+    await expect(rotate(id)).rejects.toThrow(AccountsRecoveringError)
     await restore()
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
     expect((await keyStore.read(id)).length).toBe(3)
@@ -41,14 +41,44 @@ describe('the keys of an organization', () => {
       () => keysOf().unwrap(id, wrapped, binding),
       () => keysOf().whenShipped(id),
     ]) await expect(use()).rejects.toThrow(MissingKeyError)
-    await expect(commands.rotate(id)).rejects.toThrow(UsageError)
+    await expect(rotate(id)).rejects.toThrow(`the state Redis lacks keys of organization ${id}: ` +
+      'results.1, webhooks.1, partners.1. Restart every ledger')
+    await expect(commands.rotate(id, [])).rejects.toThrow(UsageError)
     await ship()
     expect(await keyStore.read(id)).toEqual([])
     expect(bus.messages('organization.keys')).toHaveLength(topic)
     await restore()
     expect(await keysOf().unwrap(id, wrapped, binding)).toEqual(plain)
-    expect(await commands.rotate(id)).toBe(2)
+    expect(await rotate(id)).toBe(2)
     await ship()
+  })
+
+  it('never get a number again that one class lost', async () => {
+    const id = await createOrganization(roots)
+    expect(await rotate(id)).toBe(2)
+    await ship()
+    const before = await keyStore.read(id)
+    await keyStore.remove(id, { class: 'results', version: 2 })
+    await expect(rotate(id)).rejects.toThrow('results.2. Restart every ledger')
+    await keyStore.remove(id, { class: 'results', version: 1 })
+    await expect(rotate(id)).rejects.toThrow('results.1, results.2. Restart every ledger')
+    await restore()
+    expect(await keyStore.read(id)).toMatchObject(
+      before.map(({ shippedAtMs: _at, ...key }) => key))
+    expect(await rotate(id)).toBe(3)
+    await ship()
+  })
+
+  it('get no new version while one does not open', async () => {
+    const id = await createOrganization(rootsOf(2))
+    const before = await keyStore.read(id)
+    await expect(rotate(id)).rejects.toThrow(UsageError)
+    await expect(rotate(id)).rejects.toThrow(`key results.1 of organization ${id} does not open: ` +
+      'RESULTS_ROOT_KEYS lacks key "2": add it again')
+    expect(await keyStore.read(id)).toEqual(before)
+    await keyStore.replace(id, before[0]!, Buffer.of(0))
+    await expect(rotate(id)).rejects.toThrow('does not open: wrapped key is invalid')
+    await rewrapAll(processWith(rootsOf(2, 1)).rotation)
   })
 
   it('are restored as they were wrapped last, also in place of damaged ones', async () => {

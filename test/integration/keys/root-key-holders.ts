@@ -32,18 +32,18 @@ it('nothing is wrapped by a root key that a process lacks, until the process sto
     WEBHOOKS_ROOT_KEYS: { ...WEBHOOKS_ROOT_KEYS, 2: Buffer.alloc(32, 2).toString('base64') },
     WEBHOOKS_ROOT_KEY_ACTIVE: '2',
   })
-  await expect(later.rotate(id)).rejects.toThrow('deliver.a')
+  await expect(later.rotate(id, [])).rejects.toThrow('deliver.a')
   await expect(rewrapAll(processWith(rootsOf(1, 2)).rotation)).rejects.toThrow('deliver.a')
   const other = connectAllKeys(redis, {
     ...settings, WEBHOOKS_ROOT_KEYS: { 1: Buffer.alloc(32, 9).toString('base64') },
   })
-  await expect(other.rotate(id)).rejects.toThrow('WEBHOOKS_ROOT_KEYS of these processes has ' +
+  await expect(other.rotate(id, [])).rejects.toThrow('WEBHOOKS_ROOT_KEYS of these processes has ' +
     'another value under that id: deliver.a.')
   expect((await keyStore.read(id)).map(({ version }) => version)).toEqual([1, 1, 1])
 
   for (const stop of stops) await stop()
   expect(await readRootKeyHolders(redis)).toEqual([])
-  expect(await later.rotate(id)).toBe(2)
+  expect(await later.rotate(id, [])).toBe(2)
   expect(await rewrapAll(processWith(rootsOf(1, 2)).rotation)).toMatchObject({ missed: 0 })
 })
 

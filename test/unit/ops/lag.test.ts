@@ -13,7 +13,7 @@ const other: GroupLag = {
   stage: 'ledger', group: 'ledger', topic: 'wallet.journal', partition: 0, offset: 7, lag: 0,
 }
 const snapshot = (atMs: number, lags: readonly GroupLag[], ages: object = {}): LagSnapshot =>
-  ({ atMs, lags, ages: new Map(Object.entries(ages)), pauses: [] })
+  ({ atMs, lags, ages: new Map(Object.entries(ages)), pauses: [], withoutKeys: 0 })
 const PAUSE: Pause = { stage: 'settle', since: '2026-08-11T10:00:00.000Z', by: 'ann', reason: 'x' }
 
 const before = snapshot(1_000, [groupLag(0, 100, 60), groupLag(1, 50, 40), other])
@@ -53,14 +53,14 @@ describe('lag lines', () => {
 
 describe('the lag table', () => {
   it('shows groups, and partitions on request', () => {
-    const groups = lagText(lagLines(before, after, { byPartition: false }), [], (_, text) => text)
+    const groups = lagText(lagLines(before, after, { byPartition: false }), after, (_, text) => text)
     expect(groups.split('\n')).toEqual([
       'stage   group        partitions  lag  messages/s  caught up in  oldest',
       'settle  settle.bulk           2   80          15           8 s     2 s',
       'ledger  ledger                1    0           0           0 s       -',
       'Total lag: 80 messages in 2 groups.',
     ])
-    const each = lagText(lagLines(before, after, { byPartition: true, stage: 'settle' }), [],
+    const each = lagText(lagLines(before, after, { byPartition: true, stage: 'settle' }), after,
       (style, text) => style === 'red' ? `!${text.trim()}!` : text)
     expect(each.split('\n')[2]).toMatch(/^settle {2}settle\.bulk {2}rows\.completed\.bulk +1 +!50!/)
   })
@@ -78,13 +78,15 @@ describe('a pause in the lag table', () => {
 
   it('is shown in the table and below it', () => {
     const lines = lagLines(before, paused, { byPartition: false, stage: 'settle' })
-    const text = lagText(lines, [PAUSE], (style, text) =>
-      style === 'yellow' ? `!${text.trim()}!` : text)
+    const text = lagText(lines, { pauses: [PAUSE], withoutKeys: 2 }, (style, text) =>
+      style === 'yellow' || style === 'red' ? `!${text.trim()}!` : text)
     expect(text.split('\n').slice(1)).toEqual([
       expect.stringMatching(/^!settle \(paused\)! {2}settle\.bulk/),
       'Total lag: 80 messages in 1 group.',
       '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
         'Resume it with "npm run ops -- resume settle".',
+      '!Keys are missing in Redis: of 2 organizations.! "npm run workspace -- keys list" names ' +
+        'them. Restart every ledger, which restores them.',
     ])
   })
 })
@@ -117,7 +119,7 @@ describe('a lag snapshot', () => {
     expect(asked.filter(topic => topic.startsWith('feeds.'))).toEqual(['feeds.acme.submitted'])
   })
 
-  it('uses the maximum age of all processes of a group', async () => {
+  it('uses the maximum of all processes, for the age of a group and missing keys', async () => {
     const admin = {
       listTopics: async () => [],
       fetchTopicOffsets: async () => [],
@@ -125,7 +127,8 @@ describe('a lag snapshot', () => {
     }
     const ages: Record<string, number> = { 'http://a': 3, 'http://b': 5 }
     const fetch = async (target: unknown) =>
-      new Response(`stage_oldest_age_seconds{group="lookup.bulk"} ${ages[String(target)]}\n`)
+      new Response(`stage_oldest_age_seconds{group="lookup.bulk"} ${ages[String(target)]}\n` +
+        `organizations_without_keys ${ages[String(target)]}\n`)
     const found = await takeLagSnapshot({
       admin,
       targets: async () => Object.keys(ages),
@@ -134,6 +137,7 @@ describe('a lag snapshot', () => {
       fetch: fetch as never,
     })
     expect([...found.ages]).toEqual([['lookup.bulk', 5]])
+    expect(found.withoutKeys).toBe(5)
     expect(found.pauses).toEqual([PAUSE])
   })
 })

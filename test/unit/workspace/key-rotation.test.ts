@@ -80,7 +80,8 @@ describe('a rotation', () => {
 
   /** Rewraps one organization with these keys, and what they wrap; returns the steps in order. */
   async function rewrap (
-    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [], other = [] }: {
+    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [], other = [], erased = [] }: {
+      readonly erased?: readonly string[]
       /** Keys of another organization. */
       readonly other?: readonly StoredKey[]
       readonly wraps?: readonly Wrapped[]
@@ -117,7 +118,7 @@ describe('a rotation', () => {
         people: none,
         partnerKeys: none,
       }),
-      isErased: async () => false,
+      isErased: async orgId => erased.includes(orgId),
       now: () => nowMs,
     })
     return { steps, report }
@@ -177,6 +178,12 @@ describe('a rotation', () => {
         .toEqual(['topic has 1 of org_2 under root 2', 'Redis has 1 of org_2 under root 2'])
     }
     expect(replace).not.toHaveBeenCalled()
+  })
+
+  it('names organizations without keys, except erased ones', async () => {
+    const keys = [stored(1, { wrapped: await wrappedBy('2') })]
+    expect((await rewrap(keys)).report.lacking).toEqual(['keys of org_1', 'keys of org_2'])
+    expect((await rewrap(keys, { erased: ['org_2'] })).report.lacking).toEqual(['keys of org_1'])
   })
 
   it('sends a rewrapped key to the topic, then replaces it in Redis', async () => {
