@@ -96,6 +96,7 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
       deps.metrics?.count('key_unwraps_total', { class: deps.class, by: 'organization' })
       const secret = secrets.get(version)
       if (secret === undefined) {
+        await deps.store.checkComplete(orgId)
         throw missingOrganizationKey(`organization ${orgId} lacks key "${version}"`, binding)
       }
       return id !== version
@@ -152,7 +153,11 @@ function createOpen (deps: OrganizationKeysDeps) {
     const { readAtMs = 0, opened } = known.get(orgId) ?? {}
     const isFresh = Date.now() - readAtMs < ORGANIZATION_KEYS_CACHE_MS
     if (opened !== undefined && isFresh && !isStale(opened)) return opened
-    const pending = loading.get(orgId) ?? load(orgId).finally(() => loading.delete(orgId))
+    const pending = loading.get(orgId) ?? load(orgId).catch(async (error: unknown) => {
+      // Of an erased organization nothing has to open, so no stage may stop because of it.
+      if (error instanceof MissingKeyError) await deps.store.checkComplete(orgId)
+      throw error
+    }).finally(() => loading.delete(orgId))
     loading.set(orgId, pending)
     return await pending
   }

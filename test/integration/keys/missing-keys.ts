@@ -42,7 +42,7 @@ describe('the keys of an organization', () => {
       () => keysOf().whenShipped(id),
     ]) await expect(use()).rejects.toThrow(MissingKeyError)
     await expect(rotate(id)).rejects.toThrow(`the state Redis lacks keys of organization ${id}: ` +
-      'results.1, webhooks.1, partners.1. Restart every ledger')
+      'partners.1, results.1, webhooks.1. Restart every ledger')
     await expect(commands.rotate(id, [])).rejects.toThrow(UsageError)
     await ship()
     expect(await keyStore.read(id)).toEqual([])

@@ -6,7 +6,7 @@ import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
-import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
+import { MissingKeyError, withKeyId } from '../../../services/crypto/key-ring.ts'
 import { createRootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import type { KeyClass } from '../../../services/topology.ts'
@@ -83,6 +83,28 @@ describe('the stored key of an organization', () => {
     expect(await keys.unwrap('org_1', wrapped, binding)).toEqual(plain)
     vi.setSystemTime(Date.now() + FIVE_SECONDS_MS)
     await expect(keys.unwrap('org_1', wrapped, binding)).rejects.toThrow(OrganizationErasedError)
+  })
+})
+
+describe('an erased organization whose keys were lost before', () => {
+  it('stops nothing, whether a version is missing or does not open', async () => {
+    const { absent, stored, keysOf } = await createStore()
+    const wrapped = await keysOf().wrap('org_1', plain, binding)
+    const [key] = stored.get('org_1')!
+    const damaged = Buffer.from(key!.wrapped)
+    damaged[damaged.length - 1]! ^= 1
+    const lost: readonly StoredKey[] = [
+      { ...key!, version: 2 }, { ...key!, wrapped: damaged },
+      { ...key!, wrapped: withKeyId('gone', Buffer.alloc(60)) },
+    ]
+    for (const left of lost) {
+      stored.set('org_1', [left])
+      absent.check = async () => {}
+      await expect(keysOf().unwrap('org_1', wrapped, binding)).rejects.toThrow(MissingKeyError)
+      absent.check = async orgId => { throw new OrganizationErasedError(orgId) }
+      await expect(keysOf().unwrap('org_1', wrapped, binding))
+        .rejects.toThrow(OrganizationErasedError)
+    }
   })
 })
 
