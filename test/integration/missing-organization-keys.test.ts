@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { readdirSync, readFileSync } from 'node:fs'
 import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
@@ -93,6 +93,23 @@ it('keys of an organization that vanish from a running Redis are never replaced'
   expect(await workspace(env, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
 })
 
+it('keys rewrap names a damaged key on stderr, and ends with an error', async () => {
+  const damaged = await createDemo(env)
+  const name = organizationKeysKey(damaged.orgId)
+  const text = await redis.hget(name, 'results/1') ?? ''
+  await redis.hset(name, 'results/1', text.replace(/.{4}"/, 'AAAA"'))
+  const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const key = `key results.1 of ${damaged.orgId}`
+  expect(await workspace(env, 'keys', 'rewrap'))
+    .toMatchObject({ damaged: expect.arrayContaining([key]), missed: 0 })
+  expect(errors.mock.calls.flat())
+    .toContainEqual(expect.stringMatching(`^${key} is damaged: .*Restart every ledger`))
+  expect(process.exitCode).toBe(1)
+  process.exitCode = undefined
+  errors.mockRestore()
+  await redis.hset(name, 'results/1', text)
+})
+
 it('an organization whose keys no store has ends with its erasure, and others go on', async () => {
   const lost = await createDemo(env)
   const customer = createClient({
@@ -109,9 +126,8 @@ it('an organization whose keys no store has ends with its erasure, and others go
     .map(name => readFileSync(`${services.dataDir}/${name}`, 'utf8')).join('')
   await eventually(() => expect(log()).toContain(`organization ${lost.orgId} has no key`))
   // The old segment of the topic still has what the tombstones delete, so it is not done.
-  expect(await workspace(
-    env, 'org', 'erase', '--org', lost.orgId, '--yes', '--wait-minutes', '1',
-  )).toMatchObject({ copiesInRedis: 0, recordsInCache: 0, openJobs: 0 })
+  const words = ['org', 'erase', '--org', lost.orgId, '--yes', '--wait-minutes', '1']
+  expect(await workspace(env, ...words)).toMatchObject({ copiesInRedis: 0, recordsInCache: 0, openJobs: 0 })
   process.exitCode = undefined
   expect(await workspace(env, 'balance', '--org', lost.orgId))
     .toMatchObject({ availableMicros: 1_000_000_000, reservedMicros: 0, chargedMicros: 0 })
