@@ -105,8 +105,8 @@ function refuseMissingKeys (
     key.class !== one.class || key.version < one.version))
   if (missing.length > 0) {
     throw new UsageError(`the state Redis lacks keys of organization ${orgId}: ` +
-      `${missing.map(organizationKeyId).toSorted().join(', ')}. Restart every ledger, which restores them ` +
-      'from topic organization.keys. Nothing was changed.')
+      `${missing.map(organizationKeyId).toSorted().join(', ')}. Restart every ledger, which ` +
+      'restores them from topic organization.keys. Nothing was changed.')
   }
   if (keys.length > 0) return
   throw new UsageError(`organization ${orgId} has no keys in the state Redis, and none in topic ` +

@@ -15,13 +15,11 @@ import { watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutboxes } from './outbox-meters.ts'
 import { watchStores } from './store-meters.ts'
-import type { RedisClient } from '../platform/redis.ts'
 
 type Config = KafkaSettings & { readonly INSTANCE: string }
 
 type Connected = Pick<ServiceContext, 'metrics' | 'log' | 'onStop'> &
-  Pick<Connections, 'clickhouse'> & {
-    readonly state: RedisClient
+  Pick<Connections, 'clickhouse' | 'state'> & {
     readonly clock: Clock
     readonly journal: Pick<JournalCopy, 'counts'>
   }

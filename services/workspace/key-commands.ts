@@ -49,9 +49,10 @@ export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport)
   }
   const unknown = roots.filter(({ isActive, missingIn }) => isActive && missingIn.length > 0)
   if (unknown.length > 0) {
-    return `${unknown.map(root => `These processes lack the active key "${root.id}" of ` +
-      `${rootKeys[root.class][0]}: ${root.missingIn.join(', ')}.`).join(' ')} Give it to them and ` +
-      'restart them first: "keys rewrap" is refused before that.'
+    const lines = unknown.map(root => `These processes lack the active key "${root.id}" of ` +
+      `${rootKeys[root.class][0]}: ${root.missingIn.join(', ')}.`)
+    return `${lines.join(' ')} Give it to them and restart them first: "keys rewrap" ` +
+      'is refused before that.'
   }
   if (replaced.length > 0) {
     return 'Some keys of organizations are replaced but not deleted yet. Run "keys rewrap" again ' +

@@ -116,18 +116,20 @@ it('an organization whose keys no store has ends with its erasure, and others go
     baseUrl: services.baseUrl, apiKey: lost.keys.live, retries: 0,
   })
   const pauses = createPauses(redis)
+  const log = () => readdirSync(services.dataDir, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.includes('verify') && name.endsWith('.log'))
+    .map(name => readFileSync(`${services.dataDir}/${name}`, 'utf8')).join('')
   await pauses.pause({ stage: 'verify', by: 'test', reason: 'holds the job' })
+  await eventually(() => expect(log()).toContain('stage paused'))
   await customer.createJob(request)
   await eventually(async () => expect((await customer.balance()).reservedMicros).toBeGreaterThan(0))
   await loseKeys(env, lost.orgId)
   await pauses.resume('verify')
-  const log = () => readdirSync(services.dataDir, { recursive: true, encoding: 'utf8' })
-    .filter(name => name.includes('verify') && name.endsWith('.log'))
-    .map(name => readFileSync(`${services.dataDir}/${name}`, 'utf8')).join('')
   await eventually(() => expect(log()).toContain(`organization ${lost.orgId} has no key`))
   // The old segment of the topic still has what the tombstones delete, so it is not done.
   const words = ['org', 'erase', '--org', lost.orgId, '--yes', '--wait-minutes', '1']
-  expect(await workspace(env, ...words)).toMatchObject({ copiesInRedis: 0, recordsInCache: 0, openJobs: 0 })
+  expect(await workspace(env, ...words))
+    .toMatchObject({ copiesInRedis: 0, recordsInCache: 0, openJobs: 0 })
   process.exitCode = undefined
   expect(await workspace(env, 'balance', '--org', lost.orgId))
     .toMatchObject({ availableMicros: 1_000_000_000, reservedMicros: 0, chargedMicros: 0 })

@@ -53,7 +53,8 @@ describe('lag lines', () => {
 
 describe('the lag table', () => {
   it('shows groups, and partitions on request', () => {
-    const groups = lagText(lagLines(before, after, { byPartition: false }), after, (_, text) => text)
+    const lines = lagLines(before, after, { byPartition: false })
+    const groups = lagText(lines, after, (_, text) => text)
     expect(groups.split('\n')).toEqual([
       'stage   group        partitions  lag  messages/s  caught up in  oldest',
       'settle  settle.bulk           2   80          15           8 s     2 s',

@@ -44,8 +44,8 @@ it('the note on keys names those to remove, and those to put back', () => {
   expect(noteOn({ rootKeys: [{ ...root, isFree: false }] })).toContain('"keys rewrap"')
   const active = { ...root, isActive: true, isFree: false, missingIn: ['ingest.a', 'settle.a'] }
   expect(noteOn({ rootKeys: [active] })).toBe('These processes lack the active key "1" of ' +
-    'RESULTS_ROOT_KEYS: ingest.a, settle.a. Give it to them and restart them first: "keys rewrap" ' +
-    'is refused before that.')
+    'RESULTS_ROOT_KEYS: ingest.a, settle.a. Give it to them and restart them first: "keys ' +
+    'rewrap" is refused before that.')
   const replaced = { organization: 'org_1', key: 'results.1', exists: true, wraps: none }
   expect(noteOn({ replaced: [replaced] })).toContain('replaced but not deleted yet')
   expect(noteOn({ lacking: ['key "1" of RESULTS_ROOT_KEYS'] }))
@@ -80,7 +80,8 @@ describe('a rotation', () => {
 
   /** Rewraps one organization with these keys, and what they wrap; returns the steps in order. */
   async function rewrap (
-    keys: readonly StoredKey[], { wraps = [], nowMs = 61_001, holders = [], other = [], erased = [] }: {
+    keys: readonly StoredKey[],
+    { wraps = [], nowMs = 61_001, holders = [], other = [], erased = [] }: {
       readonly erased?: readonly string[]
       /** Keys of another organization. */
       readonly other?: readonly StoredKey[]
