@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { createLogThrottle } from '../platform/log.ts'
 import { plainAddress } from '../platform/networks.ts'
 import { type AccessLog, recordAttempt, type RecordResult } from './access-log.ts'
 import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
@@ -23,13 +24,18 @@ type RequestRecording = {
   readonly isExempt?: (request: FastifyRequest, event: AccessEvent) => boolean
 }
 
+/** Another site can make a signed-in browser send forms that are refused, as many as it likes. */
+const REFUSALS_EVERY_MS = 60_000
+
 /**
  * Records every request to the routes with an action: the attempt before their handlers run, the
  * result before the response is sent. If Redis does not take the attempt, the request fails and
- * nothing is done; if it does not take the result, the attempt remains without one.
+ * nothing is done; if it does not take the result, the attempt remains without one. Of requests that
+ * are refused before their handlers run, the log gets one a minute for each actor and action.
  */
 export function recordRequests (app: FastifyInstance, recording: RequestRecording): void {
   const { log, isRefusal } = recording
+  const isDue = createLogThrottle(REFUSALS_EVERY_MS)
   app.decorateRequest('accessRecorded', false)
   app.decorateRequest('accessResult', undefined)
   app.decorateRequest('accessDescription', undefined)
@@ -42,7 +48,8 @@ export function recordRequests (app: FastifyInstance, recording: RequestRecordin
     if (request.accessRecorded || !isRefusal(error)) return
     const event = eventOf(recording, request)
     // The request is refused in any case.
-    if (event !== undefined) await stored(request, log.append({ ...event, outcome: 'refused' }))
+    if (event === undefined || !isDue(`${event.actor.id} ${event.action}`)) return
+    await stored(request, log.append({ ...event, outcome: 'refused' }))
   })
   app.addHook('onSend', async (request, { statusCode }) => {
     const { accessResult, accessDescription } = request

@@ -121,8 +121,24 @@ describe('requests', () => {
     expect(await send('POST', '/keys/key_1', headers)).toBe(500)
     expect(log).toEqual([refused('key.revoked', 'key_1')])
     failAfter(0)
-    expect(await send('POST', '/keys/key_1', headers)).toBe(500)
+    expect(await send('GET', '/file/job_1', headers)).toBe(500)
     expect(log).toHaveLength(1)
+  })
+
+  it('that are refused are recorded once a minute for each actor and action', async () => {
+    const { log, send } = createApp()
+    const headers = { 'x-user': 'ann', 'x-refused': '1' }
+    for (const key of ['key_1', 'key_2', 'key_3']) await send('POST', `/keys/${key}`, headers)
+    await send('GET', '/file/job_1', headers)
+    await send('POST', '/keys/key_1', { ...headers, 'x-user': 'bob' })
+    expect(log).toEqual([
+      refused('key.revoked', 'key_1'),
+      refused('results.downloaded', 'job_1'),
+      { ...refused('key.revoked', 'key_1'), actor: { kind: 'person', id: 'bob' } },
+    ])
+    // The same for what the right allows has both its entries.
+    await send('POST', '/keys/key_1')
+    expect(log.slice(3)).toEqual(handled('key.revoked', 'key_1'))
   })
 
   it('are not recorded without an action or a requester, or if they are exempt', async () => {

@@ -75,14 +75,19 @@ describe('the actions of the page', () => {
   it('of a forged form, and of one of another site, are recorded as refused', async () => {
     const { deps, signIn } = open()
     const { actor, send } = await signIn()
-    for (const [header, value] of [
-      ['token', 'x'], ['origin', 'https://evil.example'], ['sec-fetch-site', 'same-site'],
+    for (const [header, value, path] of [
+      ['token', 'x', 'jobs/job_1/erase'],
+      ['origin', 'https://evil.example', 'jobs/job_1/cancel'],
+      ['sec-fetch-site', 'same-site', 'keys/key_1/revoke'],
     ] as const) {
-      const { statusCode } = await send('/live/jobs/job_1/erase', {}, { [header]: value })
+      const { statusCode } = await send(`/live/${path}`, {}, { [header]: value })
       expect(statusCode).toBe(403)
     }
-    expect(deps.recorded).toMatchObject(Array.from({ length: 3 }, () =>
-      ({ action: 'job.erased', actor, outcome: 'refused', target: 'job_1' })))
+    expect(deps.recorded).toMatchObject([
+      { action: 'job.erased', actor, outcome: 'refused', target: 'job_1' },
+      { action: 'job.cancelled', actor, outcome: 'refused', target: 'job_1' },
+      { action: 'key.revoked', actor, outcome: 'refused', target: 'key_1' },
+    ])
   })
 })
 
