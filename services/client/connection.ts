@@ -28,7 +28,7 @@ export type CommonFlags = {
 type Connection = {
   readonly baseUrl: string
   readonly apiKey: string
-  /** True when both come from a local stack. */
+  /** True when the address comes from a local stack. */
   readonly isLocalStack: boolean
 }
 
@@ -55,8 +55,8 @@ export function openConnection (
 }
 
 /**
- * Resolves address and key: options first, then the environment, then (with neither address nor
- * key) a local stack. There is no option for the key, because other users can read command lines.
+ * Resolves address and key: options first, then the environment, then (without an address) a local
+ * stack. There is no option for the key, because other users can read command lines.
  * Throws UsageError with the missing setting.
  */
 export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
@@ -64,21 +64,21 @@ export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Conne
   const key = flags.keyFile === undefined
     ? env['VERIFICATION_JOBS_KEY'] || undefined
     : readKey(flags.keyFile)
-  if (address === undefined && key === undefined) return localConnection(flags.data)
-  if (address === undefined) throw new UsageError(`The address is missing. ${HOW_TO_CONNECT}`)
+  if (address === undefined) return localConnection(flags.data, key)
   if (key === undefined) throw new UsageError(`The API key is missing. ${HOW_TO_CONNECT}`)
   return { baseUrl: parseBaseUrl(address), apiKey: checkKey(key), isLocalStack: false }
 }
 
-function localConnection (folder: string): Connection {
+/** A local stack, with its own live key unless there is another one. */
+function localConnection (folder: string, key: string | undefined): Connection {
   const { baseUrl, keys } = readLocalStack(folder)
-  const live = (keys as Env | undefined)?.['live']
-  if (typeof baseUrl !== 'string' || live === undefined) {
+  const apiKey = key ?? (keys as Env | undefined)?.['live']
+  if (typeof baseUrl !== 'string' || apiKey === undefined) {
     throw new UsageError(`${folder}/stack.json describes no running stack. Start one with "npm ` +
       'start", wait for "serving at", and run this command again. To use another service: ' +
       HOW_TO_CONNECT)
   }
-  return { baseUrl, apiKey: live, isLocalStack: true }
+  return { baseUrl, apiKey: checkKey(apiKey), isLocalStack: true }
 }
 
 /** Reads `<folder>/stack.json`, which "npm run up" writes; empty when the file does not exist. */

@@ -190,15 +190,15 @@ describe('the connection of a command', () => {
     expect(connectionOf(nowhere, env)).toEqual({
       baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false,
     })
-    expect(connectionOf({ data: folder }, {})).toEqual({
-      baseUrl: 'http://127.0.0.1:1/api/v1', apiKey: 'vj_live_3', isLocalStack: true,
-    })
+    const local = { baseUrl: 'http://127.0.0.1:1/api/v1', isLocalStack: true }
+    expect(connectionOf({ data: folder }, {})).toEqual({ ...local, apiKey: 'vj_live_3' })
+    expect(connectionOf({ data: folder, keyFile }, {})).toEqual({ ...local, apiKey: 'vj_test_2' })
   })
 
   it.each<[object, object, string]>([
     [{}, {}, 'Start one with "npm start"'],
     [{ baseUrl: 'https://there' }, {}, 'The API key is missing'],
-    [{ keyFile }, {}, 'The address is missing'],
+    [{ keyFile }, {}, 'Start one with "npm start"'],
     [{ baseUrl: 'there', keyFile }, {}, 'The address there is not a URL like'],
     [{ baseUrl: 'http://there', keyFile }, {}, 'would send the key unencrypted'],
     [{ keyFile: '/none' }, env, 'Cannot read --key-file /none'],
