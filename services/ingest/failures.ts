@@ -42,8 +42,8 @@ export function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
     if (!(error instanceof NotSubmittedError)) {
       return sendError(reply, faultOf(error, request, deps))
     }
-    // Every request fails for the same cause, which names the root key and its setting.
-    if (isDue(error.message)) request.log.error({ err: error }, 'jobs and quotes are refused')
+    // Every request fails for the same cause, which says what to do.
+    if (isDue(String(error.cause))) request.log.error({ err: error }, 'jobs and quotes are refused')
     return sendError(reply, NOT_SUBMITTED)
   })
   app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))

@@ -48,14 +48,21 @@ const MESSAGES_FOR_OPERATORS: ReadonlySet<string> = new Set([
   'KafkaJSNumberOfRetriesExceeded', 'MaxRetriesPerRequestError', 'ReplyError',
 ])
 
-/** Limits logs of frequent events: true for each name at most once per interval. */
+/**
+ * Limits logs of frequent events: true for each name at most once per interval. It forgets names
+ * after that.
+ */
 export function createLogThrottle (
   intervalMs: number, now: () => number = () => performance.now()
 ): (name: string) => boolean {
   const lastAtMs = new Map<string, number>()
   return name => {
     const nowMs = now()
-    if (nowMs - (lastAtMs.get(name) ?? -Infinity) < intervalMs) return false
+    for (const [known, atMs] of lastAtMs) {
+      if (nowMs - atMs < intervalMs) break
+      lastAtMs.delete(known)
+    }
+    if (lastAtMs.has(name)) return false
     lastAtMs.set(name, nowMs)
     return true
   }
