@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { resolve } from 'node:path'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
@@ -6,23 +6,28 @@ import { refuseSecretsOf } from './local/launcher/secrets.ts'
 import { parseScale } from './local/launcher/scale.ts'
 import { processesOption, SERVICES, type Processes } from './local/launcher/layout.ts'
 
-const { data, scale, secure, processes } = new Command('up')
+const { data, scale, secure, processes, restart } = new Command('up')
   .description('Starts the stack and the services in the background and waits until all are ' +
     'ready. Run again, it starts what is not running and leaves the rest alone.')
   .option('--scale <list>', 'instances of stages, for example normalize=2,verify=3; ' +
     'a stage that is not named runs once; without the option the present numbers stay')
   .addOption(processesOption())
+  .addOption(new Option('--restart <service>', 'end the processes that run a service, with all ' +
+    'services of these processes, and start them again').choices(SERVICES))
   .option('--data <folder>', 'folder for data, logs and state', '.local')
   .option('--secure', 'with TLS, users and passwords everywhere; a new folder stays like this')
   .addHelpText('after', '\nAddresses, keys and pids are then in <folder>/stack.json. ' +
     '"npm run down" ends everything.')
   .parse()
-  .opts<{ data: string, scale?: string, secure?: boolean, processes?: string }>()
+  .opts<{
+    data: string, scale?: string, secure?: boolean, processes?: string, restart?: string,
+  }>()
 
 try {
   const wanted = {
     ...scale !== undefined && { scale: parseScale(scale, SERVICES) },
     ...processes !== undefined && { processes: Number(processes) as Processes },
+    restart,
   }
   refuseSecretsOf(process.env, resolve(data))
   if (secure === true) makeSecure(resolve(data))

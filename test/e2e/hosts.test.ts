@@ -4,6 +4,7 @@ import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient, type Client, type JobStatusResource } from '../../services/client/client.ts'
 import { PAUSED_KEY } from '../../services/engine/pause.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
+import { readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
@@ -101,6 +102,16 @@ describe('one process that hosts every stage and the page', () => {
     expect(await breachesOf(env, orgId)).toEqual([])
   })
 
+  it('publishes the root keys that it has under its name', async () => {
+    const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
+    try {
+      await eventually(async () =>
+        expect((await readRootKeyHolders(redis)).map(holder => holder.process)).toContain('all-1'))
+    } finally {
+      redis.disconnect()
+    }
+  })
+
   it('pauses one stage and goes on with the others', async () => {
     const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')
     try {
@@ -119,6 +130,16 @@ describe('one process that hosts every stage and the page', () => {
       await redis.hdel(PAUSED_KEY, 'verify')
       redis.disconnect()
     }
+  })
+
+  it('is ended and started again to restart one of its services', async () => {
+    const [before] = services.list()
+    expect([await services.end('ledger'), services.list()]).toEqual([['all-1'], []])
+    expect(await services.end('ledger')).toEqual([])
+    await services.setLayout({})
+    const [after] = services.list()
+    expect(after?.name).toBe('all-1')
+    expect(after?.pid).not.toBe(before?.pid)
   })
 
   it('answers a request under way at SIGTERM, and the next start continues', async () => {

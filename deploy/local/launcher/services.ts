@@ -72,6 +72,10 @@ export type Services = {
    * until all are ready. What the layout leaves out is as at the start.
    */
   readonly setLayout: (layout: Layout) => Promise<void>
+  /**
+   * Ends the processes that run a service, and returns their names; `setLayout` starts them again.
+   */
+  readonly end: (service: string) => Promise<readonly string[]>
   readonly untilReady: () => Promise<void>
   /** Sends a signal to one instance; it is started again when it ends. */
   readonly kill: (name: string, signal: NodeJS.Signals) => void
@@ -106,6 +110,7 @@ export async function startServices (options: ServicesOptions): Promise<Services
       await applyLayout(options, running, { ...options.layout, ...layout })
       await services.untilReady()
     },
+    end: service => endInstances(running, (_name, { services }) => services.includes(service)),
     untilReady: async () => {
       const all = [...running.values()].map(({ supervised }) => supervised)
       for (const supervised of all) supervised.hurry()
@@ -117,8 +122,7 @@ export async function startServices (options: ServicesOptions): Promise<Services
       instance.supervised.kill(signal)
     },
     stop: async () => {
-      await Promise.all([...running.values()].map(({ supervised }) => supervised.stop()))
-      running.clear()
+      await endInstances(running, () => true)
     },
   }
   try {
@@ -139,17 +143,25 @@ function describe ({ supervised, metricsPort }: Instance): RunningService {
   }
 }
 
+/** Returns the names of the instances that it has ended. */
+async function endInstances (
+  running: Map<string, Instance>, isEnded: (name: string, instance: Instance) => boolean
+): Promise<readonly string[]> {
+  const ended = [...running].filter(([name, instance]) => isEnded(name, instance))
+  await Promise.all(ended.map(async ([name, { supervised }]) => {
+    await supervised.stop()
+    running.delete(name)
+  }))
+  return ended.map(([name]) => name)
+}
+
 async function applyLayout (
   options: ServicesOptions, running: Map<string, Instance>, layout: Layout
 ): Promise<void> {
   const wanted = planOf(options.stages, layout)
   const idOf = (name: string, services: readonly string[]) => [name, ...services].join()
   const ids = new Set(wanted.map(({ name, services }) => idOf(name, services)))
-  const surplus = [...running].filter(([name, { services }]) => !ids.has(idOf(name, services)))
-  await Promise.all(surplus.map(async ([name, { supervised }]) => {
-    await supervised.stop()
-    running.delete(name)
-  }))
+  await endInstances(running, (name, { services }) => !ids.has(idOf(name, services)))
   for (const planned of wanted) {
     const { name } = planned
     const instance = running.get(name) ?? await startInstance(options, planned)

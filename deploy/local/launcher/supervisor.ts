@@ -28,6 +28,8 @@ export type SupervisorOptions = {
 export type Wanted = {
   readonly processes?: Processes | undefined
   readonly scale?: Scale | undefined
+  /** A service whose processes are ended and started again, if they run. */
+  readonly restart?: string | undefined
 }
 
 export type Supervisor = {
@@ -75,9 +77,9 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   }
 
   return {
-    up: (wanted, say) => inTurn(async () => {
+    up: ({ restart, ...wanted }, say) => inTurn(async () => {
       const next = { ...layout, ...wanted }
-      if (running) running = await refresh(running, { ...options, say }, next)
+      if (running) running = await refresh(running, { ...options, restart, say }, next)
       else running = await startAll({ ...options, ports, layout: next, say, onChange: writeState })
       layout = next
       writeState()
@@ -94,8 +96,10 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   }
 }
 
+type RefreshOptions = SupervisorOptions & Pick<Wanted, 'restart'> & { readonly say: Say }
+
 async function refresh (
-  running: Running, options: SupervisorOptions & { readonly say: Say }, layout: Layout
+  running: Running, options: RefreshOptions, layout: Layout
 ): Promise<Running> {
   if (!isDeepStrictEqual(running.secrets, loadSecrets(options.dataDir))) {
     throw new Error(`${secretsFile(options.dataDir)} has changed, and the services run with what ` +
@@ -105,6 +109,10 @@ async function refresh (
   const { stack, secrets, services } = running
   const demo = await options.prepare(
     environmentOf(stack, secrets), options.dataDir, options.say)
+  if (options.restart !== undefined) {
+    const ended = await services.end(options.restart)
+    options.say(`ended ${ended.join(', ') || `nothing: no process runs ${options.restart}`}`)
+  }
   await services.setLayout(layoutOn(stack, layout))
   return { ...running, demo }
 }
