@@ -130,7 +130,7 @@ const openers: Openers = {
     const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())
-    publishRootKeyIds(redis, { process: `${name}.${settings.INSTANCE}`, settings, onStop })
+    publishRootKeyIds(redis, { process: settings.INSTANCE, settings, onStop })
     return redis
   },
   cache: async ({ REDIS_CACHE_URL }, { onStop, log }) => {
