@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
+import { newOrganizationId } from '../accounts/organizations.ts'
 import { ROLES } from '../accounts/people.ts'
 import type { Options, Task } from './options.ts'
 import * as people from './person-tasks.ts'
@@ -19,9 +20,13 @@ export function addAccountCommands (program: Command, runs: Runs): void {
 
 function addOrganizationCommands (program: Command, { run, change }: Runs): void {
   const org = program.command('org').description('organizations')
-  org.command('create').description('create an organization')
+  const create = org.command('create').description('create an organization')
     .requiredOption('--name <name>', 'its name')
     .action(change(tasks.createOrganization))
+  // It runs before the hook that records commands: the entries are in the log of the organization.
+  program.hook('preAction', (_program, command) => {
+    if (command === create) create.setOptionValue('org', newOrganizationId())
+  })
   org.command('list').description('list organizations with their live balance; erased ones too')
     .action(run(tasks.listOrganizations))
 }

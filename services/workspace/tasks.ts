@@ -19,9 +19,9 @@ const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
 const SHOWN_ONCE = 'The secret is not shown again.'
 
-export const createOrganization: Task = async (deps, { name = '' }) => {
+export const createOrganization: Task = async (deps, { name = '', org }) => {
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
-  const { id, name: given, createdAtMs } = await addOrganization(deps, name.trim())
+  const { id, name: given, createdAtMs } = await addOrganization(deps, name.trim(), org)
   return { id, name: given, createdAtMs }
 }
 
@@ -30,9 +30,9 @@ export const createOrganization: Task = async (deps, { name = '' }) => {
  * between must leave no organization without them. Keys without an organization are never used.
  */
 export async function addOrganization (
-  { organizations, organizationKeys, wallet }: WorkspaceDeps, name: string
+  { organizations, organizationKeys, wallet }: WorkspaceDeps, name: string,
+  id = newOrganizationId()
 ): Promise<Organization> {
-  const id = newOrganizationId()
   await organizationKeys.create(id)
   const organization = await organizations.create(name, id)
   if ((await organizationKeys.store.read(id)).length < KEY_CLASSES.length) {

@@ -2,11 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { Command } from 'commander'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { wordsOf } from '../../../services/access-log/commands.ts'
+import { recordCommands, wordsOf } from '../../../services/access-log/commands.ts'
+import type { AccessEvent } from '../../../services/access-log/entry.ts'
 import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import { ConfigError } from '../../../services/platform/config.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
+import { workspaceActions } from '../../../services/workspace/command-actions.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/workspace/deps.ts'
 import { addExamples } from '../../../services/workspace/examples.ts'
 import { printResult } from '../../../services/workspace/options.ts'
@@ -51,6 +53,17 @@ it('workspace prints JSON, wherever --json is in the command line', async () => 
   expect(unlocked.toSorted()).toEqual([`${created.id}.live`, `${created.id}.test`])
   const policy = await outputOf('policy', '--org', created.id, '--freshness-days', '7', '--json')
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
+})
+
+it('workspace records the creation of an organization in the log of that organization', async () => {
+  const entries: AccessEvent[] = []
+  const lines: string[] = []
+  const program = createWorkspaceProgram(line => { lines.push(line) }, open)
+  await recordCommands(program, workspaceActions(), async (_env, event) => { entries.push(event) })
+    .parseAsync(['--json', 'org', 'create', '--name', 'Example'], { from: 'user' })
+  const { id: organization } = JSON.parse(lines.join())
+  expect(entries).toMatchObject(['attempted', 'done'].map(outcome =>
+    ({ organization, action: 'organization.created', outcome })))
 })
 
 it('workspace warns about a change that is only in Redis, but not when it only reads', async () => {
