@@ -18,7 +18,7 @@ export type AccessEntry = {
   readonly target: string
   /** IP address, or the machine of a command. */
   readonly address: string
-  /** attempted, then done, refused or failed. */
+  /** attempted, then done, refused, incomplete or failed. */
   readonly outcome: string
   /** JSON object with a few texts, without contacts and secrets; empty if there are none. */
   readonly details: string

@@ -68,7 +68,7 @@ export function recordCommands (
         await recordResult(isRefusal(error) ? 'refused' : 'failed')
         throw error
       }
-      await recordResult((process.exitCode ?? 0) === 0 ? 'done' : 'failed')
+      await recordResult(resultOf(process.exitCode))
       return program
     },
   }
@@ -79,6 +79,12 @@ const descriptions = new WeakMap<Command, AccessDescription>()
 /** Adds to the result of a command in the access log what is known only once it has run. */
 export function describeCommand (command: Command, about: AccessDescription): void {
   descriptions.set(command, about)
+}
+
+/** The result of a command that ended without an error, by its exit code. */
+function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
+  if (exitCode === 0) return 'done'
+  return exitCode === 1 ? 'incomplete' : 'failed'
 }
 
 /** Wrong usage, which a command finds before it changes anything. */

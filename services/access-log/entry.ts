@@ -18,7 +18,7 @@ export type AccessActor = {
 
 /** What concerns an organization. Entries are kept for ever, so names are only added. */
 export const ORGANIZATION_ACTIONS = [
-  'organization.erased', 'policy.changed',
+  'organization.created', 'organization.erased', 'policy.changed',
   'person.added', 'person.changed', 'person.signed_out', 'person.removed',
   'sign_in_link.created', 'session.started', 'session.ended',
   'key.created', 'key.rolled', 'key.revoked',
@@ -33,7 +33,7 @@ export const ORGANIZATION_ACTIONS = [
 
 /** What operators do to the installation; organizations need no filter for it. */
 type InstallationAction =
-  | 'organization.created' | 'keys.rewrapped'
+  | 'keys.rewrapped'
   | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'cells.moved' | 'journal.restored'
   | 'letters.opened' | 'letters.replayed' | 'letters.discarded'
 
@@ -42,11 +42,12 @@ export type AccessAction = typeof ORGANIZATION_ACTIONS[number] | InstallationAct
 
 /**
  * An action has two entries: `attempted` before it, and its result after it. `refused` is an action
- * that was not done: the actor lacks the right, or asks for something invalid. `failed` is one that
- * met an error, and may be done in part. Without a second entry the result is not known.
+ * that was not done: the actor lacks the right, or asks for something invalid. `incomplete` is a
+ * command that met no error, but left something undone or found something wrong. `failed` is an
+ * action that met an error, and may be done in part. Without a second entry the result is not known.
  */
 export type AccessOutcome = 'attempted' | AccessResult
-export type AccessResult = 'done' | 'refused' | 'failed'
+export type AccessResult = 'done' | 'refused' | 'incomplete' | 'failed'
 
 /** A privileged action, as its writer describes it. */
 export type AccessEvent = {

@@ -72,7 +72,7 @@ export async function cancelJobs (
     }
     if (Date.now() >= deadlineMs) {
       throw new CommandFailure(`cancelled, but not closed in time: ${jobs.length} jobs. No key ` +
-        'is deleted yet. Run the command again.')
+        `is deleted yet. To continue, run "org erase --org ${orgId}" again.`)
     }
     await sleep(POLL_MS)
   }

@@ -64,7 +64,7 @@ export async function eraseOrganization (
     openJobs: (await openJobsOf(redis, orgId)).length,
   }
   const done = Object.values(left).every(count => count === 0)
-  return { done, cancelledJobs, deletedRecords, aof, ...left, note: noteOf(left, aof) }
+  return { done, cancelledJobs, deletedRecords, aof, ...left, note: noteOf(orgId, left, aof) }
 }
 
 const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
@@ -103,16 +103,17 @@ type Left = Pick<OrganizationErasure,
   'copiesInRedis' | 'copiesInTopic' | 'recordsInCache' | 'openJobs'>
 
 /** The next step for the operator, in words. */
-function noteOf (left: Left, aof: OrganizationErasure['aof']): string {
+function noteOf (orgId: string, left: Left, aof: OrganizationErasure['aof']): string {
+  const again = `to continue, run "org erase --org ${orgId}" again`
   if (left.openJobs > 0) {
     return 'A job was accepted while the others ended, and cannot end without its key: ledger ' +
-      'fails it after STALLED_AFTER_MS and releases its money. Run the command again after that.'
+      `fails it after STALLED_AFTER_MS and releases its money: ${again} after that.`
   }
   if (left.copiesInRedis + left.copiesInTopic > 0) {
     return 'Nothing of the organization can be decrypted by the services, but copies of its ' +
       'wrapped keys remain. Brokers delete them within max.compaction.lag.ms of ' +
-      'organization.keys: run the command again after that.'
+      `organization.keys: ${again} then, or with a longer --wait-minutes.`
   }
-  if (left.recordsInCache > 0) return 'Cached records remain: run the command again.'
+  if (left.recordsInCache > 0) return `Cached records remain: ${again}.`
   return aof === 'none' ? 'Redis keeps no append-only file; delete its snapshots by hand.' : 'Done.'
 }

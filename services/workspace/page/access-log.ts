@@ -138,6 +138,7 @@ function entryTable ({ zone }: Visit, { entries, addresses }: ListView): Html {
 const OUTCOMES: Readonly<Record<string, readonly [text: string, tone: string]>> = {
   attempted: ['Result not known', 'waiting'],
   refused: ['Refused', 'bad'],
+  incomplete: ['Incomplete', 'waiting'],
   failed: ['Failed', 'bad'],
 }
 

@@ -117,13 +117,15 @@ describe('commands', () => {
     expect(outcomesIn(done)).toEqual(['attempted', 'work', outcome])
   })
 
-  it('that end with an exit code are recorded as failed', async () => {
+  it.each([
+    [1, 'incomplete'], [2, 'failed'],
+  ])('that end with the exit code %i are recorded as %s', async (exitCode, outcome) => {
     const { done, run } = createWorkspace(() => {
-      process.exitCode = 1
+      process.exitCode = exitCode
       return {}
     })
     await run('thaw', '--org', 'org_1')
-    expect(outcomesIn(done)).toEqual(['attempted', 'work', 'failed'])
+    expect(outcomesIn(done)).toEqual(['attempted', 'work', outcome])
   })
 
   it('do not run when their attempt is not stored', async () => {

@@ -193,7 +193,7 @@ describe('the page of the access log', () => {
   })
 
   it('shows what is known of the result, and whom it concerns', async () => {
-    const outcomes = ['attempted', 'refused', 'failed', 'done']
+    const outcomes = ['attempted', 'refused', 'incomplete', 'failed', 'done']
     const shown = open({
       accessCopy: {
         newest: async () => outcomes.map((outcome, index) =>
@@ -205,7 +205,8 @@ describe('the page of the access log', () => {
     }) ?? {}
     const { body } = await (await shown.signIn()).get('/live/access-log')
     expect([...body.matchAll(/<td>Person changed(?: <span class="badge \w+">([^<]+))?/g)]
-      .map(([, badge]) => badge)).toEqual(['Result not known', 'Refused', 'Failed', undefined])
+      .map(([, badge]) => badge))
+      .toEqual(['Result not known', 'Refused', 'Incomplete', 'Failed', undefined])
     expect(body.match(/bob@example\.com/g)).toHaveLength(outcomes.length)
   })
 
@@ -214,7 +215,7 @@ describe('the page of the access log', () => {
     const offered = [...body.matchAll(/<option value="([a-z_.]+)"/g)].map(([, name]) => name)
     expect(offered).toContain('balance.adjusted')
     expect(offered.filter(name =>
-      /^(stage|cells|journal|letters)\.|rewrapped|organization\.created/.test(name ?? '')))
+      /^(stage|cells|journal|letters)\.|rewrapped/.test(name ?? '')))
       .toEqual([])
   })
 
