@@ -19,7 +19,7 @@ import {
 import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
 
 export type KafkaLog = (
-  level: 'warn' | 'error', message: string,
+  level: 'debug' | 'info' | 'warn' | 'error', message: string,
   details: { readonly error?: unknown, readonly [field: string]: unknown },
 ) => void
 
@@ -221,11 +221,27 @@ function client (
     requestTimeout: requestTimeoutMs,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 8 },
     logLevel: log === undefined ? logLevel.NOTHING : logLevel.WARN,
-    logCreator: () => ({ level, namespace, log: { message, timestamp, ...details } }) => {
-      log?.(level === logLevel.WARN ? 'warn' : 'error', message, { namespace, ...details })
+    logCreator: () => ({ namespace, log: { message, timestamp, ...details } }) => {
+      log?.(clientLogLevel(`${message} ${details['error']}`), message, { namespace, ...details })
     },
     ...more,
   })
+}
+
+/**
+ * What each start of a producer, and each restart of a broker or of another member of a group says:
+ * kafkajs goes on by itself.
+ */
+const ROUTINE =
+  /rebalancing|Limiting retries|not the correct coordinator|coordinator is (?:loading|not available)/
+
+/**
+ * The level of a warning or an error of kafkajs, by its text. kafkajs retries what it reports, so
+ * none is an error: the bus reports missing rights, and what ends the process.
+ */
+export function clientLogLevel (text: string): 'debug' | 'info' | 'warn' {
+  if (text.includes('re-joining')) return 'info'
+  return ROUTINE.test(text) ? 'debug' : 'warn'
 }
 
 const { CompressionCodecs, CompressionTypes } = kafkajs

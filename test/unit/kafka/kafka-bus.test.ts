@@ -4,7 +4,7 @@ import type { Kafka, ProducerBatch } from 'kafkajs'
 import { describe, expect, it } from 'vitest'
 import { createPartitionCounts } from '../../../services/kafka/partitioning.ts'
 import {
-  createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
+  clientLogLevel, createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
 } from '../../../services/kafka/kafka-bus.ts'
 import type { startConsumer } from '../../../services/kafka/consumer.ts'
 
@@ -68,6 +68,22 @@ it('the Kafka bus logs an access error once, and others each time', async () => 
     ['warn', 'Kafka consumer cannot join, retrying', 'two'],
   ])
   await bus.close()
+})
+
+it.each([
+  ['debug', 'Response Heartbeat(key: 12, version: 3)', 'REBALANCE_IN_PROGRESS'],
+  ['debug', 'Response Heartbeat(key: 12, version: 3)', 'NOT_COORDINATOR_FOR_GROUP'],
+  ['debug', 'Response JoinGroup(key: 11, version: 5)', 'GROUP_LOAD_IN_PROGRESS'],
+  ['debug', 'Response GroupCoordinator(key: 10, version: 2)', 'GROUP_COORDINATOR_NOT_AVAILABLE'],
+  ['info', 'The group is rebalancing, re-joining', 'REBALANCE_IN_PROGRESS'],
+  ['warn', 'Response Fetch(key: 1, version: 11)', 'TOPIC_AUTHORIZATION_FAILED'],
+  ['warn', 'Response Produce(key: 0, version: 7)', 'NOT_ENOUGH_REPLICAS'],
+])('the Kafka bus logs with level %s: %s of the code %s', (level, message, type) => {
+  const known: readonly { readonly type: string, readonly message: string }[] =
+    library('kafkajs/src/protocol/error').errorCodes
+  const error = known.find(code => code.type === type)?.message
+  expect(error).toBeDefined()
+  expect(clientLogLevel(`${message} ${error}`)).toBe(level)
 })
 
 type Codec = {
