@@ -151,9 +151,9 @@ export const NOT_RUN: readonly Exception[] = [
 export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
-    'access-log', 'clients', 'dead-letters', 'dependencies', 'feeds', 'files', 'idempotency',
-    'keys', 'money', 'people', 'recovery', 'results', 'submit', 'usage', 'verify-now', 'webhooks',
-    'workspace-page',
+    'access-log', 'clients', 'dead-letters', 'dependencies', 'deployment', 'feeds', 'files',
+    'idempotency', 'keys', 'money', 'people', 'recovery', 'results', 'submit', 'usage', 'verify-now',
+    'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 
