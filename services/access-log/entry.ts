@@ -44,7 +44,8 @@ export type AccessAction = typeof ORGANIZATION_ACTIONS[number] | InstallationAct
  * An action has two entries: `attempted` before it, and its result after it. `refused` is an action
  * that was not done: the actor lacks the right, or asks for something invalid. `incomplete` is a
  * command that met no error, but left something undone or found something wrong. `failed` is an
- * action that met an error, and may be done in part. Without a second entry the result is not known.
+ * action that met an error, and may be done in part. Without a second entry the result is not
+ * known.
  */
 export type AccessOutcome = 'attempted' | AccessResult
 export type AccessResult = 'done' | 'refused' | 'incomplete' | 'failed'

@@ -30,8 +30,8 @@ const REFUSALS_EVERY_MS = 60_000
 /**
  * Records every request to the routes with an action: the attempt before their handlers run, the
  * result before the response is sent. If Redis does not take the attempt, the request fails and
- * nothing is done; if it does not take the result, the attempt remains without one. Of requests that
- * are refused before their handlers run, the log gets one a minute for each actor and action.
+ * nothing is done; if it does not take the result, the attempt remains without one. Of requests
+ * that are refused before their handlers run, the log gets one a minute for each actor and action.
  */
 export function recordRequests (app: FastifyInstance, recording: RequestRecording): void {
   const { log, isRefusal } = recording

@@ -233,7 +233,7 @@ function client (
  * kafkajs goes on by itself.
  */
 const ROUTINE =
-  /rebalancing|Limiting retries|not the correct coordinator|coordinator is (?:loading|not available)/
+  /rebalancing|Limiting retries|not the correct coordinator|coordinator is (loading|not available)/
 
 /**
  * The level of a warning or an error of kafkajs, by its text. kafkajs retries what it reports, so

@@ -152,8 +152,8 @@ export const RUN_PAGES: readonly string[] = [
   'README.md',
   ...[
     'access-log', 'clients', 'dead-letters', 'dependencies', 'deployment', 'feeds', 'files',
-    'idempotency', 'keys', 'money', 'people', 'recovery', 'results', 'submit', 'usage', 'verify-now',
-    'webhooks', 'workspace-page',
+    'idempotency', 'keys', 'money', 'people', 'recovery', 'results', 'submit', 'usage',
+    'verify-now', 'webhooks', 'workspace-page',
   ].map(name => `deploy/docs/${name}.md`),
 ]
 

@@ -40,8 +40,8 @@ const slots = createFairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
 
 const TENANTS_AT_ONCE = 8
 
-/** The second wait for a tenant that was not settled after the first one: a running ledger's lag. */
-const AGAIN_MS = 3_000
+/** The second wait for a tenant that was not settled after the first: more than ledger needs. */
+const AGAIN_MS = 5_000
 
 /** The results of older jobs may be deleted, so they are not checked. */
 export const RESULTS_KEPT_MS = 90 * 86_400_000

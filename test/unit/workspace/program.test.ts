@@ -59,7 +59,8 @@ it('workspace records the creation of an organization in the log of that organiz
   const entries: AccessEvent[] = []
   const lines: string[] = []
   const program = createWorkspaceProgram(line => { lines.push(line) }, open)
-  await recordCommands(program, workspaceActions(), async (_env, event) => { entries.push(event) })
+  const append = async (_env: object, event: AccessEvent) => { entries.push(event) }
+  await recordCommands(program, workspaceActions(), append)
     .parseAsync(['--json', 'org', 'create', '--name', 'Example'], { from: 'user' })
   const { id: organization } = JSON.parse(lines.join())
   expect(entries).toMatchObject(['attempted', 'done'].map(outcome =>
