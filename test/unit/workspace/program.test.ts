@@ -55,7 +55,7 @@ it('workspace prints JSON, wherever --json is in the command line', async () => 
   expect(JSON.parse(policy)).toMatchObject({ orgId: created.id, freshnessDays: 7 })
 })
 
-it('workspace records the creation of an organization in the log of that organization', async () => {
+it('workspace records the creation of an organization in its own log', async () => {
   const entries: AccessEvent[] = []
   const lines: string[] = []
   const program = createWorkspaceProgram(line => { lines.push(line) }, open)
