@@ -7,7 +7,7 @@ import { createWallet } from '../../money/wallet.ts'
 import { createHeadsCodec } from '../../money/journal-chain.ts'
 import { audit, type AuditOptions, forTenants, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
-import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
+import { type Amount, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
 
 export type IncrementalAuditDeps = ProofDeps & {
