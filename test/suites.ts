@@ -90,9 +90,9 @@ export const SUITES: readonly Suite[] = [
     name: 'lint',
     kind: 'program',
     tier: 'fast',
-    expectedSeconds: 60,
-    command: ['eslint', '-c', 'test/eslint.config.js', '.', '--max-warnings', '0', '--cache',
-      '--cache-location', 'node_modules/.cache/eslint', '--cache-strategy', 'content'],
+    expectedSeconds: 25,
+    command: ['oxlint', '-c', 'test/oxlint-style.json', '--deny-warnings',
+      '--report-unused-disable-directives', '--ignore-pattern', 'schemas/types.ts', '.'],
   },
   {
     name: 'audit',

@@ -25,10 +25,12 @@ type LimitFlags = CommonFlags & { readonly limit: number }
 const TRANSACTIONS = 20
 const EXAMPLE_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
 
+type Action<T> = (deps: Deps & { flags: T }, id: string) => Promise<void>
+
 /** Adds the commands that make one API request each. */
 export function addJobCommands (program: Command, context: CliContext): void {
-  const withDeps = <T extends CommonFlags>(action: (deps: Deps & { flags: T }, id: string) =>
-  Promise<void>) => async (...words: readonly unknown[]) => {
+  const withDeps = <T extends CommonFlags>(action: Action<T>) =>
+    async (...words: readonly unknown[]) => {
       const flags = (words.at(-1) as Command).optsWithGlobals<T>()
       const screen = createConsole(context, { quiet: flags.json === true })
       const connection = openConnection(flags, context, screen.say)

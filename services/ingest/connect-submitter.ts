@@ -33,17 +33,17 @@ type Options = {
   readonly context: Pick<ServiceContext, 'onStop' | 'metrics'>
 }
 
+type ConnectedSubmitter = {
+  readonly submission: Submitter
+  readonly waiter: JobWaiter
+  readonly attachedTo: Notifications['attachedTo']
+}
+
 /**
  * The connection to the pipeline: producers by lane, and one subscriber for the outcomes of
  * requests and the changes of jobs.
  */
-export async function connectSubmitter (
-  options: Options
-): Promise<{
-  readonly submission: Submitter
-  readonly waiter: JobWaiter
-  readonly attachedTo: Notifications['attachedTo']
-}> {
+export async function connectSubmitter (options: Options): Promise<ConnectedSubmitter> {
   const { codec, clock, store, findArchived, keys, settings, context } = options
   const notifications = await subscribeToJobs(openSubscriber(options.state, context))
   const outcomes = createOutcomeWaiter({ store, findArchived, notifications, clock })

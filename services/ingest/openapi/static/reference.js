@@ -1,4 +1,3 @@
-/* global document, navigator, IntersectionObserver, setTimeout */
 // The page is whole without this; it adds a search, buttons that copy and a mark where one reads.
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)]

@@ -1,4 +1,3 @@
-/* global document, getSelection, navigator */
 // Copies the text of the element that `data-copy` names, and announces it.
 for (const button of document.querySelectorAll('[data-copy]')) {
   button.addEventListener('click', async () => {

@@ -1,4 +1,3 @@
-/* global CSS, document, DOMParser, EventSource, fetch, location */
 // Subscribes to the progress of running jobs. Events contain the elements that changed.
 const announcer = document.getElementById('announcer')
 

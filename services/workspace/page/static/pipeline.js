@@ -1,4 +1,3 @@
-/* global document, fetch, setTimeout */
 // Refreshes the figures of the pipeline while the page is visible and "Live" is checked.
 const REFRESH_MS = 2_000
 const live = document.getElementById('live')

@@ -1,4 +1,3 @@
-/* global document, localStorage */
 // Runs before the first paint, so that the page does not flash in other colors.
 (() => {
   const root = document.documentElement

@@ -1,4 +1,3 @@
-/* global Blob, crypto, document, fetch, location, TextDecoder, URLSearchParams */
 import { delimiterOf, guess, hasHeader, namesOf } from './columns.js'
 
 const MAX_BYTES = 34 * 1_024 * 1_024

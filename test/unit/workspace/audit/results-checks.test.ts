@@ -18,7 +18,7 @@ async function findIn (
   failure: (job: string) => Error, erased: (asked: number) => boolean = () => false
 ) {
   let asked = 0
-  const redis = { exists: async () => 0, hexists: async () => Number(erased(asked += 1)) }
+  const redis = { exists: async () => 0, hexists: async () => Number(erased(++asked)) }
   const deps = {
     redis: redis as unknown as RedisClient,
     results: { csvStream: ({ id }) => (async function * () { throw failure(id) })() },
