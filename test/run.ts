@@ -35,6 +35,10 @@ const command = new Command('test')
   .option('--only <text>', 'only test files whose path contains this')
   .parse()
 const options = command.opts<Options>()
+const isChosen = options.only !== undefined || options.changed !== undefined
+const isWhole = command.args.length === 0 && !isChosen
+/** What is chosen runs in the form of CI. */
+const lastTier: Tier = options.full === true ? 'full' : options.ci || !isWhole ? 'ci' : 'fast'
 
 function chosenSuites (): readonly Suite[] {
   const unknown = command.args.filter(name => !names.includes(name))
@@ -43,10 +47,8 @@ function chosenSuites (): readonly Suite[] {
     process.exit(2)
   }
   if (command.args.length > 0) return SUITES.filter(({ name }) => command.args.includes(name))
-  const isChosen = options.only !== undefined || options.changed !== undefined
-  const last: Tier = options.full === true ? 'full' : options.ci || isChosen ? 'ci' : 'fast'
   return SUITES.filter(({ tier, kind, name }) =>
-    TIERS.indexOf(tier) <= TIERS.indexOf(last) &&
+    TIERS.indexOf(tier) <= TIERS.indexOf(lastTier) &&
     !(isChosen && kind === 'program' && (options.only !== undefined || name === 'audit')))
 }
 
@@ -126,7 +128,7 @@ function printSummary (suites: readonly Suite[]): void {
   process.exitCode = sum('failed') === 0 && sum('passed') > 0 ? 0 : 1
 }
 
-if (options.full === true) process.env['TEST_TIER'] = 'full'
+process.env['TEST_TIER'] = lastTier
 const suites = await prepared(chosenSuites())
 const programs = suites.flatMap(suite => suite.kind === 'program' ? [suite] : [])
 const checks = runAllPrograms(programs.filter(({ tier }) => tier !== 'full'))

@@ -1,25 +1,27 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isException, RUN_PAGES } from '../support/guide-exceptions.ts'
+import { isException, OPERATOR_PAGES, RUN_PAGES } from '../support/guide-exceptions.ts'
 import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guide.ts'
 import { optionsOf } from '../support/guide-options.ts'
 import {
   filled, startGuideEnvironment, type GuideEnvironment,
 } from '../support/guide-environment.ts'
 import { pages, root } from '../support/sources.ts'
+import { IS_FAST } from '../support/tier.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
 const blocks = pages.flatMap(page => blocksOf(page, read(page)))
 const runIn = (page: string) =>
   blocks.filter(block => block.page === page && !isException(block))
+const runPages = RUN_PAGES.filter(page => !(IS_FAST && OPERATOR_PAGES.includes(page)))
 
 let here: GuideEnvironment
 beforeAll(async () => { here = await startGuideEnvironment() })
 afterAll(async () => { await here.stop() })
 
 describe('a guide', () => {
-  it.each(RUN_PAGES)('has commands that work with the output shown: %s', async page => {
+  it.each(runPages)('has commands that work with the output shown: %s', async page => {
     const steps = stepsOf(runIn(page))
     const mark = '<<< step >>>'
     const script = ['set -eu', ...steps.map(({ commands }) => filled(commands, here))]

@@ -12,6 +12,9 @@ import { type ProofDeps, prove, type ProvenHead } from '../../services/workspace
 import { startRedis } from '../support/redis.ts'
 import { endedJob } from '../support/results.ts'
 import { entryOf } from '../support/stage-doubles.ts'
+import { IS_FAST } from '../support/tier.ts'
+
+const RUNS = IS_FAST ? 100 : 300
 
 const { redis } = await startRedis()
 const HOUR_MS = 3_600_000
@@ -233,7 +236,7 @@ describe('the proof of a tenant', () => {
       if (proof === undefined) return
       const { tenants: [report] } = await audit(parts, { only: [tenant], waitMs: 0 })
       expect(proof.report).toEqual(report)
-    }), { numRuns: 300 })
+    }), { numRuns: RUNS })
   })
 
   it('from a position does not exist after a later breach, and reads no more', async () => {
@@ -248,7 +251,7 @@ describe('the proof of a tenant', () => {
       expect(proof === undefined).toBe(isBroken)
       const ends = whole.entries.slice(entries.length).filter(({ type }) => type === 'settle')
       if (proof !== undefined) expect(proof.report.rows).toBe(ends.length)
-    }), { numRuns: 300 })
+    }), { numRuns: RUNS })
   })
 
   it('does not exist from a position of another journal', async () => {

@@ -157,6 +157,11 @@ export const RUN_PAGES: readonly string[] = [
   ].map(name => `deploy/docs/${name}.md`),
 ]
 
+/** Pages whose commands connect to every store, which takes seconds for each; run in CI. */
+export const OPERATOR_PAGES: readonly string[] = [
+  'access-log', 'dead-letters', 'feeds', 'keys', 'people', 'recovery', 'workspace-page',
+].map(name => `deploy/docs/${name}.md`)
+
 /** Languages of blocks that contain no commands. */
 const SHOWN: readonly string[] = ['mermaid', 'text']
 

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { row } from './rows.ts'
-import { ask, free, good, newCustomer, postHead, raw, refusal, service } from './support.ts'
+import { ask, free, good, postHead, raw, refusal, service } from './support.ts'
 
 const invalid = (param?: string) => [400, 'invalid_request', param]
 const labels = (count: number) =>
@@ -19,32 +18,6 @@ describe('inputs', () => {
 
   it.each([[12], [null], [true], [['+1']], [{}]])(`${row(20)}: %j`, async input => {
     expect(await refusal({ service, inputs: ['+1', input] })).toEqual(invalid('inputs[1]'))
-  })
-
-  it(row(22), async () => {
-    const { key, client } = await newCustomer()
-    const inputs = Array.from({ length: 100_000 }, (_, index) => String(index).padEnd(320, 'x'))
-    const post = { isAnswered: false }
-    // On a busy machine a request of this size may be refused because it waits too long.
-    const send = async () => {
-      for (;;) {
-        const answer = await ask('/jobs', { key, body: { service, inputs } })
-        if (answer.status !== 503) return answer
-      }
-    }
-    const answered = send().finally(() => { post.isAnswered = true })
-    // One behind the other, so that each but the first is sent and answered meanwhile.
-    const meanwhile: number[] = []
-    while (!post.isAnswered) {
-      meanwhile.push((await ask('/services')).status)
-      // Fewer than the limits admit.
-      await delay(10)
-    }
-    const { status, json } = await answered
-    expect([status, json.preflight?.invalidRows]).toEqual([202, 100_000])
-    expect(meanwhile.length).toBeGreaterThan(3)
-    expect(new Set(meanwhile)).toEqual(new Set([200]))
-    expect((await client.waitForEnd(json.id)).chargedMicros).toBe(0)
   })
 
   it(row(23), async () => {
