@@ -6,6 +6,10 @@ import { refuseSecretsOf } from './local/launcher/secrets.ts'
 import { parseScale } from './local/launcher/scale.ts'
 import { processesOption, SERVICES, type Processes } from './local/launcher/layout.ts'
 
+type Options = {
+  data: string, scale?: string, secure?: boolean, processes?: string, restart?: string,
+}
+
 const { data, scale, secure, processes, restart } = new Command('up')
   .description('Starts the stack and the services in the background and waits until all are ' +
     'ready. Run again, it starts what is not running and leaves the rest alone.')
@@ -19,9 +23,7 @@ const { data, scale, secure, processes, restart } = new Command('up')
   .addHelpText('after', '\nAddresses, keys and pids are then in <folder>/stack.json. ' +
     '"npm run down" ends everything.')
   .parse()
-  .opts<{
-    data: string, scale?: string, secure?: boolean, processes?: string, restart?: string,
-  }>()
+  .opts<Options>()
 
 try {
   const wanted = {
