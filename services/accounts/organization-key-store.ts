@@ -141,6 +141,10 @@ export function createOrganizationKeyStore (redis: RedisClient) {
     restore: (orgId: string, key: OrganizationKey): Promise<boolean> =>
       restoreKey(redis, orgId, key),
 
+    /** Restores a key unless Redis has one of that class and version; true if it had none. */
+    restoreMissing: (orgId: string, key: OrganizationKey): Promise<boolean> =>
+      restoreMissing(redis, orgId, key),
+
     /** Deletes all keys of an organization, with their versions in the outbox. */
     erase: async (orgId: string): Promise<void> => {
       await redis.del(organizationKeysKey(orgId))
@@ -183,6 +187,19 @@ async function restoreKey (
   if (differs) await redis.hset(name, fieldOf(key), textOf(key))
   await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
   return differs
+}
+
+async function restoreMissing (
+  redis: RedisClient, orgId: string, key: OrganizationKey
+): Promise<boolean> {
+  const name = organizationKeysKey(orgId)
+  if (await redis.hexists(name, fieldOf(key)) === 1) return false
+  await redis.hsetnx(name, `${fieldOf(key)}/shipped`, String(Date.now()))
+  await redis.hsetnx(name, fieldOf(key), textOf(key))
+  // An erasure during the read marks the organization before it deletes the keys.
+  const isErased = await redis.hexists(accountKey(`org:${orgId}`), ERASED_FIELD) === 1
+  if (isErased) await redis.del(name)
+  return !isErased
 }
 
 const fieldOf = ({ class: keyClass, version }: Pick<OrganizationKey, 'class' | 'version'>) =>

@@ -37,12 +37,8 @@ export async function restoreOrganizationKeys (
   { redis, reader, codec, log, metrics }: RestoreDeps, signal: AbortSignal
 ): Promise<void> {
   const store = createOrganizationKeyStore(redis)
-  const last = new Map<string, Buffer | null>()
-  await reader.read(TOPIC, messages => {
-    for (const { key, value } of messages) last.set(String(key), value)
-  }, { signal })
   let restored = 0
-  for (const [key, value] of last) {
+  for (const [key, value] of await readLast(reader, signal)) {
     if (value === null) {
       const { orgId, ...removed } = nameOf(key)
       await store.remove(orgId, removed)
@@ -52,6 +48,41 @@ export async function restoreOrganizationKeys (
       'organization.keys', value) as OrganizationKeyValue
     if (await store.restore(organization, organizationKeyOf(found))) restored += 1
   }
+  report({ log, metrics }, restored)
+}
+
+/**
+ * Restores what Redis lacks of the keys of some organizations from their topic. It leaves other
+ * keys as they are, since a command may be replacing them.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function restoreMissingKeys (
+  { redis, reader, codec, log, metrics }: RestoreDeps, orgIds: ReadonlySet<string>,
+  signal: AbortSignal
+): Promise<void> {
+  const store = createOrganizationKeyStore(redis)
+  let restored = 0
+  for (const [key, value] of await readLast(reader, signal)) {
+    if (value === null || !orgIds.has(nameOf(key).orgId)) continue
+    const { organization, ...found } = await codec.decode(
+      'organization.keys', value) as OrganizationKeyValue
+    if (await store.restoreMissing(organization, organizationKeyOf(found))) restored += 1
+  }
+  report({ log, metrics }, restored)
+}
+
+/** The last value of each key of the topic; null after its deletion. */
+async function readLast (
+  reader: TopicReader, signal: AbortSignal
+): Promise<ReadonlyMap<string, Buffer | null>> {
+  const last = new Map<string, Buffer | null>()
+  await reader.read(TOPIC, messages => {
+    for (const { key, value } of messages) last.set(String(key), value)
+  }, { signal })
+  return last
+}
+
+function report ({ log, metrics }: Pick<RestoreDeps, 'log' | 'metrics'>, restored: number): void {
   metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
   if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
 }

@@ -1,12 +1,16 @@
 import type { Account } from '../../schemas/types.ts'
+import { createOrganizationKeyStore, lacksKeys } from '../accounts/organization-key-store.ts'
 import {
-  restoreOrganizationKeys, shipOrganizationKeys,
+  restoreMissingKeys, restoreOrganizationKeys, shipOrganizationKeys,
 } from '../accounts/organization-keys-topic.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
 import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
 } from '../accounts/records.ts'
+import { partsOf } from '../accounts/tenant.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { Tenants } from '../money/tenants.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
@@ -122,6 +126,39 @@ export async function shipAccounts (
       await removeShipped([accountKey(name), ACCOUNTS_OUTBOX_KEY], [name, revision])
     }
   }
+}
+
+type LostKeysDeps = AccountsDeps & { readonly tenants: Pick<Tenants, 'all'> }
+
+const ORGANIZATIONS_PER_BATCH = 500
+
+/**
+ * Restores the keys of organizations that Redis has lost while it ran: no request of such an
+ * organization can be served, and a stage stops at its messages. Returns how many still lack keys.
+ * @throws InfrastructureError when Redis or the topic cannot be read.
+ */
+export async function restoreLostKeys (deps: LostKeysDeps, signal: AbortSignal): Promise<number> {
+  const tenants = await deps.tenants.all()
+  const lost = await withoutKeys(deps, [...new Set(tenants.map(one => partsOf(one).orgId))])
+  if (lost.length === 0) return 0
+  await restoreMissingKeys(deps, new Set(lost), signal)
+  return (await withoutKeys(deps, lost)).length
+}
+
+/** The organizations that were not erased and have no key of some class. */
+async function withoutKeys (
+  { redis }: Pick<LostKeysDeps, 'redis'>, orgIds: readonly string[]
+): Promise<readonly string[]> {
+  const store = createOrganizationKeyStore(redis)
+  const { isErased } = createOrganizations(redis)
+  const found: string[] = []
+  for (let from = 0; from < orgIds.length; from += ORGANIZATIONS_PER_BATCH) {
+    const batch = orgIds.slice(from, from + ORGANIZATIONS_PER_BATCH)
+    const missing = await Promise.all(batch.map(async orgId =>
+      lacksKeys(await store.read(orgId)) && !await isErased(orgId) ? [orgId] : []))
+    found.push(...missing.flat())
+  }
+  return found
 }
 
 function accountOf (name: string, stored: Readonly<Record<string, string>>): Account {

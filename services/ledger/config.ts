@@ -48,7 +48,8 @@ export const ledgerConfig = defineConfig({
   CHECK_EVERY_MS: Type.Integer({
     default: 60_000,
     minimum: 100,
-    description: 'Pause between two checks of the sums of all wallets.',
+    description: 'Pause between two checks of the sums of all wallets, and of the keys of all ' +
+      'organizations.',
   }),
   SNAPSHOT_EVERY_MS: Type.Integer({
     default: 30_000,

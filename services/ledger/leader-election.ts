@@ -5,7 +5,9 @@ import type { Metrics } from '../platform/metrics.ts'
 import { retryForever } from '../platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
-import { restoreAccounts, shipAccounts, type AccountsDeps } from './accounts.ts'
+import {
+  type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts,
+} from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
 import { createRepeat } from './repeat.ts'
 import {
@@ -70,12 +72,14 @@ export function startLeader (deps: LeaderDeps): Leader {
     healthy: false,
     recovering: false,
     frozen: 0,
+    withoutKeys: 0,
     waiting: 0,
     checkedAt: -Infinity,
     checkAllUntilMs: -Infinity,
     step: 'unlock',
   }
   deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
+  deps.metrics.watch('organizations_without_keys', {}, () => state.withoutKeys)
   deps.metrics.watch('tenants_waiting', {}, () => state.waiting)
   const repeatRenewal = createRepeat(signal, err => fail(deps, state, { err, step: 'renew' }))
   const renewing = repeatRenewal(deps.pollMs, async () => {
@@ -116,6 +120,7 @@ type State = {
   /** True while wallets are compared with the journal. */
   recovering: boolean
   frozen: number
+  withoutKeys: number
   waiting: number
   checkedAt: number
   /** Until then all tenants are checked, as marks of active ones may be lost. */
@@ -138,7 +143,9 @@ async function renew ({ recoveryStore, name, leaseMs }: LeaderDeps, state: State
   const { run, fence, runs } = await recoveryStore.lead(name, leaseMs)
   state.term = fence === undefined ? undefined : { run, fence, runs }
   if (fence !== undefined) return
-  Object.assign(state, { current: undefined, healthy: true, frozen: 0, waiting: 0 })
+  Object.assign(state, {
+    current: undefined, healthy: true, frozen: 0, withoutKeys: 0, waiting: 0,
+  })
 }
 
 async function runOnce (
@@ -173,6 +180,7 @@ async function runOnce (
       if (deps.clock.now() - state.checkedAt < deps.checkEveryMs) return
       state.checkedAt = deps.clock.now()
       state.frozen = await checkAll(deps, state, signal)
+      state.withoutKeys = await restoreLostKeys(deps, signal)
       await recordErased(deps)
       await recordDeliveries(deps)
     },

@@ -10,7 +10,6 @@ import { createOutbox } from '../money/outbox.ts'
 import { createTenants } from '../money/tenants.ts'
 import { createJournalCopy, type JournalCopy } from '../money/journal-copy.ts'
 import { watchGaps } from './gap-meters.ts'
-import { watchOrganizationKeys } from './key-meters.ts'
 import { watchLag } from './lag.ts'
 import { countMovements, watchMoney } from './money-meters.ts'
 import { watchOutboxes } from './outbox-meters.ts'
@@ -35,7 +34,6 @@ export function watchSystem (
   watchOutboxes({ outbox: createOutbox(state), redis: state, clock, metrics, log })
   const tenants = createTenants(state)
   watchMoney({ redis: state, tenants, metrics, log })
-  watchOrganizationKeys({ redis: state, tenants, metrics, log })
   const adminClient =
     createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
   onStop(adminClient.close)

@@ -298,8 +298,8 @@ export const METRICS = [
     name: 'organizations_without_keys',
     type: 'gauge',
     labels: [],
-    help: 'Organizations that were not erased and lack keys in Redis, so that nothing of them ' +
-      'can be encrypted or decrypted; read at most once a minute.',
+    help: 'Organizations that were not erased and whose keys neither Redis nor the topic has, so ' +
+      'that nothing of them can be encrypted or decrypted, as the leading ledger found them last.',
   },
   {
     name: 'snapshots_total',

@@ -29,7 +29,7 @@ beforeAll(async () => {
     stages: ['ingest', 'normalize', 'lookup', 'verify', 'settle', 'ledger'],
     apart: ['ledger', 'verify'],
     // It is asked for results until its process reads the keys again.
-    overrides: { LIMIT_GET: '1000000', STALLED_AFTER_MS: '4000' },
+    overrides: { LIMIT_GET: '1000000', STALLED_AFTER_MS: '4000', CHECK_EVERY_MS: '1000' },
   })
   const demo = await createDemo(env)
   orgId = demo.orgId
@@ -66,14 +66,14 @@ it('keys of an organization that vanish from a running Redis are never replaced'
   const [balance, inTopic] = [await client.balance(), await keysInTopic()]
   expect(inTopic.size).toBe(3)
 
+  await services.setScale({ ledger: 0 })
   await redis.del(organizationKeysKey(orgId))
   await eventually(() => expect(client.results(id)).rejects.toMatchObject({ status: 503 }))
   await expect(client.createJob(request)).rejects.toMatchObject({
     status: 503, message: expect.stringContaining('nothing was reserved or charged'),
   })
-  await eventually(async () => expect(await withoutKeys()).toBeGreaterThan(0))
-  const rotated = workspace(env, 'keys', 'rotate', '--org', orgId)
-  await expect(rotated).rejects.toThrow(`the state Redis lacks keys of organization ${orgId}: `)
+  const refused = workspace(env, 'keys', 'rotate', '--org', orgId)
+  await expect(refused).rejects.toThrow(`the state Redis lacks keys of organization ${orgId}: `)
   expect(await workspace(env, 'keys', 'list')).toMatchObject({
     lacking: expect.arrayContaining([`keys of ${orgId}`]),
   })
@@ -84,13 +84,22 @@ it('keys of an organization that vanish from a running Redis are never replaced'
   expect(await keysInTopic()).toEqual(inTopic)
 
   // The next leader restores them, as after a restart of Redis.
-  await services.setScale({ ledger: 0 })
   await services.setScale({ ledger: 1 })
   await eventually(async () => expect(await client.results(id)).toBe(results))
   const { rows } = await runJob(client, request)
   expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
   expect(await keysInTopic()).toEqual(inTopic)
   expect(await workspace(env, 'keys', 'rotate', '--org', orgId)).toMatchObject({ version: 2 })
+  await eventually(async () => expect((await keysInTopic()).size).toBe(6))
+  const rotated = await redis.hgetall(organizationKeysKey(orgId))
+
+  // A leader restores them while it runs.
+  await redis.del(organizationKeysKey(orgId))
+  await eventually(async () => {
+    expect(Object.keys(await redis.hgetall(organizationKeysKey(orgId))).toSorted())
+      .toEqual(Object.keys(rotated).toSorted())
+  })
+  expect(await client.results(id)).toBe(results)
 })
 
 it('keys rewrap names a damaged key on stderr, and ends with an error', async () => {
@@ -126,6 +135,7 @@ it('an organization whose keys no store has ends with its erasure, and others go
   await loseKeys(env, lost.orgId)
   await pauses.resume('verify')
   await eventually(() => expect(log()).toContain(`organization ${lost.orgId} has no key`))
+  await eventually(async () => expect(await withoutKeys()).toBeGreaterThan(0))
   // The old segment of the topic still has what the tombstones delete, so it is not done.
   const words = ['org', 'erase', '--org', lost.orgId, '--yes', '--wait-minutes', '1']
   expect(await workspace(env, ...words))

@@ -30,6 +30,11 @@ export function memoryRedis () {
       count('hget')
       return hashes.get(key)?.[field] ?? null
     },
+    hsetnx: async (key: string, field: string, text: string) => {
+      hashes.set(key, { [field]: text, ...hashes.get(key) })
+    },
+    hexists: async (key: string, field: string) => hashes.get(key)?.[field] === undefined ? 0 : 1,
+    del: async (key: string) => { hashes.delete(key) },
     hmget: async (key: string, ...fields: string[]) =>
       fields.map(field => hashes.get(key)?.[field] ?? null),
     hgetall: async (key: string) => ({ ...hashes.get(key) }),
