@@ -35,13 +35,6 @@ export type AuditDeps = AuditSnapshotDeps & {
 export const JOBS_PER_PAGE = 100
 /** Of the jobs that are read at once: eight of the largest, or all small ones of a page. */
 const MAX_CHUNKS = 400
-/** Of all tenants that are audited at the same time. */
-const slots = createFairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
-
-const TENANTS_AT_ONCE = 8
-
-/** The second wait for a tenant that was not settled after the first: more than ledger needs. */
-const AGAIN_MS = 5_000
 
 /** The results of older jobs may be deleted, so they are not checked. */
 export const RESULTS_KEPT_MS = 90 * 86_400_000
@@ -67,10 +60,8 @@ export async function audit (
   const tenants: TenantReport[] = []
   const breaches: FoundBreach[] = []
   const stored = new Map<string, StoredMovements>()
-  const all = options.only ?? (await createTenants(deps.redis).all()).toSorted()
-  const audited = await forTenants(all, tenant => auditTenant(deps, tenant, options))
-  for (const { report, found, movements } of audited) {
-    const { tenant } = report
+  for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
+    const { report, found, movements } = await auditTenant(deps, tenant, options)
     tenants.push(report)
     stored.set(tenant, movements)
     breaches.push(...found.map(breach => ({ tenant, ...breach })))
@@ -94,20 +85,11 @@ export async function audit (
   return { ok: breaches.length === 0, tenants, breaches: joinMissingKeys(breaches) }
 }
 
-/** Calls `work` for eight tenants at a time, which wait for queries most of the time. */
-export async function forTenants<T> (
-  tenants: readonly string[], work: (tenant: string) => Promise<T>
-): Promise<readonly T[]> {
-  const turns = createFairSlots({ capacity: TENANTS_AT_ONCE, maxCredit: 0 })
-  return await Promise.all(
-    tenants.map(tenant => turns.run({ name: '', cost: 1 }, () => work(tenant))))
-}
-
 async function auditTenant (
   deps: AuditDeps, tenant: string, { waitMs = 10_000, explain: isExplained }: AuditOptions
 ) {
   // Jobs that have ended are closed then, and their results are read.
-  const { isSettled } = await readSettledState(deps, tenant, waitMs)
+  await readSettledState(deps, tenant, waitMs)
   const closedJobs: ArchivedJob['job'][] = []
   const results = { rows: 0, found: [] as TenantBreaches[number][] }
   for await (const page of closedJobsOf(deps, tenant)) {
@@ -118,9 +100,8 @@ async function auditTenant (
     }
   }
   // After the closed jobs, so that the journal has the end of each.
-  const snapshot = await takeAuditSnapshot(
-    deps, tenant, isSettled ? waitMs : Math.min(waitMs, AGAIN_MS))
-  const { balance, copy, outbox, openJobs, slots: held } = snapshot
+  const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
+  const { balance, copy, outbox, openJobs, slots } = snapshot
   const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
   const known = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
   const jobs = [...known.values(), ...await closedSince(deps, tenant, { known, entries })]
@@ -133,7 +114,7 @@ async function auditTenant (
     ...checkIds(entries),
     ...checkEntries(jobs, entries, deps.recordsSinceMs),
     ...checkAges(openJobs, Date.now()),
-    ...checkSlots(openJobs, held),
+    ...checkSlots(openJobs, slots),
     ...results.found,
   ]
   const { seq, ...amounts } = balance
@@ -181,6 +162,7 @@ async function * closedJobsOf (
 export async function auditPage (deps: AuditDeps, tenant: string, page: readonly ArchivedJob[]) {
   const attempts = await deps.history?.listAll([tenant], page.map(({ job }) => job.id)) ?? []
   const byJob = Map.groupBy(attempts, ({ job }) => job)
+  const slots = createFairSlots({ capacity: MAX_CHUNKS, maxCredit: 0 })
   return await Promise.all(page.map(archived => {
     const { job } = archived
     return slots.run({ name: tenant, cost: job.chunks }, async () => {

@@ -5,9 +5,9 @@ import type { MessageKeySettings } from '../../crypto/mac.ts'
 import { createTenants } from '../../money/tenants.ts'
 import { createWallet } from '../../money/wallet.ts'
 import { createHeadsCodec } from '../../money/journal-chain.ts'
-import { audit, type AuditOptions, forTenants, RESULTS_KEPT_MS } from './audit.ts'
+import { audit, type AuditOptions, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
-import { type Amount, type ProofDeps, prove, type ProvenHead } from './proof.ts'
+import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
 
 export type IncrementalAuditDeps = ProofDeps & {
@@ -36,10 +36,11 @@ export async function auditIncrementally (
   const startedMs = Date.now()
   const tenants = only ?? (await createTenants(deps.redis).all()).toSorted()
   const onRead = startProgress(await amountOf(deps, tenants, from), { onProgress })
-  const found = await forTenants(tenants, async tenant =>
-    [tenant, await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead })] as const)
-  const proofs = new Map(found.flatMap(([tenant, proof]) =>
-    proof === undefined ? [] : [[tenant, proof] as const]))
+  const proofs = new Map<string, Proof>()
+  for (const tenant of tenants) {
+    const proof = await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead })
+    if (proof !== undefined) proofs.set(tenant, proof)
+  }
   const firstAtMs = [...proofs.values()]
     .reduce((first, proof) => Math.min(first, proof.firstAtMs), Infinity)
   const inKafka = await deps.kafka.containing(proofs, firstAtMs - CLOCK_SKEW_MS)

@@ -1,8 +1,6 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
 import { CHAIN_START, createHeadsCodec } from '../../../../services/money/journal-chain.ts'
-import { forTenants } from '../../../../services/workspace/audit/audit.ts'
 import { createPosition, startProgress } from '../../../../services/workspace/audit/incremental.ts'
 import { messageKeysOf } from '../../../support/signed.ts'
 
@@ -58,24 +56,6 @@ function track (all: { readonly entries: number, readonly rows: number }) {
   })
   return { lines, clock, onRead }
 }
-
-it('an audit reads eight tenants at a time, and reports them in their order', async () => {
-  const ends: (() => void)[] = []
-  const started: string[] = []
-  const tenants = Array.from({ length: 10 }, (_, index) => `org_${index}.live`)
-  const read = forTenants(tenants, async tenant => {
-    started.push(tenant)
-    await new Promise<void>(resolve => { ends.push(resolve) })
-    return tenant
-  })
-  await setImmediate()
-  expect(started).toEqual(tenants.slice(0, 8))
-  for (const end of ends.toReversed()) end()
-  await setImmediate()
-  expect(started).toEqual(tenants)
-  for (const end of ends) end()
-  expect(await read).toEqual(tenants)
-})
 
 it('an audit first reports how much there is to read and about how long it takes', () => {
   const startOf = (entries: number, rows: number) => track({ entries, rows }).lines[0]
