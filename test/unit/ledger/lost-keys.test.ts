@@ -68,7 +68,8 @@ it('ledger restores keys that Redis has lost, and leaves those that it has', asy
   for (const name of kept) expect(partial[`${name}/1`]).toBe(before[`${name}/1`])
   const none = await keysOf('org_none')
   for (const name of KEY_CLASSES) {
-    expect(none).toMatchObject({ [`${name}/1`]: restored, [`${name}/1/shipped`]: expect.stringMatching(/^\d+$/) })
+    expect(none[`${name}/1`]).toBe(restored)
+    expect(none[`${name}/1/shipped`]).toMatch(/^\d+$/)
   }
 })
 
