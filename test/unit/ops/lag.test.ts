@@ -87,7 +87,7 @@ describe('a pause in the lag table', () => {
       '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
         'Resume it with "npm run ops -- resume settle".',
       '!Keys are missing in Redis: of 2 organizations.! "npm run workspace -- keys list" names ' +
-        'them. Restart every ledger, which restores them.',
+        'them. No topic has them: see "Lost keys of an organization" in deploy/docs/keys.md.',
     ])
   })
 })
