@@ -114,7 +114,7 @@ function refuseMissingKeys (
     '("Lost keys of an organization").')
 }
 
-/** New keys beside one that does not open help nobody: a process opens all of a class together. */
+/** A process opens all keys of a class together: beside one that does not open, new ones fail. */
 async function refuseUnreadableKey (
   roots: Readonly<Record<KeyClass, RootKeys>>, orgId: string, key: StoredKey
 ): Promise<void> {

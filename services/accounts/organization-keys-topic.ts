@@ -8,7 +8,7 @@ import type { RedisClient } from '../platform/redis.ts'
 import { messageKey, topicName } from '../platform/topics.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
-  createOrganizationKeyStore, type OrganizationKey, type StoredKey,
+  createOrganizationKeyStore, type OrganizationKey, type OrganizationKeyStore, type StoredKey,
 } from './organization-key-store.ts'
 
 const TOPIC = topicName('organization.keys')
@@ -34,21 +34,16 @@ type SendDeps = {
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreOrganizationKeys (
-  { redis, reader, codec, log, metrics }: RestoreDeps, signal: AbortSignal
+  deps: RestoreDeps, signal: AbortSignal
 ): Promise<void> {
-  const store = createOrganizationKeyStore(redis)
-  let restored = 0
-  for (const [key, value] of await readLast(reader, signal)) {
-    if (value === null) {
-      const { orgId, ...removed } = nameOf(key)
-      await store.remove(orgId, removed)
-      continue
-    }
-    const { organization, ...found } = await codec.decode(
-      'organization.keys', value) as OrganizationKeyValue
-    if (await store.restore(organization, organizationKeyOf(found))) restored += 1
+  const store = createOrganizationKeyStore(deps.redis)
+  const last = await readLast(deps.reader, signal)
+  for (const [key, value] of last) {
+    if (value !== null) continue
+    const { orgId, ...removed } = nameOf(key)
+    await store.remove(orgId, removed)
   }
-  report({ log, metrics }, restored)
+  await restoreAll(deps, last, store.restore)
 }
 
 /**
@@ -57,24 +52,18 @@ export async function restoreOrganizationKeys (
  * @throws InfrastructureError when Redis or the topic cannot be read.
  */
 export async function restoreMissingKeys (
-  { redis, reader, codec, log, metrics }: RestoreDeps, orgIds: ReadonlySet<string>,
-  signal: AbortSignal
+  deps: RestoreDeps, orgIds: ReadonlySet<string>, signal: AbortSignal
 ): Promise<void> {
-  const store = createOrganizationKeyStore(redis)
-  let restored = 0
-  for (const [key, value] of await readLast(reader, signal)) {
-    if (value === null || !orgIds.has(nameOf(key).orgId)) continue
-    const { organization, ...found } = await codec.decode(
-      'organization.keys', value) as OrganizationKeyValue
-    if (await store.restoreMissing(organization, organizationKeyOf(found))) restored += 1
-  }
-  report({ log, metrics }, restored)
+  const store = createOrganizationKeyStore(deps.redis)
+  const last = await readLast(deps.reader, signal)
+  const chosen = [...last].filter(([key]) => orgIds.has(nameOf(key).orgId))
+  await restoreAll(deps, new Map(chosen), store.restoreMissing)
 }
 
 /** The last value of each key of the topic; null after its deletion. */
-async function readLast (
-  reader: TopicReader, signal: AbortSignal
-): Promise<ReadonlyMap<string, Buffer | null>> {
+type LastValues = ReadonlyMap<string, Buffer | null>
+
+async function readLast (reader: TopicReader, signal: AbortSignal): Promise<LastValues> {
   const last = new Map<string, Buffer | null>()
   await reader.read(TOPIC, messages => {
     for (const { key, value } of messages) last.set(String(key), value)
@@ -82,7 +71,16 @@ async function readLast (
   return last
 }
 
-function report ({ log, metrics }: Pick<RestoreDeps, 'log' | 'metrics'>, restored: number): void {
+async function restoreAll (
+  { codec, log, metrics }: RestoreDeps, last: LastValues, restore: OrganizationKeyStore['restore']
+): Promise<void> {
+  let restored = 0
+  for (const value of last.values()) {
+    if (value === null) continue
+    const { organization, ...found } = await codec.decode(
+      'organization.keys', value) as OrganizationKeyValue
+    if (await restore(organization, organizationKeyOf(found))) restored += 1
+  }
   metrics.count('recovery_actions_total', { kind: 'organization_key' }, restored)
   if (restored > 0) log.warn({ keys: restored }, 'keys of organizations restored from topic')
 }

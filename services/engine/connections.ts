@@ -126,7 +126,7 @@ const openers: Openers = {
     return bus
   },
   codec: async ({ SCHEMA_REGISTRY_URL }) => createCodec(registrySource(SCHEMA_REGISTRY_URL)),
-  state: async (settings, { name, onStop, log }) => {
+  state: async (settings, { onStop, log }) => {
     const redis = await connectRedisOrCluster(settings.REDIS_STATE_URL)
     logAccessErrors(redis, 'REDIS_STATE_URL', refusal => log.error(refusal))
     onStop(() => redis.disconnect())

@@ -63,17 +63,17 @@ describe('a worker', () => {
 
   it('reports the age of a flush in progress', async () => {
     let nowMs = 9_500
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     const flushed = Promise.withResolvers<[]>()
     const flushHeld = async () => {
-      begun.resolve()
+      started.resolve()
       return await flushed.promise
     }
     const clock = { now: () => nowMs }
     const { worker, deliver } = workerOf({ decide: async () => [], flushHeld }, 'small', { clock })
     await deliver(0, 9_000)
     const flushing = worker.flushHeld()
-    await begun.promise
+    await started.promise
     nowMs += 6_000
     expect(worker.oldestAgeSeconds()).toBe(6)
     flushed.resolve([])
