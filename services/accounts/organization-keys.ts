@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import {
-  createKeyRing, MissingKeyError, splitKeyId, withKeyId, type KeyRing,
+  createKeyRing, MissingKeyError, MissingOrganizationKeyError, splitKeyId, withKeyId, type KeyRing,
 } from '../crypto/key-ring.ts'
 import type { RootKeys } from '../crypto/root-keys/root-keys.ts'
 import type { Binding } from '../crypto/seal.ts'
@@ -16,12 +16,14 @@ import type { OrganizationKeyStore, StoredKey } from './organization-key-store.t
 export type OrganizationKeys = {
   /**
    * @throws OrganizationErasedError for an erased organization.
-   * @throws FatalError when a root key, or every key of the organization, is missing.
+   * @throws FatalError when a root key is missing.
+   * @throws MissingOrganizationKeyError when every key of the organization is missing.
    */
   readonly wrap: (orgId: string, plain: Buffer, binding: Binding) => Promise<Buffer>
   /**
    * @throws OrganizationErasedError for an erased organization.
-   * @throws FatalError when a root key, or the version that wraps, is missing.
+   * @throws FatalError when a root key is missing.
+   * @throws MissingOrganizationKeyError when the version that wraps is missing.
    * @throws SealError when the binding differs or the bytes were changed.
    */
   readonly unwrap: (orgId: string, wrapped: Buffer, binding: Binding) => Promise<Buffer>
@@ -114,8 +116,10 @@ export function createOrganizationKeys (deps: OrganizationKeysDeps): Organizatio
 }
 
 /** `lack` says which key is missing, and of which organization. */
-function missingOrganizationKey (lack: string, binding: Binding): MissingKeyError {
-  return new MissingKeyError(lack, {
+function missingOrganizationKey (
+  lack: string, binding: Binding
+): MissingOrganizationKeyError {
+  return new MissingOrganizationKeyError(lack, {
     wraps: binding.map(String).join(' '),
     advice: 'restart every ledger, which restores it from topic organization.keys; ' +
       'what it wraps is lost if the topic lacks it too',

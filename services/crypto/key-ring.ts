@@ -28,6 +28,9 @@ export class MissingKeyError extends FatalError {
   }
 }
 
+/** A key of one organization is missing. Stages go on with the messages of others. */
+export class MissingOrganizationKeyError extends MissingKeyError {}
+
 /**
  * A ring of 32-byte keys, by key id. The active key wraps, the others only unwrap: to retire a key,
  * add its successor, and remove the key once nothing is wrapped by it.

@@ -1,6 +1,5 @@
 import { partitionHeadersIn } from '../kafka/partitioning.ts'
-import { FatalError } from '../platform/errors.ts'
-import type { DeadLetter } from './dead-letters.ts'
+import { deadReasonOf, MISSING_KEY, type DeadLetter } from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
 import { byJob, idsOf, messageFields } from './message-ids.ts'
 import type { ProcessDeps, MessageBatch } from './batch.ts'
@@ -127,7 +126,8 @@ export type DeadLetterBatch = (letter: DeadLetter, batch: MessageBatch) => Promi
 /**
  * The headers of a message name its rows; the emissions of the stage for them are sent before the
  * dead letter. If that fails too, only the dead letter is sent: the message must neither be lost
- * nor block others, and the reaper of stalled jobs handles its rows later.
+ * nor block others, and the reaper of stalled jobs handles its rows later. Without the key of its
+ * organization nothing is emitted: the rows stay open for a replay.
  */
 export function createDeadLetterBatch (
   { stage, deadLetters, steps, log }: ProcessDeps, applyDecisions: ApplyDecisions
@@ -136,20 +136,23 @@ export function createDeadLetterBatch (
     { raw, reason }: DeadLetter, batch: MessageBatch
   ): Promise<readonly Emission[]> =>
     steps.step(3, () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
-  return async (letter, given) => {
-    const batch = { ...given, messages: [letter.raw] }
-    const about = messageFields(letter.raw)
-    deadLetters.checkLimit([[letter]])
+  const resolve = async (letter: DeadLetter, batch: MessageBatch) => {
     try {
       const emits = await emissionsOf(letter, batch)
       await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
     } catch (error) {
-      if (batch.signal.aborted || error instanceof FatalError) throw error
-      log.error({ err: error, ...about }, 'rows of a dead letter not resolved; they stay open ' +
-        'until the reaper fails the job')
+      deadReasonOf(error, batch, letter.reason)
+      log.error({ err: error, ...messageFields(letter.raw) }, 'rows of a dead letter not ' +
+        'resolved; they stay open until the reaper fails the job')
     }
+  }
+  return async (letter, given) => {
+    const batch = { ...given, messages: [letter.raw] }
+    deadLetters.checkLimit([[letter]])
+    if (letter.reason !== MISSING_KEY) await resolve(letter, batch)
     await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
     batch.complete(letter.raw)
-    log.error({ ...about, reason: letter.reason }, 'message sent to the dead-letter topic')
+    const about = { ...messageFields(letter.raw), reason: letter.reason }
+    log.error(about, 'message sent to the dead-letter topic')
   }
 }

@@ -1,18 +1,36 @@
 import type { StageName } from '../topology.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../kafka/bus.ts'
+import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import { FatalError } from '../platform/errors.ts'
 import { UnsendableError } from '../kafka/safe-producer.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
+import { mayRetry, type StepContext } from './steps.ts'
 
-/** Why a message is a dead letter: not decodable, decision failed, or decided by the stage. */
-export type DeadCause = 'unreadable' | 'failed' | 'decided'
+/**
+ * Why a message is a dead letter: not decodable, decision failed, decided by the stage, or of an
+ * organization that lacks a key.
+ */
+export type DeadCause = 'unreadable' | 'failed' | 'decided' | typeof MISSING_KEY
+
+/** The reason of dead letters whose organization lacks a key; they are replayed once it has it. */
+export const MISSING_KEY = 'missing_key'
+
+/**
+ * The reason of the dead letter of a message that failed.
+ * @throws the error if it ends the delivery or the process.
+ */
+export function deadReasonOf (error: unknown, context: StepContext, failed: string): string {
+  if (!context.signal.aborted && error instanceof MissingOrganizationKeyError) return MISSING_KEY
+  if (!mayRetry(error, context)) throw error
+  return failed
+}
 
 export type DeadLetter = {
   readonly raw: RawMessage
   /** A short text without content of the message. */
   readonly reason: string
-  readonly cause: DeadCause
+  readonly cause: Exclude<DeadCause, typeof MISSING_KEY>
 }
 
 /** The dead letters of one decision, which count as one failure. */
@@ -37,13 +55,15 @@ type DeadLettersOptions = {
 
 /**
  * Sends dead letters. Many failed decisions in a row mean a bug or a broken dependency, not invalid
- * messages: then the stage stops before it moves its whole topic to the dead letters.
+ * messages: then the stage stops before it moves its whole topic to the dead letters. Those of an
+ * organization that lacks a key say nothing about others and are not counted.
  */
 export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
   const { stage, producer, metrics, limit, now } = options
   let inARow = 0
   const checkLimit = (decisions: readonly DeadDecision[]) => {
-    if (decisions.length === 0 || inARow + decisions.length < limit) return
+    const failures = decisions.filter(isFailure).length
+    if (failures === 0 || inARow + failures < limit) return
     throw new FatalError(`stage ${stage} stops: ${limit} decisions in a row failed; find the ` +
       'cause in the log lines before this one, and list the dead letters with ' +
       `"npm run ops -- dead list --stage ${stage}"`)
@@ -53,11 +73,16 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     if (letters.length === 0) return
     const messages = letters.map(letter => deadLetter(stage, letter, now()))
     await sendAll(producer(), messages, signal)
-    inARow += decisions.length
-    for (const { cause } of letters) metrics.count('stage_dead_letters_total', { stage, cause })
+    inARow += decisions.filter(isFailure).length
+    for (const { reason, cause } of letters) {
+      const counted: DeadCause = reason === MISSING_KEY ? MISSING_KEY : cause
+      metrics.count('stage_dead_letters_total', { stage, cause: counted })
+    }
   }
   return { checkLimit, send, reset: () => { inARow = 0 } }
 }
+
+const isFailure = (letters: DeadDecision) => letters.some(({ reason }) => reason !== MISSING_KEY)
 
 /**
  * Sends dead letters, first all of them together. One above the limit of the broker is sent without

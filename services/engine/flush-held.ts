@@ -1,7 +1,9 @@
 import { isInfrastructure } from '../platform/errors.ts'
 import { idsOf } from './message-ids.ts'
 import { createApplyDecisions, type ApplyDecisions } from './apply-decisions.ts'
-import { mayRetry, retryDecision } from './process.ts'
+import { deadReasonOf } from './dead-letters.ts'
+import { retryDecision } from './process.ts'
+import { mayRetry } from './steps.ts'
 import { withTimeout } from '../platform/retry.ts'
 import type { ProcessDeps, MessageBatch } from './batch.ts'
 import type { Decision } from './stage.ts'
@@ -43,12 +45,12 @@ async function apply (
   try {
     await retryDecision(deps, () => applyDecisions([decision], batch), batch)
   } catch (error) {
-    if (!mayRetry(error, batch)) throw error
+    const dead = deadReasonOf(error, batch, 'flush failed')
     const { completes } = decision
     const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
     log.error({ err: error, ...about },
       'flush of held messages failed: sending them to the dead-letter topic')
-    await applyDecisions([{ completes, emits: [], dead: 'flush failed' }], batch)
+    await applyDecisions([{ completes, emits: [], dead }], batch)
   }
 }
 

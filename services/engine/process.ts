@@ -1,6 +1,6 @@
 import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
-import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { isInfrastructure } from '../platform/errors.ts'
 import { createFairSlots } from '../platform/fair-slots.ts'
 import { messageFields } from './message-ids.ts'
 import {
@@ -8,8 +8,9 @@ import {
 } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, MessageBatch } from './batch.ts'
+import { deadReasonOf } from './dead-letters.ts'
 import type { Decision, Incoming, Postponement, Decoded } from './stage.ts'
-import type { StepContext } from './steps.ts'
+import { mayRetry } from './steps.ts'
 
 type Outcome = Promise<Postponement | undefined>
 
@@ -86,11 +87,11 @@ function createDecide (
     try {
       return await retryDecision(deps, () => attempt(messages, batch), batch)
     } catch (error) {
-      if (!mayRetry(error, batch)) throw error
+      const reason = deadReasonOf(error, batch, 'decision failed')
       if (messages.length === 1) {
         log.error({ err: error, ...messageFields(first.raw) },
           'decision failed: sending the message to the dead-letter topic')
-        await deadLetter({ raw: first.raw, reason: 'decision failed', cause: 'failed' }, batch)
+        await deadLetter({ raw: first.raw, reason, cause: 'failed' }, batch)
         return undefined
       }
     }
@@ -111,10 +112,11 @@ function createDecode (deps: ProcessDeps) {
     try {
       return await retryDecision(deps, () => deps.messageCodec.decode(raw), batch)
     } catch (error) {
-      if (isInfrastructure(error) || !mayRetry(error, batch)) throw error
+      if (isInfrastructure(error)) throw error
+      const reason = deadReasonOf(error, batch, 'unreadable')
       deps.log.error({ err: error, ...messageFields(raw) },
         'decoding failed: sending the message to the dead-letter topic')
-      return { kind: 'dead', reason: 'unreadable' }
+      return { kind: 'dead', reason }
     }
   }
 }
@@ -132,11 +134,6 @@ export function retryDecision<T> (
     when: error => mayRetry(error, batch) && !isInfrastructure(error),
     onRetry: () => metrics.count('stage_retries_total', labels),
   })
-}
-
-/** Whether an error is neither the abort of this delivery nor fatal for the process. */
-export function mayRetry (error: unknown, { signal }: StepContext): boolean {
-  return !signal.aborted && !(error instanceof FatalError)
 }
 
 function isDecision (one: Decision | Postponement): one is Decision {

@@ -73,6 +73,11 @@ export function createSteps (
   return { step, stalled: () => waiting.size }
 }
 
+/** Whether an error is neither the abort of this delivery nor fatal for the process. */
+export function mayRetry (error: unknown, { signal }: StepContext): boolean {
+  return !signal.aborted && !(error instanceof FatalError)
+}
+
 /** An error of the hook simulates a crash, so it must not be retried. */
 async function hook (effects: Effects | undefined, number: StepNumber, location: StepLocation) {
   try {

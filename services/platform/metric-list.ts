@@ -45,7 +45,7 @@ export const METRICS = [
     name: 'stage_dead_letters_total',
     type: 'counter',
     labels: ['stage', 'cause'],
-    help: 'Messages written to the dead-letter topic: unreadable, failed or decided.',
+    help: 'Messages sent to the dead-letter topic: unreadable, failed, decided, or lacking a key.',
   },
   {
     name: 'stage_messages_skipped_total',

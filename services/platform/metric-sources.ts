@@ -38,7 +38,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   stage_held_messages: { by: [...ENGINE_STAGES, 'feed'] },
   stage_step_seconds: { by: ENGINE_STAGES, values: { step: ENGINE_STEPS } },
   stage_dead_letters_total: {
-    by: ENGINE_STAGES, values: { cause: ['unreadable', 'failed', 'decided'] },
+    by: ENGINE_STAGES, values: { cause: ['unreadable', 'failed', 'decided', 'missing_key'] },
   },
   stage_messages_skipped_total: {
     by: ENGINE_STAGES, values: { reason: ['tombstone', 'no_key', 'forged'] },

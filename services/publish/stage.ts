@@ -1,3 +1,5 @@
+import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
+import { MISSING_KEY } from '../engine/dead-letters.ts'
 import { createHeldMessages } from '../engine/held-messages.ts'
 import type { Gate } from '../engine/pause.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
@@ -88,7 +90,7 @@ function createPublish (deps: PublishDeps) {
   const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
   const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
-    const ended = Promise.withResolvers<DeadReason | 'publish_failed' | undefined>()
+    const ended = Promise.withResolvers<Awaited<ReturnType<typeof publishRetrying>>>()
     slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
       await deps.gate?.opened(publication.signal)
       const publishing = publishRetrying(deps, { ...publication, onStalled })
@@ -104,7 +106,7 @@ function createPublish (deps: PublishDeps) {
 /** As the engine retries decisions: outages forever, other failures a few times. */
 async function publishRetrying (
   deps: PublishDeps, publication: Publication
-): Promise<DeadReason | 'publish_failed' | undefined> {
+): Promise<DeadReason | 'publish_failed' | typeof MISSING_KEY | undefined> {
   const { message: { value: { job } }, feed: { partner }, signal } = publication
   const onRetry = (error: unknown) => deps.onRetry(error, { job, partner })
   const isOther = (error: unknown) => !signal.aborted && !isInfrastructure(error)
@@ -115,6 +117,6 @@ async function publishRetrying (
   } catch (error) {
     if (!isOther(error)) throw error
     onRetry(error)
-    return 'publish_failed'
+    return error instanceof MissingOrganizationKeyError ? MISSING_KEY : 'publish_failed'
   }
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { organizationKeysKey } from '../../services/accounts/organization-key-store.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { fullBitmap } from '../../services/platform/bitmap.ts'
@@ -8,9 +9,11 @@ import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
 import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
+import { eventually } from '../support/eventually.ts'
+import { loseKeys } from '../support/lost-keys.ts'
 import { startAlone, type RunningServices } from '../support/services.ts'
 import { testStack } from '../support/stack.ts'
-import { parseCsv } from '../support/environment.ts'
+import { parseCsv, runJob } from '../support/environment.ts'
 
 const { env, brokers, bus, state, wallet } = connectAll()
 const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)
@@ -88,6 +91,30 @@ describe('a letter of a running job', () => {
     expect(await client.job(id)).toEqual(job)
     expect(await client.results(id)).toBe(results)
     expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
+  })
+})
+
+describe('a letter of an organization that lacks its keys', () => {
+  it('delays no other organization, and is replayed once they are restored', async () => {
+    await services.setScale({ verify: 0 })
+    const lost = await createDemo(env)
+    const customer = createClient({ baseUrl: services.baseUrl, apiKey: lost.keys.live })
+    const request = { service: 'phone-validation', inputs: [CANARY, 'nonsense'] } as const
+    const { id } = await customer.createJob(request)
+    await eventually(async () =>
+      expect(await messagesOf(brokers, id, MISSED)).toHaveLength(1))
+    const backup = await state.hgetall(organizationKeysKey(lost.orgId))
+    await loseKeys(env, lost.orgId)
+    await startAll()
+    const { rows } = await runJob(client, request)
+    expect(rows.map(({ status }) => status)).toEqual(['valid', 'invalid'])
+    expect(await waitingOf(id)).toMatchObject([{ stage: 'verify', reason: 'missing_key' }])
+
+    await state.hset(organizationKeysKey(lost.orgId), backup)
+    await dead('replay', 'verify', '--reason', 'missing_key', '--yes')
+    const job = await customer.waitForEnd(id)
+    expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 1, 1])
+    expect((await runAudit(env, { only: [`${lost.orgId}.live`] })).breaches).toEqual([])
   })
 })
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { IS_FAST } from '../support/tier.ts'
 import { runSeeds, wordsOf, type Runs } from './runs.ts'
 
 /** A fixed number, so that every run proves the same; `npm run test:full` runs more. */
-const SEEDS = Number(process.env.SIMULATION_SEEDS ?? (IS_FAST ? 60 : 200))
+const SEEDS = Number(process.env.SIMULATION_SEEDS ?? 200)
 
 type Count = 'crashes' | 'corrupted' | 'lostKeys' | 'calls' | 'deaths' | 'verified'
 

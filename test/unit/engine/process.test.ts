@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { MissingOrganizationKeyError } from '../../../services/crypto/key-ring.ts'
 import { FatalError } from '../../../services/platform/errors.ts'
 import { benchOf, decisionFor, echoStage, plainCodec, rawMessage, textOf } from './engine-bench.ts'
 
@@ -111,6 +112,68 @@ describe('a message that cannot be decoded', () => {
     expect(calls).toBe(3)
     expect(bench.effects).toEqual(['normalize.dead m0', 'commit 1'])
     expect(bench.letters[0]?.headers.dead_reason).toBe('unreadable')
+  })
+})
+
+describe('a message of an organization that lacks a key', () => {
+  const missing = new MissingOrganizationKeyError('no key', { wraps: 'rows', advice: 'restore' })
+  const isLost = (text: string) => text.startsWith('lost')
+  /** Stops at the second failure in a row. */
+  const deadLimit = 2
+
+  it('is a dead letter at once, its rows stay open, and the stage goes on', async () => {
+    const { stage } = poisonedBy('')
+    const bench = await benchOf(stage, {
+      deadLimit,
+      messageCodec: {
+        ...plainCodec,
+        decode: async raw => {
+          if (isLost(String(raw.value))) throw missing
+          return await plainCodec.decode(raw)
+        },
+      },
+    })
+    const lost = [0, 1, 2].map(offset => rawMessage(offset, `lost${offset}`))
+    await bench.deliver([...lost, rawMessage(3)])
+    expect(bench.effects).toEqual([
+      'normalize.dead lost0', 'normalize.dead lost1', 'normalize.dead lost2', 'rows.normalized m3',
+      'commit 4',
+    ])
+    expect(bench.letters.map(({ headers }) => headers.dead_reason))
+      .toEqual(['missing_key', 'missing_key', 'missing_key'])
+    const metrics = await bench.metrics.text()
+    expect(metrics)
+      .toContain('stage_dead_letters_total{stage="normalize",cause="missing_key"} 3')
+    expect(metrics).not.toMatch(/stage_retries_total\{.*cause="failure"\} [1-9]/)
+  })
+
+  it('is one too if it is decided, but what it emits cannot be sealed', async () => {
+    const bench = await benchOf(echoStage(), {
+      deadLimit,
+      messageCodec: {
+        ...plainCodec,
+        encode: async emission => {
+          if (isLost((emission.value as { job: string }).job)) throw missing
+          return await plainCodec.encode(emission)
+        },
+      },
+    })
+    await bench.deliver([rawMessage(0, 'lost0'), rawMessage(1, 'lost1'), rawMessage(2)])
+    expect(bench.effects).toEqual([
+      'normalize.dead lost0', 'normalize.dead lost1', 'rows.normalized m2', 'commit 3',
+    ])
+  })
+
+  it('does not become one after the end of its delivery', async () => {
+    const ending = new AbortController()
+    const bench = await benchOf(echoStage({
+      decide: async () => {
+        ending.abort()
+        throw missing
+      },
+    }))
+    await bench.deliver([rawMessage(0)], { signal: ending.signal })
+    expect(bench.effects).toEqual([])
   })
 })
 
