@@ -15,6 +15,7 @@ it(row(22), async () => {
     for (;;) {
       const answer = await ask('/jobs', { key, body: { service, inputs } })
       if (answer.status !== 503) return answer
+      await delay(Number(answer.headers.get('retry-after')) * 1_000)
     }
   }
   const answered = send().finally(() => { post.isAnswered = true })
