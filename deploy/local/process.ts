@@ -88,10 +88,10 @@ export async function stopChild (child: Child, graceMs: number): Promise<void> {
   await insist
 }
 
-/** The last lines a program wrote, for error messages. */
-export function tailOf (file: string, lines = 15): string {
+/** The last 15 lines that a program wrote, for error messages. */
+export function tailOf (file: string): string {
   try {
-    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n')
+    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
   } catch {
     return '(no output)'
   }

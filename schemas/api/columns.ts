@@ -26,6 +26,3 @@ export const ROW_FIELDS = [
   ...new Set([...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...Object.values(SERVICE_COLUMNS).flat()]),
   'checks',
 ] as const
-
-/** The name of such a field. */
-export type RowField = typeof ROW_FIELDS[number]

@@ -26,8 +26,7 @@ export const scopesThatAllow = (scope: Scope): readonly Scope[] =>
 export const hasScope = (scopes: readonly Scope[], wanted: Scope): boolean =>
   scopesThatAllow(wanted).some(scope => scopes.includes(scope))
 
-/** Ids of keys; `workspace` is the one of all keys that the workspace page makes for itself. */
-export const KEY_ID = /^(key_[0-9a-f]{16}|workspace)$/
+/** The id of all keys that the workspace page makes for itself. */
 export const WORKSPACE_KEY = 'workspace'
 
 /** A stored key; a time of 0 means never. */

@@ -2,7 +2,8 @@ import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
-import { inputFault, invalid, type Canonical, type InvalidReason } from './input.ts'
+import type { PreflightReason } from '../../schemas/api/verdicts.ts'
+import { inputFault, invalid, type Canonical } from './input.ts'
 
 /** RFC 5321, 4.5.3.1: octets of a local part, and of a whole address without its brackets. */
 const MAX_LOCAL_BYTES = 64
@@ -53,7 +54,7 @@ function withoutScheme (text: string): string {
   }
 }
 
-function characterFault (address = ''): InvalidReason | undefined {
+function characterFault (address = ''): PreflightReason | undefined {
   if (!address.includes('@')) return 'not_an_email'
   if (ASCII_ONLY.test(address)) return undefined
   if (INVISIBLE.test(address)) return 'hidden_character'

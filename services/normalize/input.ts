@@ -1,14 +1,9 @@
-import { PREFLIGHT_REASONS, type PreflightReason } from '../cache/record.ts'
-
-/** The closed list of reasons for which an input has no canonical form. */
-export const INVALID_REASONS = PREFLIGHT_REASONS
-
-export type InvalidReason = PreflightReason
+import type { PreflightReason } from '../../schemas/api/verdicts.ts'
 
 /** The canonical form of a contact, or why there is none. */
 export type Canonical =
   | { readonly ok: true, readonly canonical: string }
-  | { readonly ok: false, readonly reason: InvalidReason }
+  | { readonly ok: false, readonly reason: PreflightReason }
 
 /** A longer input is an invalid row, which is free; counted in characters, not in bytes. */
 export const MAX_CONTACT_CHARACTERS = 320
@@ -18,7 +13,7 @@ const PRINTABLE_ASCII = /^[ -~]+$/
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
 /** The result for an invalid row. */
-export function invalid (reason: InvalidReason): Canonical {
+export function invalid (reason: PreflightReason): Canonical {
   return { ok: false, reason }
 }
 
@@ -27,7 +22,7 @@ export function invalid (reason: InvalidReason): Canonical {
  * it is fine. `trimmed` is the input without outer white space, so a trailing line break is
  * accepted.
  */
-export function inputFault (trimmed: string): InvalidReason | undefined {
+export function inputFault (trimmed: string): PreflightReason | undefined {
   if (trimmed === '') return 'empty'
   if (isTooLong(trimmed)) return 'too_long_input'
   if (PRINTABLE_ASCII.test(trimmed)) return undefined

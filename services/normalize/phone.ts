@@ -3,7 +3,8 @@ import {
   type NumberingPlan,
 } from 'libphonenumber-js/max'
 import { parsePhone } from '../phone/parse.ts'
-import { inputFault, invalid, isTooLong, type Canonical, type InvalidReason } from './input.ts'
+import type { PreflightReason } from '../../schemas/api/verdicts.ts'
+import { inputFault, invalid, isTooLong, type Canonical } from './input.ts'
 
 const ASCII_ONLY = /^[ -~]*$/
 /** Invisible characters: bidirectional controls, zero-width characters, soft hyphens. */
@@ -49,7 +50,7 @@ function visible (text: string): string {
   return text.normalize('NFKC').replace(INVISIBLE, '').trim()
 }
 
-function parse (text: string, country: string | undefined): PhoneNumber | InvalidReason {
+function parse (text: string, country: string | undefined): PhoneNumber | PreflightReason {
   try {
     return parsePhoneNumberWithError(text, country as CountryCode | undefined)
   } catch (error) {
@@ -58,7 +59,7 @@ function parse (text: string, country: string | undefined): PhoneNumber | Invali
   }
 }
 
-function reasonOf (message: string, text: string): InvalidReason {
+function reasonOf (message: string, text: string): PreflightReason {
   switch (message) {
     case 'TOO_SHORT': return 'too_short'
     case 'TOO_LONG': return 'too_long'
@@ -101,7 +102,7 @@ const plans = new Map<string, Plan>()
  * Uses the plan of the main country of the calling code, as Google's libphonenumber does, so the
  * result depends on the canonical form alone, not on the country of the job.
  */
-export function lengthFault (callingCode: string, digits: number): InvalidReason | undefined {
+export function lengthFault (callingCode: string, digits: number): PreflightReason | undefined {
   const { lengths } = planOf(callingCode)
   if (lengths.has(digits)) return undefined
   if (digits < Math.min(...lengths)) return 'too_short'

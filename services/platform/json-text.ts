@@ -8,15 +8,11 @@ export type Finding =
   | { readonly kind: 'many keys', readonly limit: number }
   | { readonly kind: 'long key', readonly key: string, readonly limit: number }
 
-export type JsonLimits = {
-  readonly items: number
-  readonly keys: number
-  /** Characters of a key in the text, escapes included. */
-  readonly keyCharacters: number
-}
-
-/** Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. */
-export const JSON_LIMITS: JsonLimits = { items: 100_000, keys: 60, keyCharacters: 256 }
+/**
+ * Fits the body of a job: 100,000 inputs, 50 labels with names of 40 escaped characters. Characters
+ * of a key are those in the text, escapes included.
+ */
+export const JSON_LIMITS = { items: 100_000, keys: 60, keyCharacters: 256 }
 
 /** The body and the objects in it. */
 const MAX_DEPTH = 2
@@ -39,7 +35,7 @@ type Open = { readonly keys: Set<string> | undefined, key: string, commas: numbe
  * duplicate keys, of which parsers keep the last. One pass, in linear time and bounded memory; it
  * stops at the first violation. Invalid JSON may pass: the parser rejects it.
  */
-export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Finding {
+export function inspectJson (text: string): Finding {
   const open: Open[] = []
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at)
@@ -47,7 +43,7 @@ export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Fi
       const end = endOfString(text, at)
       const object = open.at(-1)
       if (object?.keys !== undefined && isKey(text, end)) {
-        const finding = keyFinding(object, object.keys, { literal: text.slice(at, end), limits })
+        const finding = keyFinding(object, object.keys, text.slice(at, end))
         if (finding !== undefined) return finding
       }
       at = end - 1
@@ -62,7 +58,7 @@ export function inspectJson (text: string, limits: JsonLimits = JSON_LIMITS): Fi
       const list = open.at(-1)
       if (list === undefined || list.keys !== undefined) continue
       list.commas += 1
-      if (list.commas >= limits.items) return { kind: 'many items', limit: limits.items }
+      if (list.commas >= JSON_LIMITS.items) return { kind: 'many items', limit: JSON_LIMITS.items }
     }
   }
   return FINE
@@ -75,11 +71,8 @@ const pathOf = (open: readonly Open[]): string => open.reduce((path, { keys, key
 }, '')
 
 /** Adds a key to its object and checks it. */
-function keyFinding (
-  object: Open, keys: Set<string>,
-  { literal, limits: { keys: limit, keyCharacters } }:
-  { readonly literal: string, readonly limits: JsonLimits }
-): Finding | undefined {
+function keyFinding (object: Open, keys: Set<string>, literal: string): Finding | undefined {
+  const { keys: limit, keyCharacters } = JSON_LIMITS
   if (literal.length > keyCharacters + 2) {
     return { kind: 'long key', key: literal.slice(1, -1), limit: keyCharacters }
   }

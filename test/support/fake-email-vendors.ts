@@ -135,7 +135,7 @@ export const zerobounce: Handler = ({ query, path, headers }, shared) => {
 /** ZeroBounce, files. */
 export const zeroFile: Handler = async ({ path, query, form }, shared) => {
   const mode = shared.mode()
-  const no = (status = 400) => ({ status, body: { success: false, message: ['SECRET-TEXT'] } })
+  const no = () => ({ status: 400, body: { success: false, message: ['SECRET-TEXT'] } })
   if (mode === 'broken') return { status: 500, body: 'SECRET-TEXT' }
   if (mode === 'limited') return { status: 429, body: 'SECRET-TEXT' }
   if (['unauthorized', 'empty', 'refusing'].includes(mode)) return no()

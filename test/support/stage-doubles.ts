@@ -165,7 +165,7 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
 }
 
 /** An accepted job, for stages that find it already there. */
-export function acceptedJob (change: Partial<AcceptRequest> = {}): Job {
+export function acceptedJob (): Job {
   return jobOf(TENANT, {
     id: JOB,
     service: 'phone-validation',
@@ -187,7 +187,6 @@ export function acceptedJob (change: Partial<AcceptRequest> = {}): Job {
     idempotencyKey: '',
     acceptByMs: QUOTED_AT_MS,
     maxActiveJobs: 10,
-    ...change,
   })
 }
 

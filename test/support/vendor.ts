@@ -71,7 +71,7 @@ export function batchDescription (baseUrl: string, more: object = {}) {
 }
 
 /** The same vendor's interface for one row a call. */
-export function singleDescription (baseUrl: string, more: object = {}) {
+export function singleDescription (baseUrl: string) {
   const data = (pointer: string) => `/data${pointer}`
   const { verdict, fields } = response
   const moved = Object.entries(fields).map(([column, field]) =>
@@ -90,6 +90,5 @@ export function singleDescription (baseUrl: string, more: object = {}) {
       fields: Object.fromEntries(moved) as Record<string, { pointer: string }>,
     },
     errors,
-    ...more,
   } as const
 }

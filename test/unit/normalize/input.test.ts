@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  inputFault, invalid, INVALID_REASONS, MAX_CONTACT_CHARACTERS,
-} from '../../../services/normalize/input.ts'
+import { inputFault, invalid, MAX_CONTACT_CHARACTERS } from '../../../services/normalize/input.ts'
 
 describe('inputFault', () => {
   it.each([
@@ -22,12 +20,5 @@ describe('inputFault', () => {
 describe('invalid', () => {
   it('is the outcome of an invalid row', () => {
     expect(invalid('empty')).toEqual({ ok: false, reason: 'empty' })
-  })
-})
-
-describe('INVALID_REASONS', () => {
-  it('holds every reason once, as a snake_case code', () => {
-    expect(new Set(INVALID_REASONS).size).toBe(INVALID_REASONS.length)
-    expect(INVALID_REASONS.filter((reason) => !/^[a-z]+(_[a-z]+)*$/.test(reason))).toEqual([])
   })
 })
