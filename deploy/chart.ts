@@ -71,7 +71,7 @@ function bare (program: string, config: TObject): ChartProgram {
 }
 
 /** The generated files of the chart, by path in `files`. */
-export async function chartFiles (): Promise<ReadonlyMap<string, string>> {
+async function chartFiles (): Promise<ReadonlyMap<string, string>> {
   const programs = `${JSON.stringify(await chartPrograms(), null, 2)}\n`
   return new Map([['programs.json', programs], ...monitoringFiles()])
 }

@@ -98,7 +98,7 @@ export async function alignAccess (admin: Admin, say: Say): Promise<void> {
  * Registers all schemas. Releases overlap during an upgrade and topics keep old messages, so each
  * version must be backward and forward compatible with all earlier versions.
  */
-export async function registerSchemas (url: string, say: Say): Promise<void> {
+async function registerSchemas (url: string, say: Say): Promise<void> {
   const registry = connectRegistry(url)
   const schemas = ownSchemas()
   for (const [subject, { json }] of schemas) {

@@ -19,7 +19,7 @@ export type Asked = {
 }
 
 /** The metrics of every Node process (prom-client) that are shown. */
-export const PROCESS_METRICS = [
+const PROCESS_METRICS = [
   {
     name: 'process_cpu_seconds_total',
     type: 'counter',

@@ -10,7 +10,7 @@ export const DeliveryPathSchema = Type.Object({
 /** The type of that path's parameters. */
 export type DeliveryPath = Static<typeof DeliveryPathSchema>
 
-export const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
+const ATTEMPT_OUTCOMES = ['delivered', 'failed', 'gone', 'exhausted', 'discarded'] as const
 
 /** One try to deliver an event: what came of it, never what was sent or to which address. */
 export const AttemptSchema = Type.Object({

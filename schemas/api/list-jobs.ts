@@ -3,7 +3,7 @@ import { JOB_STATES, JobSchema } from './job.ts'
 import { serviceSlug } from './service.ts'
 
 /** What has the form of a job id. */
-export const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
+const JOB_ID_PATTERN = '^job_[0-7][0-9a-hjkmnp-tv-z]{25}$'
 
 export const DEFAULT_JOBS = 20
 

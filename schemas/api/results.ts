@@ -5,7 +5,7 @@ import { COUNTRY_PATTERN } from './country.ts'
 import { LINE_TYPES, REASONS, ROW_SOURCES, ROW_STATUSES } from './verdicts.ts'
 
 export const DEFAULT_ROWS = 100
-export const RESULT_FORMATS = ['csv', 'json', 'jsonl'] as const
+const RESULT_FORMATS = ['csv', 'json', 'jsonl'] as const
 
 /** The columns whose values select rows. */
 export const FILTER_COLUMNS = ['status', 'reason', 'source', 'line_type', 'country'] as const
@@ -19,7 +19,7 @@ const rowsWith = <const T extends string>(values: readonly T[], what: string) =>
   }))
 
 /** The query parameters that select rows and columns, for all formats. */
-export const selectionFields = {
+const selectionFields = {
   status: rowsWith(ROW_STATUSES, 'verdicts'),
   reason: rowsWith(REASONS, 'reasons'),
   source: rowsWith(ROW_SOURCES, 'sources'),
@@ -112,7 +112,7 @@ const SelectedRowSchema = Type.Unsafe<ResultRow>({
 })
 
 /** A page of results, in the order of the request. */
-export const ResultsPageSchema = Type.Object({
+const ResultsPageSchema = Type.Object({
   data: Type.Array(SelectedRowSchema),
   has_more: Type.Boolean(),
   next_cursor: Type.Unsafe<string | null>({

@@ -3,9 +3,9 @@ import { Type, type Static } from 'typebox'
 export const DEFAULT_TRANSACTIONS = 20
 
 /** The kinds of movements of a wallet. */
-export const TRANSACTION_TYPES = ['topup', 'adjust', 'reserve', 'settle', 'void'] as const
+const TRANSACTION_TYPES = ['topup', 'adjust', 'reserve', 'settle', 'void'] as const
 
-export const TRANSACTION_ID_PATTERN = '^txn_[1-9]\\d{0,14}$'
+const TRANSACTION_ID_PATTERN = '^txn_[1-9]\\d{0,14}$'
 
 /** The query of GET /api/v1/transactions. */
 export const TransactionsQuerySchema = Type.Object({
@@ -30,7 +30,7 @@ export type TransactionsQuery = Static<typeof TransactionsQuerySchema>
 const Micros = (description: string) => Type.Integer({ description })
 
 /** A movement of money in the wallet of the key's organization and mode, in USD micros. */
-export const TransactionSchema = Type.Object({
+const TransactionSchema = Type.Object({
   id: Type.String({ description: 'txn_ and a number that grows by 1 with each transaction.' }),
   type: Type.Enum([...TRANSACTION_TYPES], {
     description: 'topup: money was added. adjust: a correction. reserve: the maximum price of a ' +

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { serviceSlug } from './service.ts'
 
 /** What usage can be grouped by. */
-export const USAGE_GROUPS = ['day', 'service', 'key'] as const
+const USAGE_GROUPS = ['day', 'service', 'key'] as const
 export const DEFAULT_USAGE_GROUP = 'day'
 export const MAX_USAGE_DAYS = 366
 export const DEFAULT_USAGE_DAYS = 30
@@ -58,7 +58,7 @@ const Counters = {
 }
 
 /** The usage of one group; `day`, `service` and `key` as far as it was grouped by them. */
-export const UsageGroupSchema = Type.Object({
+const UsageGroupSchema = Type.Object({
   day: Type.Optional(Type.String({ description: 'Date in UTC: 2026-08-11.' })),
   service: Type.Optional(serviceSlug('Slug of the service.')),
   key: Type.Optional(Type.Unsafe<string | null>({

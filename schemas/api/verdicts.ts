@@ -33,7 +33,7 @@ export const PROVIDER_REASONS = [
 ] as const
 
 /** Why the service itself has no verdict; always `unknown` and free. */
-export const SYSTEM_REASONS = ['cancelled', 'internal', 'timeout', 'unavailable'] as const
+const SYSTEM_REASONS = ['cancelled', 'internal', 'timeout', 'unavailable'] as const
 
 /** The closed list of the result column `reason`; it may grow and never shrinks. */
 export const REASONS = [...PREFLIGHT_REASONS, ...PROVIDER_REASONS, ...SYSTEM_REASONS] as const

@@ -19,7 +19,7 @@ export type RootKeySettings<C extends KeyClass = KeyClass> =
   { readonly [Name in `${Uppercase<C>}_ROOT_KEY_ACTIVE`]: string }
 
 /** The root keys of a class; throws ConfigError for an invalid setting. */
-export function rootKeysOf<C extends KeyClass> (
+function rootKeysOf<C extends KeyClass> (
   keyClass: C, config: RootKeySettings<C>, metrics?: RootKeyMetrics
 ): RootKeys {
   const [setting, activeSetting] = rootKeys[keyClass]

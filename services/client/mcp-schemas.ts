@@ -3,9 +3,9 @@ import { API_SERVICES } from '../../schemas/api/service.ts'
 import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
 
 /** Contacts of one `verify_contacts` call. A longer list belongs in a file. */
-export const MAX_CONTACTS = 100
+const MAX_CONTACTS = 100
 /** Rows of one `get_results` call: hosts truncate longer answers. */
-export const MAX_RESULT_ROWS = 200
+const MAX_RESULT_ROWS = 200
 /** Hosts end a call after a minute. */
 const MAX_WAIT_SECONDS = 50
 const DEFAULT_WAIT_SECONDS = 30

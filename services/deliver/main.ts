@@ -10,7 +10,7 @@ import { deliveryDeps } from './deps.ts'
 import { createDeliverStage, startDelivery } from './stage.ts'
 
 /** Wires the stage and starts it. */
-export async function startDeliver (
+async function startDeliver (
   config: DeliverConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

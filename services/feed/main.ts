@@ -95,7 +95,7 @@ function logging (log: ServiceContext['log']) {
 }
 
 /** Wires the stage and starts it. */
-export async function startFeed (
+async function startFeed (
   config: FeedConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

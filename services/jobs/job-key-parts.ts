@@ -9,7 +9,7 @@ import { SealError, subkey, type Binding } from '../crypto/seal.ts'
  */
 export type JobKeyPart = 'results' | 'webhooks'
 
-export const JOB_KEY_PARTS: readonly JobKeyPart[] = ['results', 'webhooks']
+const JOB_KEY_PARTS: readonly JobKeyPart[] = ['results', 'webhooks']
 
 /** Data keys of new jobs. */
 export type NewJobKeys = {

@@ -22,7 +22,7 @@ const FETCH_BYTES = 64 * 1_024
 const FETCH_BATCHING = { bytes: FETCH_BYTES, maxPartitionBytes: FETCH_BYTES, maxWaitMs: 1_000 }
 
 /** Wires the stage and starts it. */
-export async function startLedger (
+async function startLedger (
   config: LedgerConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

@@ -9,7 +9,7 @@ import { lookupDeps } from './deps.ts'
 import { createLookupStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
-export async function startLookup (
+async function startLookup (
   config: LookupConfig, context: ServiceContext
 ): Promise<Running> {
   const deps = await connectDeps(config, context, [

@@ -10,7 +10,7 @@ import { normalizeConfig, type NormalizeConfig } from './config.ts'
 import { createNormalizeStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
-export async function startNormalize (
+async function startNormalize (
   config: NormalizeConfig, context: ServiceContext
 ): Promise<Running> {
   const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])

@@ -71,7 +71,7 @@ const MAX_CHARACTERS_PER_SLOT = 8_192
  * version of the cache secret of their tokens. Yields to other work in between, so that expensive
  * inputs do not block it.
  */
-export async function normalizeRows (
+async function normalizeRows (
   value: Pick<Submitted, 'tenant' | 'service' | 'country' | 'tokenVersion' | 'totalRows'>,
   inputs: readonly string[], tokenize: Tokenizer
 ): Promise<NormalizedRows & { readonly tokenVersion: string }> {

@@ -18,7 +18,7 @@ export class CommandFailure extends UsageError {
  * The exit code of a command that could not do its work. A command that did it and found something
  * wrong, or has left something undone, sets 1.
  */
-export const FAILED = 2
+const FAILED = 2
 
 /** Runs a command. A failure that the user can fix is shown without a stack. */
 export async function runCommand (program: Pick<Command, 'parseAsync'>): Promise<void> {

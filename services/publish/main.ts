@@ -43,7 +43,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
 }
 
 /** Wires the stage and starts it. */
-export async function startPublish (
+async function startPublish (
   config: PublishConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

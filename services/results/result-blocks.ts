@@ -62,7 +62,7 @@ export function storedBlockOf (block: Completed): StoredBlock {
 }
 
 /** The digest of what is stored; the text equals `toString` of the same tuple in ClickHouse. */
-export function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
+function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
   const { chunk, batch, chunks, rowsSchema, bound, originals, sealed } = block
   return createHash('sha256')
     .update(`(${chunk},${batch},${chunks},${rowsSchema},'${bound}',[${originals.join()}])`)

@@ -21,7 +21,7 @@ export type Usage =
   | { readonly kind: 'too_many', readonly maxJobs: number }
 
 /** Reading so many records takes some seconds. */
-export const MAX_USAGE_JOBS = 250_000
+const MAX_USAGE_JOBS = 250_000
 /** Records that are verified and added in about two milliseconds. */
 const JOBS_PER_SLOT = 50
 

@@ -9,7 +9,7 @@ import { STORE_EVERY_MS } from './held.ts'
 import { createSettleStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
-export async function startSettle (
+async function startSettle (
   config: SettleConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

@@ -74,7 +74,7 @@ function limitsOf (config: VerifyConfig) {
 }
 
 /** Wires the stage and starts it. */
-export async function startVerify (
+async function startVerify (
   config: VerifyConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [

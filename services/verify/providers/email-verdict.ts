@@ -22,7 +22,7 @@ type Outcome = {
  * Every outcome. A domain that accepts mail says nothing about a single mailbox: unless its servers
  * are probed, the address stays `unknown`, which is free.
  */
-export const OUTCOMES = {
+const OUTCOMES = {
   reserved: { status: 'invalid', reason: 'reserved_domain' },
   missing: { status: 'invalid', reason: 'domain_not_found' },
   refuses: { status: 'invalid', reason: 'no_mail_service' },

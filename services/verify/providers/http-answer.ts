@@ -97,7 +97,7 @@ const textsAt = (pointer: string | undefined, entry: unknown) =>
   pointer === undefined ? [] : [textOf(at(entry, pointer))]
 
 /** Vendors format numbers with spaces, and with or without a plus sign or two zeros. */
-export function contactKey (contact: string): string {
+function contactKey (contact: string): string {
   const text = contact.trim().toLowerCase()
   return text.includes('@') ? text : text.replace(/\D/g, '').replace(/^00/, '')
 }

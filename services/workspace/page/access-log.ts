@@ -75,7 +75,7 @@ type ListView = {
 }
 
 /** The access log, newest first. */
-export function accessLogView (visit: Visit, list: ListView): Html {
+function accessLogView (visit: Visit, list: ListView): Html {
   const { entries, older, filter } = list
   const { mode } = visit.tenant
   const isFiltered = filter.action !== '' || filter.actor !== ''

@@ -1,7 +1,7 @@
 import { type Role, ROLES } from '../../accounts/people.ts'
 
 /** What the roles may do on the page. */
-export const PERMISSIONS = {
+const PERMISSIONS = {
   'overview.view': ['owner', 'developer', 'finance', 'read-only'],
   'usage.view': ['owner', 'developer', 'finance', 'read-only'],
   'jobs.view': ['owner', 'developer', 'read-only'],

@@ -197,7 +197,7 @@ type EndpointDetails = {
 }
 
 /** One endpoint: its settings, actions and latest deliveries. */
-export function endpointView (
+function endpointView (
   visit: Visit, { endpoint, attempts, nonce }: EndpointDetails
 ): Html {
   const { mode } = visit.tenant
