@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 
 /** The body of every error answer; some codes add members. */
-export const ErrorSchema = Type.Object({
+const ErrorSchema = Type.Object({
   error: Type.Object({
     type: Type.String(),
     code: Type.String(),
@@ -10,3 +10,6 @@ export const ErrorSchema = Type.Object({
     request_id: Type.String(),
   }, { additionalProperties: true }),
 })
+
+/** The error answers of every route that needs a key. */
+export const ERROR_RESPONSES = { '4xx': ErrorSchema, '5xx': ErrorSchema }

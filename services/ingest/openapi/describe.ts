@@ -99,6 +99,7 @@ const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
   'address_not_allowed', 'rate_limited',
 ]
+/** A request that needs no body may have one all the same. */
 const WITH_BODY: readonly ErrorCode[] = [
   'invalid_json', 'invalid_encoding', 'invalid_request', 'body_too_large',
   'unsupported_media_type',
@@ -106,13 +107,13 @@ const WITH_BODY: readonly ErrorCode[] = [
 
 /** All error codes of an operation, in the order of the error table. */
 export function errorsOf (route: RouteOptions): readonly ErrorCode[] {
-  const { scope, produces, takesBody, errors = [] } = route.config ?? {}
+  const { scope, produces, errors = [] } = route.config ?? {}
   const wanted = new Set<ErrorCode>([
     ...EVERYWHERE,
     ...errors,
     ...(scope === undefined ? [] : WITH_KEY),
     ...(produces === undefined ? [] : ['not_acceptable'] as const),
-    ...(takesBody === true ? WITH_BODY : []),
+    ...(route.method === 'GET' ? [] : WITH_BODY),
     ...(route.schema?.querystring === undefined ? [] : ['invalid_request'] as const),
     ...(route.schema?.params === undefined ? [] : ['not_found'] as const),
   ])

@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { BalanceSchema } from '../../../schemas/api/balance.ts'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type ChecksBody, type ServicesBody, ServicesSchema,
 } from '../../../schemas/api/services.ts'
@@ -30,7 +30,7 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
       summary: 'Read the balance',
       description: 'Integers in USD micros. Reserved is the maximum price of all running jobs.',
       tags: ['Account'],
-      response: { 200: BalanceSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: BalanceSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { availableMicros, reservedMicros } = await deps.balance(callerOf(request).tenant)
@@ -52,7 +52,7 @@ export function getServicesRoute (settings: Settings): RouteOptions {
       description: 'Prices, availability and checks depend on the mode of the key. A test key ' +
         'pays nothing, may use every service, and checks nothing.',
       tags: ['Account'],
-      response: { 200: ServicesSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: ServicesSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => reply.send(servicesBody(settings, callerOf(request).mode)),
   }
@@ -94,7 +94,7 @@ export function listTransactionsRoute (deps: IngestDeps): RouteOptions {
         'second after it moved the balance, later during an outage, and then for ever.',
       tags: ['Account'],
       querystring: TransactionsQuerySchema,
-      response: { 200: TransactionListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: TransactionListSchema, ...ERROR_RESPONSES },
     },
     preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {

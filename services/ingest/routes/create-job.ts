@@ -2,7 +2,7 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import {
   AcceptedSchema, CreateJobSchema, IdempotencyHeaderSchema,
 } from '../../../schemas/api/create-job.ts'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { NotSubmittedError, type Submitted } from '../../jobs/submit.ts'
 import { failpoint } from '../../platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
@@ -50,7 +50,7 @@ export function createJobRoute (
         'CSV file.',
       tags: ['Jobs'],
       body: CreateJobSchema,
-      response: { 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 202: AcceptedSchema, ...ERROR_RESPONSES },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {

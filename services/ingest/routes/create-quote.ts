@@ -1,6 +1,6 @@
 import type { FastifyReply, RouteOptions } from 'fastify'
 import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
 import type { ChecksBody } from '../../../schemas/api/services.ts'
 import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
@@ -40,7 +40,7 @@ export function createQuoteRoute (
         '`limitations` lists what the checks of the service cannot tell.',
       tags: ['Quotes'],
       body: CreateJobSchema,
-      response: { 200: QuoteSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: QuoteSchema, ...ERROR_RESPONSES },
     },
     ...reserveMemory(budget, settings.bodyThroughput),
     handler: async (request, reply) => {

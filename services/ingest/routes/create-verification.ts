@@ -1,6 +1,6 @@
 import type { RouteOptions } from 'fastify'
 import { AcceptedSchema, IdempotencyHeaderSchema } from '../../../schemas/api/create-job.ts'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
   MAX_VERIFICATION_INPUTS, type VerificationBody, VerificationSchema,
@@ -40,9 +40,7 @@ export function createVerificationRoute (deps: IngestDeps, settings: Settings): 
         'the same Idempotency-Key gets the rows of the same job.',
       tags: ['Jobs'],
       body: CreateVerificationSchema,
-      response: {
-        200: VerificationSchema, 202: AcceptedSchema, '4xx': ErrorSchema, '5xx': ErrorSchema,
-      },
+      response: { 200: VerificationSchema, 202: AcceptedSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const startedAt = performance.now()

@@ -2,7 +2,7 @@ import type { RouteOptions } from 'fastify'
 import {
   type AttemptBody, DeliveryListSchema, type DeliveryPath, DeliveryPathSchema, ResentSchema,
 } from '../../../schemas/api/deliveries.ts'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
   DEFAULT_ATTEMPTS, EndpointDeliveriesSchema, type EndpointPath, EndpointPathSchema,
@@ -34,7 +34,7 @@ export function listDeliveriesRoute (deps: IngestDeps): RouteOptions {
         'webhook endpoints of the organization.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 200: DeliveryListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: DeliveryListSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -79,8 +79,7 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'webhooks:write',
       produces: 'application/json',
-      errors: ['job_not_found', 'not_found', 'body_too_large', 'unsupported_media_type',
-        'invalid_json', 'invalid_encoding', 'invalid_request'],
+      errors: ['job_not_found', 'not_found'],
     },
     schema: {
       operationId: 'resendDelivery',
@@ -90,7 +89,7 @@ export function resendDeliveryRoute (deps: IngestDeps): RouteOptions {
         'ended is attempted once. Progress is not sent again. The request has no body.',
       tags: ['Jobs'],
       params: DeliveryPathSchema,
-      response: { 202: ResentSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 202: ResentSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id, deliveryId } = request.params as DeliveryPath
@@ -159,7 +158,7 @@ export function listEndpointDeliveriesRoute (deps: IngestDeps): RouteOptions {
       tags: ['Webhook endpoints'],
       params: EndpointPathSchema,
       querystring: ListEndpointDeliveriesQuerySchema,
-      response: { 200: EndpointDeliveriesSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: EndpointDeliveriesSchema, ...ERROR_RESPONSES },
     },
     preValidation: numbersInQuery('limit'),
     handler: async (request, reply) => {

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { type JobPath, JobPathSchema } from '../../../schemas/api/job.ts'
 import {
   type ResultsQuery, ResultsQuerySchema, ResultsSchema,
@@ -34,9 +34,7 @@ export function getResultsRoute (deps: IngestDeps, settings: ResultRetention): R
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: ResultsQuerySchema,
-      response: {
-        200: ResultsSchema, 304: { type: 'null' }, '4xx': ErrorSchema, '5xx': ErrorSchema,
-      },
+      response: { 200: ResultsSchema, 304: { type: 'null' }, ...ERROR_RESPONSES },
     },
     preValidation: [numbersInQuery('limit'), listsInQuery],
     handler: async (request, reply) => {

@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   type EraseJobQuery, EraseJobQuerySchema, type JobPath, JobPathSchema, type JobQuery,
   JobQuerySchema, JobSchema,
@@ -31,7 +31,7 @@ export function getJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: JobQuerySchema,
-      response: { 200: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: JobSchema, ...ERROR_RESPONSES },
     },
     preValidation: numbersInQuery('wait'),
     handler: async (request, reply) => {
@@ -60,7 +60,7 @@ export function listJobsRoute (deps: IngestDeps): RouteOptions {
       summary: 'List jobs, newest first',
       tags: ['Jobs'],
       querystring: ListJobsQuerySchema,
-      response: { 200: JobListSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 200: JobListSchema, ...ERROR_RESPONSES },
     },
     preValidation: [numbersInQuery('limit'), labelsInQuery],
     handler: async (request, reply) => {
@@ -99,8 +99,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:write',
       produces: 'application/json',
-      errors: ['job_not_found', 'job_not_cancellable', 'body_too_large', 'unsupported_media_type',
-        'invalid_json', 'invalid_encoding', 'invalid_request'],
+      errors: ['job_not_found', 'job_not_cancellable'],
     },
     schema: {
       operationId: 'cancelJob',
@@ -110,7 +109,7 @@ export function cancelJobRoute (deps: IngestDeps): RouteOptions {
         'are unknown. The request has no body.',
       tags: ['Jobs'],
       params: JobPathSchema,
-      response: { 202: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 202: JobSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath
@@ -136,8 +135,7 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'jobs:write',
       produces: 'application/json',
-      errors: ['job_not_found', 'job_not_ended', 'body_too_large', 'unsupported_media_type',
-        'invalid_json', 'invalid_encoding', 'invalid_request'],
+      errors: ['job_not_found', 'job_not_ended'],
     },
     schema: {
       operationId: 'eraseJob',
@@ -148,7 +146,7 @@ export function eraseJobRoute (deps: IngestDeps): RouteOptions {
       tags: ['Jobs'],
       params: JobPathSchema,
       querystring: EraseJobQuerySchema,
-      response: { 202: JobSchema, '4xx': ErrorSchema, '5xx': ErrorSchema },
+      response: { 202: JobSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const { id } = request.params as JobPath

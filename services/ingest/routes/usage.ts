@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
   type UsageQuery, UsageQuerySchema, UsageSchema,
@@ -39,8 +39,7 @@ export function getUsageRoute (deps: IngestDeps): RouteOptions {
             'text/csv': { schema: { type: 'string' } },
           },
         },
-        '4xx': ErrorSchema,
-        '5xx': ErrorSchema,
+        ...ERROR_RESPONSES,
       },
     },
     handler: async (request, reply) => {

@@ -1,5 +1,5 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
-import { ErrorSchema } from '../../../schemas/api/error.ts'
+import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import {
   CreateEndpointSchema, DeletedEndpointSchema, EndpointListSchema, EndpointPathSchema,
   EndpointSchema, EndpointWithSecretSchema, UpdateEndpointSchema, WebhookKeysSchema,
@@ -18,11 +18,7 @@ import { webhookFault } from '../request.ts'
 import { sendError } from '../response.ts'
 
 const ADDRESS = '/api/v1/webhook-endpoints'
-const NO_BODY_ERRORS = [
-  'body_too_large', 'unsupported_media_type', 'invalid_json', 'invalid_encoding', 'invalid_request',
-] as const
 const NOT_FOUND: ApiError = { code: 'webhook_endpoint_not_found' }
-const errors = { '4xx': ErrorSchema, '5xx': ErrorSchema }
 const tags = ['Webhook endpoints']
 
 type Rules = Pick<Settings, 'webhooks' | 'maxWebhookEndpoints'>
@@ -50,7 +46,7 @@ export function createEndpointRoute (deps: IngestDeps, rules: Rules): RouteOptio
         'job that is posted after it reports to the endpoint.',
       tags,
       body: CreateEndpointSchema,
-      response: { 201: EndpointWithSecretSchema, ...errors },
+      response: { 201: EndpointWithSecretSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const body = request.body as CreateEndpointBody
@@ -84,7 +80,7 @@ export function listEndpointsRoute (deps: IngestDeps): RouteOptions {
       summary: 'List the webhook endpoints',
       description: 'All endpoints of the mode of the key, oldest first, without their secrets.',
       tags,
-      response: { 200: EndpointListSchema, ...errors },
+      response: { 200: EndpointListSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const tenant = tenantOf(request)
@@ -106,7 +102,7 @@ export function listWebhookKeysRoute (deps: IngestDeps): RouteOptions {
       description: 'Events are also signed with a key of the organization (Ed25519), so that who ' +
         'verifies them needs no secret: `v1a` in `webhook-signature`, see Standard Webhooks.',
       tags,
-      response: { 200: WebhookKeysSchema, ...errors },
+      response: { 200: WebhookKeysSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const keys = await deps.webhookKeys(callerOf(request).org)
@@ -128,7 +124,7 @@ export function getEndpointRoute (deps: IngestDeps): RouteOptions {
       summary: 'Read a webhook endpoint',
       tags,
       params: EndpointPathSchema,
-      response: { 200: EndpointSchema, ...errors },
+      response: { 200: EndpointSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const found = await findEndpoint(deps, tenantOf(request), idOf(request))
@@ -159,7 +155,7 @@ export function updateEndpointRoute (
       tags,
       params: EndpointPathSchema,
       body: UpdateEndpointSchema,
-      response: { 200: EndpointSchema, ...errors },
+      response: { 200: EndpointSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const body = request.body as UpdateEndpointBody
@@ -181,7 +177,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'webhooks:write',
       produces: 'application/json',
-      errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
+      errors: ['webhook_endpoint_not_found'],
     },
     schema: {
       operationId: 'deleteWebhookEndpoint',
@@ -190,7 +186,7 @@ export function deleteEndpointRoute (deps: IngestDeps): RouteOptions {
         'request has no body.',
       tags,
       params: EndpointPathSchema,
-      response: { 200: DeletedEndpointSchema, ...errors },
+      response: { 200: DeletedEndpointSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const gone = await deps.endpoints.remove(tenantOf(request), idOf(request))
@@ -208,7 +204,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
     config: {
       scope: 'webhooks:write',
       produces: 'application/json',
-      errors: ['webhook_endpoint_not_found', ...NO_BODY_ERRORS],
+      errors: ['webhook_endpoint_not_found'],
     },
     schema: {
       operationId: 'rotateWebhookEndpointSecret',
@@ -217,7 +213,7 @@ export function rotateEndpointSecretRoute (deps: IngestDeps): RouteOptions {
         'in this answer. The request has no body.',
       tags,
       params: EndpointPathSchema,
-      response: { 200: EndpointWithSecretSchema, ...errors },
+      response: { 200: EndpointWithSecretSchema, ...ERROR_RESPONSES },
     },
     handler: async (request, reply) => {
       const made = await deps.endpoints.rotate(tenantOf(request), idOf(request))
