@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/types.ts'
-import type { Job, Refusal } from '../../services/jobs/job.ts'
+import type { Job, JobCounts, Refusal } from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store-types.ts'
 import { countBits, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
@@ -17,6 +17,20 @@ export const QUOTED_AT_MS = Date.UTC(2026, 7, 11)
 
 /** The position and reason of a dead letter, where they make no difference. */
 export const DEAD: DeadSource = { topic: '', partition: 0, offset: 0n, reason: 'undecodable' }
+
+/** The counts of a job none of whose rows has finished. */
+export const NO_COUNTS: JobCounts = {
+  finishedRows: 0,
+  inputBlocks: 0,
+  cacheHits: 0,
+  freshRecords: 0,
+  invalidRecords: 0,
+  duplicateRecords: 0,
+  unknownRecords: 0,
+  cancelledRecords: 0,
+  successRecords: 0,
+  failedRecords: 0,
+}
 
 /** The settings of a `verify` that retries every minute, for 15 of them. */
 export const VERIFY_SETTINGS = {
@@ -147,18 +161,7 @@ function jobOf (tenant: string, request: AcceptRequest): Job {
     ended: false,
     closed: false,
     endedAtMs: 0,
-    counts: {
-      finishedRows: 0,
-      inputBlocks: 0,
-      cacheHits: 0,
-      freshRecords: 0,
-      invalidRecords: 0,
-      duplicateRecords: 0,
-      unknownRecords: 0,
-      cancelledRecords: 0,
-      successRecords: 0,
-      failedRecords: 0,
-    },
+    counts: NO_COUNTS,
     chargedMicros: 0,
     releasedMicros: 0,
   }

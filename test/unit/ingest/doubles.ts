@@ -9,64 +9,36 @@ import type { Job, ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
 import { DEFAULT_PRICES_MICROS } from '../../../services/money/prices.ts'
 import { InfrastructureError, isInfrastructure } from '../../../services/platform/errors.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
 import { endpointsDouble } from '../../support/endpoints.ts'
+import { NO_COUNTS } from '../../support/stage-doubles.ts'
 import { compilingAs } from './compiled.ts'
 
-export const JOB_ID = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+export const JOB_ID = DELIVERED_JOB
 export const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
-const LIVE_TENANT = 'org_01.live'
+const LIVE_TENANT = DELIVERED_TENANT
 export const KEY_ID = 'key_0123456789abcdef'
 
-/** The usage of a tenant without jobs. */
-export const NO_USAGE = {
-  jobs: 0,
-  totalRows: 0,
-  cacheHits: 0,
-  freshRecords: 0,
-  invalidRecords: 0,
-  duplicateRecords: 0,
-  unknownRecords: 0,
-  cancelledRecords: 0,
-  successRecords: 0,
-  failedRecords: 0,
-  chargedMicros: 0,
-}
+const { finishedRows: _finished, inputBlocks: _inputs, ...NO_RECORDS } = NO_COUNTS
 
-export const jobOf = (more: Partial<Job> = {}): Job => ({
-  id: JOB_ID,
-  tenant: LIVE_TENANT,
-  service: 'phone-validation',
-  lane: 'small',
+/** The usage of a tenant without jobs. */
+export const NO_USAGE = { jobs: 0, totalRows: 0, ...NO_RECORDS, chargedMicros: 0 }
+
+/** A job that is under way. */
+export const jobOf = (more: Partial<Job> = {}): Job => endedJob({
   status: 'queued',
-  preflight: {
-    totalRows: 10,
-    invalidRows: 2,
-    duplicateRows: 3,
-    cacheHits: 1,
-    freshChecks: 4,
-    maxQuoteMicros: 10_000,
-    quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w4',
-  },
-  unitPriceMicros: 2_000,
-  chunks: 1,
-  forceFresh: false,
-  header: Buffer.alloc(0),
   createdAtMs: NOW_MS - 5_000,
   updatedAtMs: NOW_MS - 4_000,
-  announced: true,
-  rebuilt: false,
   ended: false,
   closed: false,
   endedAtMs: 0,
   counts: {
+    ...NO_COUNTS,
     finishedRows: 6,
     inputBlocks: 1,
     cacheHits: 1,
-    freshRecords: 0,
     invalidRecords: 2,
     duplicateRecords: 3,
-    unknownRecords: 0,
-    cancelledRecords: 0,
     successRecords: 4,
     failedRecords: 2,
   },

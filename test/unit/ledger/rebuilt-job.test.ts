@@ -3,7 +3,7 @@ import type { Journal } from '../../../schemas/types.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
 import { closedJobOf, hasTerms, openJobOf } from '../../../services/ledger/rebuilt-job.ts'
 import { endedJob } from '../../support/results.ts'
-import { entryOf, JOB, TENANT } from '../../support/stage-doubles.ts'
+import { entryOf, JOB, NO_COUNTS, TENANT } from '../../support/stage-doubles.ts'
 
 const DAY_MS = 86_400_000
 /** As accept.lua writes them: all values are text. */
@@ -81,18 +81,7 @@ describe('a job from its reserve entry', () => {
       ended: false,
       closed: false,
       endedAtMs: 0,
-      counts: {
-        finishedRows: 0,
-        inputBlocks: 0,
-        cacheHits: 0,
-        freshRecords: 0,
-        invalidRecords: 0,
-        duplicateRecords: 0,
-        unknownRecords: 0,
-        cancelledRecords: 0,
-        successRecords: 0,
-        failedRecords: 0,
-      },
+      counts: NO_COUNTS,
       chargedMicros: 0,
       releasedMicros: 0,
     })
