@@ -50,7 +50,7 @@ const MAX_COPY_MS = 600_000
  * the end of both.
  */
 export async function walkAccessLog (
-  { read, codec, copy, head }: AccessWalkDeps, options: WalkOptions = {}
+  { read, codec, copy, head }: AccessWalkDeps, options: WalkOptions
 ): Promise<AccessWalk> {
   const startedMs = Date.now()
   const copied = await head.read()

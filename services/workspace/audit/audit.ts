@@ -54,9 +54,7 @@ export type AuditOptions = {
  * Checks the invariants of all tenants on complete data: Redis, journal and results must agree. It
  * only reads, and rejects when a store is not reachable.
  */
-export async function audit (
-  deps: AuditDeps, options: AuditOptions = {}
-): Promise<AuditReport> {
+export async function audit (deps: AuditDeps, options: AuditOptions): Promise<AuditReport> {
   const tenants: TenantReport[] = []
   const breaches: FoundBreach[] = []
   const stored = new Map<string, StoredMovements>()
