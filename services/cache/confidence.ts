@@ -1,6 +1,6 @@
 import type { CheckOutcome } from '../../schemas/api/checks.ts'
 import { unpackChecks, type Evidence, type StoredCheck } from './evidence.ts'
-import type { Reason } from './record.ts'
+import type { Reason } from '../../schemas/api/verdicts.ts'
 
 type Weights = Readonly<Partial<Record<CheckOutcome, number>>>
 

@@ -1,4 +1,5 @@
-import { type CheckedRecord, REASONS, ROW_STATUSES } from './record.ts'
+import { REASONS, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
+import type { CheckedRecord } from './record.ts'
 import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
 /** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */

@@ -1,8 +1,6 @@
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
 import type { Evidence } from './evidence.ts'
 
-export * from '../../schemas/api/verdicts.ts'
-
 /**
  * A verdict as it is cached and sent on. `confidence` is an integer from 0 to 100. `fields` holds
  * only result columns that can't identify the contact and don't derive from its canonical form

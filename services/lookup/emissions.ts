@@ -8,7 +8,7 @@ import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { SERVICES } from '../results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
-import type { Reason } from '../cache/record.ts'
+import type { Reason } from '../../schemas/api/verdicts.ts'
 import type { Lane } from '../topology.ts'
 import type { Originals } from './dedupe.ts'
 

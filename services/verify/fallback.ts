@@ -1,5 +1,5 @@
 import { packChecks, type Evidence } from '../cache/evidence.ts'
-import type { RowStatus } from '../cache/record.ts'
+import type { RowStatus } from '../../schemas/api/verdicts.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'

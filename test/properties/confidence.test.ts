@@ -4,7 +4,7 @@ import { CHECK_OUTCOMES } from '../../schemas/api/checks.ts'
 import { CHECKS } from '../../schemas/api/services.ts'
 import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confidence.ts'
 import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
-import { REASONS } from '../../services/cache/record.ts'
+import { REASONS } from '../../schemas/api/verdicts.ts'
 import {
   domainOf, emailVerdictOf, isDisposable, type EmailEvidence,
 } from '../../services/verify/providers/email-verdict.ts'

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { PROVIDER_REASONS, ROW_STATUSES } from '../../cache/record.ts'
+import { PROVIDER_REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 

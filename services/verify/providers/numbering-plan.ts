@@ -1,7 +1,7 @@
 import { all } from 'mcc-mnc-list'
 import { confidenceOf } from '../../cache/confidence.ts'
 import { type Evidence, packChecks } from '../../cache/evidence.ts'
-import type { LineType } from '../../cache/record.ts'
+import type { LineType } from '../../../schemas/api/verdicts.ts'
 import { describePhone, type PhoneDescription } from '../../phone/format.ts'
 import type { AssignedType } from '../../phone/library.ts'
 import type { Provider, ProviderVerdict } from '../provider.ts'

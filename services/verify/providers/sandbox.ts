@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { columnsOf, SERVICES, type ContactKind } from '../../results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
-import type { Reason, RowStatus } from '../../cache/record.ts'
+import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import {
   ProviderError, type CheckOptions, type Provider, type ProviderAnswer, type ProviderRow,
   type ProviderVerdict,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { columnsOf, SERVICES } from '../../../services/results/columns.ts'
-import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../services/cache/record.ts'
+import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 
 const guide = readFileSync(`${import.meta.dirname}/../../../deploy/docs/results.md`, 'utf8')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../services/cache/record.ts'
+import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 
 describe('the closed lists of records', () => {
   it('are snake_case codes, each once', () => {
