@@ -4,21 +4,12 @@ import { deliverConfig, WAITS_MS } from '../../../services/deliver/config.ts'
 import { deliveryDeps } from '../../../services/deliver/deps.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { endedJob } from '../../support/deliveries.ts'
-import { MESSAGE_KEY_ENV, recordMacOf, storedJob } from '../../support/signed.ts'
+import { recordMacOf, storedJob } from '../../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { createClickhouseDouble } from '../../support/stored.ts'
 
-const env = {
-  ...MESSAGE_KEY_ENV,
-  KAFKA_BROKERS: 'localhost:9092',
-  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-  REDIS_STATE_URL: 'redis://localhost:6379',
-  CLICKHOUSE_URL: 'http://localhost:8123',
-  WEBHOOKS_ROOT_KEYS: `{"1":"${Buffer.alloc(32).toString('base64')}"}`,
-  WEBHOOKS_ROOT_KEY_ACTIVE: '1',
-}
-
 describe('the configuration of deliver', () => {
-  const config = loadConfig(deliverConfig, env)
+  const config = loadConfig(deliverConfig, STAGE_ENVIRONMENT)
 
   it('has the values of the public interface as defaults', () => {
     expect(config).toMatchObject({
@@ -30,9 +21,10 @@ describe('the configuration of deliver', () => {
   })
 
   it('accepts another retry schedule', () => {
-    expect(loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[10,20]' }).WEBHOOK_WAITS_MS)
-      .toEqual([10, 20])
-    expect(() => loadConfig(deliverConfig, { ...env, WEBHOOK_WAITS_MS: '[-1]' }))
+    const load = (WEBHOOK_WAITS_MS: string) =>
+      loadConfig(deliverConfig, { ...STAGE_ENVIRONMENT, WEBHOOK_WAITS_MS })
+    expect(load('[10,20]').WEBHOOK_WAITS_MS).toEqual([10, 20])
+    expect(() => load('[-1]'))
       .toThrow('WEBHOOK_WAITS_MS')
   })
 

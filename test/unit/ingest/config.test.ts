@@ -1,19 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
-import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
-const least = {
-  ...MESSAGE_KEY_ENV,
-  KAFKA_BROKERS: 'localhost:9092',
-  SCHEMA_REGISTRY_URL: 'http://localhost:8081',
-  REDIS_STATE_URL: 'redis://localhost:6379',
-  REDIS_CACHE_URL: 'redis://localhost:6380',
-  CLICKHOUSE_URL: 'http://localhost:8123',
-  ...ROOT_KEY_SETTINGS,
-  CACHE_SECRET_ACTIVE: '1',
-}
+const least = { ...STAGE_ENVIRONMENT, CACHE_SECRET_ACTIVE: '1' }
 
 describe('the configuration of ingest', () => {
   it('has the values of the public interface as defaults', () => {

@@ -11,8 +11,7 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { doubles } from './doubles.ts'
-import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
 it('the interface is served on both ports until both are closed', async () => {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-serve-`)
@@ -21,13 +20,7 @@ it('the interface is served on both ports until both are closed', async () => {
   writeFileSync(`${folder}/key.pem`, key)
   const [plain, tls] = [await freePort(), await freePort()]
   const settings = loadConfig(ingestConfig, {
-    ...MESSAGE_KEY_ENV,
-    KAFKA_BROKERS: 'localhost:1',
-    SCHEMA_REGISTRY_URL: 'http://localhost:1',
-    REDIS_STATE_URL: 'redis://localhost:1',
-    REDIS_CACHE_URL: 'redis://localhost:1',
-    CLICKHOUSE_URL: 'http://localhost:1',
-    ...ROOT_KEY_SETTINGS,
+    ...STAGE_ENVIRONMENT,
     CACHE_SECRET_ACTIVE: '1',
     PORT_HTTP: String(plain),
     PORT_HTTPS: String(tls),

@@ -12,8 +12,7 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { JOB_ID, NOW_MS } from './doubles.ts'
-import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { rowsAnswer } from '../../support/stored.ts'
 
 const { redis } = memoryRedis()
@@ -42,13 +41,7 @@ const connect = (async () =>
 it('the API listens, finds keys and jobs, reports readiness, and stops', async () => {
   const port = await freePort()
   const settings = loadConfig(ingestConfig, {
-    ...MESSAGE_KEY_ENV,
-    KAFKA_BROKERS: 'localhost:1',
-    SCHEMA_REGISTRY_URL: 'http://localhost:1',
-    REDIS_STATE_URL: 'redis://localhost:1',
-    REDIS_CACHE_URL: 'redis://localhost:1',
-    CLICKHOUSE_URL: 'http://localhost:1',
-    ...ROOT_KEY_SETTINGS,
+    ...STAGE_ENVIRONMENT,
     CACHE_SECRET_ACTIVE: '1',
     PORT_HTTP: String(port),
   })
