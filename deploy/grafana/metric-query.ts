@@ -1,4 +1,5 @@
-import { type MetricDefinition, METRICS } from '../../services/platform/metric-list.ts'
+import { METRICS } from '../../services/platform/metric-list.ts'
+import type { MetricDefinition } from '../../services/platform/store-metrics.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
 export type Shown = {

@@ -1,7 +1,5 @@
 import { STORE_METRICS, type MetricDefinition } from './store-metrics.ts'
 
-export type { MetricDefinition } from './store-metrics.ts'
-
 /** All metrics: the one source of dashboards, alerts and documents. */
 export const METRICS = [
   {

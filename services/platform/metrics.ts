@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import { type MetricDefinition, METRICS } from './metric-list.ts'
+import { METRICS } from './metric-list.ts'
+import type { MetricDefinition } from './store-metrics.ts'
 import { initialSeriesOf } from './metric-sources.ts'
 
 type Metric = typeof METRICS[number]

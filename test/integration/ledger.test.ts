@@ -12,7 +12,10 @@ import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
 import { rootKeysIn } from '../support/organization-keys.ts'
 import { newOrganization } from '../support/organizations.ts'
-import { acceptClaimed, acceptRequest, connectAll, parseCsv, textOf } from '../support/settle.ts'
+import { connectAll } from '../support/connected.ts'
+import { parseCsv } from '../support/environment.ts'
+import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
+import { textOf } from '../support/results.ts'
 
 const {
   archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,
