@@ -26,7 +26,7 @@ const OF_SECOND: readonly Failpoint[] = ['settle.tallied']
 const QUICK_SCALE = { settle: 2 }
 
 /** Which process passes it. */
-function instanceOf (point: Failpoint, number = 1): string {
+export function instanceOf (point: Failpoint, number = 1): string {
   const [folder = ''] = point.split('.')
   const owners: Readonly<Record<string, string>> = {
     submit: 'ingest',
@@ -35,6 +35,7 @@ function instanceOf (point: Failpoint, number = 1): string {
     finish: 'settle',
     reaper: 'ledger',
     erasing: 'ledger',
+    access: 'ledger',
   }
   return `${owners[folder] ?? folder}-${number}`
 }
@@ -73,7 +74,8 @@ async function hit (
 /** How to reach a point that the load does not pass. */
 function provokedBy (point: Failpoint): ((scene: Scene) => Promise<void>) | undefined {
   if (point.startsWith('reaper')) return provokeReaper
-  return point.startsWith('eras') ? provokeErasure : undefined
+  // The access log has an entry of each erasure.
+  return /^(?:eras|access)/.test(point) ? provokeErasure : undefined
 }
 
 /** The job is of another organization, because the results of the load's jobs are compared. */

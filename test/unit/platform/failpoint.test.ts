@@ -4,6 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   allowedPlans, create, failpoint, FAILPOINTS, NAMED_FAILPOINTS,
 } from '../../../services/platform/failpoint.ts'
+import { STAGES } from '../../../services/topology.ts'
+import { instanceOf } from '../../faults/scenarios/failpoints.ts'
 import { sources } from '../../support/sources.ts'
 
 let folder: string
@@ -34,6 +36,11 @@ describe('the list of failpoints', () => {
     ])
     expect(new Set(FAILPOINTS).size).toBe(FAILPOINTS.length)
     expect(FAILPOINTS.length).toBe(7 * 8 + Object.keys(NAMED_FAILPOINTS).length)
+  })
+
+  it('has none that the fault suite cannot place in a process', () => {
+    const processes = STAGES.map(stage => `${stage}-1`)
+    expect(FAILPOINTS.filter(point => !processes.includes(instanceOf(point)))).toEqual([])
   })
 })
 
