@@ -121,8 +121,8 @@ function missingOrganizationKey (
 ): MissingOrganizationKeyError {
   return new MissingOrganizationKeyError(lack, {
     wraps: binding.map(String).join(' '),
-    advice: 'restart every ledger, which restores it from topic organization.keys; ' +
-      'what it wraps is lost if the topic lacks it too',
+    advice: 'ledger restores it from topic organization.keys within a minute; if not, restart ' +
+      'every ledger; what it wraps is lost if the topic lacks it too',
   })
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { createClient } from './client.ts'
 import { openConnection, type CliContext, type CommonFlags } from './connection.ts'
 import { createSpending, parseDollars } from './mcp-spending.ts'
@@ -23,8 +23,8 @@ Example of a host's configuration:
 export function addMcp (program: Command, context: CliContext): void {
   program.command('mcp')
     .description('serve the tools of an AI agent (Model Context Protocol)')
-    .option('--max-spend <dollars>', 'spending limit of the session in USD, $1.00 by default',
-      parseDollars, DEFAULT_LIMIT_MICROS)
+    .addOption(new Option('--max-spend <dollars>', 'spending limit of the session in USD')
+      .argParser(parseDollars).default(DEFAULT_LIMIT_MICROS, money(DEFAULT_LIMIT_MICROS)))
     .option('--folder <folder>', 'verify only files below this folder', '.')
     .addHelpText('after', HELP)
     .action(async (_: unknown, command: Command) => {

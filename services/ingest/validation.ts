@@ -65,14 +65,11 @@ function textOf (error: Mismatch, place: RequestPart): string {
   switch (keyword) {
     case 'additionalProperties': return unknownText(error, place)
     case 'required': return 'is missing. Send it.'
-    // A query holds texts only, so one that is no text was sent several times.
-    case 'type': return place === 'querystring' && params['type'] === 'string'
-      ? 'was sent more than once. Send it once.'
-      : `must be ${typeText(error)}.`
+    case 'type': return place === 'querystring' ? queryTypeText(error) : bodyTypeText(error)
     case 'enum': return `must be one of: ${listOf(params['allowedValues'])}.`
     case 'const': return `must be ${JSON.stringify(params['allowedValue'])}, or be left out.`
     case 'minimum':
-    case 'maximum': return `must be ${typeText(error)}.`
+    case 'maximum': return bodyTypeText(error)
     default: return sizeText(error) ?? `is not valid.${hintOf(error)}`
   }
 }
@@ -112,6 +109,15 @@ const TYPES: Readonly<Record<string, string>> = {
   array: 'a list in square brackets',
   object: 'a JSON object in braces',
 }
+
+/** A query holds texts only, so one that is no text was sent several times. */
+function queryTypeText (error: Mismatch): string {
+  if (error.params['type'] === 'string') return 'was sent more than once. Send it once.'
+  if (error.params['type'] !== 'object') return bodyTypeText(error)
+  return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
+}
+
+const bodyTypeText = (error: Mismatch) => `must be ${typeText(error)}.`
 
 function typeText ({ params, parentSchema = {} }: Mismatch): string {
   const type = String(parentSchema['type'] ?? params['type'])

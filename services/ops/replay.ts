@@ -24,7 +24,7 @@ command only shows what it would do. It never moves a group forward, and never a
 Examples:
   npm run ops -- replay --stage settle --group settle.bulk --from 2026-08-11T09:30:00Z
   npm run ops -- replay --stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes
-  npm run ops -- replay --stage ledger --partition 1 --from 1200 --yes`
+  npm run ops -- replay --stage ledger --topic wallet.journal --partition 1 --from 1200 --yes`
 
 /** Adds `replay`. */
 export function addReplay (program: Command, screen: Screen): void {

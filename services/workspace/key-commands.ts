@@ -44,8 +44,8 @@ export const readKeysInTopic = (env: Environment, orgId: string) =>
 export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport): string {
   if (lacking.length > 0) {
     return `Missing, but still needed: ${lacking.join(', ')}. Put root keys back into their ` +
-      'setting; restart every ledger, which restores keys of organizations from topic ' +
-      'organization.keys.'
+      'setting. Ledger restores keys of organizations from topic organization.keys within a ' +
+      'minute; if keys are still missing then, restart every ledger.'
   }
   const unknown = roots.filter(({ isActive, missingIn }) => isActive && missingIn.length > 0)
   if (unknown.length > 0) {

@@ -147,7 +147,7 @@ describe('an audit without a key that opens results', () => {
     await state.hset(stored, fields)
     expect([detail, created]).toEqual([expect.stringMatching(new RegExp('^results of job_\\w+, ' +
       `job_\\w+ cannot be checked: organization ${environment.orgId} has no key "results": ` +
-      'restart every ledger')), 0])
+      'ledger restores it from topic organization.keys within a minute')), 0])
     expect((await runAudit(env, { only: [tenant] })).breaches).toEqual([])
   })
 })

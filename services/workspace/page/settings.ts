@@ -37,7 +37,7 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
         title: 'Your new webhook secret',
         secret: await deps.webhookSecrets.rotate(visit.tenant.orgId),
         hint: 'Configure it at your receivers within 24 hours; until then events are also signed ' +
-          'with the previous secret.',
+          'with the previous secret, if there was one.',
         section: 'settings',
       }))
     }),

@@ -58,6 +58,7 @@ describe('an invalid body gets an error that says what to do', () => {
 describe('an invalid query gets an error that says what to do', () => {
   it.each([
     ['/jobs?limit=0', 'limit must be a whole number from 1 to 100.'],
+    ['/jobs?metadata=x', 'metadata is sent with a name in brackets: metadata[name]=value.'],
     ['/jobs?limit=ten', 'limit must be a whole number from 1 to 100.'],
     ['/jobs?limit=1&limit=2', 'limit must be a whole number from 1 to 100.'],
     ['/jobs?after=a&after=b', 'after was sent more than once. Send it once.'],
