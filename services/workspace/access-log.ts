@@ -34,7 +34,8 @@ export function accessWalkDeps (
 
 /**
  * Passes the entries of an organization, or of the installation, to `print`, oldest first, each
- * with the hash of the chain up to it. Reads and checks the whole log.
+ * with the hash of the chain up to it. Those of an organization that does not exist, such as of a
+ * refused `org create`, belong to the installation. Reads and checks the whole log.
  * @throws UsageError for an unknown organization, format or time.
  */
 export async function exportAccessLog (
@@ -51,11 +52,14 @@ export async function exportAccessLog (
   return await withStores(env, async stores => {
     const organizations = createOrganizations(stores.redis)
     if (org !== INSTALLATION) await organizationToRead({ organizations }, { org })
+    const all = new Set((await organizations.list()).map(({ id }) => id))
+    const isWanted = ({ organization }: NumberedEntry) =>
+      org === INSTALLATION ? !all.has(organization) : organization === org
     const lines = createLines(format, print)
     const seen = new Set<string>()
     const { head, findings } = await walkAccessLog(accessWalkDeps(stores), {
       onEntry: (entry, hash) => {
-        if (entry.organization !== org || entry.at < sinceMs || seen.has(entry.entryId)) return
+        if (!isWanted(entry) || entry.at < sinceMs || seen.has(entry.entryId)) return
         seen.add(entry.entryId)
         lines.add(entry, hash)
       },

@@ -87,6 +87,19 @@ it('the log of an organization begins with its creation', async () => {
   ])
 })
 
+it('the log of the installation has commands for an organization that does not exist', async () => {
+  expect((await workspace('org', 'erase', '--org', 'org_nope', '--yes')).code).toBe(2)
+  await eventually(async () => {
+    const lines: string[] = []
+    await exportAccessLog(env, { org: 'installation', format: 'ndjson' }, line => {
+      lines.push(line)
+    })
+    const entries = lines.map(line => JSON.parse(line) as Exported)
+    expect(entries.filter(({ action }) => action === 'organization.erased')
+      .map(({ outcome }) => outcome)).toEqual(['attempted', 'refused'])
+  })
+})
+
 it('commands, the page and the REST API are in the access log, with who did what', async () => {
   const { code, out } = await workspace('--json', 'sign-in', '--org', orgId)
   expect(code).toBe(0)
