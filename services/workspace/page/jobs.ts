@@ -224,9 +224,15 @@ type Deliveries = {
   readonly attempts: readonly AttemptBody[]
 }
 
-/** The delivery attempts of a job's events, with a form to send each again but progress. */
+/**
+ * The delivery attempts of a job's events, with a form to send each again: not progress, and
+ * nothing to an endpoint that no longer exists.
+ */
 export function deliverySection (visit: Visit, { job, attempts }: Deliveries): Html {
-  const ids = new Map(attempts.filter(({ type }) => type !== 'job.progress')
+  const discarded = new Set(attempts.filter(({ outcome }) => outcome === 'discarded')
+    .map(({ deliveryId }) => deliveryId))
+  const ids = new Map(attempts
+    .filter(({ deliveryId, type }) => type !== 'job.progress' && !discarded.has(deliveryId))
     .map(({ deliveryId, type }) => [deliveryId, type]))
   return html`<section><div class="heading">
       <h2>Webhook deliveries</h2>

@@ -184,5 +184,10 @@ describe('the page of a job', () => {
     })
     expect(list.html.match(/evt_1\/resend/g)).toHaveLength(1)
     expect(text(list)).toContain('Failed, retrying – timeout 15,000 ms')
+    const removed = { ...attempt, attempt: 2, outcome: 'discarded', reason: 'endpoint_removed' }
+    const { html } = deliverySection(visit, {
+      ...details, job: jobLike(ended), attempts: [removed as never, attempt],
+    })
+    expect(html).not.toContain('resend')
   })
 })
