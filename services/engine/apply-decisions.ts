@@ -141,6 +141,7 @@ export function createDeadLetterBatch (
       const emits = await emissionsOf(letter, batch)
       await applyDecisions([{ completes: [], emits }], { ...batch, deadLettered: [letter.raw] })
     } catch (error) {
+      // Throws what ends the delivery or the process.
       deadReasonOf(error, batch, letter.reason)
       log.error({ err: error, ...messageFields(letter.raw) }, 'rows of a dead letter not ' +
         'resolved; they stay open until the reaper fails the job')

@@ -7,11 +7,8 @@ import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
 import { mayRetry, type StepContext } from './steps.ts'
 
-/**
- * Why a message is a dead letter: not decodable, decision failed, decided by the stage, or of an
- * organization that lacks a key.
- */
-export type DeadCause = 'unreadable' | 'failed' | 'decided' | typeof MISSING_KEY
+/** Why a message is a dead letter: not decodable, decision failed, or decided by the stage. */
+type DeadCause = 'unreadable' | 'failed' | 'decided'
 
 /** The reason of dead letters whose organization lacks a key; they are replayed once it has it. */
 export const MISSING_KEY = 'missing_key'
@@ -30,7 +27,7 @@ export type DeadLetter = {
   readonly raw: RawMessage
   /** A short text without content of the message. */
   readonly reason: string
-  readonly cause: Exclude<DeadCause, typeof MISSING_KEY>
+  readonly cause: DeadCause
 }
 
 /** The dead letters of one decision, which count as one failure. */
@@ -74,15 +71,18 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
     const messages = letters.map(letter => deadLetter(stage, letter, now()))
     await sendAll(producer(), messages, signal)
     inARow += decisions.filter(isFailure).length
-    for (const { reason, cause } of letters) {
-      const counted: DeadCause = reason === MISSING_KEY ? MISSING_KEY : cause
-      metrics.count('stage_dead_letters_total', { stage, cause: counted })
+    for (const letter of letters) {
+      metrics.count('stage_dead_letters_total', { stage, cause: causeOf(letter) })
     }
   }
   return { checkLimit, send, reset: () => { inARow = 0 } }
 }
 
-const isFailure = (letters: DeadDecision) => letters.some(({ reason }) => reason !== MISSING_KEY)
+/** A missing key is a cause of its own, whatever failed without it. */
+const causeOf = ({ reason, cause }: DeadLetter) => reason === MISSING_KEY ? MISSING_KEY : cause
+
+const isFailure = (letters: DeadDecision) =>
+  letters.some(letter => causeOf(letter) !== MISSING_KEY)
 
 /**
  * Sends dead letters, first all of them together. One above the limit of the broker is sent without

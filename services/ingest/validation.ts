@@ -65,11 +65,11 @@ function textOf (error: Mismatch, place: RequestPart): string {
   switch (keyword) {
     case 'additionalProperties': return unknownText(error, place)
     case 'required': return 'is missing. Send it.'
-    case 'type': return place === 'querystring' ? queryTypeText(error) : bodyTypeText(error)
+    case 'type': return place === 'querystring' ? queryTypeText(error) : mustBeText(error)
     case 'enum': return `must be one of: ${listOf(params['allowedValues'])}.`
     case 'const': return `must be ${JSON.stringify(params['allowedValue'])}, or be left out.`
     case 'minimum':
-    case 'maximum': return bodyTypeText(error)
+    case 'maximum': return mustBeText(error)
     default: return sizeText(error) ?? `is not valid.${hintOf(error)}`
   }
 }
@@ -113,11 +113,11 @@ const TYPES: Readonly<Record<string, string>> = {
 /** A query holds texts only, so one that is no text was sent several times. */
 function queryTypeText (error: Mismatch): string {
   if (error.params['type'] === 'string') return 'was sent more than once. Send it once.'
-  if (error.params['type'] !== 'object') return bodyTypeText(error)
+  if (error.params['type'] !== 'object') return mustBeText(error)
   return `is sent with a name in brackets: ${paramOf(error)}[name]=value.`
 }
 
-const bodyTypeText = (error: Mismatch) => `must be ${typeText(error)}.`
+const mustBeText = (error: Mismatch) => `must be ${typeText(error)}.`
 
 function typeText ({ params, parentSchema = {} }: Mismatch): string {
   const type = String(parentSchema['type'] ?? params['type'])

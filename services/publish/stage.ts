@@ -84,13 +84,16 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   }
 }
 
+/** The reason of the dead letter of a job that was not published completely. */
+type Unpublished = DeadReason | 'publish_failed' | typeof MISSING_KEY
+
 /** Publishes jobs: of each partner one at a time, and of all partners up to `batch`. */
 function createPublish (deps: PublishDeps) {
   const queues = createSerialQueues()
   const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
   const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
-    const ended = Promise.withResolvers<Awaited<ReturnType<typeof publishRetrying>>>()
+    const ended = Promise.withResolvers<Unpublished | undefined>()
     slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
       await deps.gate?.opened(publication.signal)
       const publishing = publishRetrying(deps, { ...publication, onStalled })
@@ -106,7 +109,7 @@ function createPublish (deps: PublishDeps) {
 /** As the engine retries decisions: outages forever, other failures a few times. */
 async function publishRetrying (
   deps: PublishDeps, publication: Publication
-): Promise<DeadReason | 'publish_failed' | typeof MISSING_KEY | undefined> {
+): Promise<Unpublished | undefined> {
   const { message: { value: { job } }, feed: { partner }, signal } = publication
   const onRetry = (error: unknown) => deps.onRetry(error, { job, partner })
   const isOther = (error: unknown) => !signal.aborted && !isInfrastructure(error)

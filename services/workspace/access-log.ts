@@ -2,7 +2,7 @@ import { createAccessHead } from '../access-log/access-log.ts'
 import { createAccessCopy } from '../access-log/copy.ts'
 import { type NumberedEntry, INSTALLATION } from '../access-log/entry.ts'
 import { walkAccessLog } from '../access-log/walk.ts'
-import { createOrganizations } from '../accounts/organizations.ts'
+import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { ACCESS_COLUMNS, accessLine, accessRecord } from './access-records.ts'
@@ -50,11 +50,7 @@ export async function exportAccessLog (
     throw new UsageError(`--format must be csv or ndjson, not "${format}".`)
   }
   return await withStores(env, async stores => {
-    const organizations = createOrganizations(stores.redis)
-    if (org !== INSTALLATION) await organizationToRead({ organizations }, { org })
-    const all = new Set((await organizations.list()).map(({ id }) => id))
-    const isWanted = ({ organization }: NumberedEntry) =>
-      org === INSTALLATION ? !all.has(organization) : organization === org
+    const isWanted = await createFilter(createOrganizations(stores.redis), org)
     const lines = createLines(format, print)
     const seen = new Set<string>()
     const { head, findings } = await walkAccessLog(accessWalkDeps(stores), {
@@ -71,6 +67,18 @@ export async function exportAccessLog (
       findings: findings.map(({ rule, detail }) => `${rule}: ${detail}`),
     }
   })
+}
+
+/** Whether an entry is of the organization, or of the installation. Throws as the export. */
+async function createFilter (
+  organizations: Organizations, org: string
+): Promise<(entry: NumberedEntry) => boolean> {
+  if (org !== INSTALLATION) {
+    await organizationToRead({ organizations }, { org })
+    return ({ organization }) => organization === org
+  }
+  const all = new Set((await organizations.list()).map(({ id }) => id))
+  return ({ organization }) => !all.has(organization)
 }
 
 /** Prints entries in a format; the first line of CSV has the names of its columns. */

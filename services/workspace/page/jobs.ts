@@ -225,8 +225,8 @@ type Deliveries = {
 }
 
 /**
- * The delivery attempts of a job's events, with a form to send each again: not progress, and
- * nothing to an endpoint that no longer exists.
+ * The delivery attempts of a job's events, with a form to send each again: not progress, and none
+ * that was discarded, as its endpoint or the contents of its job no longer exist.
  */
 export function deliverySection (visit: Visit, { job, attempts }: Deliveries): Html {
   const discarded = new Set(attempts.filter(({ outcome }) => outcome === 'discarded')

@@ -40,10 +40,8 @@ export async function measureFairness (context: FairnessContext): Promise<Fairne
   const smallRows = Math.max(1, Math.round(rows / 5))
   log(`fairness: a job of ${smallRows} rows, alone and beside ${CONCURRENT_JOBS} jobs of ` +
     `${rows} rows`)
-  const [largeClient, smallClient] = [
-    ...await createClients(context, { count: 1, retries: OVERLOAD_RETRIES }),
-    ...await createClients(context, { count: 1, retries: 0 }),
-  ] as [Client, Client]
+  const largeClient = await createFundedClient(context, OVERLOAD_RETRIES)
+  const smallClient = await createFundedClient(context, 0)
   await timeJob(smallClient, freshPhones(smallRows))
   const baseline: number[] = []
   for (let job = 0; job < BASELINE_JOBS; job++) {
@@ -51,21 +49,19 @@ export async function measureFairness (context: FairnessContext): Promise<Fairne
   }
   const underLoad = await measureUnderLoad({ largeClient, smallClient }, { rows, smallRows })
   log(`fairness: ${ORGANIZATIONS} organizations with ${CONCURRENT_JOBS} jobs each`)
-  const jainIndex = await measureShares(
-    await createClients(context, { count: ORGANIZATIONS, retries: OVERLOAD_RETRIES }), smallRows)
+  const clients: Client[] = []
+  while (clients.length < ORGANIZATIONS) {
+    clients.push(await createFundedClient(context, OVERLOAD_RETRIES))
+  }
+  const jainIndex = await measureShares(clients, smallRows)
   const baselineMs = median(baseline)
   return { baselineMs, ...underLoad, ratio: median(underLoad.underLoadMs) / baselineMs, jainIndex }
 }
 
-async function createClients (
-  { env, access: { baseUrl } }: FairnessContext,
-  { count, retries }: { readonly count: number, readonly retries: number }
-): Promise<readonly Client[]> {
-  const clients: Client[] = []
-  for (let index = 0; index < count; index++) {
-    clients.push(createClient({ baseUrl, apiKey: await createFundedKey(env), retries }))
-  }
-  return clients
+async function createFundedClient (
+  { env, access: { baseUrl } }: FairnessContext, retries: number
+): Promise<Client> {
+  return createClient({ baseUrl, apiKey: await createFundedKey(env), retries })
 }
 
 async function measureUnderLoad (
