@@ -157,8 +157,10 @@ function recordOf (values: readonly unknown[]): CachedRecord | undefined {
     typeof confidence === 'number' && typeof fields === 'object' && fields !== null &&
     typeof checkedAtMs === 'number' && typeof job === 'string'
   if (!isRecord) return undefined
-  const known = Number.isSafeInteger(evidence) && Number(evidence) >= 0 ? { evidence } : {}
-  return { status, reason, confidence, fields, checkedAtMs, job, ...known } as CachedRecord
+  const isKnown = Number.isSafeInteger(evidence) && Number(evidence) >= 0
+  return {
+    status, reason, confidence, fields, evidence: isKnown ? evidence : undefined, checkedAtMs, job,
+  } as CachedRecord
 }
 
 function isOneOf (list: readonly string[], value: unknown): boolean {

@@ -14,5 +14,5 @@ export type CheckedRecord = {
   readonly confidence: number
   readonly fields: Readonly<Record<string, string>>
   readonly checkedAtMs: number
-  readonly evidence?: Evidence
+  readonly evidence?: Evidence | undefined
 }

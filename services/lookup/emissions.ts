@@ -10,7 +10,7 @@ import { SERVICES } from '../results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
 import type { Reason } from '../../schemas/api/verdicts.ts'
 import type { Lane } from '../topology.ts'
-import type { Originals } from './dedupe.ts'
+import type { Duplicates } from './dedupe.ts'
 
 /** Terms common to all chunks of a job. */
 export type JobTerms = {
@@ -32,7 +32,7 @@ export type Chunk = {
   readonly tokenVersion: string
   /** By row, the cached record or undefined. */
   readonly hits: readonly (CachedRecord | undefined)[]
-  readonly originals: Originals
+  readonly duplicates: Duplicates
 }
 
 export type ChunkCounts = {
@@ -113,18 +113,30 @@ export function journalEmission (entry: Journal, lane: Lane): Emission<'wallet.j
   return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
 }
 
-function kindOf ({ coordinates, rows, hits, originals }: Chunk, row: number): RowKind {
+function kindOf (chunk: Chunk, row: number): RowKind {
+  const { rows, hits } = chunk
   if (rows.canonicals[row] === '') return 'invalid'
-  if (originals.originalOf(coordinates.firstRow + row) >= 0) return 'duplicate'
+  if (originalOf(chunk, row) >= 0) return 'duplicate'
   return hits[row] === undefined ? 'toVerify' : 'hit'
 }
 
+/** The index in the job of the original of a row; -1 if the row is not a duplicate. */
+function originalOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.originals[coordinates.firstRow + row] ?? -1
+}
+
+/** The number of duplicates of a row. */
+function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.copies[coordinates.firstRow + row] ?? 0
+}
+
 /** `duplicateOf` is the row number of the result file, from 1. */
-function duplicateOutcome ({ coordinates, rows, originals }: Chunk, row: number): DuplicateOutcome {
+function duplicateOutcome (chunk: Chunk, row: number): DuplicateOutcome {
+  const { coordinates, rows } = chunk
   const isEmail = SERVICES[coordinates.service].kind === 'email'
   return {
     source: 'duplicate',
-    duplicateOf: originals.originalOf(coordinates.firstRow + row) + 1,
+    duplicateOf: originalOf(chunk, row) + 1,
     ...isEmail && { email: rows.canonicals[row] ?? '' },
   }
 }
@@ -144,15 +156,14 @@ function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): Ro
   }
 }
 
-function hitOutcome (
-  { coordinates, rows, hits, originals }: Chunk, row: number, { freshnessMs }: JobTerms
-): RowOutcome {
+function hitOutcome (chunk: Chunk, row: number, { freshnessMs }: JobTerms): RowOutcome {
+  const { coordinates, rows, hits } = chunk
   const record = hits[row]
   if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
   const subject = {
     service: coordinates.service,
     canonical: rows.canonicals[row] ?? '',
-    copies: originals.duplicatesOf(coordinates.firstRow + row),
+    copies: copiesOf(chunk, row),
   }
   return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
 }
@@ -184,12 +195,11 @@ function batchesOf (
   return batches
 }
 
-function rowsToVerify (
-  { coordinates, rows, originals }: Chunk, toVerify: readonly number[]
-): ToVerifyRows {
+function rowsToVerify (chunk: Chunk, toVerify: readonly number[]): ToVerifyRows {
+  const { rows } = chunk
   return {
     rows: toVerify,
-    duplicates: toVerify.map((row) => originals.duplicatesOf(coordinates.firstRow + row)),
+    duplicates: toVerify.map((row) => copiesOf(chunk, row)),
     canonicals: toVerify.map((row) => rows.canonicals[row] ?? ''),
     tokens: pickTokens(rows.tokens, toVerify),
     rotatedTokens: pickRotated(rows.rotatedTokens, toVerify),

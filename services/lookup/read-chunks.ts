@@ -8,7 +8,7 @@ import { TOKEN_BYTES } from '../cache/tokens.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 import type { PreflightCounts } from './accept.ts'
 import { type Chunk, type ChunkCounts, countRows, type JobTerms, usableHit } from './emissions.ts'
-import { createDedupe } from './dedupe.ts'
+import { Dedupe } from './dedupe.ts'
 import type { ChunkMessage, Loader } from './chunk-loader.ts'
 
 /** Maximum number of rows of a verification batch. */
@@ -42,7 +42,7 @@ export async function readChunks (
   messages: readonly ChunkMessage[], { terms, load }: ReadOptions
 ): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
   const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
-  const dedupe = createDedupe(totalRows)
+  const dedupe = new Dedupe(totalRows)
   const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
   const chunks: Chunk[] = []
   const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
@@ -58,7 +58,7 @@ export async function readChunks (
     dedupe.add(tokens, (row) => rows.canonicals[row] === '')
     const hits = records.map((record) => usableHit(record, terms))
     const { tokenVersion } = message.value
-    const chunk = { coordinates, rows, tokenVersion, hits, originals: dedupe }
+    const chunk = { coordinates, rows, tokenVersion, hits, duplicates: dedupe }
     addCounts(counts, coordinates.rows, countRows(chunk))
     chunks.push(chunk)
     await yieldToEventLoop(terms.lane, coordinates.tenant)

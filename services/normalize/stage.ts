@@ -83,7 +83,8 @@ async function normalizeRows (
   const canonicals = new Array<string>(inputs.length).fill('')
   const reasons = new Array<string>(inputs.length).fill('')
   let characters = 0
-  for (const [row, input] of inputs.entries()) {
+  for (let row = 0; row < inputs.length; row++) {
+    const input = inputs[row] ?? ''
     characters += input.length
     if (characters > MAX_CHARACTERS_PER_SLOT) {
       characters = 0

@@ -106,9 +106,9 @@ export function submittedOf (
 function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(batch.value)
   const block = createBlock({ coordinates, batch: blockBatchOf(batch.value) })
-  for (const [position, row] of batch.rows.rows.entries()) {
+  for (let position = 0; position < outcomes.length; position++) {
     const outcome = outcomes[position]
-    if (outcome !== undefined) block.add(row, outcome)
+    if (outcome !== undefined) block.add(batch.rows.rows[position] ?? -1, outcome)
   }
   return block.emission(laneOf(coordinates.totalRows))
 }

@@ -107,8 +107,8 @@ Promise<readonly number[]> {
     records, usable: (record) => isUsable(record, batch),
   })
   failpoint('verify.offered')
-  for (const [index, position] of rows.entries()) {
-    const record = stored[index] ?? 'held'
+  for (let index = 0; index < rows.length; index++) {
+    const [position, record] = [rows[index] ?? -1, stored[index] ?? 'held']
     if (record === 'held') continue
     const source = record.job === batch.value.job ? 'live' : 'cache'
     outcomes[position] = outcomeAt(batch, position, { record, source })
@@ -234,7 +234,10 @@ function createRecordOf (made: Pick<CachedRecord, 'checkedAtMs' | 'job'>) {
   return (verdict: ProviderVerdict): CachedRecord => {
     const found = known.get(verdict)
     if (found !== undefined) return found
-    const record = { ...verdict, ...made }
+    const { status, reason, confidence, fields, evidence } = verdict
+    const { checkedAtMs, job } = made
+    // Written out: V8 would optimize for the result of a spread again in each job.
+    const record = { status, reason, confidence, fields, evidence, checkedAtMs, job }
     known.set(verdict, record)
     return record
   }

@@ -1,15 +1,13 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createDedupe } from '../../../services/lookup/dedupe.ts'
+import { Dedupe } from '../../../services/lookup/dedupe.ts'
 import { tokenFor } from '../../support/stage-doubles.ts'
 
 function dedupeOf (chunks: readonly (readonly string[])[]) {
-  const dedupe = createDedupe(chunks.flat().length)
+  const dedupe = new Dedupe(chunks.flat().length)
   const duplicates = chunks.map((rows) =>
     dedupe.add(Buffer.concat(rows.map(tokenFor)), (row) => rows[row] === ''))
-  const originals = chunks.flat().map((_, row) => dedupe.originalOf(row))
-  const copies = chunks.flat().map((_, row) => dedupe.duplicatesOf(row))
-  return { duplicates, originals, copies }
+  return { duplicates, originals: [...dedupe.originals], copies: [...dedupe.copies] }
 }
 
 describe('duplicates of a job', () => {
@@ -45,15 +43,14 @@ describe('duplicates of a job', () => {
   it('are found by all bytes of a token', () => {
     const token = Buffer.alloc(16, 7)
     const others = Array.from({ length: 16 }, (_, at) => Buffer.from(token).fill(8, at, at + 1))
-    const dedupe = createDedupe(34)
+    const dedupe = new Dedupe(34)
     const all = Buffer.concat([token, ...others])
     expect([dedupe.add(all, () => false), dedupe.add(all, () => false)]).toEqual([0, 17])
-    expect(Array.from({ length: 17 }, (_, row) => dedupe.originalOf(17 + row)))
-      .toEqual(Array.from({ length: 17 }, (_, row) => row))
+    expect([...dedupe.originals.subarray(17)]).toEqual(Array.from({ length: 17 }, (_, row) => row))
   })
 
   it('throw for more rows than the job has', () => {
-    const dedupe = createDedupe(1)
+    const dedupe = new Dedupe(1)
     dedupe.add(tokenFor('a'), () => false)
     expect(() => dedupe.add(tokenFor('b'), () => false)).toThrow('a job of 1 rows got 2 tokens')
   })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   type Chunk, countRows, emissionsOf, type JobTerms, usableHit,
 } from '../../../services/lookup/emissions.ts'
-import { createDedupe } from '../../../services/lookup/dedupe.ts'
+import { Dedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/platform/bitmap.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import { coordinatesOf } from '../../../services/results/block.ts'
@@ -25,15 +25,15 @@ const phone = (last: number) => `+1212736${5_000 + last}`
 
 /** One chunk that is a whole job; `cached` are the contacts the cache can answer. */
 function chunkOf (canonicals: readonly string[], cached: readonly string[] = []): Chunk {
-  const originals = createDedupe(canonicals.length)
-  originals.add(Buffer.concat(canonicals.map(tokenFor)), (row) => canonicals[row] === '')
+  const duplicates = new Dedupe(canonicals.length)
+  duplicates.add(Buffer.concat(canonicals.map(tokenFor)), (row) => canonicals[row] === '')
   const [message] = chunksOf(canonicals)
   return {
     coordinates: coordinatesOf(message!.value),
     rows: normalizedRows(canonicals),
     tokenVersion: '3',
     hits: canonicals.map((canonical) => cached.includes(canonical) ? cachedRecord() : undefined),
-    originals,
+    duplicates,
   }
 }
 

@@ -49,6 +49,6 @@ describe('readChunks', () => {
     const { chunks, counts } = await readChunks(messages, { terms, load: createLoader(cache) })
     expect(counts).toMatchObject({ invalidRows: 1, duplicateRows: 1, freshChecks: 3 })
     expect(chunks.map(({ tokenVersion }) => tokenVersion)).toEqual(['1', '2', '1'])
-    expect(chunks[1]?.originals.originalOf(3)).toBe(0)
+    expect(chunks[1]?.duplicates.originals[3]).toBe(0)
   })
 })
