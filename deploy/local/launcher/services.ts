@@ -11,17 +11,19 @@ type Env = Readonly<Record<string, string>>
 
 const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
-/** Room for several jobs of the largest size, in each of the stages that hold rows. */
+/** Room for several jobs of the largest size, in each stage of a process that holds rows. */
 const HEAP_LIMIT = { one: '--max-old-space-size=768', several: '--max-old-space-size=1536' }
 /**
- * What a chunk needs is short-lived: room for one of them spares copies of it. Other services need
- * the cores on which several threads of one would collect at once. A heap may grow by 80 % before a
- * major collection: with the default of V8, about 50, a large job takes 13 % longer.
+ * What a chunk needs is short-lived: room for one of them, or for those of several stages in one
+ * process, spares copies of it. Other services need the cores on which several threads of one would
+ * collect at once. A heap may grow by 80 % before a major collection: with the default of V8, about
+ * 50, a large job takes 13 % longer.
  */
-const COLLECTION = [
-  '--min-semi-space-size=8', '--max-semi-space-size=8', '--no-parallel-scavenge',
+const collectionOf = (youngMb: number) => [
+  `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
   '--heap-growing-percent=80',
 ]
+const COLLECTION = { one: collectionOf(8), several: collectionOf(32) }
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
@@ -178,8 +180,10 @@ async function applyLayout (
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  const limit = services.length > 1 ? HEAP_LIMIT.several : HEAP_LIMIT.one
-  const collection = isLedger(services) ? LEDGER.collection : COLLECTION
+  const stages = services.filter(service => service !== PAGE)
+  const kind = stages.length > 1 ? 'several' : 'one'
+  const limit = HEAP_LIMIT[kind]
+  const collection = isLedger(services) ? LEDGER.collection : COLLECTION[kind]
   return isSet ? collection : [limit, ...collection]
 }
 
