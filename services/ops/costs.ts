@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Sample } from '../platform/metrics-reader.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { STAGES } from '../topology.ts'
+import { ENGINE_STAGES, STAGES } from '../topology.ts'
 import { parsePositive, parseStage, type CommandCall } from './command-line.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 
@@ -56,18 +56,24 @@ type SavedRun = {
 /** Where `npm run bench -- --save` stores its results, relative to the project. */
 const RESULTS = 'test/bench/results'
 
-/** Reads the newest saved measurement by file name; undefined when there is none. */
+/**
+ * Reads the newest saved measurement by file name whose stages had processes of their own;
+ * undefined when there is none.
+ */
 export async function readNewestRun (root: string): Promise<MeasuredCosts | undefined> {
   const names = await readdir(join(root, RESULTS)).catch(() => [])
-  const newest = names.filter(name => name.endsWith('.json')).toSorted().at(-1)
-  if (newest === undefined) return undefined
-  const file = `${RESULTS}/${newest}`
-  const run = JSON.parse(await readFile(join(root, file), 'utf8')) as Partial<SavedRun>
-  if (run.rows === undefined || run.processes === undefined) {
-    throw new UsageError(
-      `${file} has no costs. Save a new measurement: "npm run bench -- --save".`)
+  for (const name of names.filter(name => name.endsWith('.json')).toSorted().reverse()) {
+    const file = `${RESULTS}/${name}`
+    const run = JSON.parse(await readFile(join(root, file), 'utf8')) as Partial<SavedRun>
+    if (run.rows === undefined || run.processes === undefined) {
+      throw new UsageError(
+        `${file} has no costs. Save a new measurement: "npm run bench -- --processes 9 --save".`)
+    }
+    const costs = costsOfRun({ rows: run.rows, processes: run.processes })
+    // A process that hosts several stages has a name of its own.
+    if (ENGINE_STAGES.some(stage => costs[stage] !== undefined)) return { costs, source: file }
   }
-  return { costs: costsOfRun({ rows: run.rows, processes: run.processes }), source: file }
+  return undefined
 }
 
 /** Returns the costs of a saved measurement. The instances of a stage count as one. */
@@ -98,7 +104,7 @@ export function costsOfMetrics (processes: readonly (readonly Sample[])[]): Cost
   if (rows < MIN_ROWS) {
     throw new UsageError(`The reachable services have processed ${rows} rows since their start; ` +
       `costs need at least ${MIN_ROWS}. Run more jobs, or set --cost stage=seconds (CPU seconds ` +
-      'per 100,000 rows), or save a measurement: "npm run bench -- --save".')
+      'per 100,000 rows), or save one: "npm run bench -- --processes 9 --save".')
   }
   const costs: Record<string, number> = {}
   for (const samples of processes) {

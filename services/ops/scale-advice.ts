@@ -20,8 +20,9 @@ type Options = {
 const ROOT = join(import.meta.dirname, '..', '..')
 
 const HELP = `
-Costs are CPU seconds per 100,000 rows: from the newest file in test/bench/results if there is one,
-else from --cost, else from the metrics of the running services.
+Costs are CPU seconds per 100,000 rows: from the newest run in test/bench/results with one process
+per stage (npm run bench -- --processes 9 --save) if there is one, else from --cost, else from the
+metrics of the running services.
 
 Examples:
   npm run ops -- scale-advice --rows-per-second 50000
