@@ -183,7 +183,7 @@ export const adjust: Task = async (deps, options) => {
 }
 
 /**
- * Requests another comparison of a tenant's balance with the journal, and returns its outcome. The
+ * Requests another comparison of a frozen balance with the journal, and returns its outcome. The
  * jobs of an organization that is being erased cannot end while its balance is frozen.
  */
 export const thaw: Task = async (deps, options) => {
@@ -191,6 +191,10 @@ export const thaw: Task = async (deps, options) => {
   const { trust } = options
   if (trust !== undefined && trust !== 'journal') {
     throw new UsageError(`--trust must be "journal", not "${trust}".`)
+  }
+  const before = await deps.gates.read(tenant)
+  if (before.isUnlocked && before.frozen === '') {
+    return { state: 'not_frozen', ...await balanceOf(deps, tenant) }
   }
   await deps.gates.thaw(tenant, trust === 'journal')
   const { isUnlocked, frozen } = await waitForComparison(deps, tenant)

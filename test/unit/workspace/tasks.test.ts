@@ -47,6 +47,20 @@ it('an organization is not created while a process lacks the root key of its key
   expect(created).toEqual([])
 })
 
+it.each([
+  { gate: { isUnlocked: true, frozen: '' }, thaws: [], answer: { state: 'not_frozen' } },
+  { gate: { isUnlocked: true, frozen: 'why' }, thaws: [false], answer: { state: 'frozen' } },
+])('thaw of a balance with $gate answers $answer', async ({ gate, thaws, answer }) => {
+  const thawed: boolean[] = []
+  const gates = {
+    read: async () => gate,
+    thaw: async (_tenant: string, trustJournal: boolean) => { thawed.push(trustJournal) },
+  }
+  const all = { ...deps, gates } as unknown as WorkspaceDeps
+  expect(await tasks.thaw(all, { org, mode: 'live' })).toMatchObject(answer)
+  expect(thawed).toEqual(thaws)
+})
+
 it('an organization whose new keys Redis has lost is named, and no id is answered', async () => {
   const losing = {
     ...deps, organizationKeys: { create: async () => {}, store: { read: async () => [] } },
