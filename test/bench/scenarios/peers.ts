@@ -31,12 +31,12 @@ const ROUNDS = 5
 
 /**
  * Measures one hop from topic to topic with each Kafka client, and with the product's own
- * `normalize` while no other service runs.
+ * `normalize`. Beside it runs only `ledger`, which ships the keys of the organization and is idle.
  */
 export async function measurePeers (options: PeersOptions): Promise<PeersFigures> {
   const { env, overrides, rows, bareLoopMs, log } = options
   log(`peers: ${ROUNDS} rounds of ${rows} rows through kafkajs, @platformatic/kafka and normalize`)
-  const services = await startAll({ env, stages: ['normalize'], overrides })
+  const services = await startAll({ env, stages: ['normalize', 'ledger'], overrides })
   const hops: Hop[] = []
   try {
     const before = bareLoopMs()
