@@ -11,8 +11,6 @@ type Env = Readonly<Record<string, string>>
 
 const root = `${import.meta.dirname}/../../..`
 const READY_WITHIN_MS = 60_000
-/** Room for several jobs of the largest size, in each stage of a process that holds rows. */
-const HEAP_LIMIT = { one: '--max-old-space-size=768', several: '--max-old-space-size=1536' }
 /**
  * What a chunk needs is short-lived: room for one of them, or for those of several stages in one
  * process, spares copies of it. Other services need the cores on which several threads of one would
@@ -23,7 +21,14 @@ const collectionOf = (youngMb: number) => [
   `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
   '--heap-growing-percent=80',
 ]
-const COLLECTION = { one: collectionOf(8), several: collectionOf(32) }
+/**
+ * Arguments of Node by the number of stages in a process: room for several jobs of the largest size
+ * in each stage that holds rows.
+ */
+export const HEAP = {
+  one: { limit: '--max-old-space-size=768', collection: collectionOf(8) },
+  several: { limit: '--max-old-space-size=1536', collection: collectionOf(32) },
+}
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
@@ -181,10 +186,9 @@ async function applyLayout (
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
   const stages = services.filter(service => service !== PAGE)
-  const kind = stages.length > 1 ? 'several' : 'one'
-  const limit = HEAP_LIMIT[kind]
-  const collection = isLedger(services) ? LEDGER.collection : COLLECTION[kind]
-  return isSet ? collection : [limit, ...collection]
+  const heap = stages.length > 1 ? HEAP.several : HEAP.one
+  const collection = isLedger(services) ? LEDGER.collection : heap.collection
+  return isSet ? collection : [heap.limit, ...collection]
 }
 
 const isLedger = (services: readonly string[]) => services.join() === 'ledger'
