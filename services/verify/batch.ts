@@ -106,9 +106,11 @@ export function submittedOf (
 function blockOf (batch: VerificationBatch, outcomes: BatchOutcomes): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(batch.value)
   const block = createBlock({ coordinates, batch: blockBatchOf(batch.value) })
-  for (let position = 0; position < outcomes.length; position++) {
+  const { rows } = batch.rows
+  for (let position = 0; position < rows.length; position++) {
+    const row = rows[position]
     const outcome = outcomes[position]
-    if (outcome !== undefined) block.add(batch.rows.rows[position] ?? -1, outcome)
+    if (row !== undefined && outcome !== undefined) block.add(row, outcome)
   }
   return block.emission(laneOf(coordinates.totalRows))
 }

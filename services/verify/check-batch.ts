@@ -108,8 +108,9 @@ Promise<readonly number[]> {
   })
   failpoint('verify.offered')
   for (let index = 0; index < rows.length; index++) {
-    const [position, record] = [rows[index] ?? -1, stored[index] ?? 'held']
-    if (record === 'held') continue
+    const position = rows[index]
+    const record = stored[index] ?? 'held'
+    if (position === undefined || record === 'held') continue
     const source = record.job === batch.value.job ? 'live' : 'cache'
     outcomes[position] = outcomeAt(batch, position, { record, source })
   }

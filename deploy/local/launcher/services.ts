@@ -14,34 +14,35 @@ const READY_WITHIN_MS = 60_000
 /**
  * What a chunk needs is short-lived: room for one of them, or for those of several stages in one
  * process, spares copies of it. Other services need the cores on which several threads of one would
- * collect at once. A heap may grow by 80 % before a major collection: with the default of V8, about
- * 50, a large job takes 13 % longer.
+ * collect at once. `growing` is by how many percent a heap may grow before a major collection: with
+ * the default of V8, about 50, a large job takes 13 % longer than with 80.
  */
-const collectionOf = (youngMb: number) => [
+const collectionOf = ({ youngMb, growing }: Record<'youngMb' | 'growing', number>) => [
   `--min-semi-space-size=${youngMb}`, `--max-semi-space-size=${youngMb}`, '--no-parallel-scavenge',
-  '--heap-growing-percent=80',
+  `--heap-growing-percent=${growing}`,
 ]
 /**
- * Arguments of Node by the number of stages in a process: room for several jobs of the largest size
- * in each stage that holds rows.
+ * Arguments of Node by the stages in a process: room for several jobs of the largest size in each
+ * stage that holds rows. `ledger` has no chunks. What it knows of all tenants lasts, and as little
+ * else as possible.
  */
 export const HEAP = {
-  one: { limit: '--max-old-space-size=768', collection: collectionOf(8) },
-  several: { limit: '--max-old-space-size=1536', collection: collectionOf(32) },
+  one: {
+    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 8, growing: 80 }),
+  },
+  several: {
+    limit: '--max-old-space-size=1536', collection: collectionOf({ youngMb: 32, growing: 80 }),
+  },
+  ledger: {
+    limit: '--max-old-space-size=768', collection: collectionOf({ youngMb: 4, growing: 25 }),
+  },
 }
 /**
  * The C library keeps memory for each thread otherwise, and ever more of it at the end of what it
  * has the more is used at once: a service gives little back then.
  */
 const ARENAS = { MALLOC_ARENA_MAX: '2', MALLOC_TRIM_THRESHOLD_: '262144' }
-/** `ledger` has no chunks. What it knows of all tenants lasts, and as little else as possible. */
-const LEDGER = {
-  collection: [
-    '--min-semi-space-size=4', '--max-semi-space-size=4', '--no-parallel-scavenge',
-    '--heap-growing-percent=25',
-  ],
-  arenas: { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' },
-}
+const LEDGER_ARENAS = { ...ARENAS, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536' }
 const GRACE_MS = 25_000
 
 export type ServicesOptions = {
@@ -185,10 +186,13 @@ async function applyLayout (
 /** A limit in NODE_OPTIONS counts; Node would prefer the argument. */
 function heapArguments (env: Env, services: readonly string[]): readonly string[] {
   const isSet = env.NODE_OPTIONS?.includes('--max-old-space-size') === true
-  const stages = services.filter(service => service !== PAGE)
-  const heap = stages.length > 1 ? HEAP.several : HEAP.one
-  const collection = isLedger(services) ? LEDGER.collection : heap.collection
-  return isSet ? collection : [heap.limit, ...collection]
+  const { limit, collection } = heapOf(services)
+  return isSet ? collection : [limit, ...collection]
+}
+
+function heapOf (services: readonly string[]) {
+  if (isLedger(services)) return HEAP.ledger
+  return services.filter(service => service !== PAGE).length > 1 ? HEAP.several : HEAP.one
 }
 
 const isLedger = (services: readonly string[]) => services.join() === 'ledger'
@@ -223,7 +227,7 @@ async function startInstance (
     args: [...heapArguments(options.env, services), programOf(services)],
     cwd: root,
     env: {
-      ...isLedger(services) ? LEDGER.arenas : ARENAS,
+      ...isLedger(services) ? LEDGER_ARENAS : ARENAS,
       ...options.env,
       ...Object.assign({}, ...services.map(service => options.envOf?.[service])),
       ...await unreadSettings(services),

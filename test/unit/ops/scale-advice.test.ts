@@ -70,8 +70,8 @@ describe('scaling costs', () => {
     expect(await measureCosts(call(), folder))
       .toEqual({ costs: { verify: 1, kafka: 2 }, source: `${results}/2026-02-01-b.json` })
     expect((await measureCosts(call('verify=3'), folder)).costs).toEqual({ verify: 3, kafka: 2 })
-    const together = [{ name: 'ingest-1', cpuSeconds: 1 }, { name: 'pipeline-1', cpuSeconds: 2 }]
-    write('2026-02-02-two-processes.json', { rows: 100_000, processes: together })
+    const hosts = [{ name: 'ingest-1', cpuSeconds: 1 }, { name: 'pipeline-1', cpuSeconds: 2 }]
+    write('2026-02-02-two-processes.json', { rows: 100_000, processes: hosts })
     expect((await readNewestRun(folder))?.source).toBe(`${results}/2026-02-01-b.json`)
     write('2026-03-01-c.json', {})
     await expect(readNewestRun(folder)).rejects.toThrow('has no costs')
