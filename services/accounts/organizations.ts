@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache'
-import { ulid } from 'ulid'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import {
   accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
@@ -7,6 +6,7 @@ import {
 } from './records.ts'
 import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
+import { newId } from '../platform/ids.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
 export type Organization = {
@@ -26,7 +26,7 @@ const keyOf = (orgId: string) => `org:${orgId}`
 
 /** A random id that begins with the time. */
 export const newOrganizationId = (nowMs = Date.now()): string =>
-  `org_${ulid(nowMs).toLowerCase()}`
+  newId('org', nowMs)
 
 /** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: RedisClient, now: () => number = Date.now) {

@@ -1,5 +1,5 @@
-import { ulid } from 'ulid'
 import type { MessageKeySettings } from '../crypto/mac.ts'
+import { newId } from '../platform/ids.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
@@ -231,7 +231,7 @@ function addressIn (email: string): string | undefined {
 
 function newPerson ({ email, role, createdBy }: NewPerson, nowMs: number): Person {
   return {
-    id: `per_${ulid(nowMs).toLowerCase()}`,
+    id: newId('per', nowMs),
     email: addressOf(email),
     role,
     createdBy,

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { decodeTime, ulid } from 'ulid'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
@@ -8,6 +7,7 @@ import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
+import { newId, timeOfId } from '../platform/ids.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { sleep as realSleep, type Sleep } from '../platform/retry.ts'
 
@@ -88,7 +88,7 @@ export function createWebhookEndpoints (
       if (list.length >= max) return undefined
       const made: WebhookEndpoint = {
         ...settings,
-        id: `we_${ulid(now()).toLowerCase()}`,
+        id: newId('we', now()),
         createdAtMs: now(),
         updatedAtMs: now(),
         secret: newSecret(),
@@ -209,11 +209,8 @@ export function receiversOf (
   subscriptions: readonly EventSubscription[], type: EventType, atMs: number
 ): readonly string[] {
   return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
-    createdAtMsOf(endpoint) <= atMs).map(({ endpoint }) => endpoint)
+    timeOfId(endpoint) <= atMs).map(({ endpoint }) => endpoint)
 }
-
-/** The time in the id of an endpoint. */
-const createdAtMsOf = (endpoint: string) => decodeTime(endpoint.slice('we_'.length).toUpperCase())
 
 export type Subscriptions = ReturnType<typeof createSubscriptions>
 

@@ -1,8 +1,8 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
-import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits,
 } from '../platform/http-server.ts'
+import { newId } from '../platform/ids.ts'
 import { networksOf, plainAddress } from '../platform/networks.ts'
 import { recordApiRequests } from './access.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
@@ -15,6 +15,8 @@ import { guardRoutes } from './guard.ts'
 import { acceptCompleteBodies, acceptJson } from './json-body.ts'
 import type { Settings } from './config.ts'
 import { routesOf } from './routes.ts'
+
+const newRequestId = () => newId('req', Date.now())
 
 /** Far above the length of a job id. */
 const MAX_PARAMETER_CHARACTERS = 200
@@ -87,9 +89,4 @@ function closeConnectionsAtStop (app: FastifyInstance): void {
   app.addHook('onSend', async (_request, reply) => {
     if (isStopping) reply.header('connection', 'close')
   })
-}
-
-/** The id of a request, for logs only, so a fast random generator is enough. */
-function newRequestId (): string {
-  return `req_${ulid(Date.now(), Math.random).toLowerCase()}`
 }

@@ -1,11 +1,11 @@
-import { decodeTime, ulid } from 'ulid'
 import type { EventType } from '../../schemas/api/event.ts'
 import type { JOB_STATES } from '../../schemas/api/job.ts'
+import { newId, timeOfId } from '../platform/ids.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 /** Returns `job_` and a ULID in lower case; `nowMs` is Redis time. */
 export function newJobId (nowMs: number): string {
-  return `job_${ulid(nowMs).toLowerCase()}`
+  return newId('job', nowMs)
 }
 
 /**
@@ -13,7 +13,7 @@ export function newJobId (nowMs: number): string {
  * @throws Error for a text that is not a job id.
  */
 export function requestedAtMs (job: string): number {
-  return decodeTime(job.slice('job_'.length).toUpperCase())
+  return timeOfId(job)
 }
 
 export type JobStatus = typeof JOB_STATES[number]

@@ -2,10 +2,10 @@ import Fastify, {
   LogController, type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import { ulid } from 'ulid'
 import {
   capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
 } from '../../platform/http-server.ts'
+import { newId } from '../../platform/ids.ts'
 import { networksOf, plainAddress } from '../../platform/networks.ts'
 import { recordPageRequests } from './access.ts'
 import type { PageDeps } from './context.ts'
@@ -41,7 +41,7 @@ export function createPage (options: Options): FastifyInstance {
     trustProxy: address => proxies.has(plainAddress(address)),
     routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
     requestIdHeader: false,
-    genReqId: () => `req_${ulid().toLowerCase()}`,
+    genReqId: () => newId('req', Date.now()),
     forceCloseConnections: true,
   }) as unknown as FastifyInstance
   capConnections(app.server, connection, proxies)
