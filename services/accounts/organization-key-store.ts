@@ -32,7 +32,7 @@ export class OrganizationErasedError extends Error {
 }
 
 /** Set of the organizations with a key that the topic `organization.keys` lacks. */
-const ORGANIZATION_KEYS_OUTBOX = globalKey('organization-keys:outbox')
+export const ORGANIZATION_KEYS_OUTBOX = globalKey('organization-keys:outbox')
 
 /** Hash: `<class>/<version>` to the key as JSON, `<class>/<version>/shipped` to when it was. */
 export const organizationKeysKey = (orgId: string): string =>

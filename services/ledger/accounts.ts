@@ -1,5 +1,7 @@
 import type { Account } from '../../schemas/types.ts'
-import { createOrganizationKeyStore, lacksKeys } from '../accounts/organization-key-store.ts'
+import {
+  createOrganizationKeyStore, lacksKeys, ORGANIZATION_KEYS_OUTBOX,
+} from '../accounts/organization-key-store.ts'
 import {
   restoreMissingKeys, restoreOrganizationKeys, shipOrganizationKeys,
 } from '../accounts/organization-keys-topic.ts'
@@ -104,6 +106,8 @@ export async function shipAccounts (
   deps: AccountsDeps, signal: AbortSignal
 ): Promise<void> {
   const { redis, codec, accountsProducer } = deps
+  // Ten times a second there is nothing to ship: then this is one command.
+  if (await redis.exists(ACCOUNTS_OUTBOX_KEY, ORGANIZATION_KEYS_OUTBOX) === 0) return
   const removeShipped = script(redis, {
     name: 'remove-shipped-account', source: REMOVE_SHIPPED, numberOfKeys: 2,
   })
