@@ -30,7 +30,22 @@ export function connectClickhouse (
     clickhouse_settings: {
       date_time_input_format: 'best_effort', async_insert: 0, distributed_foreground_insert: 1,
     },
-  }), { get: (client, name) => wrapped(client, Reflect.get(client, name), rethrow) })
+  }), {
+    get: (client, name) =>
+      wrapped(client, name === 'query' ? queryOf(client) : Reflect.get(client, name), rethrow),
+  })
+}
+
+/**
+ * The query of a client, sent once more if its connection ends before a response: after a result
+ * that was read slowly, the server may close the connection in the moment it is used again.
+ */
+function queryOf (client: ClickHouseClient) {
+  const send = (given: Parameters<ClickHouseClient['query']>[0]) => client.query(given)
+  return (given: Parameters<typeof send>[0]) => send(given).catch(async (error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ECONNRESET')) throw error
+    return await send(given)
+  })
 }
 
 export type Insert = {

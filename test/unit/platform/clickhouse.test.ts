@@ -61,6 +61,23 @@ describe('the ClickHouse client', () => {
     expect(await write()).toMatchObject({ executed: true })
   })
 
+  it('sends a query again whose connection ends before the response, and no insert', async () => {
+    let requests = 0
+    const reset = (times: number) => (response: ServerResponse) => {
+      requests += 1
+      if (requests > times) response.end('{"n":1}\n')
+      else response.destroy()
+    }
+    answer = reset(1)
+    expect([await read(), requests]).toEqual([[{ n: 1 }], 2])
+    requests = 0
+    answer = reset(2)
+    expect(await read().catch(isInfrastructure)).toBe(true)
+    requests = 0
+    answer = reset(1)
+    expect([await write().catch(isInfrastructure), requests]).toEqual([true, 1])
+  })
+
   it.each([
     ['a part file that was cut', exception(33, 'CANNOT_READ_ALL_DATA')],
     ['a full disk', exception(243, 'NOT_ENOUGH_SPACE')],
