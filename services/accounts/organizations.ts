@@ -25,8 +25,7 @@ const CACHED_POLICIES = 10_000
 const keyOf = (orgId: string) => `org:${orgId}`
 
 /** A random id that begins with the time. */
-export const newOrganizationId = (nowMs = Date.now()): string =>
-  newId('org', nowMs)
+export const newOrganizationId = (nowMs = Date.now()): string => newId('org', nowMs)
 
 /** The organizations, kept in Redis as `org:<id>`. */
 export function createOrganizations (redis: RedisClient, now: () => number = Date.now) {

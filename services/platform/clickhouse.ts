@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client'
 import { InfrastructureError, isUntrusted } from './errors.ts'
 import { failedAt, storeText } from './failed-store.ts'
+import { retry } from './retry.ts'
 
 const REQUEST_TIMEOUT_MS = 30_000
 /** For commands, where an operator prefers a long wait to a failure. */
@@ -41,11 +42,10 @@ export function connectClickhouse (
  * that was read slowly, the server may close the connection in the moment it is used again.
  */
 function queryOf (client: ClickHouseClient) {
-  const send = (given: Parameters<ClickHouseClient['query']>[0]) => client.query(given)
-  return (given: Parameters<typeof send>[0]) => send(given).catch(async (error: unknown) => {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ECONNRESET')) throw error
-    return await send(given)
-  })
+  const isReset = (error: unknown) =>
+    error instanceof Error && 'code' in error && error.code === 'ECONNRESET'
+  return (given: Parameters<ClickHouseClient['query']>[0]) =>
+    retry(2, () => client.query(given), { firstMs: 0, when: isReset })
 }
 
 export type Insert = {

@@ -109,8 +109,8 @@ Promise<readonly number[]> {
   failpoint('verify.offered')
   for (let index = 0; index < rows.length; index++) {
     const position = rows[index]
-    const record = stored[index] ?? 'held'
-    if (position === undefined || record === 'held') continue
+    const record = stored[index]
+    if (position === undefined || record === undefined || record === 'held') continue
     const source = record.job === batch.value.job ? 'live' : 'cache'
     outcomes[position] = outcomeAt(batch, position, { record, source })
   }
