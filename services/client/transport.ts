@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
 
 export type TransportOptions = {
   /** Base URL of the service, ending in `/api/v1`. */
@@ -124,8 +125,8 @@ export class ApiError extends Error {
     this.param = param
     this.requestId = requestId ?? response.headers.get('x-request-id') ?? undefined
     this.amounts = Object.fromEntries(Object.entries(more).filter(isAmount))
-    const seconds = Number(response.headers.get('retry-after') ?? NaN)
-    this.retryAfterSeconds = Number.isFinite(seconds) ? seconds : undefined
+    const waitMs = parseRetryAfter(response.headers.get('retry-after'), Date.now())
+    this.retryAfterSeconds = waitMs === undefined ? undefined : Math.ceil(waitMs / 1_000)
   }
 }
 

@@ -4,6 +4,7 @@ import { Resolver } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
+import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
 import type { AttemptReason } from '../jobs/delivery-history.ts'
 import { isPublicAddress, networksOf } from '../platform/networks.ts'
 import { createTunnelConnector, ProxyError } from './tunnel.ts'
@@ -69,7 +70,7 @@ async function post (
     return {
       kind: 'answered',
       status: response.statusCode,
-      retryAfterMs: retryAfterMsOf([retryAfter].flat()[0], Date.now()),
+      retryAfterMs: parseRetryAfter([retryAfter].flat()[0], Date.now()),
     }
   } finally {
     // Not awaited: a receiver may also be slow to close the connection.
@@ -88,15 +89,6 @@ async function discardBody (body: Dispatcher.ResponseData['body']): Promise<void
   } catch {
     // The connection broke or the time was over.
   }
-}
-
-/** The wait that a Retry-After header asks for, in ms: seconds or a date; undefined otherwise. */
-export function retryAfterMsOf (header: string | undefined, nowMs: number): number | undefined {
-  if (header === undefined) return undefined
-  const text = header.trim()
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000
-  const atMs = /^[A-Z][a-z]{2}, /.test(text) ? Date.parse(text) : NaN
-  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs)
 }
 
 function connectorOf (options: SenderOptions, signal: AbortSignal): buildConnector.connector {

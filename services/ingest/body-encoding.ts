@@ -17,7 +17,9 @@ const CHUNK_BYTES = 65_536
 /** The coding of a body, `identity` without the header; undefined if it is not supported. */
 export function bodyCodingOf (header: string | undefined): BodyCoding | 'identity' | undefined {
   const name = header?.trim().toLowerCase() ?? 'identity'
-  return name === 'identity' ? name : CODINGS.find(coding => coding === name)
+  if (name === 'identity') return name
+  // A recipient considers x-gzip equivalent to gzip (RFC 9110, 8.4.1.3).
+  return name === 'x-gzip' ? 'gzip' : CODINGS.find(coding => coding === name)
 }
 
 /**

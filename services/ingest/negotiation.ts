@@ -38,7 +38,9 @@ function highestWeighted<T extends string> (
 export function weightOfCoding (
   header: string | undefined, coding: string, unnamed: boolean
 ): number {
-  return mostSpecificWeight(header ?? '', unnamed ? [coding, '*'] : [coding])
+  // A recipient considers x-gzip equivalent to gzip (RFC 9110, 8.4.1.3).
+  const names = coding === 'gzip' ? ['gzip', 'x-gzip'] : [coding]
+  return mostSpecificWeight(header ?? '', unnamed ? [...names, '*'] : names)
 }
 
 function weightOf (header: string, mediaType: string): number {

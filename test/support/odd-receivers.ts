@@ -61,6 +61,12 @@ function behavioursOf (count: (bytes: number) => void): Behaviours {
     },
     'sends hints without end': socket =>
       pour(socket, Buffer.from(head('103 Early Hints').repeat(100)), { most: 20 * MEGABYTE }),
+    'continues first': socket => {
+      const interim = ['100 Continue', '102 Processing', '100 Continue'].map(line => head(line))
+      socket.end(interim.join('') + head('202 Accepted', 'content-length: 0'))
+    },
+    'continues without end': socket =>
+      pour(socket, Buffer.from(head('100 Continue').repeat(100)), { most: 20 * MEGABYTE }),
     'changes the protocol': socket =>
       socket.end(head('101 Switching Protocols', 'connection: upgrade', 'upgrade: x')),
     'is garbage': socket => socket.end('220 mail.example ESMTP\r\n'),

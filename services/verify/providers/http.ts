@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { parseRetryAfter } from '../../../schemas/http/retry-after.ts'
 import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow,
@@ -74,7 +75,10 @@ export async function download (
 
 function throwIfFailed (vendor: HttpVendor, response: Response, body: unknown): void {
   const failure = failureIn(vendor, body, response.ok) ?? failureOf(vendor, response)
-  if (failure !== undefined) throw new ProviderError(failure, retryAfterMs(response))
+  if (failure !== undefined) {
+    const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), Date.now())
+    throw new ProviderError(failure, retryAfterMs)
+  }
 }
 
 /** Errors before the vendor received anything, so that a retry is free. */
@@ -139,14 +143,6 @@ function failureOf ({ errors }: HttpVendor, { ok, status }: Response): ProviderF
   const described = statuses?.[status] ?? statuses?.[`${Math.floor(status / 100)}xx`]
   if (described !== undefined) return described
   return ok ? undefined : FAILURE_BY_STATUS[status] ?? 'bad_response'
-}
-
-/** The Retry-After header in ms: seconds or a date (RFC 9110, 10.2.3); undefined otherwise. */
-function retryAfterMs ({ headers }: Response): number | undefined {
-  const text = headers.get('retry-after')?.trim() ?? ''
-  if (/^\d{1,6}$/.test(text)) return Number(text) * 1_000
-  const ms = Date.parse(text) - Date.now()
-  return ms > 0 ? ms : undefined
 }
 
 export type PreparedCall = { readonly url: string, readonly init: RequestInit }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { attemptRecordOf, waitMs } from '../../../services/deliver/attempt.ts'
 import { WAITS_MS } from '../../../services/deliver/config.ts'
-import { retryAfterMsOf, type Answer } from '../../../services/deliver/sender.ts'
+import type { Answer } from '../../../services/deliver/sender.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT } from '../../support/deliveries.ts'
 
 const deps = {
@@ -86,17 +86,5 @@ describe('the webhook retry schedule', () => {
   it('uses the configured waits', () => {
     expect([1, 2].map(attempt => waitMs(attempt, { ...exact, waitsMs: [10] })))
       .toEqual([10, undefined])
-  })
-})
-
-describe('a Retry-After header', () => {
-  const nowMs = Date.parse('2026-08-11T10:00:00.000Z')
-  it.each([
-    ['120', 120_000], [' 0 ', 0], ['Tue, 11 Aug 2026 10:00:30 GMT', 30_000],
-    ['Tue, 11 Aug 2026 09:00:00 GMT', 0],
-    ['soon', undefined], ['-1', undefined], ['1.5', undefined], ['9999999999', undefined],
-    ['Tue, nonsense', undefined], [undefined, undefined],
-  ])('with the value %s means %s ms', (header, expected) => {
-    expect(retryAfterMsOf(header, nowMs)).toBe(expected)
   })
 })

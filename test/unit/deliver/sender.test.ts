@@ -59,6 +59,11 @@ describe('a webhook sender', () => {
     expect(await send(`${url}/410`)).toEqual(answered(410))
   })
 
+  it('takes the final response after interim ones, which it did not ask for', async () => {
+    const address = `http://127.0.0.1:${odd.ports['continues first']}/`
+    expect(await send(address)).toEqual(answered(202))
+  })
+
   it.each([301, 302, 303, 307, 308])('does not follow a redirect with status %i', async status => {
     expect(await send(`${url}/${status}/secret`)).toEqual(answered(status))
     expect(receiver.received.filter(({ path }) => path === '/secret')).toEqual([])
@@ -92,7 +97,7 @@ describe.concurrent('the timeout of a webhook attempt', () => {
     expect(await send(address, { timeoutMs: 100 })).toEqual(failed('timeout'))
   })
 
-  it.each(['drips its head', 'hangs', 'sends hints without end'])(
+  it.each(['drips its head', 'hangs', 'sends hints without end', 'continues without end'])(
     'ends an attempt to a receiver that %s', async name => {
       const address = `http://127.0.0.1:${odd.ports[name]}/`
       expect((await send(address, { timeoutMs: 100 })).kind).toBe('failed')

@@ -66,9 +66,11 @@ describe('negotiation', () => {
   })
 
   it('compresses only for who asks', () => {
-    const headers = ['gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5']
+    const headers = [
+      'gzip', 'x-gzip', '*', 'gzip;q=0.0', 'br', undefined, '*;q=0', 'identity, *;q=0.5',
+    ]
     expect(headers.map(codingFor))
-      .toEqual(['gzip', 'gzip', undefined, undefined, undefined, undefined, 'gzip'])
+      .toEqual(['gzip', 'gzip', 'gzip', undefined, undefined, undefined, undefined, 'gzip'])
     expect([weightOfCoding('*;q=0.5', 'br', true), weightOfCoding('*', 'br', false)])
       .toEqual([0.5, 0])
   })
