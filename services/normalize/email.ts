@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { domainToASCII } from 'node:url'
+import { domainToASCII, domainToUnicode } from 'node:url'
 import emailAddresses from 'email-addresses'
 import ipaddr from 'ipaddr.js'
 import type { PreflightReason } from '../../schemas/api/verdicts.ts'
@@ -19,29 +19,44 @@ const MAILTO = /^mailto:([^?]*)/i
 const NEEDS_GRAMMAR = /[\s"()<>]/
 /** RFC 5322 `dot-atom-text`: nearly every local part, matched without the full parser. */
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
-const LABEL = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
-/** A domain name; with a numeric last label it would be an IP address. */
-const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)*(?!\\d+$)${LABEL}$`)
+const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+/**
+ * A domain name of the public DNS (RFC 5321, 2.3.5 and 4.1.2): two labels or more, of letters,
+ * digits and hyphens; with a numeric last label it would be an IP address.
+ */
+const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)+(?!\\d+$)${LABEL}$`)
+const ACE_LABEL = /(?:^|\.)xn--/
 /** RFC 5321, 4.1.3. */
 const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
 
 /**
  * The canonical form of an RFC 5322 mailbox (RFC 6532 characters allowed), or why there is none:
- * its address without display name, comments, `mailto:` and the trailing dot of the domain. The
- * domain is in lower case and ASCII (IDNA), or an address in brackets; the local part keeps its
- * spelling, without unnecessary quotes. Never throws; a canonical form maps to itself.
+ * its address without display name, comments, `mailto:`, the trailing dot of the domain, and what
+ * copying from a mail client leaves around it. The domain is in lower case and ASCII (IDNA), or an
+ * address in brackets; the local part keeps its spelling, in NFC (RFC 6532, 3.1), without
+ * unnecessary quotes. Never throws; a canonical form maps to itself.
  */
 export function canonicalEmail (input: string): Canonical {
   const trimmed = input.trim()
-  const text = withoutScheme(trimmed)
+  const text = withoutScheme(withoutEnclosure(trimmed))
   const inputReason = inputFault(trimmed) ?? inputFault(text)
   if (inputReason !== undefined) return invalid(inputReason)
   const address = NEEDS_GRAMMAR.test(text) ? bareAddress(text) : text
   const reason = characterFault(address)
   if (address === undefined || reason !== undefined) return invalid(reason ?? 'not_an_email')
   const at = address.lastIndexOf('@')
-  const local = canonicalLocal(address.slice(0, at).trim())
+  const local = canonicalLocal(address.slice(0, at).trim().normalize('NFC'))
   return local.ok ? joinAddress(local.canonical, address.slice(at + 1).trim()) : local
+}
+
+/** Quotes around an address, and the separators of a list of recipients behind it. */
+const ENCLOSED = /^(?:'([^']+)'|"([^"\\]+)"|‘([^‘’]+)’|“([^“”]+)”|«([^«»]+)»|`([^`]+)`)$/
+const SEPARATORS = /[,;\s]+$/
+
+function withoutEnclosure (text: string): string {
+  const single = text.replace(SEPARATORS, '')
+  const enclosed = ENCLOSED.exec(single)?.slice(1).find(content => content !== undefined)
+  return enclosed === undefined ? single : enclosed.trim()
 }
 
 function withoutScheme (text: string): string {
@@ -87,9 +102,13 @@ function inBrackets (plain: string): string | undefined {
   const unquoted = plain.replace(/"(?:[^"\\]|\\.)*"/g, quoted => 'q'.repeat(quoted.length))
   const open = unquoted.indexOf('<')
   if (open === -1) return plain
-  const isPhrase = !/[@<>,;:\\[\]]/.test(unquoted.slice(0, open))
   const isClosed = unquoted.indexOf('>') === plain.length - 1 && unquoted.lastIndexOf('<') === open
-  return isPhrase && isClosed ? plain.slice(open + 1, -1) : undefined
+  if (!isClosed) return undefined
+  const address = withoutScheme(plain.slice(open + 1, -1).trim())
+  // Directories write `Doe, Jane <...>` without quotes; mail clients repeat the address as name.
+  const phrase = plain.slice(0, open).trim()
+  const isPhrase = !/[@<>]/.test(unquoted.slice(0, open)) || withoutEnclosure(phrase) === address
+  return isPhrase ? address : undefined
 }
 
 /** Parses a quoted local part by the full RFC 5322 grammar, without its obsolete syntax. */
@@ -128,7 +147,10 @@ function joinAddress (local: string, domain: string): Canonical {
 function canonicalDomain (domain: string): string | undefined {
   const mapped = ASCII_ONLY.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
   const name = mapped.replace(/\.$/, '')
-  return DOMAIN_NAME.test(name) ? name : undefined
+  if (!DOMAIN_NAME.test(name)) return undefined
+  // Such a label must be the encoding of another one (RFC 5890, 2.3.2.1).
+  const isEncoded = !ACE_LABEL.test(name) || !ACE_LABEL.test(domainToUnicode(name))
+  return isEncoded ? name : undefined
 }
 
 /** An IP address in brackets, in its canonical spelling. */

@@ -100,9 +100,9 @@ describe('the sample e-mails', () => {
       counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
     }
     expect(Object.fromEntries(counts)).toEqual({
-      canonical: 929,
+      canonical: 926,
       not_an_email: 52,
-      invalid_domain: 9,
+      invalid_domain: 12,
       local_part_too_long: 6,
       empty: 4,
     })
