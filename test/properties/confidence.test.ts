@@ -5,8 +5,9 @@ import { CHECKS } from '../../schemas/api/services.ts'
 import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confidence.ts'
 import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
+import { isDisposable } from '../../services/verify/providers/email-lists.ts'
 import {
-  domainOf, emailVerdictOf, isDisposable, type EmailEvidence,
+  domainOf, emailVerdictOf, type EmailEvidence,
 } from '../../services/verify/providers/email-verdict.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 

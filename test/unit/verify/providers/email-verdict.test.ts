@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  isDisposable, isFree, isReserved, isRole, suggestionFor,
-} from '../../../../services/verify/providers/email-verdict.ts'
+import { isReserved } from '../../../../services/verify/providers/email-verdict.ts'
 
 describe('a reserved mail domain', () => {
   it.each([
@@ -12,43 +10,5 @@ describe('a reserved mail domain', () => {
     ['notexample.org', false], ['example.de', false], ['gmail.com', false],
   ])('%s: %s', (domain, expected) => {
     expect(isReserved(domain)).toBe(expected)
-  })
-})
-
-describe('a disposable mail domain', () => {
-  it.each([
-    ['mailinator.com', true], ['inbox.mailinator.com', true], ['gmail.com', false],
-    ['duck.com', false], ['mozmail.com', false], ['simplelogin.com', false],
-  ])('%s: %s', (domain, expected) => {
-    expect(isDisposable(domain)).toBe(expected)
-  })
-})
-
-describe('a free mail domain', () => {
-  it.each([
-    ['gmail.com', true], ['qq.com', true], ['web.de', true], ['ietf.org', false],
-    ['mailinator.com', false],
-  ])('%s: %s', (domain, expected) => {
-    expect(isFree(domain)).toBe(expected)
-  })
-})
-
-describe('a role name', () => {
-  it.each([
-    ['sales', true], ['Support', true], ['no-reply', true], ['info+news', true],
-    ['jane.doe', false], ['+sales', false],
-  ])('%s: %s', (local, expected) => {
-    expect(isRole(local)).toBe(expected)
-  })
-})
-
-describe('the suggestion for a mail domain', () => {
-  it.each([
-    ['gmial.com', 'gmail.com'], ['gmail.con', 'gmail.com'], ['gmail.co', 'gmail.com'],
-    ['hotmial.com', 'hotmail.com'], ['outlok.com', 'outlook.com'], ['yahooo.com', 'yahoo.com'],
-    ['gmail.com', undefined], ['ymail.com', undefined], ['email.com', undefined],
-    ['cloud.com', undefined], ['ietf.org', undefined], ['glami.com', undefined],
-  ])('%s: %s', (domain, expected) => {
-    expect(suggestionFor(domain)).toBe(expected)
   })
 })
