@@ -21,11 +21,13 @@ const NEEDS_GRAMMAR = /[\s"()<>]/
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 /**
- * A domain name of the public DNS (RFC 5321, 2.3.5 and 4.1.2): two labels or more, of letters,
- * digits and hyphens; with a numeric last label it would be an IP address.
+ * A domain name of the public DNS: two labels or more, of letters, digits and hyphens (RFC 5321,
+ * 2.3.5 and 4.1.2); with a numeric last label it would be an IP address.
  */
 const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)+(?!\\d+$)${LABEL}$`)
-const ACE_LABEL = /(?:^|\.)xn--/
+const ENCODED_LABEL = /(?:^|\.)xn--/
+/** Hyphens as third and fourth character are reserved for encodings (RFC 5890, 2.3.1). */
+const RESERVED_LABEL = /(?:^|\.)(?!xn)[a-z0-9]{2}--/
 /** RFC 5321, 4.1.3. */
 const DOMAIN_LITERAL = /^\[(?:(\d[\d.]+)|IPv6:([\da-f:.]+))\]$/i
 
@@ -147,10 +149,10 @@ function joinAddress (local: string, domain: string): Canonical {
 function canonicalDomain (domain: string): string | undefined {
   const mapped = ASCII_ONLY.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
   const name = mapped.replace(/\.$/, '')
-  if (!DOMAIN_NAME.test(name)) return undefined
+  if (!DOMAIN_NAME.test(name) || RESERVED_LABEL.test(name)) return undefined
+  if (!ENCODED_LABEL.test(name)) return name
   // Such a label must be the encoding of another one (RFC 5890, 2.3.2.1).
-  const isEncoded = !ACE_LABEL.test(name) || !ACE_LABEL.test(domainToUnicode(name))
-  return isEncoded ? name : undefined
+  return ENCODED_LABEL.test(domainToUnicode(name)) ? undefined : name
 }
 
 /** An IP address in brackets, in its canonical spelling. */

@@ -152,9 +152,9 @@ const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
   late: () => OUTCOMES.late,
 }
 
-/** Last labels that never receive mail: RFC 2606, 6761, 6762, 7686, 9476 and ICANN's `internal`. */
+/** Last labels without mail: RFC 2606, 3172, 6761, 6762, 7686, 9476 and ICANN's `internal`. */
 const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
-  'test', 'example', 'invalid', 'localhost', 'local', 'onion', 'alt', 'internal',
+  'test', 'example', 'invalid', 'localhost', 'local', 'onion', 'alt', 'internal', 'arpa',
 ])
 const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
 

@@ -94,6 +94,7 @@ describe('canonicalEmail', () => {
     ['user@x.org..', 'invalid_domain'],
     ['user@127.0.0.1', 'invalid_domain'],
     ['user@x.123', 'invalid_domain'],
+    ['user@yy--0.com', 'invalid_domain'],
     ['root@localhost', 'invalid_domain'],
     ['jane@gmail', 'invalid_domain'],
     ['jane@xn--0.com', 'invalid_domain'],
