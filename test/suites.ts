@@ -137,6 +137,14 @@ export const SUITES: readonly Suite[] = [
     files: ['test/properties/**/*.test.ts'],
   },
   {
+    name: 'accuracy',
+    kind: 'vitest',
+    tier: 'fast',
+    stage: 1,
+    expectedSeconds: 20,
+    files: ['test/accuracy/**/*.test.ts'],
+  },
+  {
     name: 'integration',
     kind: 'vitest',
     tier: 'fast',

@@ -40,8 +40,9 @@ const FAMILIES: ReadonlySet<string> = new Set([
   'tiscali', 'terra', 'lycos', 'excite', 'zoho', 'sina', 'web', 'free', 'home', 'orange', 'me', 'mac',
   'inbox', 'email', 'vodafone', 'o2', 'sky', 'hey', 'att', 'cox', 'list', 'alice',
 ])
-/** Endings of real countries that are far more often a slip of `.com`. */
-const SLIPS_OF_COM: ReadonlySet<string> = new Set(['co', 'cm', 'om'])
+/** Endings of real countries that are far more often a slip, with what was meant. */
+const SLIPS: ReadonlyMap<string, string> =
+  new Map([['co', 'com'], ['cm', 'com'], ['om', 'com'], ['ne', 'net']])
 const COMMON_ENDINGS = ['com', 'net', 'org', 'info', 'edu', 'gov'] as const
 
 function splitDomain (domain: string): SplitDomain {
@@ -69,7 +70,7 @@ export function suggestDomain (domain: string): string | undefined {
   const cached = answers.get(domain)
   if (cached !== undefined) return cached.domain
   const typed = splitDomain(domain)
-  const isRealEnding = parse(domain).isIcann === true && !SLIPS_OF_COM.has(typed.ending)
+  const isRealEnding = parse(domain).isIcann === true && !SLIPS.has(typed.ending)
   const suggestion = isRealEnding && FAMILIES.has(typed.name)
     ? undefined
     : nearestProvider(typed, isRealEnding) ??
@@ -131,7 +132,7 @@ function maxCost ({ length }: string): number {
 
 /** For an ending that is not real: how far it is from a provider's, if that is near. */
 function endingCost (typed: string, ending: string): number | undefined {
-  if (SLIPS_OF_COM.has(typed)) return ending === 'com' ? COST.double : undefined
+  if (SLIPS.has(typed)) return SLIPS.get(typed) === ending ? COST.double : undefined
   const cost = editCost(typed, ending, MAX_ENDING_COST)
   return cost <= MAX_ENDING_COST ? cost : undefined
 }

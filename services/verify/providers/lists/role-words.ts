@@ -89,7 +89,22 @@ export const ROLE_WORDS = {
     vicepresident videos visit visitor visitors voicemail volunteer volunteering volunteers vp
     warehouse warranties warranty web webadmin webdesign webinar webinars webmail webshop website
     websites websupport webteam welcome wholesale wholesalers wordpress workshop workshops
-    writers`),
+    writers accountmanager accountmanagers adminteam adops adwords agents advisors beta bod
+    boxoffice bursar busdev ceos coaches comms consultant contractor coordinator coordinators
+    creative customerfeedback customerservicecenter deals deployments devnull employee enquires
+    execs experts frontend backend infra infrastructure intern interns invest ispsupport jira
+    junk launch leadershipteam links login maildaemon mentors metrics mkt mktg newbiz nntp
+    officers offers officestaff onsite ooo outage platform portfolio postbox postfix presales
+    principals productteam productmanagers projectmanagers publishers realestate release
+    residents rfp salesengineers shareholders signup signups smtp startups techteam techops
+    testgroup tools tour undisclosedrecipients video webdev whois sdr domainmanagement
+    domainmanager diversity donors dispatcher emailadmin execteam executiveassistant
+    groupbooking headofoffice hostel importdept infodesk infoline inforequest infoservice
+    leaseadmin medical memberdesk mentoring nursing officeinfo orderinfo passwords
+    pharmacy postoffice publicrelation rental reservationdesk residentservices
+    salesandmarketing salesrep salesservice secretarygeneral servicesupport sysops ticketing
+    tourism tourist touristinformation townhall translation translator vet
+    webservices weddings wellness writer`),
   german: words(`
     abos abonnement abrechnung abteilung aktionen allgemein anfrage anfragen angebot angebote
     anmeldung anmeldungen annahme ansprechpartner antrag anwalt anzeige anzeigen apotheke archiv
@@ -114,7 +129,7 @@ export const ROLE_WORDS = {
     mitglieder mitgliederservice mitgliederverwaltung mitarbeiter montage museum nachhaltigkeit
     nachricht nachrichten notar notariat notdienst oeffentlichkeitsarbeit ordination organisation
     partnerschaft patienten personal personalabteilung personalbuero personalrat personalwesen
-    pfarramt pfarrbuero pflege pflegedienst planung poststelle praxis praktikum presse
+    pfarramt pfarrbuero pflege pflegedienst planung post poststelle praxis praktikum presse
     pressestelle produktion projekte projektleitung pruefung qualitaet qualitaetsmanagement
     qualitaetssicherung qm qs rathaus rechnung rechnungen rechnungseingang rechnungspruefung
     rechnungswesen rechtsabteilung redaktion redaktionsleitung reisebuero reisen reklamation
@@ -379,7 +394,7 @@ export const ROLE_WORDS = {
     medlemsregister montor museet myndighet nyhet nyheter nyhetsbrev nyhedsbrev okonomi oekonomi
     okonomiavdeling ombud ombudsman omsorg oplevelser oplysning oppgjor opplaering orderavdelning
     ordre ordrer ordrekontor overlege parkering pasient pasienter patienter personaleafdeling
-    personale personalavdelning personalkontor personvern personvernombud personuppgifter
+    personale personalavdelning personalkontor personvern personvernombud personuppgifter post
     postkasse postmottak postmottaket pressekontakt presseavdeling pressjour praktik praksis
     produksjon produktion projekt projekter prosjekt prosjekter radgiver radgivning rapport
     receptionen redaksjon redaksjonen redaktion redaktionen redaktor registrator regnskap

@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs'
+import { measureEmail } from './email.ts'
+import { POLICIES } from './policies.ts'
+import type { AccuracyRow } from './row.ts'
+
+/** Measures everything that needs no network and no server. */
+export async function measureAll (): Promise<readonly AccuracyRow[]> {
+  return measureEmail()
+}
+
+/** Saved figures by `suite: part`. */
+export type Figures = Readonly<Record<string, Pick<AccuracyRow, 'total' | 'right' | 'wrong'>>>
+
+/** The figures that were saved last. */
+export function readFigures (): Figures {
+  return JSON.parse(readFileSync(new URL('figures.json', import.meta.url), 'utf8')) as Figures
+}
+
+const keyOf = ({ suite, part }: AccuracyRow) => `${suite}: ${part}`
+
+/** The text of the file with the figures: one line each. */
+export function figuresText (rows: readonly AccuracyRow[]): string {
+  const lines = rows.map(row => {
+    const { total, right, wrong } = row
+    return `  ${JSON.stringify(keyOf(row))}: ${JSON.stringify({ total, right, wrong })}`
+  })
+  return `{\n${lines.join(',\n')}\n}\n`
+}
+
+/** What has become worse than the saved figures, or has no saved figure; one sentence each. */
+export function worseFigures (saved: Figures, rows: readonly AccuracyRow[]): readonly string[] {
+  const missing = Object.keys(saved).filter(key => !rows.some(row => keyOf(row) === key))
+    .map(key => `${key} is not measured any more. Measure it, or save without it.`)
+  return missing.concat(rows.flatMap(row => {
+    const before = saved[keyOf(row)]
+    if (before === undefined) return [`${keyOf(row)} is new. Save its figures.`]
+    const isWorse = row.right < before.right || row.wrong > before.wrong ||
+      row.total < before.total
+    if (!isWorse) return []
+    const was = `${before.right} of ${before.total} right, ${before.wrong} wrong`
+    const is = `${row.right} of ${row.total} right, ${row.wrong} wrong`
+    return [`${keyOf(row)} became worse: ${is}; it was ${was}. For example: ` +
+      row.cases.slice(0, 3).join('; ')]
+  }))
+}
+
+/** The page that publishes the figures, as Markdown. */
+export function accuracyPage (rows: readonly AccuracyRow[]): string {
+  const table = rows.map(({ suite, part, total, right, wrong, missed }) =>
+    `| ${suite} | ${part} | ${total} | ${percent(right, total)} | ${wrong} | ${missed} |`)
+  const policies = Object.entries(POLICIES).map(([name, text]) => `- **${name}**: ${text}`)
+  return `# How true the verdicts are
+
+\`npm run accuracy\` measures the product by suites of others, without a network, and fails when a
+figure becomes worse. This page is generated: \`npm run accuracy -- --save\`.
+
+*Wrong* is what misleads: a real address or number called invalid, another number than the one that
+was meant, a real domain corrected, a name called a role. *Missed* is what stays open or unsaid.
+
+| suite | part | cases | right | wrong | missed |
+|---|---|---:|---:|---:|---:|
+${table.join('\n')}
+
+## Where suites and standards differ
+
+${policies.join('\n')}
+
+## Sources
+
+[test/accuracy/data/SOURCES.md](../../test/accuracy/data/SOURCES.md) names every source with its version and license.
+`
+}
+
+function percent (part: number, total: number): string {
+  const text = (100 * part / total).toFixed(1)
+  // 99.97 % is not all of them.
+  return text === '100.0' && part < total ? '99.9 %' : `${text.replace('.0', '')} %`
+}
