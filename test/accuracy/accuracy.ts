@@ -67,7 +67,7 @@ ${policies.join('\n')}
 
 ## Sources
 
-[test/accuracy/data/SOURCES.md](../../test/accuracy/data/SOURCES.md) names every source with its version and license.
+[The list of sources](../../test/accuracy/data/SOURCES.md) names each with version and license.
 `
 }
 

@@ -160,7 +160,8 @@ const MAILBOX_SITES: ReadonlySet<string> = new Set(`
   gmail.com google.com mail.ru yahoo.com yahoo.co.jp msn.com live.com aol.com qq.com outlook.com
   icloud.com naver.com yandex.com yandex.ru rambler.ru uol.com.br globo.com ig.com.br terra.com.br
   sapo.pt t-online.de indiatimes.com excite.co.jp about.com detik.com vk.com weibo.com hotmail.com
-  facebook.com sakura.ne.jp go.com ukr.net mac.com me.com web.de libero.it orange.fr free.fr laposte.net wanadoo.fr
+  facebook.com sakura.ne.jp go.com ukr.net mac.com me.com web.de libero.it orange.fr free.fr
+  laposte.net wanadoo.fr
 `.trim().split(/\s+/))
 
 const COMMON_MAILBOXES: readonly string[] = `
@@ -192,10 +193,10 @@ const FUNCTIONS: Readonly<Record<string, string>> = {
     'kundenservice geschaeftsfuehrung sekretariat zentrale empfang presse bestellung versand',
   French: 'accueil contact ventes achats comptabilite facturation recrutement rh direction ' +
     'serviceclient commandes reservations mairie secretariat communication',
-  Spanish: 'ventas compras contabilidad facturacion rrhh administracion atencionalcliente soporte ' +
-    'informacion pedidos reservas recepcion gerencia prensa',
-  Italian: 'vendite acquisti amministrazione contabilita fatturazione segreteria assistenza ordini ' +
-    'ufficiostampa commerciale prenotazioni direzione informazioni',
+  Spanish: 'ventas compras contabilidad facturacion rrhh administracion atencionalcliente ' +
+    'soporte informacion pedidos reservas recepcion gerencia prensa',
+  Italian: 'vendite acquisti amministrazione contabilita fatturazione segreteria assistenza ' +
+    'ordini ufficiostampa commerciale prenotazioni direzione informazioni',
   Portuguese: 'vendas compras financeiro faturamento atendimento suporte contato rh diretoria ' +
     'secretaria comercial ouvidoria pedidos reservas',
   Dutch: 'verkoop inkoop boekhouding administratie klantenservice receptie secretariaat directie ' +

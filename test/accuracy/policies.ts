@@ -1,6 +1,7 @@
 /** Cases on which suites and standards differ, with what the product does and why. */
 export const POLICIES: Readonly<Record<string, string>> = {
-  outer_white_space: 'White space and line breaks around an input are trimmed: cells of files have them.',
+  outer_white_space: 'White space and line breaks around an input are trimmed: cells of files ' +
+    'have them.',
   trailing_dot: 'A dot at the end of the domain is dropped: it is the root of the DNS.',
   public_domain: 'A domain of one label, or with a numeric last label, is not in the public DNS: ' +
     'invalid in preflight, free.',
@@ -10,7 +11,8 @@ export const POLICIES: Readonly<Record<string, string>> = {
     'invalid.',
   comments: 'Comments are removed (RFC 5322, 3.2.2).',
   display_name: 'Display names are removed, also where they are not quoted as they should be.',
-  reserved: 'Reserved domains are valid syntax; the row is invalid with the reason `reserved_domain`.',
+  reserved: 'Reserved domains are valid syntax; the row is invalid with the reason ' +
+    '`reserved_domain`.',
   full_width: 'Full-width letters in a domain are mapped as IDNA does.',
   obsolete: 'Obsolete syntax (RFC 5322, 4) is not judged: nobody has such an address.',
   'e-mail syntax': 'An escaped non-ASCII character is allowed since RFC 6532; a comment between the ' +

@@ -62,7 +62,9 @@ export type EmailEvidence = {
 export function emailVerdictOf (address: string, found: EmailEvidence = {}): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
-  const flags = { disposable: isDisposable(domain), role: isRole(local, domain), free: isFree(domain) }
+  const flags = {
+    disposable: isDisposable(domain), role: isRole(local, domain), free: isFree(domain),
+  }
   const suggestion = suggestDomain(domain)
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
   const catchAll = found.probed?.catchAll

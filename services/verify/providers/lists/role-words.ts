@@ -1,8 +1,7 @@
 /**
  * Words of local parts that name a function of an organization, not a person: by language, in lower
- * case and without diacritics, as `foldWord` writes them. Common first names, surnames and places
- * are left out, whatever they also mean (`grant`, `page`, `paris`). Names that RFC 2142 reserves come
- * first.
+ * case. Common first names, surnames and places are left out, whatever they also mean (`grant`,
+ * `page`, `paris`). Names that RFC 2142 reserves come first.
  */
 export const ROLE_WORDS = {
   rfc2142: words(`
