@@ -1,25 +1,27 @@
 /** Cases on which suites and standards differ, with what the product does and why. */
 export const POLICIES: Readonly<Record<string, string>> = {
-  outer_white_space: 'White space and line breaks around an input are trimmed: cells of files ' +
-    'have them.',
+  outer_white_space: 'White space and line breaks around an input are trimmed: cells of ' +
+    'files have them.',
   trailing_dot: 'A dot at the end of the domain is dropped: it is the root of the DNS.',
-  public_domain: 'A domain of one label, or with a numeric last label, is not in the public DNS: ' +
-    'invalid in preflight, free.',
+  public_domain: 'A domain of one label, or with a numeric last label, is not in the ' +
+    'public DNS: invalid in preflight, free.',
   folding: 'A line break inside an input is a control character, so the row is invalid.',
   quoted: 'A quoted local part is valid (RFC 5321, 4.1.2).',
-  literal: 'An address in brackets is a domain (RFC 5321, 4.1.3); if it is not public, the row is ' +
-    'invalid.',
+  literal: 'An address in brackets is a domain (RFC 5321, 4.1.3); if it is not public, ' +
+    'the row is invalid.',
   comments: 'Comments are removed (RFC 5322, 3.2.2).',
-  display_name: 'Display names are removed, also where they are not quoted as they should be.',
+  display_name: 'Display names are removed, also where they are not quoted as they ' +
+    'should be.',
   reserved: 'Reserved domains are valid syntax; the row is invalid with the reason ' +
     '`reserved_domain`.',
   full_width: 'Full-width letters in a domain are mapped as IDNA does.',
   obsolete: 'Obsolete syntax (RFC 5322, 4) is not judged: nobody has such an address.',
-  'e-mail syntax': 'An escaped non-ASCII character is allowed since RFC 6532; a comment between the ' +
-    'labels of a domain is obsolete; a label `xn--` that encodes nothing is invalid (RFC 5890); ' +
-    'lengths are counted after NFC; an ending that does not exist is found by the DNS.',
-  'roles and names': 'sales, root, post, board, list, press, people, job, staff and seo are roles, ' +
-    'although some people have these surnames.',
-  'short providers': 'A typo of a name of three letters or fewer is not corrected: too many real ' +
-    'domains are near it.',
+  'e-mail syntax': 'An escaped non-ASCII character is allowed since RFC 6532; a comment ' +
+    'between the labels of a domain is obsolete; a label `xn--` that encodes nothing is ' +
+    'invalid (RFC 5890); lengths are counted after NFC; an ending that does not exist is ' +
+    'found by the DNS.',
+  'roles and names': 'sales, root, post, board, list, press, people, job, staff and seo ' +
+    'are roles, although some people have these surnames.',
+  'short providers': 'A typo of a name of three letters or fewer is not corrected: too ' +
+    'many real domains are near it.',
 }

@@ -14,7 +14,9 @@ export type AccuracyRow = {
   readonly cases: readonly string[]
 }
 
-type Judgment = { readonly is: 'right' } | { readonly is: 'wrong' | 'missed', readonly case: string }
+type Judgment =
+  | { readonly is: 'right' }
+  | { readonly is: 'wrong' | 'missed', readonly case: string }
 
 const MAX_CASES = 30
 

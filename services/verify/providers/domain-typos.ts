@@ -36,9 +36,9 @@ const NEVER_CORRECTED: ReadonlySet<string> =
 /** Names that their owners register in many countries: `hotmail.rs` and `yahoo.ee` are real. */
 const FAMILIES: ReadonlySet<string> = new Set([
   'yahoo', 'hotmail', 'outlook', 'live', 'msn', 'gmx', 'yandex', 'aol', 'mail', 'google',
-  'googlemail',
-  'tiscali', 'terra', 'lycos', 'excite', 'zoho', 'sina', 'web', 'free', 'home', 'orange', 'me',
-  'mac',   'inbox', 'email', 'vodafone', 'o2', 'sky', 'hey', 'att', 'cox', 'list', 'alice',
+  'googlemail', 'tiscali', 'terra', 'lycos', 'excite', 'zoho', 'sina', 'web', 'free', 'home',
+  'orange', 'me', 'mac', 'inbox', 'email', 'vodafone', 'o2', 'sky', 'hey', 'att', 'cox', 'list',
+  'alice',
 ])
 /** Endings of real countries that are far more often a slip, with what was meant. */
 const SLIPS: ReadonlyMap<string, string> =

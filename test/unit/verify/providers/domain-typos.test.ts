@@ -11,7 +11,8 @@ describe('the suggestion for a mail domain', () => {
     ['hotmial.com', 'hotmail.com'], ['hotmail.co', 'hotmail.com'], ['homail.con', 'hotmail.com'],
     ['otmail.com', 'hotmail.com'], ['outlok.com', 'outlook.com'], ['outiook.com', 'outlook.com'],
     ['yaho.com', 'yahoo.com'], ['yahooo.com', 'yahoo.com'], ['yahooo.cmo', 'yahoo.com'],
-    ['yahoo.co', 'yahoo.com'], ['comcast.nry', 'comcast.net'], ['btinternett.com', 'btinternet.com'],
+    ['yahoo.co', 'yahoo.com'], ['comcast.nry', 'comcast.net'],
+    ['btinternett.com', 'btinternet.com'],
     ['company.cmo', 'company.com'], ['con-artists.con', 'con-artists.com'],
     ['company.ogr', 'company.org'],
   ])('%s: %s', (domain, expected) => {
@@ -20,7 +21,8 @@ describe('the suggestion for a mail domain', () => {
 
   it.each([
     'cloud.com', 'email.com', 'glami.com', 'ietf.org', 'hotmail.rs', 'hotmail.lt', 'yahoo.ee',
-    'yahoo.com.hr', 'gmx.fr', 'company.de', 'mail.company.cmo', 'company.xyz', 'line.com', 'act.net',
+    'yahoo.com.hr', 'gmx.fr', 'company.de', 'mail.company.cmo', 'company.xyz',
+    'line.com', 'act.net',
   ])('is missing for the real domain %s', domain => {
     expect(suggestDomain(domain)).toBeUndefined()
   })
