@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Command } from 'commander'
+
+const root = join(import.meta.dirname, '..')
+const CONFIG = 'test/knip.jsonc'
+const EXCEPTIONS = 'test/knip-exceptions.txt'
+/** More issues than there can be: an exit code of 1 then means a pattern that matches nothing. */
+const MAX_ISSUES = '1000000'
+const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
+
+type Named = { readonly name: string }
+type Report = {
+  readonly issues: readonly (
+    { readonly file: string } & Readonly<Record<string, readonly (Named | readonly Named[])[]>>
+  )[]
+}
+
+/** What to do about an issue of knip, by its type; exports and types share the default. */
+const ADVICE: Readonly<Record<string, string>> = {
+  files: 'remove it',
+  dependencies: 'remove it from package.json, or list it under devDependencies',
+  devDependencies: 'remove it from package.json',
+  unlisted: 'add it to package.json',
+  unresolved: 'there is no such file: correct the import',
+}
+const EXPORT_ADVICE = 'remove it, or do not export it'
+
+/**
+ * The issues of a report of `knip --reporter json`: for each `path: name`, what to do about it.
+ * A file that nothing imports has the name `(file)`.
+ */
+export function readIssues (output: string): ReadonlyMap<string, string> {
+  const { issues } = JSON.parse(output) as Report
+  return new Map(issues.flatMap(({ file, ...types }) => Object.entries(types).flatMap(
+    ([type, items]) => items.map(item => {
+      const names = [item].flat().map(({ name }) => name).join(', ')
+      const name = type === 'files' ? '(file)' : names
+      return [`${file}: ${name}`, ADVICE[type] ?? EXPORT_ADVICE] as const
+    }))))
+}
+
+/**
+ * Compares issues with the lines of the list of exceptions, both ways. Returns a sentence for each
+ * issue that is not listed, and for each line that is no longer needed.
+ */
+export function compareExceptions (
+  everywhere: ReadonlyMap<string, string>,
+  product: ReadonlyMap<string, string>,
+  exceptions: readonly string[]
+): readonly string[] {
+  const issues = new Map([...product, ...everywhere])
+  const listed = new Set(exceptions)
+  return [
+    ...[...issues].filter(([issue]) => !listed.has(issue)).map(([issue, advice]) =>
+      `${issue} is used ${everywhere.has(issue) ? 'nowhere' : 'by tests only'}: ${advice}`),
+    ...exceptions.filter(line => !issues.has(line))
+      .map(line => `${EXCEPTIONS}: "${line}" is no longer needed: remove this line`),
+  ]
+}
+
+/** Rejects when knip does not run, or when a pattern of its settings matches nothing. */
+async function runKnip (...options: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const words = [
+    'node_modules/knip/bin/knip.js', '--config', CONFIG, '--reporter', 'json', '--no-progress',
+    '--treat-config-hints-as-errors', '--max-issues', MAX_ISSUES, ...options,
+  ]
+  const { stdout } = await promisify(execFile)(process.execPath, words, {
+    cwd: root, maxBuffer: MAX_OUTPUT_BYTES,
+  }).catch((error: Error & { readonly code: unknown, readonly stderr: string }) => {
+    throw new Error(error.code === 1
+      ? `${CONFIG} has a pattern that matches nothing, which "npx knip -c ${CONFIG}" names: ` +
+        'remove it'
+      : `knip failed: ${error.message}`, { cause: error })
+  })
+  return readIssues(stdout)
+}
+
+if (import.meta.main) {
+  const { write } = new Command('unused')
+    .description('Reports files, exports and dependencies that nothing uses, and what only tests ' +
+      `use of the product. The exceptions in ${EXCEPTIONS} may only become fewer.`)
+    .option('--write', 'writes the list of exceptions, for example after a merge')
+    .parse()
+    .opts<{ write?: true }>()
+  const [everywhere, product] = await Promise.all([runKnip(), runKnip('--production')])
+  if (write === true) {
+    const lines = [...new Set([...everywhere.keys(), ...product.keys()])].sort()
+    writeFileSync(join(root, EXCEPTIONS), lines.map(line => `${line}\n`).join(''))
+    console.log(`${EXCEPTIONS}: ${lines.length} exceptions written`)
+  } else {
+    const exceptions = readFileSync(join(root, EXCEPTIONS), 'utf8').split('\n')
+      .filter(line => line !== '')
+    const errors = compareExceptions(everywhere, product, exceptions)
+    for (const error of errors) console.error(error)
+    process.exitCode = errors.length === 0 ? 0 : 1
+  }
+}
