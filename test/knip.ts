@@ -78,6 +78,14 @@ async function runKnip (...options: readonly string[]): Promise<ReadonlyMap<stri
   return readIssues(stdout)
 }
 
+/** Issues of everything, and of the product without its tests. */
+export async function findUnused (): Promise<{
+  readonly everywhere: ReadonlyMap<string, string>, readonly product: ReadonlyMap<string, string>
+}> {
+  const [everywhere, product] = await Promise.all([runKnip(), runKnip('--production')])
+  return { everywhere, product }
+}
+
 if (import.meta.main) {
   const { write } = new Command('unused')
     .description('Reports files, exports and dependencies that nothing uses, and what only tests ' +
@@ -85,7 +93,7 @@ if (import.meta.main) {
     .option('--write', 'writes the list of exceptions, for example after a merge')
     .parse()
     .opts<{ write?: true }>()
-  const [everywhere, product] = await Promise.all([runKnip(), runKnip('--production')])
+  const { everywhere, product } = await findUnused()
   if (write === true) {
     const lines = [...new Set([...everywhere.keys(), ...product.keys()])].sort()
     writeFileSync(join(root, EXCEPTIONS), lines.map(line => `${line}\n`).join(''))
