@@ -29,6 +29,16 @@ describe('unused code', () => {
     expect(compareExceptions(nowhere, testsOnly, exceptions)).toEqual([])
   })
 
+  it('is not what a missing package or file is called', () => {
+    const missing = report(issue('services/a.ts', {
+      unlisted: [{ name: 'left-pad' }], unresolved: [{ name: './gone.ts' }],
+    }))
+    expect(compareExceptions(missing, new Map(), [])).toEqual([
+      'services/a.ts: left-pad is imported, but package.json does not list it: add it',
+      'services/a.ts: ./gone.ts is imported, but does not exist: correct the path',
+    ])
+  })
+
   it('may not stay in the list of exceptions once it is used or gone', () => {
     expect(compareExceptions(nowhere, new Map(), ['services/a.ts: parse', 'services/b.ts: print']))
       .toEqual(['test/knip-exceptions.txt: "services/b.ts: print" is no longer needed: ' +

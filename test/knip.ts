@@ -18,27 +18,26 @@ type Report = {
   )[]
 }
 
-/** What to do about an issue of knip, by its type; exports and types share the default. */
-const ADVICE: Readonly<Record<string, string>> = {
-  files: 'remove it',
-  dependencies: 'remove it from package.json, or list it under devDependencies',
-  devDependencies: 'remove it from package.json',
-  unlisted: 'add it to package.json',
-  unresolved: 'there is no such file: correct the import',
+type Problem = 'unused' | 'unlisted' | 'unresolved'
+
+/** What is wrong, and what to do, by the problem; `users` are those that do not count. */
+const ADVICE: Readonly<Record<Problem, (users: string) => string>> = {
+  unused: users => `is used ${users}: remove it, or do not export it`,
+  unlisted: () => 'is imported, but package.json does not list it: add it',
+  unresolved: () => 'is imported, but does not exist: correct the path',
 }
-const EXPORT_ADVICE = 'remove it, or do not export it'
 
 /**
- * The issues of a report of `knip --reporter json`: for each `path: name`, what to do about it.
- * A file that nothing imports has the name `(file)`.
+ * The issues of a report of `knip --reporter json`: for each `path: name`, what is wrong. A file
+ * that nothing imports has the name `(file)`.
  */
-export function readIssues (output: string): ReadonlyMap<string, string> {
+export function readIssues (output: string): ReadonlyMap<string, Problem> {
   const { issues } = JSON.parse(output) as Report
   return new Map(issues.flatMap(({ file, ...types }) => Object.entries(types).flatMap(
     ([type, items]) => items.map(item => {
       const names = [item].flat().map(({ name }) => name).join(', ')
       const name = type === 'files' ? '(file)' : names
-      return [`${file}: ${name}`, ADVICE[type] ?? EXPORT_ADVICE] as const
+      return [`${file}: ${name}`, type in ADVICE ? type as Problem : 'unused'] as const
     }))))
 }
 
@@ -47,22 +46,22 @@ export function readIssues (output: string): ReadonlyMap<string, string> {
  * issue that is not listed, and for each line that is no longer needed.
  */
 export function compareExceptions (
-  everywhere: ReadonlyMap<string, string>,
-  product: ReadonlyMap<string, string>,
+  everywhere: ReadonlyMap<string, Problem>,
+  product: ReadonlyMap<string, Problem>,
   exceptions: readonly string[]
 ): readonly string[] {
   const issues = new Map([...product, ...everywhere])
   const listed = new Set(exceptions)
   return [
-    ...[...issues].filter(([issue]) => !listed.has(issue)).map(([issue, advice]) =>
-      `${issue} is used ${everywhere.has(issue) ? 'nowhere' : 'by tests only'}: ${advice}`),
+    ...[...issues].filter(([issue]) => !listed.has(issue)).map(([issue, problem]) =>
+      `${issue} ${ADVICE[problem](everywhere.has(issue) ? 'nowhere' : 'by tests only')}`),
     ...exceptions.filter(line => !issues.has(line))
       .map(line => `${EXCEPTIONS}: "${line}" is no longer needed: remove this line`),
   ]
 }
 
 /** Rejects when knip does not run, or when a pattern of its settings matches nothing. */
-async function runKnip (...options: readonly string[]): Promise<ReadonlyMap<string, string>> {
+async function runKnip (...options: readonly string[]): Promise<ReadonlyMap<string, Problem>> {
   const words = [
     'node_modules/knip/bin/knip.js', '--config', CONFIG, '--reporter', 'json', '--no-progress',
     '--treat-config-hints-as-errors', '--max-issues', MAX_ISSUES, ...options,
@@ -80,7 +79,7 @@ async function runKnip (...options: readonly string[]): Promise<ReadonlyMap<stri
 
 /** Issues of everything, and of the product without its tests. */
 export async function findUnused (): Promise<{
-  readonly everywhere: ReadonlyMap<string, string>, readonly product: ReadonlyMap<string, string>
+  readonly everywhere: ReadonlyMap<string, Problem>, readonly product: ReadonlyMap<string, Problem>
 }> {
   const [everywhere, product] = await Promise.all([runKnip(), runKnip('--production')])
   return { everywhere, product }
@@ -93,7 +92,10 @@ if (import.meta.main) {
     .option('--write', 'writes the list of exceptions, for example after a merge')
     .parse()
     .opts<{ write?: true }>()
-  const { everywhere, product } = await findUnused()
+  const { everywhere, product } = await findUnused().catch((error: Error) => {
+    console.error(`unused: ${error.message}`)
+    process.exit(2)
+  })
   if (write === true) {
     const lines = [...new Set([...everywhere.keys(), ...product.keys()])].sort()
     writeFileSync(join(root, EXCEPTIONS), lines.map(line => `${line}\n`).join(''))
