@@ -10,7 +10,7 @@ import { monitoringFiles } from './chart/monitoring.ts'
 import { provisionConfig } from './provision.ts'
 
 /** A consumer group of a program, and the maximum number of useful instances. */
-export type ChartGroup = Division & {
+type ChartGroup = Division & {
   readonly group: string
   readonly topics: readonly string[]
   readonly partitions: number

@@ -13,7 +13,10 @@ import { capacityText, planCapacity } from '../services/ops/capacity.ts'
 import {
   CPU_COSTS, FIGURES, MEASUREMENTS, TABLE_BYTES, TOPIC_BYTES,
 } from '../services/ops/measured-costs.ts'
-import { KEY_CLASSES, PROCESS_KEYS, STAGES, topology } from '../services/topology.ts'
+import {
+  KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
+} from '../services/topology.ts'
+import { renderPicture } from '../services/workspace/page/pipeline/drawing.ts'
 import { roleTable } from '../services/workspace/page/roles.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
@@ -28,6 +31,39 @@ function drawing (): string {
   const fence = '```'
   const head = [`${fence}mermaid`, 'flowchart TD', '  client(["client"]) -->|REST| ingest']
   return [...head, ...arrows, fence].join('\n')
+}
+
+/** What each stage does, in two short lines of the picture. */
+const TASKS: Readonly<Record<StageName, readonly [string, string]>> = {
+  ingest: ['accepts jobs,', 'serves results'],
+  feed: ['accepts contacts', 'of partners'],
+  normalize: ['parses contacts,', 'rejects invalid ones'],
+  lookup: ['drops duplicates, reads', 'the cache, reserves'],
+  verify: ['asks providers,', 'fills the cache'],
+  settle: ['charges rows, ends', 'and archives jobs'],
+  deliver: ['sends webhooks', ''],
+  publish: ['writes results', 'of partners'],
+  ledger: ['completes what', 'others left'],
+}
+
+/** The look of the web page in its light theme, as plain colors. */
+const PICTURE_STYLE = `
+  svg { background: #ffffff; font: 12px sans-serif }
+  text { fill: #515c65; text-anchor: middle; dominant-baseline: central }
+  .name { fill: #14191d; font-size: 14px; font-weight: 650 }
+  .stage rect { fill: #e2f1ee; stroke: #0b6e5f; stroke-width: 1.5 }
+  .topic rect { fill: #f6f7f8; stroke: #dfe3e6 }
+  .topic .name { font: 11.5px monospace }
+  .arrow { fill: none; stroke: #848f98; stroke-width: 1.5 }
+  marker path { fill: #848f98 }
+`
+
+/** The picture of the pipeline as a file: the drawing of the web page without its figures. */
+function picture (): string {
+  const texts = Object.fromEntries(Object.entries(TASKS).flatMap(([stage, [first, second]]) =>
+    [[`done-${stage}`, first], [`age-${stage}-drawn`, second]]))
+  const label = 'The pipeline: stages, and the Kafka topics that connect them.'
+  return renderPicture(texts, label, PICTURE_STYLE)
 }
 
 /** Escapes bars in table cells. */
@@ -175,7 +211,10 @@ function capacityAt (jobsPerSecond: number, machine: { readonly cores?: number }
   return ['```text', capacityText(plan, (_style, text) => text), '```'].join('\n')
 }
 
-/** All pages with generated sections, up to date; a test compares them with the files. */
+/**
+ * All pages with generated sections and the picture of the pipeline, up to date; a test compares
+ * them with the files.
+ */
 export async function documents (): Promise<ReadonlyMap<URL, string>> {
   const [head = [], ...permissions] = roleTable()
   const parts = {
@@ -192,10 +231,11 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
     keys: { keys: keyClasses() },
     security: { access: access() },
   }
-  return new Map(Object.entries(parts).map(([name, made]) => {
+  const pages = Object.entries(parts).map(([name, made]) => {
     const file = page(name)
-    return [file, filled(file, made)]
-  }))
+    return [file, filled(file, made)] as const
+  })
+  return new Map([...pages, [new URL('docs/images/pipeline.svg', import.meta.url), picture()]])
 }
 
 function filled (file: URL, parts: Readonly<Record<string, string>>): string {

@@ -144,7 +144,7 @@ export const topology = {
  * How a topic is split: not at all, by lane, by lane and service, or by partner. Partner topics are
  * created when a partner is registered.
  */
-export type Split = 'none' | 'lane' | 'lane:service' | 'partner'
+type Split = 'none' | 'lane' | 'lane:service' | 'partner'
 export type Lane = typeof LANES[number]
 export type ServiceSlug = typeof SERVICE_SLUGS[number]
 export type TopicName = keyof typeof topology.topics

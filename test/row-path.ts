@@ -26,7 +26,7 @@ type StageProfile = {
   readonly stage: string, readonly job: readonly Script[], readonly idle: readonly Script[],
 }
 
-export type RowFile = {
+type RowFile = {
   /** Relative to the root. */
   readonly path: string
   /** `name:line`, without unnamed functions inside others of the list. */

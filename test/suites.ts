@@ -97,6 +97,14 @@ export const SUITES: readonly Suite[] = [
       '--report-unused-disable-directives', '--ignore-pattern', 'schemas/types.ts', '.'],
   },
   {
+    // Files, exports and dependencies that nothing uses, or only tests.
+    name: 'unused',
+    kind: 'program',
+    tier: 'fast',
+    expectedSeconds: 10,
+    command: ['node', 'test/knip.ts'],
+  },
+  {
     name: 'audit',
     kind: 'program',
     tier: 'fast',

@@ -13,11 +13,11 @@ type Written = {
   readonly expr: string, readonly legend?: string, readonly unit: string, readonly help: string
 }
 
-export type Panel = Look & (Shown | Written)
-export type Section = { readonly title: string, readonly panels: readonly Panel[] }
+type Panel = Look & (Shown | Written)
+type Section = { readonly title: string, readonly panels: readonly Panel[] }
 
 /** A choice at the top of the page, filled from the values of a label. */
-export type Variable = { readonly label: string, readonly from: string }
+type Variable = { readonly label: string, readonly from: string }
 
 export type Board = {
   /** Also the name of the file. */

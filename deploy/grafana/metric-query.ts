@@ -14,7 +14,7 @@ export type Shown = {
   readonly inAll?: true
 }
 
-export type Query = { readonly expr: string, readonly legend: string }
+type Query = { readonly expr: string, readonly legend: string }
 export type Asked = {
   readonly queries: readonly Query[], readonly unit: string, readonly help: string
 }

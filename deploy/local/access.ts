@@ -23,7 +23,7 @@ const USERS = {
   clickhouse: 'services',
 } as const
 
-export type Accounts = Readonly<Record<keyof typeof USERS | StageName, Account>>
+type Accounts = Readonly<Record<keyof typeof USERS | StageName, Account>>
 
 /** More environment for the services of each stage. */
 export type EnvOfStages = Readonly<Partial<Record<string, Readonly<Record<string, string>>>>>

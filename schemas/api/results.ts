@@ -68,7 +68,7 @@ export type ResultsQuery = Static<typeof ResultsQuerySchema>
 const Cell = { type: ['string', 'null'] } as const
 
 /** The customer's own cells of a row, by the names of their columns. */
-export type OriginalCells = Readonly<Record<string, string>>
+type OriginalCells = Readonly<Record<string, string>>
 
 /** A row; keys are its column names, blank cells are null. */
 export type ResultRow = {

@@ -6,7 +6,7 @@ import type { AccessLog } from './access-log.ts'
 import { accessText, type NumberedEntry, RESULT_SUFFIX } from './entry.ts'
 
 /** Some entries in ClickHouse. */
-export type AccessPage = {
+type AccessPage = {
   /** In order of seq; each entry once, however often it is stored. */
   readonly entries: readonly NumberedEntry[]
   /** The seqs of rows without a valid MAC. */
@@ -14,7 +14,7 @@ export type AccessPage = {
 }
 
 /** Which entries to list. */
-export type AccessFilter = {
+type AccessFilter = {
   readonly organization: string
   readonly action?: string | undefined
   readonly actor?: string | undefined

@@ -47,7 +47,7 @@ export type AccessAction = typeof ORGANIZATION_ACTIONS[number] | InstallationAct
  * action that met an error, and may be done in part. Without a second entry the result is not
  * known.
  */
-export type AccessOutcome = 'attempted' | AccessResult
+type AccessOutcome = 'attempted' | AccessResult
 export type AccessResult = 'done' | 'refused' | 'incomplete' | 'failed'
 
 /** A privileged action, as its writer describes it. */

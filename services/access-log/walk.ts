@@ -26,7 +26,7 @@ type WalkOptions = {
 }
 
 /** What is wrong with the access log. */
-export type AccessFinding = { readonly rule: string, readonly detail: string }
+type AccessFinding = { readonly rule: string, readonly detail: string }
 
 export type AccessWalk = {
   readonly head: ChainHead

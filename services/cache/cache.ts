@@ -16,7 +16,7 @@ export type CacheScope = {
 }
 
 /** The record of a contact, or who checks it: this job (`mine`) or another one (`held`). */
-export type ClaimedRecord = CachedRecord | 'mine' | 'held'
+type ClaimedRecord = CachedRecord | 'mine' | 'held'
 
 export type CacheClaim = {
   /**

@@ -19,7 +19,7 @@ export type WebhookDelivery = {
 }
 
 /** The webhook address of the job, or a webhook endpoint of its organization. */
-export type Destination = { readonly webhookUrl: string } | { readonly endpoint: string }
+type Destination = { readonly webhookUrl: string } | { readonly endpoint: string }
 
 /** Receivers that were slow lately have their own slots, so that they delay no others. */
 export type PriorityClass = 'quick' | 'slow'

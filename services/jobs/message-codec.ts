@@ -9,12 +9,12 @@ import { logicalTopic, messageKey, topicName } from '../platform/topics.ts'
 import type { TopicName } from '../topology.ts'
 import { JobKeyLostError, type JobKeys } from './job-keys.ts'
 import {
-  blockAad, boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows, type JobHeader,
+  boundOf, checkRows, openHeader, unsealRows, sealRows, type JobHeader,
   type RowsBinding, type RowsTopic,
 } from './rows-seal.ts'
 
-export { blockAad, boundOf, openHeader, sealHeader, sealRows }
-export type { JobHeader, RowsBinding, RowsTopic }
+export { boundOf, openHeader }
+export type { JobHeader }
 
 /** The fields of all values with rows; `batch` only in some. */
 type RowsValue = {

@@ -51,7 +51,7 @@ export function unsealRows (dataKey: Buffer, binding: RowsBinding, sealed: Buffe
  * batch, chunks, schema id, digest of the bitmaps. The key id is derived from the data key, so
  * wrapping the data key under another key changes no seal.
  */
-export function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
+function blockAad (dataKey: Buffer, binding: RowsBinding): Binding {
   const { tenant, job, topic, chunk, batch, chunks, rowsSchema, bound } = binding
   return [VERSION, keyIdOf(dataKey), tenant, job, topic, chunk, batch, chunks, rowsSchema, bound]
 }

@@ -44,7 +44,7 @@ export type FetchedBatch = {
 }
 
 /** A partition whose next messages the client cannot decode, such as Snappy. */
-export type UndecodableBatch = Pick<FetchedBatch, 'topic' | 'partition'> & {
+type UndecodableBatch = Pick<FetchedBatch, 'topic' | 'partition'> & {
   /** Fetches them again once the promise is settled; the partition is paused until then. */
   readonly retry: (after: Promise<void>) => void
 }

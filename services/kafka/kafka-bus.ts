@@ -18,7 +18,7 @@ import {
 } from './partitioning.ts'
 import { createSafeProducer, type ProducerClient } from './safe-producer.ts'
 
-export type KafkaLog = (
+type KafkaLog = (
   level: 'debug' | 'info' | 'warn' | 'error', message: string,
   details: { readonly error?: unknown, readonly [field: string]: unknown },
 ) => void

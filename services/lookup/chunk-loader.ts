@@ -13,7 +13,7 @@ import { coordinatesOf } from '../results/block.ts'
 export type ChunkMessage = Incoming<'rows.normalized'>
 
 /** The rows of a chunk and its cached records; no records when the job bypasses the cache. */
-export type LoadedChunk = {
+type LoadedChunk = {
   readonly rows: NormalizedRows
   readonly records: readonly (CachedRecord | undefined)[]
 }

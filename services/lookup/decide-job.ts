@@ -19,7 +19,7 @@ export type JobDeps = Omit<AcceptDeps, keyof TenantPolicy> & {
 }
 
 /** How long a record counts as fresh, how many jobs with fresh rows there may be, and notices. */
-export type TenantPolicy =
+type TenantPolicy =
   { readonly freshnessMs: number, readonly maxActiveJobs: number } & Notices & {
     /** Whether the organization was erased. */
     readonly isErased?: boolean,

@@ -6,7 +6,7 @@ import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
 import { canonicalText, CHAIN_START, type ChainHead, extendChain } from './journal-chain.ts'
 
 /** The stored entries of a tenant. */
-export type StoredJournal = {
+type StoredJournal = {
   /** In order of seq, each entry once, however often it is stored. */
   readonly entries: readonly Journal[]
   /** The seqs of rows without a valid MAC. */

@@ -4,7 +4,7 @@ import { type RedisClient, script } from '../platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 
 /** A tenant and the time of its last mark as active (Redis time, ms). */
-export type ActiveTenant = { readonly tenant: string, readonly sinceMs: number }
+type ActiveTenant = { readonly tenant: string, readonly sinceMs: number }
 
 export type Tenants = {
   /** Adds tenants to the list of all. */

@@ -6,7 +6,7 @@ import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
 import type { RedisClient } from '../platform/redis.ts'
 
-export type Movement = {
+type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */
   readonly id: string
   readonly amountMicros: number
@@ -27,7 +27,7 @@ export type Balance = {
  * `conflict`: this id was posted before with another amount; no money moved.
  * `insufficient`: the balance would become negative; no money moved.
  */
-export type Posting =
+type Posting =
   | { readonly kind: 'posted', readonly entry: Journal }
   | { readonly kind: 'known', readonly entry: Journal | undefined }
   | { readonly kind: 'conflict' }

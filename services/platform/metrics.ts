@@ -10,7 +10,7 @@ type LabelsOf<N extends string> = {
 }
 
 /** A value of a gauge with its labels. */
-export type Series<L> = { readonly labels: L, readonly value: number }
+type Series<L> = { readonly labels: L, readonly value: number }
 
 type Reading<L> = () => Promise<readonly Series<L>[]>
 

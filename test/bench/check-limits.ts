@@ -1,7 +1,7 @@
 import { LIMITS, type Limit } from './limits.ts'
 import type { Report } from './report.ts'
 
-export type LimitStatus = 'target met' | 'limit met' | 'limit missed' | 'not measured'
+type LimitStatus = 'target met' | 'limit met' | 'limit missed' | 'not measured'
 
 export type LimitCheck = Omit<Limit, 'valueOf'> & {
   readonly status: LimitStatus

@@ -5,7 +5,7 @@ import type { FaultStack } from './stack.ts'
 import type { Environment, EnvironmentOptions } from './environment.ts'
 
 /** What breaks. */
-export type FaultKind =
+type FaultKind =
   'process' | 'broker' | 'store' | 'link' | 'message' | 'outside' | 'clock' | 'disk' | 'cluster'
 
 /** What a fault acts on, while the load runs. */

@@ -11,7 +11,7 @@ import { startReceiver } from './receiver.ts'
 import { openStack, type FaultStack } from './stack.ts'
 import { openEnvironment, type Environment } from './environment.ts'
 
-export type RunOptions = {
+type RunOptions = {
   readonly seed: number
   readonly full: boolean
   readonly say: (line: string) => void

@@ -19,7 +19,7 @@ export type End = {
   readonly isExpected: boolean
 }
 
-export type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
+type Fired = { readonly name: string, readonly pid: number, readonly atMs: number }
 
 type Instance = {
   readonly name: string

@@ -102,7 +102,7 @@ export async function openStack (
   return { addresses, env, envOf, dataDir, cells, part, close }
 }
 
-export type Disks = Readonly<Record<string, number>>
+type Disks = Readonly<Record<string, number>>
 
 /** Mounts memory as a disk of a size. */
 export function mountDisk (folder: string, megabytes: number): void {

@@ -14,7 +14,7 @@ export type Server<Q extends Question> = (
 export type Timer = { readonly atMs: number, readonly action: () => void, isHeld: boolean }
 
 /** Everything that is under way waits for something that will never happen. */
-export class StuckError extends Error {
+class StuckError extends Error {
   override readonly name = 'StuckError'
 }
 

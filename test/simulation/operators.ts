@@ -7,7 +7,7 @@ import type { Pipeline } from './pipeline.ts'
 import type { Environment } from './environment.ts'
 
 /** A tenant is frozen for a reason that no loss explains. */
-export class UnexplainedError extends Error {
+class UnexplainedError extends Error {
   override readonly name = 'UnexplainedError'
 }
 

@@ -45,7 +45,7 @@ export const NO_FAULTS: Faults = {
 }
 
 /** The faults of the run of a seed. */
-export function faultsOf (seed: number): Faults {
+function faultsOf (seed: number): Faults {
   return {
     // Every third run shows that no row is lost without broken messages.
     crash: 0.03,

@@ -5,7 +5,7 @@ import { commandOf, type RedisLine } from './redis-line.ts'
 import type { Reply } from './replies.ts'
 
 /** The command object of ioredis: arguments ready to be sent, a promise for the caller. */
-export type Command = {
+type Command = {
   name: string
   readonly args: (string | Buffer)[]
   readonly promise: Promise<unknown>

@@ -31,7 +31,7 @@ export type MemberNews =
   | { readonly kind: 'aborted' }
 
 /** Holds its deliveries, and commits only on `commit`. */
-export type Member = {
+type Member = {
   readonly freeze: () => void
   readonly thaw: () => void
   readonly commit: (offset: number) => void

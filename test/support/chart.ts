@@ -8,7 +8,7 @@ import {
 import { root } from './sources.ts'
 import { yamlOf } from './yaml.ts'
 
-export const chart = join(root, 'deploy/helm/verification-jobs')
+const chart = join(root, 'deploy/helm/verification-jobs')
 /** The one value without which nothing is rendered. */
 export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
 export const production = ['--values', join(chart, 'values-production.yaml')]
@@ -16,7 +16,7 @@ export const production = ['--values', join(chart, 'values-production.yaml')]
 /** The oldest version the chart is for; validated against its schemas. */
 const KUBERNETES = '1.30'
 
-export type EnvVariable = {
+type EnvVariable = {
   readonly name: string
   readonly value?: string
   readonly valueFrom?: { readonly secretKeyRef?: { readonly key: string } }

@@ -5,7 +5,7 @@ const folder = `${import.meta.dirname}/../../deploy/grafana/dashboards`
 export type GridPosition = {
   readonly x: number, readonly y: number, readonly w: number, readonly h: number
 }
-export type PanelJson = {
+type PanelJson = {
   readonly id: number
   readonly type: 'row' | 'stat' | 'timeseries'
   readonly title: string

@@ -8,7 +8,7 @@ import { root } from './sources.ts'
 export const dockerfile = join(root, 'deploy/Dockerfile')
 
 /** One instruction: `RUN`, and its arguments. */
-export type Step = {
+type Step = {
   readonly keyword: string
   readonly text: string
   readonly words: readonly string[]

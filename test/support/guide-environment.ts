@@ -10,7 +10,7 @@ import { root } from './sources.ts'
 import { startEnvironment, type Environment } from './environment.ts'
 import { newFolder } from './folder.ts'
 
-export type Ran = { readonly status: number, readonly out: string, readonly errors: string }
+type Ran = { readonly status: number, readonly out: string, readonly errors: string }
 
 export type GuideEnvironment = {
   readonly environment: Environment

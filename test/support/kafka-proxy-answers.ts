@@ -4,7 +4,7 @@ import {
 } from './kafka-proxy-frames.ts'
 
 /** Error codes of Kafka's protocol, by the names that it gives them. */
-export const ERRORS = {
+const ERRORS = {
   UNKNOWN_TOPIC_OR_PARTITION: 3,
   NOT_LEADER_OR_FOLLOWER: 6,
   COORDINATOR_LOAD_IN_PROGRESS: 14,

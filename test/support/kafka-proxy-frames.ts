@@ -1,5 +1,5 @@
 /** The APIs of Kafka's protocol that the product's clients speak, by their keys on the wire. */
-export const API_KEYS = {
+const API_KEYS = {
   Produce: 0,
   Fetch: 1,
   ListOffsets: 2,

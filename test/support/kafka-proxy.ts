@@ -7,7 +7,7 @@ import {
   correlationIdOf, createSplitter, readRequest, type KafkaApi, type KafkaRequest,
 } from './kafka-proxy-frames.ts'
 
-export type Traffic = {
+type Traffic = {
   readonly requests: number
   /** Those of them that the broker has answered. */
   readonly answers: number

@@ -4,7 +4,7 @@ import { createConnect, type Connect } from '../../services/verify/providers/smt
 import type { Zone } from './dns-server.ts'
 
 /** The reply of a server to a recipient it refuses, such as `550 5.1.1 No such user`. */
-export type Recipients = (address: string, connection: number) => string | undefined
+type Recipients = (address: string, connection: number) => string | undefined
 
 /**
  * A real server that follows the standard, or one that follows a script: replies by verb (GREETING

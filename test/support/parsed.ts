@@ -41,6 +41,29 @@ export function longFunctionsOf (
   return found
 }
 
+/**
+ * The functions that a file declares and does not export, with their lines, and how often the file
+ * uses their name.
+ */
+export function readPrivateFunctions (
+  source: Source
+): readonly { readonly name: string, readonly lines: number, readonly uses: number }[] {
+  const tree = ts.createSourceFile(source.path, source.text, ts.ScriptTarget.Latest, true)
+  const occurrences = new Map<string, number>()
+  const visit = (node: ts.Node) => {
+    if (ts.isIdentifier(node)) occurrences.set(node.text, (occurrences.get(node.text) ?? 0) + 1)
+    ts.forEachChild(node, visit)
+  }
+  visit(tree)
+  return tree.statements.filter(ts.isFunctionDeclaration)
+    .filter(({ modifiers }) => !modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword))
+    .map(node => {
+      const name = nameOf(node)
+      // Its declaration is one occurrence.
+      return { name, lines: linesOf(tree, node), uses: (occurrences.get(name) ?? 0) - 1 }
+    })
+}
+
 function nameOf (node: ts.SignatureDeclaration): string {
   if (node.name !== undefined) return node.name.getText()
   return ts.isVariableDeclaration(node.parent) ? node.parent.name.getText() : '(anonymous)'

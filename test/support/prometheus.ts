@@ -9,13 +9,13 @@ import { installPrometheus } from './prometheus-install.ts'
 import { newFolder } from './folder.ts'
 
 /** A series of an answer, with its value as a number. */
-export type Sample = { readonly labels: Readonly<Record<string, string>>, readonly value: number }
-export type Target = {
+type Sample = { readonly labels: Readonly<Record<string, string>>, readonly value: number }
+type Target = {
   readonly labels: Readonly<Record<string, string>>
   readonly health: string
   readonly lastError: string
 }
-export type Rule = {
+type Rule = {
   readonly type: 'alerting' | 'recording'
   readonly name: string
   readonly query: string

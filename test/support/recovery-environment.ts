@@ -119,7 +119,7 @@ export async function runLedger (deps: LedgerDeps): Promise<void> {
 }
 
 /** The journal's copy is never behind. */
-export async function lengthsOf (
+async function lengthsOf (
   bus: Pick<MemoryBus, 'messages'>
 ): Promise<ReadonlyMap<string, number>> {
   const lengths = new Map<string, number>()

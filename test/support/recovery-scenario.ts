@@ -192,7 +192,7 @@ function finishedOf (
 }
 
 /** Charged rows of a job by its blocks alone: the first block of each row counts. */
-export async function chargedRows (
+async function chargedRows (
   environment: RecoveryEnvironment, tenant: string, id: string
 ): Promise<number> {
   const seen = new Set<number>()

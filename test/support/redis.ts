@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { Redis } from 'ioredis'
 import { afterAll } from 'vitest'
 import { keepUnlocked } from './unlock.ts'
@@ -9,16 +8,6 @@ export type PrivateRedis = {
   /** A further connection to the same server, closed along with it. */
   readonly connect: () => Redis
   readonly stop: () => Promise<void>
-}
-
-/** Whether this machine has a redis-server to run. */
-export function hasRedisServer (): boolean {
-  try {
-    execFileSync('redis-server', ['--version'], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
 }
 
 /**

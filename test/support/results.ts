@@ -62,7 +62,7 @@ export type Chunk = {
 }
 
 /** A chunk of the doubles' job. */
-export const placeIn = (chunk: Chunk) =>
+const placeIn = (chunk: Chunk) =>
   ({ tenant: TENANT, job: JOB, service: 'phone-validation', ...chunk }) as const
 
 /** A live verdict whose cells name who made it. */

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto'
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
 
-export type PlainResult = {
+type PlainResult = {
   readonly input: string
   readonly e164: string
   readonly valid: boolean

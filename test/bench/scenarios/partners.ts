@@ -13,7 +13,7 @@ import type { BenchStack } from '../services.ts'
 import { residentMbOf } from '../usage.ts'
 
 /** One number of partners, none of which sends anything. */
-export type PartnersStep = {
+type PartnersStep = {
   readonly partners: number
   readonly topics: number
   readonly partitions: number

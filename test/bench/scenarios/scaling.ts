@@ -6,7 +6,7 @@ import type { BenchContext } from '../context.ts'
 import { freshPhones, timeJob } from '../jobs.ts'
 import { quantile } from '../percentiles.ts'
 
-export type ScaleStep = {
+type ScaleStep = {
   readonly normalize: number
   readonly verify: number
   readonly rowsPerSecond: number

@@ -18,7 +18,7 @@ type Running = {
   readonly cache: ReturnType<typeof connectRedis>
 }
 
-export const STRICT = {
+const STRICT = {
   headersTimeoutMs: 700,
   requestTimeoutMs: 1_500,
   bodyGraceMs: 300,

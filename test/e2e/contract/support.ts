@@ -101,7 +101,7 @@ export type Sent = {
   readonly baseUrl?: string
 }
 
-export type Answer = Awaited<ReturnType<typeof ask>>
+type Answer = Awaited<ReturnType<typeof ask>>
 
 /** One request, of a path below the version or of the host itself (`//docs`). */
 export async function ask (path: string, { method, key, body, headers, baseUrl }: Sent = {}) {
@@ -125,7 +125,7 @@ export async function ask (path: string, { method, key, body, headers, baseUrl }
 }
 
 /** A request by hand, for what `fetch` does not let one do; its body is the caller's to send. */
-export function openRequest (path: string, options: RequestOptions): ClientRequest {
+function openRequest (path: string, options: RequestOptions): ClientRequest {
   const { hostname, port, pathname } = new URL(shared().environment.baseUrl)
   const sent = request({ hostname, port, agent: false, ...options, path: pathname + path })
   sent.on('error', () => {})

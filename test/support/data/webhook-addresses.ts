@@ -63,7 +63,7 @@ export const LITERALS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Names of this machine, of internal networks and of cloud metadata services. */
-export const PRIVATE_NAMES: readonly string[] = [
+const PRIVATE_NAMES: readonly string[] = [
   'localhost', 'LOCALHOST', 'LocalHost', 'localhost.', 'a.localhost', 'b.a.localhost.',
   'localhost.localdomain', 'localhost6.localdomain6', 'ip6-localhost', 'ip6-loopback',
   'broadcasthost',
@@ -78,7 +78,7 @@ export const PRIVATE_NAMES: readonly string[] = [
 ]
 
 /** Whole addresses that are invalid, misleading, or hide a host. */
-export const ODD_ADDRESSES: readonly string[] = [
+const ODD_ADDRESSES: readonly string[] = [
   '', ' ', 'https', 'https:', 'https://', 'https:///', 'https://?', 'https://#', 'https://:{port}/',
   'https://[', 'https://[]/', 'https://[::1', 'https://::1/', 'https://[::ffff:127.0.0.1/',
   'https://[127.0.0.1]/', 'https://127.0.0.1:99999/', 'https://127.0.0.1:-1/',

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import {
   createRecordCache, type CacheClaim, type Offer, keyPrefixOf,
 } from '../../../services/cache/cache.ts'
-import { tokensOf } from '../../../services/cache/tokens.ts'
 import {
   type CacheCommands, type Entries, tokenCount, claimEntries, type CachedRecord, createWriter,
 } from '../../../services/cache/entries.ts'
+import { splitTokens } from '../../support/cache-double.ts'
 import { cachedRecord, TENANT } from '../../support/stage-doubles.ts'
 
 const scope = { tenant: TENANT, service: 'whatsapp', version: '2' } as const
@@ -19,7 +19,7 @@ function createRedis () {
   const values = new Map<string, string>()
   const ttls: number[] = []
   const namesOf = ({ keyPrefix, tokens }: Entries) =>
-    tokensOf(tokens).map((one) => keyPrefix + one.toString('hex'))
+    splitTokens(tokens).map((one) => keyPrefix + one.toString('hex'))
   const redis: CacheCommands = {
     find: async (entries) => namesOf(entries).map((name) => values.get(name) ?? null),
     keep: async (entries, kept, ms) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  tokensByVersion, pickRotated, pickTokens, tokenAt, tokensOf,
+  tokensByVersion, pickRotated, pickTokens, tokenAt,
 } from '../../../services/cache/tokens.ts'
 
 const listOf = (...fills: number[]) => Buffer.concat(fills.map(fill => Buffer.alloc(16, fill)))
@@ -26,7 +26,6 @@ describe('a list of tokens', () => {
   it('is split by row', () => {
     const tokens = listOf(1, 2, 3)
     expect(tokenAt(tokens, 1)).toEqual(listOf(2))
-    expect(tokensOf(tokens)).toEqual([listOf(1), listOf(2), listOf(3)])
     expect(pickTokens(tokens, [0, 2])).toEqual(listOf(1, 3))
   })
 })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createClient } from '../../../services/client/client.ts'
 
-export type FakeJob = {
+type FakeJob = {
   readonly id: string
   readonly key: string
   readonly inputs: readonly string[]

@@ -7,7 +7,7 @@ import {
 import type { Answer } from '../../../services/deliver/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
-import { sealHeader } from '../../../services/jobs/message-codec.ts'
+import { sealHeader } from '../../../services/jobs/rows-seal.ts'
 import type { WebhookEndpoint } from '../../../services/accounts/webhook-endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'

@@ -24,19 +24,43 @@ type DiagramArrow = {
 const STAGE_SIZE = { width: 150, height: 66 }
 const TOPIC_SIZE = { width: 140, height: 30 }
 const LABEL_SIZE = { width: 104, height: 32 }
+const NO_LABEL_SIZE = { width: 14, height: 4 }
 const LINE = 15
 const CORNER = 16
 
 /** The layout of the topology, computed once. */
-export const diagram: Diagram = layOut()
+export const diagram: Diagram = layOut(LABEL_SIZE)
+
+/** The description of the drawing on the page. */
+const ON_PAGE = 'The pipeline: stages, topics, and the rate of each arrow. The tables below ' +
+  'contain the same figures.'
 
 /** The topology as SVG, with the current texts and tones. */
 export function renderDiagram (texts: Texts, tones: Texts): Html {
-  return html`<svg class="pipeline" viewBox="0 0 ${diagram.width} ${diagram.height}"
-    width="${diagram.width}" height="${diagram.height}" role="img"
-    aria-label="The pipeline: stages, topics, and the rate of each arrow. The tables below contain
-      the same figures.">
-    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
+  return draw(diagram, { texts, tones, label: ON_PAGE, style: '' })
+}
+
+/**
+ * The topology as a file of SVG: with texts of the stages, without labels at the arrows, and with
+ * its style in itself.
+ */
+export function renderPicture (texts: Texts, label: string, style: string): string {
+  return `${draw(layOut(NO_LABEL_SIZE), { texts, tones: {}, label, style }).html}\n`
+}
+
+type Look = {
+  readonly texts: Texts
+  readonly tones: Texts
+  readonly label: string
+  readonly style: string
+}
+
+function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
+  const labelled = diagram.arrows.filter(({ arrow }) => texts[`rate-${arrow.id}`] !== undefined)
+  return html`<svg xmlns="http://www.w3.org/2000/svg" class="pipeline"
+    viewBox="0 0 ${diagram.width} ${diagram.height}" width="${diagram.width}"
+    height="${diagram.height}" role="img" aria-label="${label}">
+    ${style !== '' && html`<style>${style}</style>`}<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
       markerHeight="10" markerUnits="userSpaceOnUse" orient="auto-start-reverse">
       <path d="M0 0L8 4L0 8z"/></marker></defs>
     ${diagram.arrows.map(({ arrow, points }) => html`
@@ -49,7 +73,7 @@ export function renderDiagram (texts: Texts, tones: Texts): Html {
         ${title(below(box, -1.1), name)}
         ${text(below(box, 0.1), `done-${name}`, texts)}
         ${text(below(box, 1.1), `age-${name}-drawn`, texts)}</g>`)}
-    ${diagram.arrows.map(({ arrow: { id, kind }, label }) => html`<g class="label">
+    ${labelled.map(({ arrow: { id, kind }, label }) => html`<g class="label">
       ${text(below(label, kind === 'reads' ? -0.5 : 0), `rate-${id}-drawn`, texts)}
       ${kind === 'reads' && text(below(label, 0.5), `lag-${id}-drawn`, texts)}</g>`)}
   </svg>`
@@ -86,14 +110,14 @@ function pathOf ([first, ...rest]: readonly Point[]): string {
   return `M${first.x.toFixed(1)} ${first.y.toFixed(1)}${bends.join('')}`
 }
 
-function layOut (): Diagram {
+function layOut (labelSize: Omit<Box, 'x' | 'y'>): Diagram {
   const graph = new Graph({ multigraph: true })
   graph.setGraph({ rankdir: 'TB', nodesep: 26, ranksep: 26, edgesep: 14, marginx: 8, marginy: 8 })
   for (const stage of STAGES) graph.setNode(`stage ${stage}`, { ...STAGE_SIZE })
   for (const topic of TOPICS) graph.setNode(`topic ${topic}`, { ...TOPIC_SIZE })
   for (const arrow of ARROWS) {
     const [upper = '', lower = ''] = downwards(arrow)
-    graph.setEdge(upper, lower, { ...LABEL_SIZE, labelpos: 'c' }, arrow.id)
+    graph.setEdge(upper, lower, { ...labelSize, labelpos: 'c' }, arrow.id)
   }
   layout(graph)
   const box = (name: string) => graph.node(name) as unknown as Box
