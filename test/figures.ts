@@ -74,8 +74,8 @@ function printPath (stages: readonly StagePath[]): void {
 
 if (import.meta.main) {
   const { row } = new Command('figures')
-    .description('Prints the size of the codebase: lines, files, files that only serve one other, ' +
-      'private functions used once, exports that only tests use.')
+    .description('Prints the size of the codebase: lines, files, files that only serve one ' +
+      'other, private functions used once, exports that only tests use.')
     .option('--row', 'also the code that runs for a job of one row, from POST to CSV: starts a ' +
       'stack, and takes a minute')
     .parse()

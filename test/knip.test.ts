@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { compareExceptions, readIssues } from './knip.ts'
 
-const issue = (file: string, types: object) => ({ file, exports: [], types: [], files: [], ...types })
+const issue = (file: string, types: object) =>
+  ({ file, exports: [], types: [], files: [], ...types })
 const report = (...issues: readonly object[]) => readIssues(JSON.stringify({ issues }))
 
 describe('unused code', () => {

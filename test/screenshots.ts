@@ -15,8 +15,8 @@ const SIZE = { width: 1_400, height: 900 }
 const say = (line: string) => console.log(`screenshots: ${line}`)
 
 new Command('screenshots')
-  .description(`Takes ${FILE} from the running stack, with the jobs of the sample. Needs Chromium, ` +
-    'and "npm start" in another terminal.')
+  .description(`Takes ${FILE} from the running stack, with a job of the sample. Needs ` +
+    'Chromium, and "npm start" in another terminal.')
   .parse()
 
 function readState (): StackState {

@@ -60,7 +60,8 @@ function draw (diagram: Diagram, { texts, tones, label, style }: Look): Html {
   return html`<svg xmlns="http://www.w3.org/2000/svg" class="pipeline"
     viewBox="0 0 ${diagram.width} ${diagram.height}" width="${diagram.width}"
     height="${diagram.height}" role="img" aria-label="${label}">
-    ${style !== '' && html`<style>${style}</style>`}<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
+    ${style !== '' && html`<style>${style}</style>`}
+    <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="10"
       markerHeight="10" markerUnits="userSpaceOnUse" orient="auto-start-reverse">
       <path d="M0 0L8 4L0 8z"/></marker></defs>
     ${diagram.arrows.map(({ arrow, points }) => html`
