@@ -82,8 +82,9 @@ export async function * readRecords (
     throw new CommandError(`Cannot parse ${file.path} as CSV: ${cause.message}`, { cause })
   }
   if (position !== to) {
-    throw new CommandError(`${file.path} has changed during the run: it has ${position - from} bytes ` +
-      `where ${to - from} were expected. Restore it and run the command again.`)
+    throw new CommandError(`${file.path} has changed during the run: it has ` +
+      `${position - from} bytes where ${to - from} were expected. Restore it ` +
+      'and run the command again.')
   }
 }
 

@@ -308,8 +308,8 @@ function stepsBelow (folders: readonly string[], path: string): string[] | undef
 }
 
 function outside (path: string): never {
-  throw new CommandError(`${path} is not below the folder of this server. Only files there can be ` +
-    'verified. Copy the file, or ask the user to restart the server with another --folder.')
+  throw new CommandError(`${path} is not below the folder of this server. Only files there can ` +
+    'be verified. Copy the file, or ask the user to restart the server with another --folder.')
 }
 
 /** Undefined for a name that cannot exist, too. */

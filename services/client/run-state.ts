@@ -80,8 +80,9 @@ export function readState (folder: OutputFolder, name: string): RunState | undef
   } catch {
     // Damaged: reported below.
   }
-  throw new CommandError(`${folder.pathOf(name)} is damaged or was written by another release. It prevents a ` +
-    'second payment: resume with the release that wrote it, or start over with --restart.')
+  throw new CommandError(`${folder.pathOf(name)} is damaged or was written by another release. ` +
+    'It prevents a second payment: resume with the release that wrote it, or start over ' +
+    'with --restart.')
 }
 
 /**

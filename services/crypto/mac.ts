@@ -27,8 +27,8 @@ export function createMac (
   { MESSAGE_KEYS: keys, MESSAGE_KEY_ACTIVE: active }: MessageKeySettings
 ): Mac {
   if (keys[active] === undefined) {
-    throw new ConfigError([`MESSAGE_KEYS has no ${nameKey(active)}, which MESSAGE_KEY_ACTIVE names: ` +
-      'add it'])
+    throw new ConfigError([`MESSAGE_KEYS has no ${nameKey(active)}, which MESSAGE_KEY_ACTIVE ` +
+      'names: add it'])
   }
   const subkeys = new Map<string, KeyObject>()
   const digestOf = (kid: string, purpose: string, content: Content): Buffer | undefined => {

@@ -5,7 +5,8 @@ import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../platform/log.ts'
-import { capConnections, listenAt, nodeLimits, type ConnectionSettings } from '../platform/http-server.ts'
+import { capConnections, listenAt, nodeLimits, type ConnectionSettings }
+  from '../platform/http-server.ts'
 import { networksOf } from '../platform/networks.ts'
 import { allowHalfOpen } from './json-body.ts'
 

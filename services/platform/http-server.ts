@@ -14,12 +14,12 @@ export function explainListenError (error: unknown, setting: string): unknown {
   }
   const place = `port ${port} of ${address}`
   if (code === 'EADDRINUSE') {
-    return new FatalError(`port ${port} is in use: another process listens at ${address}. Stop that ` +
-      `process, or set ${setting} to another port.`)
+    return new FatalError(`port ${port} is in use: another process listens at ${address}. Stop ` +
+      `that process, or set ${setting} to another port.`)
   }
   if (code === 'EACCES') {
-    return new FatalError(`${place} is reserved for the system. Set ${setting} to a port above 1023, ` +
-      'or grant the right to use it.')
+    return new FatalError(`${place} is reserved for the system. Set ${setting} to a port above ` +
+      '1023, or grant the right to use it.')
   }
   return code === 'EADDRNOTAVAIL'
     ? new FatalError(`${place} cannot be used: this machine has no such address. Correct the ` +

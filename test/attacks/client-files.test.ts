@@ -288,7 +288,7 @@ describe('verify_file', () => {
     expect(service.requests).toEqual([])
   })
 
-  it('sends what it checked, also if a link takes the place of the file or its folder', async () => {
+  it('sends what it checked, also if a link replaces the file or its folder', async () => {
     const at: FakeOptions['at'] = (moment, times) => {
       if (moment !== 'quote' || times !== 1) return undefined
       unlinkSync(input)
@@ -366,7 +366,8 @@ describe('a stack file of a stranger', () => {
     const key = `vjf_${Buffer.alloc(32, 2).toString('base64url')}`
     const needed = /KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing/
     expect(() => feedOptions({ data, key, partner: 'a' }, {})).toThrow(needed)
-    for (const name of ['FEED_KEY', 'KAFKA_SASL_PASSWORD', 'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL']) {
+    const names = ['FEED_KEY', 'KAFKA_SASL_PASSWORD', 'KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL']
+    for (const name of names) {
       expect(() => feedOptions({ data, partner: 'a' }, { [name]: key })).toThrow(needed)
     }
     expect(() => feedOptions({ data }, {})).toThrow('is not on this machine')

@@ -1,5 +1,6 @@
 import { limitingTopics } from '../../../services/ops/scale-advice.ts'
-import { fewestPartitions, type TopicPartitions } from '../../../services/platform/topic-partitions.ts'
+import { fewestPartitions, type TopicPartitions }
+  from '../../../services/platform/topic-partitions.ts'
 import { STAGES } from '../../../services/topology.ts'
 
 /** How many instances of a stage run; a stage that is not named runs once. */

@@ -136,8 +136,8 @@ function rootKeyOf (
 function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
   const key = Buffer.from(where, 'base64')
   if (key.length !== KEY_BYTES || key.toString('base64') !== where) {
-    throw new ConfigError([`${setting}: ${nameKey(id)} must be ${KEY_BYTES} bytes of base64: create ` +
-      `one with "openssl rand -base64 ${KEY_BYTES}"`])
+    throw new ConfigError([`${setting}: ${nameKey(id)} must be ${KEY_BYTES} bytes of base64: ` +
+      `create one with "openssl rand -base64 ${KEY_BYTES}"`])
   }
   const bindingOf = ({ purpose, organization }: KeyContext): Binding =>
     ['root-key', id, purpose, organization]

@@ -4,7 +4,8 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { OutputFolder } from '../../../services/client/files.ts'
-import { isLockedElsewhere, newState, openRunStore, ownLock, readState } from '../../../services/client/run-state.ts'
+import { isLockedElsewhere, newState, openRunStore, ownLock, readState }
+  from '../../../services/client/run-state.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('run-')

@@ -145,7 +145,8 @@ describe('a local stack', () => {
 
 describe('the connection to a local stack', () => {
   it('is reported', async () => {
-    writeFileSync(join(folder, 'stack.json'), '{"baseUrl":"http://127.0.0.1:1/api/v1","keys":{"live":"k"}}')
+    writeFileSync(join(folder, 'stack.json'),
+      '{"baseUrl":"http://127.0.0.1:1/api/v1","keys":{"live":"k"}}')
     const messages: string[] = []
     const [one, two, three] = [new PassThrough(), new PassThrough(), new PassThrough()]
     const context = { input: one, output: two, errors: three, env: {}, onInterrupt: () => {} }

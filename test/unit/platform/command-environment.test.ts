@@ -88,7 +88,8 @@ describe('the environment of a command', () => {
   it('gives no password of Kafka to brokers of a stack file, except its own', () => {
     writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers: 'a:1' }))
     const password = { KAFKA_SASL_PASSWORD: 'p4ss', REDIS_STATE_URL: 'redis://b:1' }
-    expect(() => commandEnvironment(password, folder)).toThrow('other values of KAFKA_SASL_PASSWORD')
+    expect(() => commandEnvironment(password, folder))
+      .toThrow('other values of KAFKA_SASL_PASSWORD')
     const addressed = { ...password, KAFKA_BROKERS: 'b:1' }
     expect(commandEnvironment(addressed, folder)).toMatchObject(addressed)
     writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KAFKA_SASL_PASSWORD: 'p4ss' }))

@@ -38,8 +38,8 @@ describe('a port that another process uses', () => {
     })
     const [lines] = await Promise.all([text(child.stderr), once(child, 'exit')])
     local.close()
-    expect([lines, child.exitCode])
-      .toEqual([expect.stringMatching(new RegExp(`(^|\\n)[^\\n]*port ${port} is in use: .+\\n$`)), 1])
+    const line = new RegExp(`(^|\\n)[^\\n]*port ${port} is in use: .+\\n$`)
+    expect([lines, child.exitCode]).toEqual([expect.stringMatching(line), 1])
   })
 })
 
