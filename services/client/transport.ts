@@ -38,8 +38,9 @@ const TEMPORARY = [...REJECTED, 502, 504]
 /**
  * Sends requests with one API key. Resolves with a successful response and throws `ApiError` for
  * every other one, and `ConnectionError` or `TimeoutError` without a response. Throws TypeError for
- * a base URL with a password. Retries temporary failures: waits at least `Retry-After` plus a random
- * part of a backoff that doubles with each attempt (full jitter), so that clients do not retry in step.
+ * a base URL with a password. Retries temporary failures: waits at least `Retry-After` plus a
+ * random part of a backoff that doubles with each attempt (full jitter), so that clients do not
+ * retry in step.
  */
 export function createTransport (options: TransportOptions): Transport {
   const { retries = RETRIES, pause = delay, random = Math.random } = options
