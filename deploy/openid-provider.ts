@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { Command } from 'commander'
 import { Provider } from 'oidc-provider'
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
+import { explainListenError } from '../services/platform/http-server.ts'
 import { readJson } from './local/launcher/state.ts'
 
 // An OpenID provider to try the page with, on this machine only: it accepts every e-mail address
@@ -68,8 +69,13 @@ const provider = new Provider(issuer, {
   },
 })
 
-provider.listen(Number(options.port), 'localhost', () => {
+const server = provider.listen(Number(options.port), 'localhost', () => {
   console.log(`OpenID provider of ${pageUrl}. Settings of the page:\n` +
     `export OIDC_ISSUER=${issuer} OIDC_CLIENT_ID=page OIDC_CLIENT_SECRET=${options.secret}`)
   process.send?.('listening')
+})
+server.once('error', error => {
+  const explained = explainListenError(error, '--port')
+  console.error(`openid-provider: ${explained instanceof Error ? explained.message : 'failed'}`)
+  process.exit(1)
 })

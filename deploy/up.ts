@@ -1,9 +1,10 @@
 import { Command, Option } from 'commander'
 import { resolve } from 'node:path'
+import { parseTopicPartitions } from '../services/platform/topic-partitions.ts'
 import { makeSecure } from './local/access.ts'
 import { bringUp } from './local/launcher/client.ts'
 import { refuseSecretsOf } from './local/launcher/secrets.ts'
-import { parseScale } from './local/launcher/scale.ts'
+import { parseScale, warnOfIdle } from './local/launcher/scale.ts'
 import { processesOption, SERVICES, type Processes } from './local/launcher/layout.ts'
 
 type Options = {
@@ -31,6 +32,8 @@ try {
     ...processes !== undefined && { processes: Number(processes) as Processes },
     restart,
   }
+  const partitions = parseTopicPartitions(process.env['TOPIC_PARTITIONS'] ?? '')
+  for (const line of warnOfIdle(wanted.scale ?? {}, partitions)) console.error(line)
   refuseSecretsOf(process.env, resolve(data))
   if (secure === true) makeSecure(resolve(data))
   await bringUp(resolve(data), wanted, (line) => console.log(line))

@@ -7,14 +7,20 @@ import { ApiError, createClient } from '../../services/client/client.ts'
 
 const { VERIFICATION_JOBS_URL, VERIFICATION_JOBS_KEY, STACK_FILE = '.local/stack.json' } =
   process.env
-const stack = VERIFICATION_JOBS_URL === undefined
-  ? JSON.parse(readFileSync(STACK_FILE, 'utf8'))
-  : undefined
+// Both from one source: no key goes to an address that a file in some folder names.
+const [baseUrl, apiKey] = VERIFICATION_JOBS_URL === undefined && VERIFICATION_JOBS_KEY === undefined
+  ? localStack()
+  : [VERIFICATION_JOBS_URL, VERIFICATION_JOBS_KEY]
+if (baseUrl === undefined || apiKey === undefined) {
+  throw new Error('Set both VERIFICATION_JOBS_URL and VERIFICATION_JOBS_KEY, or neither.')
+}
 
-const client = createClient({
-  baseUrl: VERIFICATION_JOBS_URL ?? stack.baseUrl,
-  apiKey: VERIFICATION_JOBS_KEY ?? stack?.keys.live,
-})
+function localStack (): readonly [baseUrl: string, apiKey: string] {
+  const { baseUrl, keys } = JSON.parse(readFileSync(STACK_FILE, 'utf8'))
+  return [baseUrl, keys.live]
+}
+
+const client = createClient({ baseUrl, apiKey })
 const request = {
   service: 'email-validation',
   inputs: ['jane@mailinator.com', 'info@ietf.org', 'jane@gmial.com', 'no address'],

@@ -50,6 +50,11 @@ const server = createServer((request, response) => {
     .then(status => response.writeHead(status).end())
     .catch(() => response.writeHead(500).end())
 })
+server.once('error', error => {
+  const isInUse = 'code' in error && error.code === 'EADDRINUSE'
+  console.error(isInUse ? `port ${PORT} is in use: set PORT to another one` : error.message)
+  process.exit(1)
+})
 server.listen(Number(PORT), '127.0.0.1', () => {
   console.log(`listening at http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
 })

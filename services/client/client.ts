@@ -13,7 +13,7 @@ import { paginate, queryString } from './pages.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
 import { createDeliveriesApi, createWebhookEndpointsApi } from './webhook-endpoints.ts'
 
-export { ApiError } from './transport.ts'
+export { ApiError, ConnectionError } from './transport.ts'
 
 /** The body of POST /api/v1/jobs. The API reference describes each field. */
 export type JobRequest = Readonly<Omit<CreateJobBody, 'service' | 'inputs' | 'metadata'>> & {

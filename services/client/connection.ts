@@ -55,8 +55,9 @@ export function openConnection (
 }
 
 /**
- * Resolves address and key: options first, then the environment, then (without an address) a local
- * stack. There is no option for the key, because other users can read command lines.
+ * Resolves address and key: options first, then the environment. Without either, both come from a
+ * local stack: its file may be anybody's, so no other key is sent to its address. There is no
+ * option for the key, because other users can read command lines.
  * Throws UsageError with the missing setting.
  */
 export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
@@ -64,45 +65,75 @@ export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Conne
   const key = flags.keyFile === undefined
     ? env['VERIFICATION_JOBS_KEY'] || undefined
     : readKey(flags.keyFile)
-  if (address === undefined) return localConnection(flags.data, key)
-  if (key === undefined) throw new UsageError(`The API key is missing. ${HOW_TO_CONNECT}`)
-  return { baseUrl: parseBaseUrl(address), apiKey: checkKey(key), isLocalStack: false }
+  if (address !== undefined && key !== undefined) {
+    return { baseUrl: parseBaseUrl(address), apiKey: checkKey(key), isLocalStack: false }
+  }
+  if (address !== undefined) throw new UsageError(`The API key is missing. ${HOW_TO_CONNECT}`)
+  if (key === undefined) return localConnection(flags.data)
+  const [source, action] = flags.keyFile === undefined
+    ? ['VERIFICATION_JOBS_KEY', 'unset VERIFICATION_JOBS_KEY']
+    : ['--key-file', 'leave --key-file out']
+  throw new UsageError(`The address is missing for the API key of ${source}. Set it with ` +
+    `--base-url or VERIFICATION_JOBS_URL. To use the local stack of ${flags.data}/stack.json ` +
+    `with its own key, ${action}; "npm start" starts one.`)
 }
 
-/** A local stack, with its own live key unless there is another one. */
-function localConnection (folder: string, key: string | undefined): Connection {
+/** A local stack with its own live key. */
+function localConnection (folder: string): Connection {
   const { baseUrl, keys } = readLocalStack(folder)
-  const apiKey = key ?? (keys as Env | undefined)?.['live']
-  if (typeof baseUrl !== 'string' || apiKey === undefined) {
+  const apiKey = (keys as Readonly<Record<string, unknown>> | undefined)?.['live']
+  if (typeof baseUrl !== 'string' || typeof apiKey !== 'string') {
     throw new UsageError(`${folder}/stack.json describes no running stack. Start one with "npm ` +
       'start", wait for "serving at", and run this command again. To use another service: ' +
       HOW_TO_CONNECT)
   }
-  return { baseUrl, apiKey: checkKey(apiKey), isLocalStack: true }
+  const address = parseBaseUrl(baseUrl)
+  checkLocal(folder, new URL(address))
+  return { baseUrl: address, apiKey: checkKey(apiKey), isLocalStack: true }
 }
 
-/** Reads `<folder>/stack.json`, which "npm run up" writes; empty when the file does not exist. */
+/**
+ * Throws UsageError unless an address of a stack file is on this machine: a file of a stranger
+ * would get the contacts otherwise.
+ */
+export function checkLocal (folder: string, { hostname, host }: URL): void {
+  if (LOOPBACK.test(hostname)) return
+  throw new UsageError(`${folder}/stack.json names the address ${host}, which is not on this ` +
+    `machine. Remove the file, or name another folder with --data. ${HOW_TO_CONNECT}`)
+}
+
+/**
+ * Reads `<folder>/stack.json`, which "npm run up" writes; empty when the file does not exist.
+ * Throws UsageError for a file without a JSON object.
+ */
 export function readLocalStack (folder: string): Readonly<Record<string, unknown>> {
+  const file = `${folder}/stack.json`
   try {
-    return JSON.parse(readFileSync(`${folder}/stack.json`, 'utf8')) as Record<string, unknown>
+    const state: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    if (typeof state === 'object' && state !== null) return state as Record<string, unknown>
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
-    throw error
+    // Reported below. The text of the file has keys, and the error may quote it.
   }
+  throw new UsageError(`${file} cannot be read as JSON. Remove it, and run "npm run up" to write ` +
+    'it again, or name another folder with --data.')
 }
 
 function parseBaseUrl (address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined
   if (url === undefined || !['https:', 'http:'].includes(url.protocol)) {
-    throw new UsageError(
-      `The address ${address} is not a URL like https://api.example.com/api/v1.`)
+    throw new UsageError(`The address ${withoutUser(address)} is not a URL like ` +
+      'https://api.example.com/api/v1.')
   }
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
-    throw new UsageError(`${address} would send the key unencrypted. Use https://.`)
+    throw new UsageError(`${withoutUser(address)} would send the key unencrypted. Use https://.`)
   }
   const path = url.pathname.replace(/\/+$/, '')
   return `${url.origin}${path === '' ? '/api/v1' : path}`
 }
+
+/** Leaves name and password out of an address for messages. */
+const withoutUser = (address: string) => address.replace(/^([^/]*\/\/)?.*@/s, '$1')
 
 function readKey (file: string): string {
   try {

@@ -1,7 +1,7 @@
-import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { detectDelimiter, detectRecordEnd, type RecordEnd } from '../../schemas/files/csv-format.ts'
+import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
 
 /** The format of a CSV file, detected from its first bytes. */
@@ -57,7 +57,7 @@ type Parsed = { readonly record: readonly string[], readonly raw: string }
  * valid CSV or has changed since its range was computed.
  */
 export async function * readRecords (
-  file: string, { delimiter, ends }: Dialect, { from, to }: ByteRange
+  file: InputFile, { delimiter, ends }: Dialect, { from, to }: ByteRange
 ): AsyncIterable<CsvRecord> {
   if (to <= from) return
   const parser = parse({
@@ -69,7 +69,7 @@ export async function * readRecords (
     relax_quotes: true,
     max_record_size: MAX_RECORD_BYTES,
   })
-  pipeline(createReadStream(file, { start: from, end: to - 1 }), parser, () => {})
+  pipeline(file.stream(from, to), parser, () => {})
   let position = from
   try {
     for await (const { record, raw } of parser as AsyncIterable<Parsed>) {
@@ -79,11 +79,12 @@ export async function * readRecords (
     }
   } catch (cause) {
     if (!(cause instanceof CsvError)) throw cause
-    throw new CommandError(`Cannot parse ${file} as CSV: ${cause.message}`, { cause })
+    throw new CommandError(`Cannot parse ${file.path} as CSV: ${cause.message}`, { cause })
   }
   if (position !== to) {
-    throw new CommandError(`${file} has changed during the run: it has ${position - from} bytes ` +
-      `where ${to - from} were expected. Restore it and run the command again.`)
+    throw new CommandError(`${file.path} has changed during the run: it has ` +
+      `${position - from} bytes where ${to - from} were expected. Restore it ` +
+      'and run the command again.')
   }
 }
 

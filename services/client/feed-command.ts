@@ -2,7 +2,7 @@ import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { CommandError, count, createProgressLine } from './terminal.ts'
-import { readLocalStack } from './connection.ts'
+import { checkLocal, readLocalStack } from './connection.ts'
 import { type FeedOptions, kafkaSecurity, openFeed } from './feed-connection.ts'
 import { openContactFile, openResultFile } from './feed-files.ts'
 import { type Progress, sendContacts, type Summary } from './feed-send.ts'
@@ -30,8 +30,8 @@ After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has 
 key seals contacts, and every key opens results.
 
 Environment: FEED_PARTNER, FEED_KEY, KAFKA_BROKERS, KAFKA_TLS, KAFKA_SASL_MECHANISM,
-KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. Unset variables default to
-<data>/stack.json of "npm run up", whose demonstration partner needs neither name nor key.`
+KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. Without any address, key and
+password the command uses <data>/stack.json of "npm run up" with its demonstration partner.`
 
 /** Creates the command line for bulk feeds. */
 export function createFeedProgram (env: Env = process.env): Command {
@@ -81,22 +81,30 @@ async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summ
 }
 
 /**
- * Resolves the connection of a feed: options first, then the environment, then the local stack.
+ * Resolves the connection of a feed: options first, then the environment. Without an address, a key
+ * and a password, all come from the local stack, whose file may be anybody's.
  * Throws CommandError with the missing setting.
  */
 export function feedOptions (
   flags: Pick<SendFlags, 'partner' | 'key' | 'data'>, env: Env
 ): FeedOptions {
-  const local = readLocalStack(flags.data)
-  const demo = (local['feed'] ?? {}) as Env
-  const partner = flags.partner ?? (env['FEED_PARTNER'] || demo['partner'])
-  const demoKey = demo['partner'] === partner ? demo['key'] : undefined
-  const keyText = flags.key ?? (env['FEED_KEY'] || demoKey)
-  const brokers = env['KAFKA_BROKERS'] || local['kafkaBrokers']
-  const registryUrl = env['SCHEMA_REGISTRY_URL'] || local['schemaRegistryUrl']
-  if (typeof brokers !== 'string' || typeof registryUrl !== 'string') {
-    throw new CommandError('KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing. Set both, or start ' +
-      'a local stack: "npm run up".')
+  const secrets = ['FEED_KEY', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD']
+    .filter(name => (env[name] ?? '') !== '')
+  if (flags.key !== undefined) secrets.push('--key')
+  const isLocal = secrets.length === 0 && !env['KAFKA_BROKERS'] && !env['SCHEMA_REGISTRY_URL']
+  const { feed, brokers, registryUrl } = isLocal
+    ? readLocalFeed(flags.data)
+    : { feed: {}, brokers: env['KAFKA_BROKERS'], registryUrl: env['SCHEMA_REGISTRY_URL'] }
+  const partner = flags.partner ?? (env['FEED_PARTNER'] || feed.partner)
+  const keyText = flags.key ?? (env['FEED_KEY'] ||
+    (feed.partner === partner ? feed.key : undefined))
+  if (!brokers || !registryUrl) {
+    const reason = secrets.length === 0
+      ? ''
+      : `, which the use of ${secrets.join(' and ')} needs: ${flags.data}/stack.json is used ` +
+        'only with its own partner'
+    throw new CommandError(`KAFKA_BROKERS or SCHEMA_REGISTRY_URL is missing${reason}. Set both, ` +
+      'or start a local stack: "npm run up".')
   }
   if (partner === undefined || keyText === undefined) {
     throw new CommandError('The partner or its key is missing. Set --partner <name> and ' +
@@ -105,6 +113,28 @@ export function feedOptions (
   }
   const keys = parseKeys(keyText)
   return { brokers: brokers.split(','), ...kafkaSecurity(env), registryUrl, partner, keys }
+}
+
+type LocalFeed = {
+  /** The demonstration partner. */
+  readonly feed: { readonly partner?: string, readonly key?: string }
+  readonly brokers?: string | undefined
+  readonly registryUrl?: string | undefined
+}
+
+/** The feed of a local stack; without addresses if none runs. */
+function readLocalFeed (folder: string): LocalFeed {
+  const { feed = {}, kafkaBrokers, schemaRegistryUrl } = readLocalStack(folder)
+  if (typeof kafkaBrokers !== 'string' || typeof schemaRegistryUrl !== 'string') return { feed: {} }
+  for (const broker of kafkaBrokers.split(',')) checkLocal(folder, parseUrl(`kafka://${broker}`))
+  checkLocal(folder, parseUrl(schemaRegistryUrl))
+  return { feed: feed as LocalFeed['feed'], brokers: kafkaBrokers, registryUrl: schemaRegistryUrl }
+}
+
+function parseUrl (text: string): URL {
+  if (URL.canParse(text)) return new URL(text)
+  throw new CommandError('The stack file has an address that is not valid. Run "npm run up" to ' +
+    'write it again.')
 }
 
 function parseKeys (text: string): FeedOptions['keys'] {

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
 import {
-  closeSync, createReadStream, createWriteStream, existsSync, openSync, readSync, renameSync,
-  rmSync, statSync,
+  closeSync, createReadStream, createWriteStream, existsSync, openSync, readSync, statSync,
 } from 'node:fs'
+import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
+import { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
 import { csvCell, detectDialect } from './csv.ts'
 
@@ -169,8 +170,11 @@ const FIRST_COLUMNS = ['reference', 'resultId', 'status', 'reason', 'input']
 export function openResultFile (file: string | undefined): ResultFile {
   if (file === undefined) return DISCARD
   const isCsv = isCsvName(file)
-  const part = `${file}.part`
-  const stream = createWriteStream(part)
+  const [folder, name] = [new OutputFolder(dirname(file)), basename(file)]
+  const part = `${name}.part`
+  folder.checkReplaceable(name)
+  const fd = folder.create(part)
+  const stream = createWriteStream('', { fd, autoClose: false })
   let failure: unknown
   stream.on('error', error => { failure = error })
   const columns = new Set(FIRST_COLUMNS)
@@ -181,10 +185,15 @@ export function openResultFile (file: string | undefined): ResultFile {
     },
     finish: async () => {
       if (failure === undefined) await new Promise<void>(resolve => stream.end(() => resolve()))
-      if (failure !== undefined) throw failure
-      if (!isCsv) return renameSync(part, file)
-      await convertToCsv(part, file, [...columns])
-      rmSync(part)
+      try {
+        if (failure !== undefined) throw failure
+        if (isCsv) await writeCsv(fd, { folder, name, columns: [...columns] })
+        else folder.rename(part, name)
+      } finally {
+        closeSync(fd)
+      }
+      if (isCsv) folder.remove(part)
+      folder.close()
     },
   }
 }
@@ -195,10 +204,20 @@ export function textIn (cells: FeedCells, column: string): string {
   return typeof cell === 'string' ? cell : ''
 }
 
-async function convertToCsv (from: string, to: string, columns: readonly string[]): Promise<void> {
-  const target = createWriteStream(to)
+type CsvFile = {
+  readonly folder: OutputFolder
+  readonly name: string
+  readonly columns: readonly string[]
+}
+
+/** Writes the results of an open NDJSON file as CSV. */
+async function writeCsv (from: number, { folder, name, columns }: CsvFile): Promise<void> {
+  const next = `${name}.new`
+  const target = createWriteStream('', { fd: folder.create(next) })
   target.write(`${columns.join(',')}\r\n`)
-  for await (const line of createInterface({ input: createReadStream(from) })) {
+  for await (const line of createInterface({
+    input: createReadStream('', { fd: from, autoClose: false, start: 0 }),
+  })) {
     const cells = JSON.parse(line) as FeedCells
     const text = columns.map(name => csvCell(textIn(cells, name))).join(',')
     if (!target.write(`${text}\r\n`)) await once(target, 'drain')
@@ -206,4 +225,5 @@ async function convertToCsv (from: string, to: string, columns: readonly string[
   await new Promise<void>((resolve, reject) => {
     target.once('error', reject).end(() => resolve())
   })
+  folder.rename(next, name)
 }

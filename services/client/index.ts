@@ -1,6 +1,6 @@
 /** What the package exports to programs. */
 export {
-  ApiError, createClient,
+  ApiError, ConnectionError, createClient,
   type Client, type ClientOptions, type Created, type JobRequest, type JobStatusResource,
   type ResultRow,
 } from './client.ts'

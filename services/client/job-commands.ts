@@ -1,4 +1,5 @@
 import { createWriteStream } from 'node:fs'
+import { basename, dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { type Command, Option } from 'commander'
 import {
@@ -6,7 +7,7 @@ import {
   type Verified,
 } from './client.ts'
 import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
-import { renameDurably } from './run-state.ts'
+import { OutputFolder } from './files.ts'
 import { type Console, count, createConsole, money, UsageError } from './terminal.ts'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { COUNTRY_CODES } from '../../schemas/api/country.ts'
@@ -101,8 +102,15 @@ async function writeResults (
   bytes: AsyncIterable<Uint8Array>, output: string | undefined, { output: terminal }: CliContext
 ): Promise<void> {
   if (output === undefined) return await pipeline(bytes, terminal, { end: false })
-  await pipeline(bytes, createWriteStream(`${output}.part`))
-  renameDurably(`${output}.part`, output)
+  const [folder, name] = [new OutputFolder(dirname(output)), basename(output)]
+  try {
+    folder.checkReplaceable(name)
+    const part = `${name}.part`
+    await pipeline(bytes, createWriteStream('', { fd: folder.create(part) }))
+    folder.rename(part, name)
+  } finally {
+    folder.close()
+  }
 }
 
 /** Formats a job in three lines: status, rows, price. */

@@ -1,5 +1,4 @@
-import { closeSync, existsSync, fsyncSync, ftruncateSync, openSync, statSync, writeSync }
-  from 'node:fs'
+import { closeSync, fsyncSync, ftruncateSync, writeSync } from 'node:fs'
 import { pipeline, Readable } from 'node:stream'
 import { parse } from 'csv-parse'
 import { uniqueNames } from '../../schemas/files/csv-format.ts'
@@ -8,7 +7,7 @@ import { CommandError } from './terminal.ts'
 import { csvCell, decodeCell, encodeCell, guardCell, readRecords, type CsvRecord } from './csv.ts'
 import { contactOf, type FileFacts, type Plan } from './plan.ts'
 import { NOTHING_JOINED, type Joined, type RunJob } from './run-state.ts'
-import { unfinishedFileOf, type Run } from './run.ts'
+import type { Run } from './run.ts'
 import { retryWhileUnavailable } from './transport.ts'
 
 type Rows = AsyncIterator<readonly string[]>
@@ -21,23 +20,22 @@ const WRITE_CHARACTERS = 256 * 1_024
  * the results. Throws CommandError when the file has changed or the results do not match the job.
  */
 export async function joinResults (run: Run): Promise<void> {
-  const { store, deps, settings: { output } } = run
-  const unfinished = unfinishedFileOf(output)
+  const { store, deps, folder, names } = run
   const { bytes } = store.state().joined
-  if (bytes > 0 && (!existsSync(unfinished) || statSync(unfinished).size < bytes)) {
+  if (bytes > 0 && (folder.facts(names.unfinished)?.size ?? 0) < bytes) {
     store.update({ joined: NOTHING_JOINED })
   }
   for (let index = store.state().joined.jobs; index < store.state().jobs.length; index++) {
-    await retryWhileUnavailable(() => joinJob(run, unfinished), deps)
+    await retryWhileUnavailable(() => joinJob(run), deps)
   }
 }
 
-async function joinJob (run: Run, unfinished: string): Promise<void> {
-  const { store, settings, deps } = run
+async function joinJob (run: Run): Promise<void> {
+  const { store, settings, deps, input, folder, names: { unfinished } } = run
   const { joined, file, plan, jobs } = store.state()
   const job = jobs[joined.jobs] as RunJob
   const results = await readResults(run, job.id ?? '')
-  const handle = openSync(unfinished, joined.bytes === 0 ? 'w' : 'r+')
+  const handle = joined.bytes === 0 ? folder.create(unfinished) : folder.continue(unfinished)
   try {
     ftruncateSync(handle, joined.bytes)
     const { value: resultColumns = [] } = await results.next()
@@ -51,7 +49,7 @@ async function joinJob (run: Run, unfinished: string): Promise<void> {
     const statusIndex = resultColumns.indexOf('status')
     const isWanted = createLineFilter(settings, resultColumns)
     let rows = 0
-    for await (const record of readRecords(settings.input, file.dialect, job)) {
+    for await (const record of readRecords(input, file.dialect, job)) {
       const row = await results.next()
       if (row.done === true) throw countError(run, job, { lines: rows + 1, results: rows })
       rows++
@@ -95,13 +93,13 @@ function countError (
 }
 
 async function writeHeader (
-  { store, settings }: Run, layout: Layout, { write }: Writer
+  { store, input }: Run, layout: Layout, { write }: Writer
 ): Promise<void> {
   const { file, plan } = store.state()
   let header: CsvRecord | undefined
-  for await (const record of readRecords(settings.input, file.dialect, plan.header)) header = record
+  for await (const record of readRecords(input, file.dialect, plan.header)) header = record
   if (header === undefined) {
-    throw new CommandError(`${settings.input} has lost its header line during the run. Restore ` +
+    throw new CommandError(`${input.path} has lost its header line during the run. Restore ` +
       'it and run the command again.')
   }
   const original = header.cells.map(cell => decodeCell(cell, file.encoding))

@@ -1,9 +1,10 @@
-import { existsSync, realpathSync } from 'node:fs'
-import { isAbsolute, relative, resolve } from 'node:path'
+import { realpathSync } from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from './client.ts'
 import { CommandError } from './terminal.ts'
 import type { Account } from './connection.ts'
+import { OutputFolder, resolveBelow } from './files.ts'
 import type { ToolInput, ToolOutput } from './mcp-schemas.ts'
 import type { Reservation, Spending } from './mcp-spending.ts'
 import { stateFileOf, type SubmitSettings } from './run.ts'
@@ -57,7 +58,8 @@ export function createFileRuns (deps: SessionDeps) {
   /** Reservations by output; a run that failed keeps its reservation until it is resumed. */
   const reservations = new Map<string, Reservation>()
 
-  const start = (args: FileArgs, input: string, output: string): FileRun => {
+  const start = (args: FileArgs, files: RunFiles): FileRun => {
+    const { output } = files
     const reservation = reservations.get(output) ?? deps.spending.reserve()
     reservations.set(output, reservation)
     const progress: Progress = { done: 0, rows: 0, ended: false, reports: new Set() }
@@ -68,7 +70,7 @@ export function createFileRuns (deps: SessionDeps) {
     const verify = async () => {
       const guarded = guardedClient(deps.client, reservation)
       try {
-        const summary = await submitFile(await settingsOf(deps, args, { input, output }), {
+        const summary = await submitFile(await settingsOf(deps, args, files), {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
@@ -89,24 +91,25 @@ export function createFileRuns (deps: SessionDeps) {
     const summary = verify()
     // The call that waits reports the error; without one the next call resumes the run.
     summary.catch(() => {})
-    return { args: comparable(args), summary, progress }
+    return { args: comparable(args, files), summary, progress }
   }
 
   const run = async (
     args: FileArgs, waitMs: number, report: ReportProgress = () => {}
   ): Promise<FileResult> => {
-    const input = fileBelow(deps.folder, args.file)
-    const output = input.replace(/(\.csv)?$/i, '.verified.csv')
+    const { folder, input, output } = filesOf(deps.folder, args.file)
     const known = runs.get(output)
     const isReplaced = known?.progress.ended === true && args.replace === true
-    if (known === undefined || isReplaced) checkOutput(output, args)
-    const current = known === undefined || isReplaced ? start(args, input, output) : known
-    if (current.args !== comparable(args)) {
+    if (known === undefined || isReplaced) checkOutput({ folder, output }, args)
+    const current = known === undefined || isReplaced
+      ? start(args, { folder, input, output })
+      : known
+    if (current.args !== comparable(args, { input })) {
       throw new CommandError(`${args.file} was verified with other arguments. Repeat them to get ` +
         'the result, or set replace to true once it has ended, which may pay again.')
     }
     runs.set(output, current)
-    return resultOf(output, current, await summaryWithin(current, waitMs, report))
+    return resultOf(join(folder, output), current, await summaryWithin(current, waitMs, report))
   }
   return { run }
 }
@@ -129,7 +132,9 @@ async function summaryWithin (
   })
 }
 
-const comparable = ({ replace: _, wait_seconds: __, ...args }: FileArgs) => JSON.stringify(args)
+const comparable = (
+  { replace: _, wait_seconds: __, ...args }: FileArgs, { input }: Pick<RunFiles, 'input'>
+) => JSON.stringify({ ...args, file: input })
 
 function resultOf (
   output: string, { progress }: FileRun, summary: SubmitSummary | undefined
@@ -145,32 +150,38 @@ function resultOf (
   }
 }
 
-function checkOutput (output: string, { file, replace }: FileArgs): void {
-  if (replace === true || !existsSync(output) || existsSync(stateFileOf(output))) return
-  throw new CommandError(`${output} exists already: it has the results of an earlier run of ` +
-    `${file}. Read it, or set replace to true, which replaces it and may pay again.`)
+/** The real path of the folder, and paths below it. */
+type RunFiles = { readonly folder: string, readonly input: string, readonly output: string }
+
+/** Finds the files of a run. Throws CommandError unless the input exists below the folder. */
+function filesOf (root: string, file: string): RunFiles {
+  const folder = realpathSync(root)
+  // The names of a file that has several are one run.
+  const input = relative(folder, resolveBelow(root, file)) || '.'
+  return { folder, input, output: input.replace(/(\.csv)?$/i, '.verified.csv') }
 }
 
-/** The real path of a file. Throws CommandError unless it exists below the folder. */
-function fileBelow (folder: string, file: string): string {
-  const path = resolve(folder, file)
-  if (!existsSync(path)) throw new CommandError(`File ${path} does not exist.`)
-  const real = realpathSync(path)
-  const fromFolder = relative(realpathSync(folder), real)
-  if (fromFolder.startsWith('..') || isAbsolute(fromFolder)) {
-    throw new CommandError(`${file} is not below ${resolve(folder)}. Only files there can be ` +
-      'verified. Copy the file, or ask the user to restart the server with another --folder.')
+function checkOutput (
+  { folder: below, output }: Omit<RunFiles, 'input'>, { file, replace }: FileArgs
+): void {
+  const folder = new OutputFolder(dirname(output), below)
+  try {
+    const name = basename(output)
+    if (replace === true || !folder.has(name) || folder.has(stateFileOf(name))) return
+    throw new CommandError(`${output} exists already: it has the results of an earlier run of ` +
+      `${file}. Read it, or set replace to true, which replaces it and may pay again.`)
+  } finally {
+    folder.close()
   }
-  return real
 }
 
 async function settingsOf (
-  { account }: SessionDeps, args: FileArgs, files: Pick<SubmitSettings, 'input' | 'output'>
+  { account }: SessionDeps, args: FileArgs, files: RunFiles
 ): Promise<SubmitSettings> {
   const { column, country } = args
   return {
     ...files,
-    service: args.service ?? await detectService(files.input, { column }),
+    service: args.service ?? await detectService(files.input, { ...files, column }),
     column,
     country: country?.toUpperCase(),
     metadata: {},

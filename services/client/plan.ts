@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { open, stat } from 'node:fs/promises'
 import { MAX_INPUT_CHARACTERS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import type { TableHead } from './columns.ts'
+import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
 import {
   type ByteRange, decodeCell, detectDialect, type Dialect, readRecords, type TextEncoding,
@@ -37,20 +36,14 @@ const HEAD_ROWS = 200
 /** The service accepts 34 MiB. The rest of the request body needs a part of it. */
 const MAX_BODY_BYTES = 32_000_000
 
-/** Reads a file once. Throws CommandError when it does not exist or is not a regular text file. */
-export async function readFacts (file: string, delimiter?: string): Promise<FileFacts> {
-  const kind = await stat(file).catch(() => undefined)
-  if (kind === undefined) throw new CommandError(`File ${file} does not exist.`)
-  if (!kind.isFile()) {
-    throw new CommandError(`${file} is not a regular file. The command reads its input more than ` +
-      'once: save the data to a file.')
-  }
-  const dialect = detectDialect(await readSample(file), delimiter)
+/** Reads a file once. Throws CommandError when it is not a text file. */
+export async function readFacts (file: InputFile, delimiter?: string): Promise<FileFacts> {
+  const dialect = detectDialect(file.readStart(SAMPLE_BYTES), delimiter)
   const hash = createHash('sha256')
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let bytes = 0
   let isUtf8 = true
-  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+  for await (const chunk of file.stream() as AsyncIterable<Buffer>) {
     hash.update(chunk)
     bytes += chunk.length
     isUtf8 &&= succeeds(() => decoder.decode(chunk, { stream: true }))
@@ -69,19 +62,9 @@ function succeeds (action: () => unknown): boolean {
   }
 }
 
-async function readSample (file: string): Promise<Buffer> {
-  const handle = await open(file)
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, 0)
-    return buffer.subarray(0, bytesRead)
-  } finally {
-    await handle.close()
-  }
-}
-
 /** Reads the header and the first rows. Throws CommandError for an empty file. */
 export async function readHead (
-  file: string, { dialect, encoding, bytes }: FileFacts
+  file: InputFile, { dialect, encoding, bytes }: FileFacts
 ): Promise<TableHead> {
   const records: string[][] = []
   const whole = { from: dialect.startByte, to: bytes }
@@ -90,7 +73,7 @@ export async function readHead (
     if (records.length > HEAD_ROWS) break
   }
   const [header, ...rows] = records
-  if (header === undefined) throw new CommandError(`File ${file} is empty.`)
+  if (header === undefined) throw new CommandError(`File ${file.path} is empty.`)
   return { header, rows }
 }
 
@@ -101,7 +84,7 @@ type PlanOptions = { readonly column: number, readonly rowsPerJob?: number }
  * service) whose requests the service accepts. Throws CommandError when the file has no rows.
  */
 export async function planJobs (
-  file: string, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
+  file: InputFile, { dialect, encoding, bytes }: FileFacts, options: PlanOptions
 ): Promise<Plan> {
   const { column, rowsPerJob = MAX_INPUTS } = options
   const ranges: RowRange[] = []
@@ -128,7 +111,7 @@ export async function planJobs (
     bodyBytes += added
   }
   if (header === undefined || range === undefined) {
-    throw new CommandError(`File ${file} has no rows below its line of column names.`)
+    throw new CommandError(`File ${file.path} has no rows below its line of column names.`)
   }
   ranges.push(range)
   return { column, width, rows: range.firstRow + range.rows, header, lineEnd, ranges }
@@ -143,7 +126,7 @@ const jsonBytes = (contact: string) => Buffer.byteLength(JSON.stringify(contact)
 
 /** Reads the contacts of one job, in the order of the file. */
 export async function readContacts (
-  file: string, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
+  file: InputFile, { dialect, encoding }: Pick<FileFacts, 'dialect' | 'encoding'>,
   { range, column }: { readonly range: RowRange, readonly column: number }
 ): Promise<readonly string[]> {
   const contacts: string[] = []

@@ -9,9 +9,9 @@ import { ApiError } from './transport.ts'
 const EXIT_CODES = { ok: 0, failure: 1, usage: 2, interrupted: 130 } as const
 
 const HELP = `
-Environment: VERIFICATION_JOBS_URL (ends in /api/v1), VERIFICATION_JOBS_KEY. Without either, the
-command uses the local stack of "npm run up". There is no option for the key, because other users
-can read command lines.
+Environment: VERIFICATION_JOBS_URL (ends in /api/v1), VERIFICATION_JOBS_KEY. Without both, the
+command uses the local stack of "npm run up" with its own key. There is no option for the key,
+because other users can read command lines.
 
 Exit codes: 0 success, 1 failure, 2 invalid arguments, 130 interrupted.
 

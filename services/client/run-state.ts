@@ -1,11 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import {
-  closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, renameSync, rmSync,
-  writeSync,
-} from 'node:fs'
-import { dirname } from 'node:path'
 import type { JobBody } from '../../schemas/api/job.ts'
+import type { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
 import type { Account } from './connection.ts'
 import type { FileFacts, Plan, RowRange } from './plan.ts'
@@ -75,31 +71,37 @@ export function newState (
  * Reads the state of an earlier run; undefined when there is none. Throws CommandError when the
  * file is damaged or was written by another release.
  */
-export function readState (file: string): RunState | undefined {
-  if (!existsSync(file)) return undefined
+export function readState (folder: OutputFolder, name: string): RunState | undefined {
+  const text = folder.readText(name)
+  if (text === undefined) return undefined
   try {
-    const state = JSON.parse(readFileSync(file, 'utf8')) as RunState
+    const state = JSON.parse(text) as RunState
     if (state.version === 1) return state
   } catch {
     // Damaged: reported below.
   }
-  throw new CommandError(`${file} is damaged or was written by another release. It prevents a ` +
-    'second payment: resume with the release that wrote it, or start over with --restart.')
+  throw new CommandError(`${folder.pathOf(name)} is damaged or was written by another release. ` +
+    'It prevents a second payment: resume with the release that wrote it, or start over ' +
+    'with --restart.')
 }
 
 /**
  * Opens the state file, creating it for a new run, and locks it for this process. Every update is
  * durable when it returns. Throws CommandError while another process runs on the same file.
  */
-export function openRunStore (file: string, initial: RunState): RunStore {
+export function openRunStore (
+  folder: OutputFolder, name: string, initial: RunState
+): RunStore {
   let state = initial
-  const save = () => writePrivateFile(file, `${JSON.stringify(state, null, 2)}\n`)
-  if (existsSync(file)) {
-    checkLock(file, state.lock)
+  const text = () => `${JSON.stringify(state, null, 2)}\n`
+  const save = () => { folder.writePrivate(name, text()) }
+  if (folder.has(name)) {
+    checkLock(folder.pathOf(name), state.lock)
     state = { ...state, lock: ownLock() }
     save()
-  } else {
-    createExclusively(file, `${JSON.stringify(state, null, 2)}\n`)
+  } else if (!folder.createPrivate(name, text())) {
+    throw new CommandError(`Another process has just created ${folder.pathOf(name)}. Run the ` +
+      'command again.')
   }
   return {
     state: () => state,
@@ -112,7 +114,7 @@ export function openRunStore (file: string, initial: RunState): RunStore {
       state = { ...state, jobs }
       save()
     },
-    remove: () => rmSync(file, { force: true }),
+    remove: () => { folder.remove(name) },
   }
 }
 
@@ -121,20 +123,6 @@ export function checkLock (file: string, lock: RunLock): void {
   if (!isLockedElsewhere(lock)) return
   throw new CommandError(`Process ${lock.pid} already works on this output (${file}). Wait until ` +
     'it ends, or stop it, and run the command again to resume.')
-}
-
-/** Of two processes that start at once, only one creates the file. */
-function createExclusively (file: string, text: string): void {
-  const own = `${file}.${process.pid}`
-  writePrivateFile(own, text)
-  try {
-    linkSync(own, file)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new CommandError(`Another process has just created ${file}. Run the command again.`)
-  } finally {
-    rmSync(own)
-  }
 }
 
 /** The lock of this process. */
@@ -160,32 +148,5 @@ function startTime (pid: number): string {
     return execFileSync('ps', words, { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
   } catch {
     return ''
-  }
-}
-
-/**
- * Replaces a file atomically and durably; only its owner can read it. After a crash the file has
- * the old or the new content. Synchronous, so no other code of this process runs in between.
- */
-export function writePrivateFile (file: string, text: string): void {
-  const next = `${file}.new`
-  const handle = openSync(next, 'w', 0o600)
-  try {
-    writeSync(handle, text)
-    fsyncSync(handle)
-  } finally {
-    closeSync(handle)
-  }
-  renameDurably(next, file)
-}
-
-/** Renames a file and syncs the folder, so that the new name survives a crash of the machine. */
-export function renameDurably (from: string, to: string): void {
-  renameSync(from, to)
-  const folder = openSync(dirname(to), 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
   }
 }

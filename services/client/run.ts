@@ -1,8 +1,9 @@
-import { existsSync, realpathSync, rmSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
 import type { Client, JobRequest } from './client.ts'
 import { contactColumn, parseOnly } from './columns.ts'
 import { CommandError, type Confirm, counted, type SubmitProgress, UsageError } from './terminal.ts'
 import type { Account } from './connection.ts'
+import { type InputFile, openInput, OutputFolder } from './files.ts'
 import { type FileFacts, planJobs, readFacts, readHead } from './plan.ts'
 import {
   checkLock, newState, openRunStore, readState, type RunOptions, type RunState, type RunStore,
@@ -13,6 +14,8 @@ import { ApiError, type RetryOptions } from './transport.ts'
 export type SubmitSettings = {
   readonly input: string
   readonly output: string
+  /** Absolute path: only files below it are read and written. Any file by default. */
+  readonly folder?: string | undefined
   readonly service: string
   readonly column?: string | undefined
   readonly delimiter?: string | undefined
@@ -45,12 +48,21 @@ export type SubmitDeps = RetryOptions & {
   readonly pollEveryMs?: number | undefined
   /** Receives the run when it is open, so that an interruption can report its jobs. */
   readonly onRun?: (store: RunStore) => void
-  /** Tests replace it. */
-  readonly rename?: (from: string, to: string) => void
+  /** Called instead of the rename of the complete output, which it receives. For tests. */
+  readonly rename?: (rename: () => void) => void
+}
+
+/** The names of the files of a run, all in one folder. */
+type RunNames = { readonly output: string, readonly unfinished: string, readonly state: string }
+
+type RunFiles = {
+  readonly input: InputFile
+  readonly folder: OutputFolder
+  readonly names: RunNames
 }
 
 /** An open run. */
-export type Run = {
+export type Run = RunFiles & {
   readonly settings: SubmitSettings
   readonly deps: SubmitDeps
   readonly store: RunStore
@@ -68,44 +80,89 @@ const START_OVER = 'start over with --restart'
  * CommandError when the file, the options or the account differ from the unfinished run, and when
  * the output already exists.
  */
-export async function openRun (settings: SubmitSettings, deps: SubmitDeps): Promise<RunStore> {
-  const { input, output } = settings
-  const stateFile = stateFileOf(output)
-  const file = await readFacts(input, settings.delimiter)
-  checkOutput(input, output)
-  const earlier = readEarlier(settings, deps)
+export async function openRun (settings: SubmitSettings, deps: SubmitDeps): Promise<Run> {
+  const files = openFiles(settings)
+  try {
+    return { ...files, settings, deps, store: await openStore(files, settings, deps) }
+  } catch (error) {
+    closeRun(files)
+    throw error
+  }
+}
+
+/** Closes the files of a run. */
+export function closeRun ({ input, folder }: Pick<Run, 'input' | 'folder'>): void {
+  input.close()
+  folder.close()
+}
+
+/** Opens the input and the folder of the output, and checks each file that the run will write. */
+function openFiles ({ input: path, output, folder: below }: SubmitSettings): RunFiles {
+  const input = openInput(path, below)
+  try {
+    const folder = new OutputFolder(dirname(output), below)
+    try {
+      const name = basename(output)
+      const names = {
+        output: name, unfinished: unfinishedFileOf(name), state: stateFileOf(name),
+      }
+      checkNames({ input, folder, names })
+      return { input, folder, names }
+    } catch (error) {
+      folder.close()
+      throw error
+    }
+  } catch (error) {
+    input.close()
+    throw error
+  }
+}
+
+function checkNames ({ input, folder, names }: RunFiles): void {
+  const facts = folder.facts(names.output)
+  if (facts !== undefined && input.isSame(facts)) {
+    throw new UsageError(`The output ${folder.pathOf(names.output)} is the input file. Choose ` +
+      'another output with -o.')
+  }
+  folder.checkReplaceable(names.output)
+  folder.checkWritten(names.unfinished)
+  folder.checkWritten(names.state)
+}
+
+async function openStore (
+  files: RunFiles, settings: SubmitSettings, deps: SubmitDeps
+): Promise<RunStore> {
+  const { input, folder, names } = files
+  const { output } = settings
+  const facts = await readFacts(input, settings.delimiter)
+  const earlier = readEarlier(files, settings, deps)
   if (earlier === undefined || !earlier.jobs.some(({ sentAtMs }) => sentAtMs !== undefined)) {
-    if (existsSync(output) && !settings.restart) {
+    if (folder.has(names.output) && !settings.restart) {
       throw new CommandError(`The output ${output} already exists. Choose another one with -o, ` +
         `or ${START_OVER}, which replaces it and may pay again.`)
     }
-    const state = await startRun(settings, file, deps)
-    rmSync(stateFile, { force: true })
-    return openRunStore(stateFile, state)
+    const state = await startRun(files, facts, settings, deps)
+    folder.remove(names.state)
+    return openRunStore(folder, names.state, state)
   }
-  checkUnchanged(earlier, file, optionsOf(settings))
+  checkUnchanged(earlier, facts, optionsOf(settings))
   await checkAccount(earlier, settings, deps)
   const ended = earlier.jobs.filter(({ end }) => end !== undefined).length
-  deps.say(`Resuming the run of ${stateFile}: ${ended} of ` +
+  deps.say(`Resuming the run of ${stateFileOf(output)}: ${ended} of ` +
     `${counted(earlier.jobs.length, 'job')} ended.`)
-  return openRunStore(stateFile, { ...earlier, account: settings.account })
+  return openRunStore(folder, names.state, { ...earlier, account: settings.account })
 }
 
-function checkOutput (input: string, output: string): void {
-  if (existsSync(output) && realpathSync(input) === realpathSync(output)) {
-    throw new UsageError(
-      `The output ${output} is the input file. Choose another output with -o.`)
-  }
-}
-
-function readEarlier ({ output, restart }: SubmitSettings, { say }: SubmitDeps) {
+function readEarlier (
+  { folder, names }: RunFiles, { output, restart }: SubmitSettings, { say }: SubmitDeps
+) {
   const stateFile = stateFileOf(output)
   if (!restart) {
-    const earlier = readState(stateFile)
+    const earlier = readState(folder, names.state)
     if (earlier !== undefined) checkLock(stateFile, earlier.lock)
     return earlier
   }
-  const dropped = readDropped(stateFile)
+  const dropped = readDropped(folder, names.state)
   if (dropped !== undefined) {
     checkLock(stateFile, dropped.lock)
     const running = dropped.jobs.flatMap(({ id, end }) => id && !end ? [id] : [])
@@ -113,15 +170,15 @@ function readEarlier ({ output, restart }: SubmitSettings, { say }: SubmitDeps) 
       say(`Jobs of the earlier run continue and will be charged: ${running.join(', ')}`)
     }
   }
-  rmSync(stateFile, { force: true })
-  rmSync(unfinishedFileOf(output), { force: true })
+  folder.remove(names.state)
+  folder.remove(names.unfinished)
   return undefined
 }
 
 /** `--restart` also discards a file that another release wrote. */
-function readDropped (stateFile: string): RunState | undefined {
+function readDropped (folder: OutputFolder, name: string): RunState | undefined {
   try {
-    return readState(stateFile)
+    return readState(folder, name)
   } catch (error) {
     if (error instanceof CommandError) return undefined
     throw error
@@ -129,7 +186,7 @@ function readDropped (stateFile: string): RunState | undefined {
 }
 
 async function startRun (
-  settings: SubmitSettings, file: FileFacts, { client, say }: SubmitDeps
+  { input }: RunFiles, file: FileFacts, settings: SubmitSettings, { client, say }: SubmitDeps
 ): Promise<RunState> {
   const service = (await client.services()).find(({ slug }) => slug === settings.service)
   if (service?.configured !== true) {
@@ -137,12 +194,12 @@ async function startRun (
       '"verification-jobs services" lists the services that it may use.')
   }
   parseOnly(settings.only, service.columns)
-  const head = await readHead(settings.input, file)
+  const head = await readHead(input, file)
   const column = contactColumn(head, { kind: service.inputKind, named: settings.column })
   if (column.guessed) say(`Contact column: ${column.name}.`)
   if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
   const { account, rowsPerJob } = settings
-  const plan = await planJobs(settings.input, file, { column: column.index, rowsPerJob })
+  const plan = await planJobs(input, file, { column: column.index, rowsPerJob })
   return newState({ file, options: optionsOf(settings), account }, plan)
 }
 

@@ -53,10 +53,10 @@ export async function runJobs (run: Run): Promise<void> {
   if (failures.length > 0) throw failures[0]
 }
 
-async function send ({ settings, deps, store }: Run, index: number): Promise<string> {
+async function send ({ settings, deps, store, input }: Run, index: number): Promise<string> {
   const { file, plan: { column }, jobs } = store.state()
   const job = jobs[index] as RunJob
-  const body = requestOf(settings, await readContacts(settings.input, file, { range: job, column }))
+  const body = requestOf(settings, await readContacts(input, file, { range: job, column }))
   const now = deps.now ?? Date.now
   if (job.sentAtMs === undefined) store.updateJob(index, { sentAtMs: now() })
   const post = () => deps.client.createJob(body, job.idempotencyKey)

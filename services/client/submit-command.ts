@@ -7,6 +7,7 @@ import { type ContactKind, contactKinds } from './columns.ts'
 import {
   CommandError, count, counted, createConsole, InterruptedError, money, UsageError,
 } from './terminal.ts'
+import { openInput } from './files.ts'
 import { type CliContext, type CommonFlags, openConnection } from './connection.ts'
 import { readFacts, readHead } from './plan.ts'
 import type { SubmitSettings } from './run.ts'
@@ -117,10 +118,12 @@ const DEFAULT_SERVICES: Readonly<Record<ContactKind, string>> = {
  */
 export async function detectService (
   file: string,
-  { column, delimiter }: Pick<SubmitSettings, 'column' | 'delimiter'>
+  { column, delimiter, folder }: Pick<SubmitSettings, 'column' | 'delimiter' | 'folder'>
 ): Promise<string> {
-  const head = await readHead(file, await readFacts(file, delimiter))
-  const [kind, ...others] = contactKinds(head, column)
+  const input = openInput(file, folder)
+  const [kind, ...others] = await readFacts(input, delimiter)
+    .then(async facts => contactKinds(await readHead(input, facts), column))
+    .finally(() => { input.close() })
   if (kind !== undefined && others.length === 0) return DEFAULT_SERVICES[kind]
   throw new UsageError(kind === undefined
     ? 'No column of the file looks like phone numbers or e-mail addresses. Name the service with ' +

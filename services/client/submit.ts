@@ -1,15 +1,13 @@
-import { existsSync } from 'node:fs'
 import type { Static } from 'typebox'
 import type { PreflightSchema } from '../../schemas/api/create-job.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
 import { limitationsText } from '../../schemas/api/services.ts'
 import { CommandError, count, counted, money, UsageError } from './terminal.ts'
-import { renameDurably, type RunState, type RunStore } from './run-state.ts'
+import type { RunState, RunStore } from './run-state.ts'
 import { joinResults } from './join-results.ts'
 import { readContacts } from './plan.ts'
 import {
-  openRun, requestOf, type Run, stateFileOf, type SubmitDeps, type SubmitSettings,
-  unfinishedFileOf,
+  closeRun, openRun, requestOf, type Run, stateFileOf, type SubmitDeps, type SubmitSettings,
 } from './run.ts'
 import { insufficientBalance, resolveUnanswered, runJobs } from './send-jobs.ts'
 import { retryWhileUnavailable } from './transport.ts'
@@ -34,18 +32,23 @@ export type SubmitSummary = {
 export async function submitFile (
   settings: SubmitSettings, deps: SubmitDeps
 ): Promise<SubmitSummary> {
-  const store = await openRun(settings, deps)
-  deps.onRun?.(store)
-  const run = { settings, deps, store }
-  if (!isRenamed(settings, store.state())) {
-    await resolveUnanswered(run)
-    await confirmAndRun(run)
-    await joinResults(run)
-    const rename = deps.rename ?? renameDurably
-    rename(unfinishedFileOf(settings.output), settings.output)
+  const run = await openRun(settings, deps)
+  const { store, folder, names } = run
+  try {
+    deps.onRun?.(store)
+    if (!isRenamed(run)) {
+      await resolveUnanswered(run)
+      await confirmAndRun(run)
+      await joinResults(run)
+      const rename = () => { folder.rename(names.unfinished, names.output) }
+      if (deps.rename === undefined) rename()
+      else deps.rename(rename)
+    }
+    store.remove()
+    return summaryOf(settings.output, store.state())
+  } finally {
+    closeRun(run)
   }
-  store.remove()
-  return summaryOf(settings.output, store.state())
 }
 
 async function confirmAndRun (run: Run): Promise<void> {
@@ -60,9 +63,10 @@ async function confirmAndRun (run: Run): Promise<void> {
 }
 
 /** The last run may have crashed after it renamed the output and before it removed its state. */
-function isRenamed ({ output }: SubmitSettings, { joined, jobs }: RunState): boolean {
+function isRenamed ({ store, folder, names }: Run): boolean {
+  const { joined, jobs } = store.state()
   const isJoined = joined.jobs === jobs.length
-  return isJoined && existsSync(output) && !existsSync(unfinishedFileOf(output))
+  return isJoined && folder.has(names.output) && !folder.has(names.unfinished)
 }
 
 function summaryOf (output: string, { jobs, plan, joined }: RunState): SubmitSummary {
@@ -147,14 +151,14 @@ const lacksCountry = ({ service, country }: SubmitSettings, { invalidRows }: Cou
   invalidRows > 0 && country === undefined && service !== 'email-validation'
 
 async function quoteJobs (
-  { settings, deps, store }: Run, unsent: readonly number[]
+  { settings, deps, store, input }: Run, unsent: readonly number[]
 ): Promise<readonly (readonly [number, QuoteBody])[]> {
   const { file, plan: { column }, jobs } = store.state()
   const quotes: [number, QuoteBody][] = []
   for (const index of unsent) {
     const range = jobs[index]
     if (range === undefined) continue
-    const body = requestOf(settings, await readContacts(settings.input, file, { range, column }))
+    const body = requestOf(settings, await readContacts(input, file, { range, column }))
     quotes.push([index, await retryWhileUnavailable(() => deps.client.quote(body), deps)])
     if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
   }

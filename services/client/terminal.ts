@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from 'node:readline/promises'
-import { ApiError, isLostConnection } from './transport.ts'
+import { ApiError, ConnectionError, isLostConnection } from './transport.ts'
 
 type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean }
 type Output = NodeJS.WritableStream & { readonly isTTY?: boolean }
@@ -196,8 +196,10 @@ export function failureMessage (error: unknown): string | undefined {
     return details.length === 0 ? message : `${message} (${details.join(', ')})`
   }
   if (isLostConnection(error)) {
-    return 'The service is unreachable. Check the address; "npm start" starts a local stack. Run ' +
-      'the same command again to resume an unfinished submission.'
+    const reason = error instanceof ConnectionError || error.name === 'TimeoutError'
+      ? error.message
+      : 'The connection to the service was lost: it is unreachable.'
+    return `${reason} An unfinished submission is resumed by the same command.`
   }
   const { code, path } = error as NodeJS.ErrnoException
   if (code === undefined || path === undefined) return undefined

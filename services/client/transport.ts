@@ -38,11 +38,14 @@ const TEMPORARY = [...REJECTED, 502, 504]
 
 /**
  * Sends requests with one API key. Resolves with a successful response and throws `ApiError` for
- * every other one. Retries temporary failures: waits at least `Retry-After` plus a random part of a
- * backoff that doubles with each attempt (full jitter), so that clients do not retry in step.
+ * every other one, and `ConnectionError` or `TimeoutError` without a response. Throws TypeError for
+ * a base URL with a password. Retries temporary failures: waits at least `Retry-After` plus a
+ * random part of a backoff that doubles with each attempt (full jitter), so that clients do not
+ * retry in step.
  */
 export function createTransport (options: TransportOptions): Transport {
   const { retries = RETRIES, pause = delay, random = Math.random } = options
+  checkBaseUrl(options.baseUrl)
   return async (path, call = {}) => {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -61,7 +64,8 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
   const isBytes = body instanceof Uint8Array
   const content = isBytes ? body as Uint8Array<ArrayBuffer> : JSON.stringify(body)
   const timeout = new AbortController()
-  const timer = setTimeout(() => timeout.abort(new TimeoutError(timeoutMs)), timeoutMs)
+  const timer = setTimeout(
+    () => { timeout.abort(new TimeoutError(baseUrl, timeoutMs)) }, timeoutMs)
   try {
     const response = await fetch(`${baseUrl}${path}`, {
       method,
@@ -75,6 +79,8 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
     })
     if (!response.ok) throw new ApiError(response, await response.text())
     return response
+  } catch (error) {
+    throw isBrokenConnection(error) ? new ConnectionError(baseUrl, error) : error
   } finally {
     clearTimeout(timer)
   }
@@ -83,6 +89,7 @@ async function sendOnce (options: TransportOptions, path: string, call: Call): P
 /** `fetch` reports a failed connection as a TypeError. */
 function isRetriable (error: unknown, { repeatable = true }: Call): boolean {
   if (error instanceof ApiError) return (repeatable ? TEMPORARY : REJECTED).includes(error.status)
+  if (error instanceof ConnectionError && !error.isTemporary) return false
   return repeatable && (error instanceof TypeError || error instanceof TimeoutError)
 }
 
@@ -99,9 +106,57 @@ export async function jsonOf<T> (response: Promise<Response>): Promise<T> {
 /** No response began within the time limit of an attempt. */
 class TimeoutError extends Error {
   override readonly name = 'TimeoutError'
-  constructor (timeoutMs: number) {
-    super(`no response within ${timeoutMs} ms`)
+  constructor (baseUrl: string, timeoutMs: number) {
+    super(`no response from ${baseUrl} within ${timeoutMs} ms. Check the address, and whether a ` +
+      'firewall or proxy is in the way.')
   }
+}
+
+/** Why a connection fails, by the code of the system, and what to do. */
+const CONNECTION_FAULTS: readonly (readonly [RegExp, string])[] = [
+  [/^ECONNREFUSED$/, 'nothing listens there. Check the port, or start the service; "npm start" ' +
+    'starts a local stack.'],
+  [/^(ENOTFOUND|EAI_AGAIN)$/, 'its name cannot be resolved. Check the spelling and the network.'],
+  [/TIMEOUT|^ETIMEDOUT$|UNREACH/,
+    'it does not answer. Check the address, and whether a firewall or proxy is in the way.'],
+  [/^(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/,
+    'it does not speak TLS. Check the port, and https:// in the address.'],
+  [/ALTNAME/, 'its certificate is for another name. Use the name of the certificate.'],
+  [/CERT|^UNABLE_TO_|^ERR_SSL/, 'its certificate is not trusted. Check the address and the date; ' +
+    'for a certificate of your own set NODE_EXTRA_CA_CERTS to the file of its authority.'],
+]
+const CONNECTION_LOST = 'the connection was lost. Try again.'
+
+/** No response, because there was no connection or it broke. */
+export class ConnectionError extends TypeError {
+  override readonly name = 'ConnectionError'
+  /** As the system names the fault: ECONNREFUSED. */
+  readonly code: string
+  /** False for a fault that lasts until somebody corrects it: a certificate. */
+  readonly isTemporary: boolean
+
+  constructor (baseUrl: string, cause: unknown) {
+    const code = codeIn(cause)
+    const advice = CONNECTION_FAULTS.find(([pattern]) => pattern.test(code))?.[1] ?? CONNECTION_LOST
+    super(`${baseUrl} is unreachable${code === '' ? '' : ` (${code})`}: ${advice}`, { cause })
+    this.code = code
+    this.isTemporary = !/CERT|ALTNAME|^UNABLE_TO_|^ERR_SSL|^EPROTO$/.test(code)
+  }
+}
+
+/** The code of the innermost error that has one. */
+function codeIn (error: unknown): string {
+  if (!(error instanceof Error)) return ''
+  const inner = codeIn(error.cause)
+  return inner === '' && 'code' in error ? String(error.code) : inner
+}
+
+/** The address is in messages, and `fetch` refuses, and quotes, one with a password. */
+function checkBaseUrl (baseUrl: string): void {
+  if (!URL.canParse(baseUrl)) return
+  const { username, password, origin } = new URL(baseUrl)
+  if (username === '' && password === '') return
+  throw new TypeError(`baseUrl ${origin} must not contain a user or password: the key is apiKey`)
 }
 
 /** An unsuccessful response, with the error code of the API. */
@@ -157,7 +212,7 @@ export type RetryOptions = {
   readonly now?: () => number
 }
 
-const BROKEN_CONNECTION = /fetch failed|terminated/
+const BROKEN_CONNECTION = /^(fetch failed|terminated)$/
 const FIRST_WAIT_MS = 1_000
 const MAX_WAIT_MS = 15_000
 const MAX_OUTAGE_MS = 15 * 60_000
@@ -193,16 +248,23 @@ function maxRetryMs (error: unknown): number {
     if (error.code === 'concurrent_jobs_limit') return MAX_SLOT_WAIT_MS
     return TEMPORARY.includes(error.status) ? MAX_OUTAGE_MS : 0
   }
+  if (error instanceof ConnectionError && !error.isTemporary) return 0
   return isLostConnection(error) ? MAX_OUTAGE_MS : 0
 }
 
-/** True for a failed or interrupted connection. `fetch` throws a TypeError for it, as bugs do. */
-export function isLostConnection (error: unknown): boolean {
-  if (error instanceof TimeoutError) return true
+/** True for a failed or interrupted connection, also in the middle of a response. */
+export function isLostConnection (error: unknown): error is Error {
+  if (error instanceof TimeoutError || error instanceof ConnectionError) return true
+  return isBrokenConnection(error)
+}
+
+/** `fetch` throws a TypeError for it, as bugs do. */
+function isBrokenConnection (error: unknown): error is TypeError {
   return error instanceof TypeError && BROKEN_CONNECTION.test(error.message)
 }
 
 function retryReason (error: unknown): string {
+  if (error instanceof ConnectionError) return `${error.message} Retrying.`
   if (!(error instanceof ApiError)) return 'The service does not respond; retrying.'
   return error.code === 'concurrent_jobs_limit'
     ? 'The organization is at its limit of concurrent jobs; waiting for one to end.'

@@ -1,4 +1,4 @@
-import { ConfigError } from '../platform/config.ts'
+import { ConfigError, nameKey } from '../platform/config.ts'
 import { FatalError } from '../platform/errors.ts'
 import { openSealed, SealError, sealPlain, type Binding } from './seal.ts'
 
@@ -46,10 +46,14 @@ export function createKeyRing (
 ): KeyRing {
   for (const [id, { length }] of keys) {
     checkKeyId(id, name)
-    if (length !== 32) throw new TypeError(`${name}: key "${id}" has ${length} bytes, expected 32`)
+    if (length !== 32) {
+      throw new TypeError(`${name}: ${nameKey(id)} has ${length} bytes, expected 32`)
+    }
   }
   const activeKey = keys.get(active)
-  if (activeKey === undefined) throw new TypeError(`${name} has no active key "${active}": add it`)
+  if (activeKey === undefined) {
+    throw new TypeError(`${name} has no active ${nameKey(active)}: add it`)
+  }
   return {
     wrap: (plain, binding) =>
       withKeyId(active, sealPlain(activeKey, ['wrap', active, ...binding], plain)),
@@ -83,7 +87,8 @@ export function splitKeyId (
 /** @throws ConfigError for an id that cannot precede a wrapped key. */
 export function checkKeyId (id: string, name: string): void {
   if (Buffer.byteLength(id) <= 255 && KEY_ID.test(id)) return
-  throw new ConfigError([`${name}: key id "${id}" must be 1 to 255 visible ASCII characters`])
+  throw new ConfigError([`${name}: the id of ${nameKey(id)} must be 1 to 255 visible ` +
+    'ASCII characters'])
 }
 
 /** Distinguishes damaged bytes from those of a key that is not in the ring. */

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { ConfigError } from '../platform/config.ts'
+import { ConfigError, nameKey } from '../platform/config.ts'
 import { createLogThrottle, type Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
 
@@ -27,8 +27,8 @@ export function createMac (
   { MESSAGE_KEYS: keys, MESSAGE_KEY_ACTIVE: active }: MessageKeySettings
 ): Mac {
   if (keys[active] === undefined) {
-    throw new ConfigError([`MESSAGE_KEYS has no key "${active}", which MESSAGE_KEY_ACTIVE names: ` +
-      'add it'])
+    throw new ConfigError([`MESSAGE_KEYS has no ${nameKey(active)}, which MESSAGE_KEY_ACTIVE ` +
+      'names: add it'])
   }
   const subkeys = new Map<string, KeyObject>()
   const digestOf = (kid: string, purpose: string, content: Content): Buffer | undefined => {

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { explainListenError } from '../platform/http-server.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
@@ -18,7 +19,9 @@ export async function serve (
   const stops: (() => Promise<void>)[] = [() => app.close()]
   // Each waits for its pending requests, so they stop concurrently.
   onStop(() => Promise.all(stops.map(stop => stop())))
-  await app.listen({ host: config.HOST, port: config.PORT_HTTP })
+  await app.listen({ host: config.HOST, port: config.PORT_HTTP }).catch((error: unknown) => {
+    throw explainListenError(error, 'PORT_HTTP')
+  })
   const tls = await listenTls(app, { settings: config, log })
   if (tls !== undefined) stops.push(tls.stop)
 }

@@ -1,12 +1,12 @@
 import { X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../platform/log.ts'
-import { capConnections, nodeLimits, type ConnectionSettings } from '../platform/http-server.ts'
+import { capConnections, listenAt, nodeLimits, type ConnectionSettings }
+  from '../platform/http-server.ts'
 import { networksOf } from '../platform/networks.ts'
 import { allowHalfOpen } from './json-body.ts'
 
@@ -82,16 +82,8 @@ export async function listenTls (
     clearInterval(timer)
     await new Promise(resolve => server.close(resolve))
   }
-  server.listen({ host: settings.HOST, port: settings.PORT_HTTPS })
-  try {
-    await once(server, 'listening')
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new TypeError(`PORT_HTTPS ${settings.PORT_HTTPS} cannot be used (${why}). ` +
-      'Set another port, or 0 for a free one.', { cause })
-  }
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const port = await listenAt(
+    server, { host: settings.HOST, port: settings.PORT_HTTPS }, 'PORT_HTTPS')
   log.info({ port }, 'TLS listener started')
   return { stop, port }
 }

@@ -25,7 +25,7 @@ export const secretsFile = (folder: string): string => `${folder}/secrets.json`
  * The environment of a command: variables that are set win, others come from the local stack of
  * `npm run up` in `folder`, if there is one.
  * @throws UsageError for secrets in `env` that are not those of the local stack, when the command
- * uses that stack.
+ * uses that stack, or for a password of Kafka without brokers in `env`.
  */
 export function commandEnvironment (
   env: Environment = process.env, folder = '.local'
@@ -36,6 +36,9 @@ export function commandEnvironment (
     .map(([name, field]) => [name, state[field]] as const)
   const secrets = readSettings(secretsFile(folder))
   if (isLocal) refuseOtherSecrets(env, folder, Object.keys(secrets))
+  // A password goes to no address that a file in some folder names.
+  const hasLocalBrokers = state[ADDRESSES.KAFKA_BROKERS] !== undefined && !isSet(env.KAFKA_BROKERS)
+  if (hasLocalBrokers) refuseOtherSecrets(env, folder, ['KAFKA_SASL_PASSWORD'])
   const known = { ...secrets, ...Object.fromEntries(local) }
   const given = Object.entries(env).filter(([, value]) => isSet(value))
   return { ...known, ...Object.fromEntries(given) }
@@ -70,7 +73,10 @@ export function refuseOtherSecrets (
     'run "npm run down" and "npm run up".')
 }
 
-/** The fields of a JSON file as variables, objects as JSON; empty if the file does not exist. */
+/**
+ * The fields of a JSON file as variables, objects as JSON; empty if the file does not exist.
+ * @throws UsageError for a file that is not JSON, without its text, which may have secrets.
+ */
 export function readSettings (file: string): Readonly<Record<string, string>> {
   try {
     const value = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
@@ -78,7 +84,9 @@ export function readSettings (file: string): Readonly<Record<string, string>> {
       [name, typeof field === 'string' ? field : JSON.stringify(field)]))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
-    throw error
+    if (!(error instanceof SyntaxError)) throw error
+    throw new UsageError(`${file} is not valid JSON. Restore it from a backup, or remove it if ` +
+      'its stack is not needed, and run "npm run up".')
   }
 }
 

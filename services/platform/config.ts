@@ -77,7 +77,8 @@ export function pick<F extends TProperties, K extends keyof F & string> (
  * The configuration from environment variables. Numbers and booleans are converted; lists are
  * comma-separated or JSON, objects are JSON. An empty variable counts as missing, except for an
  * optional list, which is then empty. Faults contain the key, the violation and what to do, never
- * the value, which may be a secret. A key that `needs` others is of no use without them.
+ * the value, and of a secret value no name either. A key that `needs` others is of no use without
+ * them.
  * @throws ConfigError with all faults.
  */
 export function loadConfig<F extends TProperties> (
@@ -149,8 +150,54 @@ function valueOf (field: Field, text: string | undefined): Found {
   if ('fault' in converted) return converted
   const [, errors] = Errors(field, converted.value)
   if (errors.length === 0) return converted
-  const reasons = new Set(errors.map(error => locationOf(error.instancePath) + reasonOf(error)))
-  return { fault: `${[...reasons].join(', ')}.` }
+  const pathOf = ({ instancePath }: { readonly instancePath: string }) => field.secret === true
+    ? publicPath(field, converted.value, instancePath)
+    : instancePath
+  const reasons = new Set(errors.map(error => locationOf(pathOf(error)) + reasonOf(error)))
+  const fault = `${[...reasons].join(', ')}.`
+  return { fault: field.secret === true ? hideTexts(fault, converted.value) : fault }
+}
+
+/**
+ * A path (JSON pointer) into a secret value with the names of its schema only: the name of another
+ * property is the secret itself if name and value were swapped, so its position takes its place.
+ */
+export function publicPath (schema: TSchema, value: unknown, path: string): string {
+  let [at, inside]: readonly [TSchema | undefined, unknown] = [schema, value]
+  const names = path.split('/').slice(1).map(part => {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    const { properties = {}, items } = (at ?? {}) as {
+      readonly properties?: Readonly<Record<string, TSchema>>, readonly items?: TSchema,
+    }
+    const isDeclared = Object.hasOwn(properties, name)
+    const entry = Object.keys(inside ?? {}).indexOf(name) + 1
+    const isIndex = Array.isArray(inside)
+    at = isIndex ? items : isDeclared ? properties[name] : undefined
+    inside = (inside as Readonly<Record<string, unknown>> | undefined)?.[name]
+    return isDeclared || isIndex ? name : `entry ${entry}`
+  })
+  return names.map(name => `/${name}`).join('')
+}
+
+/** A word of a format that a fault may name: a secret has digits or other characters. */
+const PLAIN_WORD = /^[a-z]{1,16}([A-Z][a-z]{1,16}){0,3}$/
+
+/** Shorter texts are no secrets, and would hide the digits of positions. */
+const MIN_HIDDEN = 4
+
+/** Hides what a fault quotes of a secret value. */
+function hideTexts (fault: string, value: unknown): string {
+  return textsIn(value).filter(text => text.length >= MIN_HIDDEN && !PLAIN_WORD.test(text))
+    .toSorted((a, b) => b.length - a.length)
+    .reduce((hidden, text) => hidden.replaceAll(text, '(hidden)'), fault)
+}
+
+/** The strings and names in a JSON value. */
+function textsIn (value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  if (typeof value !== 'object' || value === null) return []
+  const names = Array.isArray(value) ? [] : Object.keys(value)
+  return [...names, ...Object.values(value).flatMap(textsIn)]
 }
 
 function convert (field: Field, text: string): Found {
@@ -212,6 +259,10 @@ const rootKeysField = (what: string) =>
       'vault:<mount>/<key>.',
     examples: [exampleKey],
   })
+/** How an error names a key: by its id, unless that is longer than an id and may be the key. */
+export const nameKey = (id: string): string =>
+  /^[\w.-]{1,12}$/.test(id) ? `key "${id}"` : `key with an id of ${id.length} characters`
+
 const rootKeyIdField = (what: string) => Type.String({
   minLength: 1, description: `Id of the root key that wraps new keys of ${what}.`, examples: ['1'],
 })

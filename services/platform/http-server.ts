@@ -1,7 +1,41 @@
-import type { Server } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import type { IncomingMessage } from 'node:http'
 import Type from 'typebox'
+import { FatalError } from './errors.ts'
 import { clientNetwork, plainAddress, type Networks, LOOPBACK, networksOf } from './networks.ts'
+
+/**
+ * The error of a server that cannot listen, for operators: the port, and what to do. `setting` is
+ * the name of what selects the port. Other errors are returned unchanged.
+ */
+export function explainListenError (error: unknown, setting: string): unknown {
+  const { code, address = '', port = 0 } = error as {
+    readonly code?: string, readonly address?: string, readonly port?: number
+  }
+  const place = `port ${port} of ${address}`
+  if (code === 'EADDRINUSE') {
+    return new FatalError(`port ${port} is in use: another process listens at ${address}. Stop ` +
+      `that process, or set ${setting} to another port.`)
+  }
+  if (code === 'EACCES') {
+    return new FatalError(`${place} is reserved for the system. Set ${setting} to a port above ` +
+      '1023, or grant the right to use it.')
+  }
+  return code === 'EADDRNOTAVAIL'
+    ? new FatalError(`${place} cannot be used: this machine has no such address. Correct the ` +
+      `address beside ${setting}.`)
+    : error
+}
+
+/** Listens, and rejects with an error that says what to do. */
+export async function listenAt (
+  server: Server, { host, port }: { readonly host: string, readonly port: number }, setting: string
+): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen({ host, port }, resolve)
+  }).catch((error: unknown) => { throw explainListenError(error, setting) })
+  return (server.address() as AddressInfo).port
+}
 
 /** The values of the public interface. */
 export const CONNECTION_DEFAULTS = {

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Static, TObject, TProperties } from 'typebox'
 import { ConfigError, loadConfig, type processConfig } from './config.ts'
 import { refuseForeignRootKeys } from './foreign-root-keys.ts'
+import { listenAt } from './http-server.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
@@ -210,10 +210,8 @@ export async function serveHealth (
         response.writeHead(500).end()
       })
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, host, resolve)
-  })
-  log.info({ port: (server.address() as AddressInfo).port }, 'health server started')
+  log.info({ port: await listenAt(server, { host, port }, 'PORT_METRICS') },
+    'health server started')
   return server
 }
 

@@ -1,3 +1,8 @@
+import { limitingTopics } from '../../../services/ops/scale-advice.ts'
+import { fewestPartitions, type TopicPartitions }
+  from '../../../services/platform/topic-partitions.ts'
+import { STAGES } from '../../../services/topology.ts'
+
 /** How many instances of a stage run; a stage that is not named runs once. */
 export type Scale = Readonly<Record<string, number>>
 
@@ -22,4 +27,22 @@ export function parseScale (text: string, stages: readonly string[]): Scale {
     scale[stage] = Number(digits)
   }
   return scale
+}
+
+/**
+ * Warns of each stage that has more instances than the topics it reads have partitions, with the
+ * number of instances that would be idle and how to add partitions.
+ */
+export function warnOfIdle (scale: Scale, partitions: TopicPartitions): readonly string[] {
+  return STAGES.flatMap(stage => {
+    const instances = scale[stage] ?? 1
+    const counts = limitingTopics(stage).map(topic =>
+      ({ topic, count: fewestPartitions(partitions, topic) }))
+    const [largest] = counts.toSorted((a, b) => b.count - a.count)
+    if (largest === undefined || instances <= largest.count) return []
+    const { topic, count } = largest
+    return [`warning: ${instances} instances of ${stage} read ${topic}, which has ${count} ` +
+      `partitions: ${instances - count} would be idle. Start at most ${count}, or add partitions ` +
+      `with TOPIC_PARTITIONS=${instances} (deploy/docs/scaling.md, "More partitions").`]
+  })
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { KMS } from '@aws-sdk/client-kms'
-import { ConfigError } from '../../platform/config.ts'
+import { ConfigError, nameKey } from '../../platform/config.ts'
 import { FatalError, InfrastructureError } from '../../platform/errors.ts'
 import { SealError } from '../seal.ts'
 import {
@@ -18,7 +18,7 @@ const WHERE = /^aws-kms:((?:arn:[\w-]+:kms:([\w-]+):\d+:)?[\w:/-]+)$/
 export function awsKmsRootKey (entry: RootKeyEntry, timeoutMs: number): RootKey {
   const [, key, region] = WHERE.exec(entry.where) ?? []
   if (key === undefined) {
-    throw new ConfigError([`${entry.setting}: key "${entry.id}" must be aws-kms: and the id, ` +
+    throw new ConfigError([`${entry.setting}: ${nameKey(entry.id)} must be aws-kms: and the id, ` +
       'alias (alias/...) or ARN of a key'])
   }
   const failing = { ...entry, timeoutMs }

@@ -1,5 +1,5 @@
 import type { Environment } from '../../platform/command-environment.ts'
-import { ConfigError } from '../../platform/config.ts'
+import { ConfigError, nameKey } from '../../platform/config.ts'
 import type { FatalError } from '../../platform/errors.ts'
 import { rootKeyDigest } from '../../platform/root-key-holders.ts'
 import { checkKeyId, MissingKeyError, splitKeyId, unpooled, withKeyId } from '../key-ring.ts'
@@ -66,7 +66,7 @@ export function createRootKeys (
     [id, rootKeyOf({ id, where, setting }, { env, timeoutMs, metrics })]))
   const activeRoot = roots.get(active)
   if (activeRoot === undefined) {
-    throw new ConfigError([`${setting} has no key "${active}", which is the active one: add it`])
+    throw new ConfigError([`${setting} has no ${nameKey(active)}, which is the active one: add it`])
   }
   const wrap = async (key: Buffer, context: KeyContext) => {
     if (key.length !== KEY_BYTES) throw new TypeError(`a key must have ${KEY_BYTES} bytes`)
@@ -128,7 +128,7 @@ function rootKeyOf (
     metrics === undefined ? root : measureCalls(root, provider, metrics)
   if (provider === 'aws-kms') return measured(awsKmsRootKey(entry, timeoutMs))
   if (provider === 'vault') return measured(vaultRootKey(entry, env, timeoutMs))
-  throw new ConfigError([`${setting}: key "${id}" has the unknown provider "${provider}": use ` +
+  throw new ConfigError([`${setting}: ${nameKey(id)} has an unknown provider: use ` +
     'aws-kms:<key id, alias or ARN>, vault:<mount>/<key name>, or the base64 of 32 bytes'])
 }
 
@@ -136,8 +136,8 @@ function rootKeyOf (
 function localRootKey ({ id, where, setting }: RootKeyEntry): RootKey {
   const key = Buffer.from(where, 'base64')
   if (key.length !== KEY_BYTES || key.toString('base64') !== where) {
-    throw new ConfigError([`${setting}: key "${id}" must be ${KEY_BYTES} bytes of base64: create ` +
-      `one with "openssl rand -base64 ${KEY_BYTES}"`])
+    throw new ConfigError([`${setting}: ${nameKey(id)} must be ${KEY_BYTES} bytes of base64: ` +
+      `create one with "openssl rand -base64 ${KEY_BYTES}"`])
   }
   const bindingOf = ({ purpose, organization }: KeyContext): Binding =>
     ['root-key', id, purpose, organization]

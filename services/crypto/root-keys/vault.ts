@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Environment } from '../../platform/command-environment.ts'
-import { ConfigError } from '../../platform/config.ts'
+import { ConfigError, nameKey } from '../../platform/config.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
 import { SealError } from '../seal.ts'
 import {
@@ -18,7 +18,8 @@ const WHERE = /^vault:(\w[\w.-]*(?:\/\w[\w.-]*)*)\/(\w[\w.-]*)$/
 export function vaultRootKey (entry: RootKeyEntry, env: Environment, timeoutMs: number): RootKey {
   const [, mount, key] = WHERE.exec(entry.where) ?? []
   if (mount === undefined || key === undefined) {
-    throw new ConfigError([`${entry.setting}: key "${entry.id}" must be vault:<mount>/<key name>`])
+    throw new ConfigError([`${entry.setting}: ${nameKey(entry.id)} must be ` +
+      'vault:<mount>/<key name>'])
   }
   const server = { ...serverOf(env, nameOfRootKey(entry)), timeoutMs }
   const send = async (action: RootKeyAction, body: object) => {

@@ -2,6 +2,7 @@ import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { parse } from 'csv-parse/sync'
 import { inflateRawSync } from 'node:zlib'
+import { publicPath } from '../../platform/config.ts'
 import { columnsOf, SERVICES } from '../../results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
@@ -59,7 +60,10 @@ type Fault = ReturnType<typeof Errors>[1][number]
 /** A forbidden property is also reported by the object that contains it, so it is left out. */
 function faultsOf (schema: TSchema, value: unknown): string[] {
   const [, faults] = Errors(schema, value)
-  return faults.filter(({ keyword }) => keyword !== 'boolean').map(messageOf)
+  return faults.filter(({ keyword }) => keyword !== 'boolean')
+    .map((fault) => messageOf({
+      ...fault, instancePath: publicPath(schema, value, fault.instancePath),
+    }))
 }
 
 function messageOf ({ instancePath, message, params }: Fault): string {
@@ -69,7 +73,8 @@ function messageOf ({ instancePath, message, params }: Fault): string {
   }
   const extra = 'additionalProperties' in params ? params.additionalProperties : undefined
   if (Array.isArray(extra)) {
-    return `${where}has the unknown properties ${extra.join(', ')}; remove them`
+    // Not their names: of a name and value that were swapped, the name is the secret.
+    return `${where}has unknown properties (${extra.length}); remove or rename them`
   }
   return where + message
 }

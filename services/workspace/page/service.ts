@@ -1,6 +1,7 @@
 import { createAccessLog } from '../../access-log/access-log.ts'
 import { createAccessCopy } from '../../access-log/copy.ts'
 import { connectDeps } from '../../engine/connections.ts'
+import { explainListenError } from '../../platform/http-server.ts'
 import type { ServiceContext, Running } from '../../platform/run.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createPage } from './app.ts'
@@ -47,6 +48,8 @@ export async function startPage (settings: PageConfig, context: ServiceContext):
   })
   context.onStop(() => app.close())
   const { HOST: host, PORT_PAGE, PORT_HTTP: port } = settings
-  await app.listen({ host, port: PORT_PAGE ?? port })
+  await app.listen({ host, port: PORT_PAGE ?? port }).catch((error: unknown) => {
+    throw explainListenError(error, PORT_PAGE === undefined ? 'PORT_HTTP' : 'PORT_PAGE')
+  })
   return { ready }
 }

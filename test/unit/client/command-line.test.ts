@@ -192,13 +192,15 @@ describe('the connection of a command', () => {
     })
     const local = { baseUrl: 'http://127.0.0.1:1/api/v1', isLocalStack: true }
     expect(connectionOf({ data: folder }, {})).toEqual({ ...local, apiKey: 'vj_live_3' })
-    expect(connectionOf({ data: folder, keyFile }, {})).toEqual({ ...local, apiKey: 'vj_test_2' })
   })
 
-  it.each<[object, object, string]>([
+  it.each<[object, object, string | RegExp]>([
     [{}, {}, 'Start one with "npm start"'],
     [{ baseUrl: 'https://there' }, {}, 'The API key is missing'],
-    [{ keyFile }, {}, 'Start one with "npm start"'],
+    [{ data: folder, keyFile }, {}, 'The address is missing for the API key of --key-file'],
+    [{ data: folder }, { VERIFICATION_JOBS_KEY: 'vj_live_1' }, 'unset VERIFICATION_JOBS_KEY'],
+    [{ baseUrl: 'http://me:s3cret@there', keyFile }, {}, /^http:..there would send the key/],
+    [{ baseUrl: 'me:s3cret@there', keyFile }, {}, /^The address there is not a URL like/],
     [{ baseUrl: 'there', keyFile }, {}, 'The address there is not a URL like'],
     [{ baseUrl: 'http://there', keyFile }, {}, 'would send the key unencrypted'],
     [{ keyFile: '/none' }, env, 'Cannot read --key-file /none'],

@@ -6,6 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import {
   csvCell, decodeCell, detectDialect, encodeCell, guardCell, readRecords,
 } from '../../../services/client/csv.ts'
+import { openInput } from '../../../services/client/files.ts'
 import { createLines, headerLine } from '../../../services/client/join-results.ts'
 import {
   contactOf, planJobs, readContacts, readFacts, readHead,
@@ -15,10 +16,13 @@ import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('csv-')
 afterAll(() => rmSync(folder, { recursive: true }))
-const file = join(folder, 'a.csv')
+const path = join(folder, 'a.csv')
+writeFileSync(path, '')
+/** Stays the same file: tests write to it. */
+const file = openInput(path)
 
 async function recordsOf (bytes: Buffer | string) {
-  writeFileSync(file, bytes)
+  writeFileSync(path, bytes)
   const { dialect, bytes: to } = await readFacts(file)
   const records = []
   for await (const one of readRecords(file, dialect, { from: dialect.startByte, to })) {
@@ -97,7 +101,7 @@ describe('the records of a CSV file', () => {
 describe('the plan of a submitted file', () => {
   it('splits the rows into jobs', async () => {
     const lines = ['1,a', '2,b,x', '', '"4\n",d', '5,e']
-    writeFileSync(file, ['id,phone', ...lines].join('\n'))
+    writeFileSync(path, ['id,phone', ...lines].join('\n'))
     const facts = await readFacts(file)
     expect(await readHead(file, facts)).toMatchObject({ header: ['id', 'phone'] })
     const plan = await planJobs(file, facts, { column: 1, rowsPerJob: 2 })
@@ -110,7 +114,7 @@ describe('the plan of a submitted file', () => {
   })
 
   it('keeps requests below the size limit of the service', async () => {
-    writeFileSync(file, `phone\n${`${'\u0001'.repeat(1_000)}\n`.repeat(6_000)}`)
+    writeFileSync(path, `phone\n${`${'\u0001'.repeat(1_000)}\n`.repeat(6_000)}`)
     const { ranges } = await planJobs(file, await readFacts(file), { column: 0 })
     // A control character takes six bytes in JSON: 1,000 of them, 6,003 bytes a contact.
     expect(ranges.map(({ rows }) => rows)).toEqual([5_330, 670])
@@ -118,7 +122,7 @@ describe('the plan of a submitted file', () => {
 
   it('rejects a file without rows', async () => {
     for (const [text, why] of [['', 'is empty'], ['a,b\n', 'has no rows']] as const) {
-      writeFileSync(file, text)
+      writeFileSync(path, text)
       const facts = await readFacts(file)
       const plan = async () => {
         await readHead(file, facts)
@@ -170,7 +174,7 @@ describe('the joined file', () => {
       const all = [['n', 'm', 'o', 'p'], ...rows]
       const quoted = (cell: string) => `"${cell.replaceAll('"', '""')}"`
       const lines = all.map((cells, row) => cells.map(row === 0 ? String : quoted).join(delimiter))
-      writeFileSync(file, mark + lines.join(end) + (isLastEnded ? end : ''))
+      writeFileSync(path, mark + lines.join(end) + (isLastEnded ? end : ''))
       const output = (await joinedFile()).toString()
       expect(output.startsWith(mark)).toBe(true)
       const [header, ...joined] = parse(output, { delimiter, bom: true })
@@ -188,15 +192,15 @@ describe('the joined file', () => {
   })
 
   it('keeps the bytes of a file that is not UTF-8', async () => {
-    writeFileSync(file, Buffer.from('n;m\nM\xfcller;\x80\n', 'latin1'))
+    writeFileSync(path, Buffer.from('n;m\nM\xfcller;\x80\n', 'latin1'))
     expect((await joinedFile()).toString('latin1'))
       .toBe('n;m;duplicate_of;status\nM\xfcller;\x80;107;"v\xf6llig; ""gut"""\n')
   })
 
   it('escapes the cells of the input too, on request', async () => {
-    writeFileSync(file, 'n,m\n=1,"+a,b"\n+1 2,ü\n')
+    writeFileSync(path, 'n,m\n=1,"+a,b"\n+1 2,ü\n')
     expect(parse(await joinedFile(true)).map((cells: readonly string[]) => cells.slice(0, 2)))
       .toEqual([['n', 'm'], ["'=1", "'+a,b"], ['+1 2', 'ü']])
-    expect(readFileSync(file, 'utf8')).toBe('n,m\n=1,"+a,b"\n+1 2,ü\n')
+    expect(readFileSync(path, 'utf8')).toBe('n,m\n=1,"+a,b"\n+1 2,ü\n')
   })
 })

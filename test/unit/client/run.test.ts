@@ -45,8 +45,7 @@ async function start () {
     progress: (progress: { done: number }) => { done.push(progress.done) },
     pollEveryMs: 0,
   }
-  const store = await openRun(settings, deps)
-  return { service, messages, done, run: { settings, deps, store } }
+  return { service, messages, done, run: await openRun(settings, deps) }
 }
 
 describe('a submit run', () => {
@@ -146,12 +145,15 @@ describe('a local stack', () => {
 
 describe('the connection to a local stack', () => {
   it('is reported', async () => {
-    writeFileSync(join(folder, 'stack.json'), '{"baseUrl":"http://a","keys":{"live":"k"}}')
+    writeFileSync(join(folder, 'stack.json'),
+      '{"baseUrl":"http://127.0.0.1:1/api/v1","keys":{"live":"k"}}')
     const messages: string[] = []
     const [one, two, three] = [new PassThrough(), new PassThrough(), new PassThrough()]
     const context = { input: one, output: two, errors: three, env: {}, onInterrupt: () => {} }
     openConnection({ data: folder }, context, line => messages.push(line))
-    expect(messages).toEqual([`Using the local stack of ${folder}/stack.json at http://a.`])
+    expect(messages).toEqual([
+      `Using the local stack of ${folder}/stack.json at http://127.0.0.1:1/api/v1.`,
+    ])
     expect(createClientProgram(context).commands.map(command => command.name()))
       .toEqual([
         'submit', 'verify', 'status', 'cancel', 'erase', 'results', 'balance', 'usage',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { CommandError, UsageError } from '../../../services/client/terminal.ts'
-import { renameDurably, type RunState, type RunStore } from '../../../services/client/run-state.ts'
+import type { RunState, RunStore } from '../../../services/client/run-state.ts'
 import type { SubmitDeps, SubmitSettings } from '../../../services/client/run.ts'
 import { insufficientBalance } from '../../../services/client/send-jobs.ts'
 import { interruptRun, priceLines, submitFile, sumOf } from '../../../services/client/submit.ts'
@@ -135,9 +135,9 @@ describe('an interrupted submit run', () => {
     const kill = (moment: Moment, times: number) =>
       moment === name && times === number ? new Killed() : undefined
     const service = createFakeService({ at: kill })
-    const rename = (from: string, to: string) => {
+    const rename = (action: () => void) => {
       if (name === 'rename') throw new Killed()
-      renameDurably(from, to)
+      action()
     }
     await expect(run(service, {}, { rename }).done).rejects.toThrow(Killed)
     expect(existsSync(output)).toBe(false)
@@ -151,8 +151,8 @@ describe('an interrupted submit run', () => {
 
   it('after the rename of the output only removes its state', async () => {
     const service = createFakeService()
-    const rename = (from: string, to: string) => {
-      renameDurably(from, to)
+    const rename = (action: () => void) => {
+      action()
       throw new Killed()
     }
     await expect(run(service, {}, { rename }).done).rejects.toThrow(Killed)

@@ -1,8 +1,12 @@
+import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import {
-  ApiError, createTransport, isLostConnection, retryWhileUnavailable,
+  ApiError, ConnectionError, createTransport, isLostConnection, retryWhileUnavailable,
   type Call, type TransportOptions,
 } from '../../../services/client/transport.ts'
+import { failureMessage } from '../../../services/client/terminal.ts'
+import { runProgram } from '../../../services/client/program.ts'
+import { freePort } from '../../../deploy/local/ports.ts'
 
 type Answer = Response | Error
 type Sent = { readonly url: string, readonly init: RequestInit }
@@ -85,7 +89,8 @@ describe('a request of the API client', () => {
         init?.signal?.addEventListener('abort', () => reject(init.signal?.reason))
       })
     const { waits, outcome } = await exchange([], {}, { fetch: never, timeoutMs: 5, retries: 1 })
-    expect(String(outcome)).toBe('TimeoutError: no response within 5 ms')
+    expect(String(outcome)).toBe('TimeoutError: no response from http://there/api/v1 within 5 ' +
+      'ms. Check the address, and whether a firewall or proxy is in the way.')
     expect(waits.length).toBe(1)
   })
 
@@ -102,6 +107,54 @@ describe('a request of the API client', () => {
   it('that fails because of a bug is not retried', async () => {
     const { sent, outcome } = await exchange([new RangeError('no')])
     expect([sent.length, String(outcome)]).toEqual([1, 'RangeError: no'])
+  })
+})
+
+describe('an unreachable service', () => {
+  const CASES = [
+    ['ECONNREFUSED', 2, 'nothing listens there'],
+    ['ENOTFOUND', 2, 'its name cannot be resolved'],
+    ['UND_ERR_CONNECT_TIMEOUT', 2, 'it does not answer'],
+    ['UND_ERR_SOCKET', 2, 'the connection was lost'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 1, 'set NODE_EXTRA_CA_CERTS'],
+    ['CERT_HAS_EXPIRED', 1, 'its certificate is not trusted'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 1, 'for another name'],
+    ['ERR_SSL_WRONG_VERSION_NUMBER', 1, 'does not speak TLS'],
+  ] as const
+
+  it.each(CASES)('with %s is tried %i times and named with what to do', async (...one) => {
+    const [code, times, advice] = one
+    const cause = Object.assign(new Error('secret vj_test_1'), { code })
+    const failed = () => new TypeError('fetch failed', { cause })
+    const { sent, outcome } = await exchange([failed(), failed()], {}, { retries: 1 })
+    expect([sent.length, outcome]).toEqual([times, expect.any(ConnectionError)])
+    expect(isLostConnection(outcome)).toBe(true)
+    const message = failureMessage(outcome) ?? ''
+    expect(message.startsWith(`http://there/api/v1 is unreachable (${code}): `)).toBe(true)
+    expect(message).toContain(advice)
+    expect(message).not.toContain('secret')
+  })
+
+  it('is named in one line without a stack by a command', async () => {
+    const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()]
+    const address = `127.0.0.1:${await freePort()}`
+    const code = await runProgram(['balance'], {
+      input,
+      output,
+      errors,
+      env: { VERIFICATION_JOBS_URL: `http://me:pw@${address}`, VERIFICATION_JOBS_KEY: 'k' },
+      onInterrupt: () => {},
+      clientOptions: { retries: 0 },
+    })
+    expect([code, String(errors.read())]).toEqual([1,
+      `verification-jobs: http://${address}/api/v1 is unreachable (ECONNREFUSED): nothing ` +
+      'listens there. Check the port, or start the service; "npm start" starts a local stack. An ' +
+      'unfinished submission is resumed by the same command.\n'])
+  })
+
+  it('whose base URL has a password is refused without it', () => {
+    const create = () => createTransport({ baseUrl: 'http://me:s3cret@there/api', apiKey: 'k' })
+    expect(create).toThrow(/^baseUrl http:..there must not contain a user or password/)
   })
 })
 

@@ -50,7 +50,7 @@ it('TLS reports a port that is in use', async () => {
   write(selfSigned('first'))
   const port = await listen()
   await expect(listen({ PORT_HTTPS: port })).rejects.toThrow(
-    new RegExp(`^PORT_HTTPS ${port} cannot be used .*Set another port`))
+    new RegExp(`^port ${port} is in use: .*set PORT_HTTPS to another port`))
 })
 
 async function listen (more: Partial<typeof settings> = {}): Promise<number> {

@@ -80,6 +80,19 @@ describe('the environment of a command', () => {
 
   it('fails if the state file is not readable', () => {
     writeFileSync(`${folder}/stack.json`, '{')
-    expect(() => commandEnvironment({}, folder)).toThrow(SyntaxError)
+    expect(() => commandEnvironment({}, folder))
+      .toThrow(new UsageError(`${folder}/stack.json is not valid JSON. Restore it from a backup, ` +
+        'or remove it if its stack is not needed, and run "npm run up".'))
+  })
+
+  it('gives no password of Kafka to brokers of a stack file, except its own', () => {
+    writeFileSync(`${folder}/stack.json`, JSON.stringify({ kafkaBrokers: 'a:1' }))
+    const password = { KAFKA_SASL_PASSWORD: 'p4ss', REDIS_STATE_URL: 'redis://b:1' }
+    expect(() => commandEnvironment(password, folder))
+      .toThrow('other values of KAFKA_SASL_PASSWORD')
+    const addressed = { ...password, KAFKA_BROKERS: 'b:1' }
+    expect(commandEnvironment(addressed, folder)).toMatchObject(addressed)
+    writeFileSync(`${folder}/secrets.json`, JSON.stringify({ KAFKA_SASL_PASSWORD: 'p4ss' }))
+    expect(commandEnvironment(password, folder)).toMatchObject({ KAFKA_BROKERS: 'a:1' })
   })
 })

@@ -66,7 +66,7 @@ describe('a configuration', () => {
   it('never reports a value, which may be a secret', () => {
     const faults = faultsOf({ ...required, CACHE_SECRETS: '{"a":"hunter2"}' })
     expect(faults).toHaveLength(1)
-    expect(faults[0]).toMatch(/^CACHE_SECRETS at "a" must match pattern/)
+    expect(faults[0]).toMatch(/^CACHE_SECRETS at "entry 1" must match pattern/)
     expect(faults[0]).not.toContain('hunter2')
   })
 

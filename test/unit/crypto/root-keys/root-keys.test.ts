@@ -110,7 +110,7 @@ describe('the configuration of root keys', () => {
   it('rejects an unknown provider, without showing what follows', () => {
     const failing = () => rootsOf({ a: `gcp-kms:${first}` }, 'a')
     expect(failing).toThrow(ConfigError)
-    expect(failing).toThrow('key "a" has the unknown provider "gcp-kms"')
+    expect(failing).toThrow('key "a" has an unknown provider: use aws-kms:')
     expect(failing).not.toThrow(first)
   })
 })

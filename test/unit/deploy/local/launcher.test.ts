@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { parseScale } from '../../../../deploy/local/launcher/scale.ts'
+import { parseTopicPartitions } from '../../../../services/platform/topic-partitions.ts'
+import { parseScale, warnOfIdle } from '../../../../deploy/local/launcher/scale.ts'
 import { loadSecrets, refuseSecretsOf } from '../../../../deploy/local/launcher/secrets.ts'
 import { endLeftovers, readJson, stackState, writePrivately }
   from '../../../../deploy/local/launcher/state.ts'
@@ -15,6 +16,18 @@ const folder = mkdtempSync(`${tmpdir()}/launcher-unit-`)
 afterAll(() => rmSync(folder, { recursive: true }))
 
 describe('scale', () => {
+  it('above the partitions of a stage is warned of', () => {
+    const lines = (scale: object, text = '') =>
+      warnOfIdle(scale as Record<string, number>, parseTopicPartitions(text))
+    expect(lines({ normalize: 9, verify: 4 })).toEqual([
+      'warning: 9 instances of normalize read rows.submitted, which has 4 partitions: 5 would be ' +
+      'idle. Start at most 4, or add partitions with TOPIC_PARTITIONS=9 (deploy/docs/scaling.md, ' +
+      '"More partitions").',
+    ])
+    expect(lines({ normalize: 9, ingest: 20 }, '9')).toEqual([])
+    expect(lines({})).toEqual([])
+  })
+
   it('reads numbers of stages', () => {
     expect(parseScale('normalize=2, verify=0,', stages)).toEqual({ normalize: 2, verify: 0 })
     expect(parseScale('', stages)).toEqual({})

@@ -23,9 +23,9 @@ describe('HTTP_PROVIDERS', () => {
       'vendor 1: at "id" must be >= 1',
       'vendor 1: at "method" must be one of GET, POST, PUT',
       'vendor 1: at auth: must have required properties token',
-      'vendor 1: at auth: has the unknown properties toke; remove them',
+      'vendor 1: at auth: has unknown properties (1); remove or rename them',
       'vendor 2: must be object',
-      'vendor 3: has the unknown properties extra; remove them',
+      'vendor 3: has unknown properties (1); remove or rename them',
       'vendor 3: at "services" must not have fewer than 1 items',
       'the id 1 is used more than once; give each vendor its own',
     ])
