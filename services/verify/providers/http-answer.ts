@@ -49,8 +49,9 @@ const SLICE_ENTRIES = 250
 
 /**
  * The verdicts in a vendor's response; none if it has far more entries than rows. An answer is
- * matched to a row by reference or contact, never by position; if it has both, both must match the same row. Answers without a row are ignored. A
- * row with two different answers is unclear. Results contain no free text of the vendor.
+ * matched to a row by reference or contact, never by position; if it has both, both must match the
+ * same row. Answers without a row are ignored. A row with two different answers is unclear. Results
+ * contain no free text of the vendor.
  */
 export async function readAnswers (
   vendor: HttpVendor, body: unknown, { requested, service }: Requested

@@ -36,13 +36,15 @@ async function runToEnd (
   const texts = new Map<string, string>()
   const decided = new Set<string>()
   let deaths = 0
-  let isAlive = true
+  let life = { hasFailed: false }
   let died = Promise.withResolvers<void>()
   const decide = async (messages: readonly Read[]) => {
     const isDeadly = messages.some(message => killers.includes(textOf(message)))
+    // The dead do nothing more.
+    if (life.hasFailed) return await new Promise<never>(() => {})
     // Chance ends processes at most twice in a row while they decide the same message alone.
     if (isDeadly || (random() < death && !mayBlame(texts, 'normalize'))) {
-      isAlive = false
+      life.hasFailed = true
       died.resolve()
       return await new Promise<never>(() => {})
     }
@@ -51,10 +53,9 @@ async function runToEnd (
     return done.map(message => ({ completes: [message], emits: [] }))
   }
   const start = async (): Promise<FlushableStage> => {
-    isAlive = true
+    const mine = { hasFailed: false }
+    life = mine
     died = Promise.withResolvers<void>()
-    const life = { hasFailed: false }
-    died.promise.then(() => { life.hasFailed = true }).catch(() => {})
     return await runStage(echoStage({ batch, decide }), {
       bus: {
         ...bus,
@@ -73,11 +74,11 @@ async function runToEnd (
       attempts: createAttempts({
         store: {
           read: async name => texts.get(name),
-          write: async (name, text) => { if (!life.hasFailed) texts.set(name, text) },
-          remove: async name => { texts.delete(name) },
+          write: async (name, text) => { if (!mine.hasFailed) texts.set(name, text) },
+          remove: async name => { if (!mine.hasFailed) texts.delete(name) },
         },
         process: `p${deaths}`,
-        hasFailed: () => life.hasFailed,
+        hasFailed: () => mine.hasFailed,
         log: createLog('test', { level: 'silent' }),
       }),
     })
@@ -85,7 +86,7 @@ async function runToEnd (
   for (; deaths < 200; deaths++) {
     await start()
     await Promise.race([died.promise, bus.idle()])
-    if (isAlive) break
+    if (!life.hasFailed) break
   }
   const letters = bus.messages('normalize.dead')
     .map(({ value, headers }) => `${value} ${headers['dead_reason']}`)

@@ -30,7 +30,7 @@ describe('the body of a response', () => {
     expect([state.sent < 20, state.isCancelled]).toEqual([true, true])
   })
 
-  it('is not read in more than 20,000 pieces, and takes no more memory than its bytes', async () => {
+  it('is not read in more than 20,000 pieces, which take little more than its bytes', async () => {
     const few = await readBody(responseOf(20_000, () => Buffer.alloc(1)).response, 50_000)
     expect([few?.length, few?.buffer.byteLength]).toEqual([20_000, 32_768])
     const { response, state } = responseOf(30_000, () => Buffer.alloc(1))

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
 
+/** Imported by the programs that it watches. */
 const module = new URL('../../../services/platform/watchdog.ts', import.meta.url).href
 
 /** Runs a program under a watchdog of 400 ms; how it ended, and what it said. */
