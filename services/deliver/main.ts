@@ -14,7 +14,7 @@ async function startDeliver (
   config: DeliverConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate', 'attempts',
   ])
   const keys = connectJobKeys(
     connected, config, { part: 'webhooks', findClosed: closedKeys(connected) })

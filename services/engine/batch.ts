@@ -21,6 +21,8 @@ export type MessageBatch = StepContext & {
   readonly complete: (raw: RawMessage) => void
   /** When the decision started, milliseconds since 1970. */
   readonly startedMs?: number
+  /** The message, which is the only one, has ended earlier processes: it is not decided. */
+  readonly isPoison?: boolean
   /** The dead letter whose rows are being emitted. */
   readonly deadLettered?: readonly RawMessage[]
 }

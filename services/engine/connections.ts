@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { Cluster } from 'ioredis'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Bus } from '../kafka/bus.ts'
@@ -8,6 +9,7 @@ import {
   createRecordMac, type MessageKeySettings, type RecordMac, reportForgedRecords,
 } from '../crypto/mac.ts'
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { type Attempts, createAttempts } from './attempts.ts'
 import { type Gate, startPauseGate } from './pause.ts'
 import {
   connectRedisOrCluster, logAccessErrors, redisClock, type RedisClient, type RedisClock,
@@ -27,6 +29,7 @@ export type DepsConfig = {
   readonly recordMac: MessageKeySettings
   readonly clock: { readonly REDIS_STATE_URL: string }
   readonly gate: { readonly REDIS_STATE_URL: string }
+  readonly attempts: { readonly REDIS_STATE_URL: string }
 }
 
 export type Connections = {
@@ -42,6 +45,8 @@ export type Connections = {
   readonly clock: RedisClock
   /** Closed while operators have paused the stage with the name of the service. */
   readonly gate: Gate
+  /** Of all stages of the process, in the state Redis. */
+  readonly attempts: Attempts
 }
 
 type DepName = keyof Connections
@@ -105,6 +110,9 @@ async function openGate (
   return gate
 }
 
+/** An idle partition has no use for the attempts at its last message. */
+const KEEP_ATTEMPTS_MS = 86_400_000
+
 type Openers = {
   readonly [N in DepName]: (config: AllConfig, context: ServiceContext) => Promise<Connections[N]>
 }
@@ -158,4 +166,21 @@ const openers: Openers = {
     return clock
   },
   gate: openGate,
+  attempts: async ({ REDIS_STATE_URL }, { onStop, log, hasFailed = () => false }) => {
+    const redis = await connectRedisOrCluster(REDIS_STATE_URL)
+    onStop(() => redis.disconnect())
+    const keyOf = (partition: string) => `attempts:${partition}`
+    return createAttempts({
+      store: {
+        read: async partition => await redis.get(keyOf(partition)) ?? undefined,
+        write: async (partition, text) => {
+          await redis.set(keyOf(partition), text, 'PX', KEEP_ATTEMPTS_MS)
+        },
+        remove: async partition => { await redis.del(keyOf(partition)) },
+      },
+      process: randomUUID(),
+      hasFailed,
+      log,
+    })
+  },
 }

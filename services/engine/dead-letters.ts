@@ -7,8 +7,11 @@ import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
 import { mayRetry, type StepContext } from './steps.ts'
 
-/** Why a message is a dead letter: not decodable, decision failed, or decided by the stage. */
-type DeadCause = 'unreadable' | 'failed' | 'decided'
+/**
+ * Why a message is a dead letter: not decodable, decision failed, decided by the stage, or it ended
+ * its process again and again.
+ */
+type DeadCause = 'unreadable' | 'failed' | 'decided' | 'poison'
 
 /** The reason of dead letters whose organization lacks a key; they are replayed once it has it. */
 export const MISSING_KEY = 'missing_key'

@@ -3,6 +3,7 @@ import type { Bus, Consumption, FetchBatching } from '../kafka/bus.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
+import type { Attempts } from './attempts.ts'
 import type { Gate } from './pause.ts'
 import { every } from './flush-held.ts'
 import type { Stage, MessageCodec } from './stage.ts'
@@ -30,6 +31,8 @@ export type EngineDeps = StepsDeps & {
   readonly flushOnStop?: boolean
   /** Pauses the stage while it is closed; always open by default. */
   readonly gate?: Gate | undefined
+  /** Finds messages that end their process; without it, such a message is delivered for ever. */
+  readonly attempts?: Attempts
   /** The weight of a tenant in fair scheduling; 1 by default. */
   readonly weightOf?: (tenant: string) => number
 }
@@ -85,7 +88,7 @@ async function consume<S extends StageName> (
   given: Stage<S>, subscription: Subscription,
   deps: EngineDeps & { readonly readAhead: ReadAhead }
 ): Promise<Consumption & Pick<FlushableStage, 'flushHeld'>> {
-  const { bus, messageCodec, metrics, clock = systemClock, readAhead, weightOf } = deps
+  const { bus, messageCodec, metrics, clock = systemClock, readAhead, weightOf, attempts } = deps
   // From here on the engine does not need the type of the stage.
   const stage = given as unknown as Stage
   const { group } = subscription
@@ -114,6 +117,7 @@ async function consume<S extends StageName> (
     clock,
     readAhead,
     weightOf,
+    attempts,
     ...waits,
   })
   const { onDelivery, onAssigned, oldestAgeSeconds, unfinished, flushHeld } = worker
@@ -131,6 +135,7 @@ async function consume<S extends StageName> (
     stop: async () => {
       if (deps.flushOnStop === true) await withTimeout(flushHeld(), LAST_FLUSH_MS)
       await Promise.all([consumption.stop(), flushing.stop()])
+      await attempts?.settled()
     },
   }
 }

@@ -2,6 +2,7 @@ import type { ReadsOf, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import { createFairSlots } from '../platform/fair-slots.ts'
+import { POISON } from './attempts.ts'
 import { messageFields } from './message-ids.ts'
 import {
   createApplyDecisions, createDeadLetterBatch, type ApplyDecisions, type DeadLetterBatch,
@@ -39,6 +40,11 @@ export function createProcess (deps: ProcessDeps): Process {
   return async (messages, given) => {
     const batch = { ...given, messages }
     const readable: Decodable[] = []
+    const [first] = messages
+    if (given.isPoison === true && first !== undefined && first.forged !== true) {
+      await deadLetter({ raw: first, reason: POISON, cause: POISON }, batch)
+      return undefined
+    }
     // 1. and 2. Decode and decrypt all messages concurrently. A crash here has no effect.
     const decoded = await steps.step(1, () =>
       steps.step(2, () => Promise.all(messages.map(raw => decode(raw, batch))), batch), batch)

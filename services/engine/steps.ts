@@ -54,7 +54,7 @@ export function createSteps (
     const { location, signal, messages = [] } = at
     const labels = { stage: location.stage, step: ENGINE_STEPS[number - 1] as EngineStep }
     await hook(effects, number, location)
-    failpoint(`${location.stage}.${labels.step}`)
+    failpoint(`${location.stage}.${labels.step}`, messages)
     const startedAt = performance.now()
     const effect = {}
     const onRetry = (error: unknown, attempt: number) => {

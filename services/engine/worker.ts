@@ -1,3 +1,4 @@
+import { UNCOUNTED, type Attempts, type PartitionAttempts } from './attempts.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import {
@@ -33,6 +34,7 @@ export type WorkerDeps = Omit<ProcessDeps, 'onCompleted'> & {
   readonly gate?: Gate | undefined
   readonly readAhead: ReadAhead
   readonly weightOf?: ((tenant: string) => number) | undefined
+  readonly attempts?: Attempts | undefined
 }
 
 type Messages = readonly RawMessage[]
@@ -54,6 +56,7 @@ export function createWorker (deps: WorkerDeps): Worker {
     if (await flush({ ...at, complete: offsets.complete })) await commit(delivery, offsets, at)
   }, gate, ages)
   const queueOf = createTenantQueues(deps)
+  const partitionAttempts = createPartitionAttempts(deps)
   const onDelivery = async (delivery: FetchedBatch): Promise<void> => {
     ages.begin(delivery, delivery.messages[0]?.timestampMs)
     // A new generation has new offsets, so work of the old one cannot complete messages of it.
@@ -62,16 +65,17 @@ export function createWorker (deps: WorkerDeps): Worker {
     try {
       delivery.signal.throwIfAborted()
       if (!gate.isOpen()) await gate.opened(delivery.signal)
+      const attempts = await partitionAttempts.find(delivery)
       queue.begin()
       while (queue.isOpen()) {
         ages.begin(delivery, queue.oldestWrittenMs())
-        const batch = queue.take(stage.batch)
+        const batch = queue.take(attempts.isCareful() ? 1 : stage.batch)
         if (batch.length === 0) {
           await queue.released()
           continue
         }
         const at = atOf(delivery, batch[0]?.offset ?? 0n)
-        const postponed = await work(batch, delivery, { offsets, at, queue })
+        const postponed = await work(batch, delivery, { offsets, at, queue, attempts })
         if (postponed === undefined) continue
         const fromOffset = queue.lowestOffset(postponed.postpone.raw.offset)
         offsets.rewind(delivery, fromOffset)
@@ -90,6 +94,7 @@ export function createWorker (deps: WorkerDeps): Worker {
     flushHeld: partitionQueues.flushHeld,
     onAssigned: () => {
       partitionQueues.forget()
+      partitionAttempts.forget()
       current = createOffsets()
       stage.forget()
     },
@@ -113,6 +118,23 @@ function createAgeTracker (clock: Clock, heldSinceMs = () => Infinity) {
     end: (delivery: FetchedBatch): void => { ages.delete(delivery) },
     oldestSeconds: (): number =>
       Math.max(0, clock.now() - Math.min(heldSinceMs(), ...ages.values())) / 1_000,
+  }
+}
+
+/** The attempts at each partition in a generation, which begin with its first delivery. */
+function createPartitionAttempts ({ attempts, subscription: { group } }: WorkerDeps) {
+  const begun = new Map<string, Promise<PartitionAttempts>>()
+  return {
+    find: async ({ topic, partition, messages, signal }: FetchedBatch) => {
+      const [first] = messages
+      if (attempts === undefined || first === undefined) return UNCOUNTED
+      const name = `${topic}:${partition}`
+      const started = begun.get(name) ??
+        attempts.begin({ group, topic, partition }, first.offset, signal)
+      begun.set(name, started)
+      return await started
+    },
+    forget: () => begun.clear(),
   }
 }
 
@@ -143,6 +165,7 @@ type BatchContext = {
   readonly offsets: Offsets
   readonly at: StepContext
   readonly queue: Pick<TenantQueue, 'release'>
+  readonly attempts: PartitionAttempts
 }
 
 /**
@@ -151,10 +174,16 @@ type BatchContext = {
  * reported, and nothing has to be fetched again.
  */
 function createBatchProcessor (process: Process, commit: Commit, gate: Gate) {
-  return async (batch: Messages, delivery: FetchedBatch, { offsets, at, queue }: BatchContext) => {
+  return async (batch: Messages, delivery: FetchedBatch, context: BatchContext) => {
+    const { offsets, at, queue, attempts } = context
+    const { complete } = offsets
+    const [first] = batch
     try {
       if (!gate.isOpen()) await gate.opened(delivery.signal)
-      const postponed = await process(batch, { ...at, complete: offsets.complete })
+      const postponed = first !== undefined && attempts.isCareful()
+        ? await attempts.decideAlone(first, isPoison =>
+          process(batch, { ...at, complete, isPoison }))
+        : await process(batch, { ...at, complete })
       await commit(delivery, offsets, at)
       return postponed
     } finally {

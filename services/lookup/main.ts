@@ -13,7 +13,7 @@ async function startLookup (
   config: LookupConfig, context: ServiceContext
 ): Promise<Running> {
   const deps = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+    'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
   watchRedis({ store: 'cache', redis: deps.cache, ...deps })
   const messageCodec = createJobMessageCodec(deps, config)

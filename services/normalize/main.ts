@@ -13,7 +13,9 @@ import { createNormalizeStage } from './stage.ts'
 async function startNormalize (
   config: NormalizeConfig, context: ServiceContext
 ): Promise<Running> {
-  const deps = await connectDeps(config, context, ['bus', 'codec', 'state', 'clock', 'gate'])
+  const deps = await connectDeps(config, context, [
+    'bus', 'codec', 'state', 'clock', 'gate', 'attempts',
+  ])
   const stage = createNormalizeStage({
     store: createJobStore(deps.state),
     clock: deps.clock,

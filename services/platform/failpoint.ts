@@ -62,8 +62,8 @@ export type FailpointActions = {
 
 type Plan = {
   readonly name: string
-  /** Triggers at this call of the failpoint, counted from 1. */
-  readonly at: number
+  /** Triggers at this call of the failpoint, counted from 1; or at each with this chunk. */
+  readonly at: number | { readonly chunk: string }
   /** Blocks the event loop for this time; undefined kills the process. */
   readonly blockMs: number | undefined
 }
@@ -89,22 +89,26 @@ export function allowedPlans (
     'FAILPOINTS, or set ALLOW_FAILPOINTS=true in development.')
 }
 
+/** The messages at a failpoint. */
+type Messages = readonly { readonly headers: Readonly<Record<string, string>> }[]
+
 /** Marks a point where tests can kill the process. Does nothing unless FAILPOINTS is set. */
-export function failpoint (name: Failpoint): void {
-  check?.(name)
+export function failpoint (name: Failpoint, messages: Messages = []): void {
+  check?.(name, messages)
 }
 
 /**
  * Creates the function that triggers failpoints from the value of FAILPOINTS: plans such as
  * `verify.kept:kill@3` (SIGKILL at the third call) or `settle.decide:block=8000@1` (block for 8 s),
  * joined by commas; or `@<file>` with such plans, which is read at every call, so that a test can
- * arm a running process. A plan triggers once. A plan of a file is then logged in `<file>.fired`,
- * one line of JSON each.
+ * arm a running process. A plan triggers once, and one of a file is then logged in
+ * `<file>.fired`, one line of JSON each. A plan such as `verify.decode:kill@chunk=1` is for a
+ * message that always kills its process: it triggers whenever a message of this chunk is there.
  * @throws Error for a plan with invalid syntax or an unknown failpoint.
  */
 export function create (
   setting: string | undefined, actions: FailpointActions = realActions
-): ((name: Failpoint) => void) | undefined {
+): ((name: Failpoint, messages?: Messages) => void) | undefined {
   if (setting === undefined || setting === '') return undefined
   const file = setting.startsWith('@') ? setting.slice(1) : undefined
   const calls = new Map<string, number>()
@@ -117,13 +121,15 @@ export function create (
     plans = plansOf(text)
     calls.clear()
   }
-  return name => {
+  return (name, messages = []) => {
     if (file !== undefined) refresh(file)
     const count = (calls.get(name) ?? 0) + 1
     calls.set(name, count)
-    const plan = plans.find(one => one.name === name && one.at === count)
+    const plan = plans.find(({ name: planned, at }) => planned === name && (typeof at === 'number'
+      ? at === count
+      : messages.some(({ headers }) => headers['chunk'] === at.chunk)))
     if (plan === undefined) return
-    if (file !== undefined) report(file, name)
+    if (file !== undefined && typeof plan.at === 'number') report(file, name)
     if (plan.blockMs === undefined) actions.kill()
     else actions.block(plan.blockMs)
   }
@@ -148,13 +154,17 @@ function plansOf (text: string): readonly Plan[] {
   return text.split(',').map(part => part.trim()).filter(part => part !== '').map(planOf)
 }
 
-const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?<at>\d+)$/
+const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?:(?<at>\d+)|chunk=(?<chunk>\d+))$/
 
 function planOf (text: string): Plan {
-  const { name = '', blockMs, at } = PLAN.exec(text)?.groups ?? {}
+  const { name = '', blockMs, at, chunk } = PLAN.exec(text)?.groups ?? {}
   if (!FAILPOINTS.includes(name as Failpoint)) {
     throw new Error(`FAILPOINTS: "${text}" is not a valid plan: use <failpoint>:kill@<call> or ` +
       '<failpoint>:block=<ms>@<call>, with a failpoint of services/platform/failpoint.ts')
   }
-  return { name, at: Number(at), blockMs: blockMs === undefined ? undefined : Number(blockMs) }
+  return {
+    name,
+    at: chunk === undefined ? Number(at) : { chunk },
+    blockMs: blockMs === undefined ? undefined : Number(blockMs),
+  }
 }

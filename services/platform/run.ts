@@ -5,6 +5,7 @@ import { refuseForeignRootKeys } from './foreign-root-keys.ts'
 import { listenAt } from './http-server.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { startWatchdog } from './watchdog.ts'
 
 /** The facilities that a process gives to the dependencies of a service. */
 export type ServiceContext = {
@@ -20,6 +21,8 @@ export type ServiceContext = {
   readonly onStop: (close: () => unknown) => void
   /** Reports an unrecoverable error: stops the service and exits with code 1. */
   readonly fatal: (error: unknown) => void
+  /** Whether the process stops because of an unrecoverable error. */
+  readonly hasFailed?: () => boolean
 }
 
 export type Share = <T>(
@@ -45,7 +48,8 @@ export async function run<F extends TProperties> (
 /**
  * Runs services in this process: configuration, health, start, stop. They start in the given order
  * and open what they `share` once. Those of a group stop at the same time, the last group first.
- * The process is ready when all of them are, and a service that fails ends it. SIGTERM, SIGINT or
+ * The process is ready when all of them are; a service that fails ends it, and a frozen event loop
+ * kills it. SIGTERM, SIGINT or
  * the end of the parent process stop it gracefully; a second signal or 25 s kill it. With
  * `--validate` it only checks the configuration and exits with code 0 or 1.
  */
@@ -63,11 +67,14 @@ export async function runServices<F extends TProperties> (
   const metrics = createMetrics(undefined, { services: names })
   const closers: (() => unknown)[] = []
   const stop = createStop(log, closers)
+  let hasFailed = false
   const fatal = (error: unknown) => {
+    hasFailed = true
     log.fatal({ err: error }, 'service failed, stopping')
     stop(1)
   }
   handleSignals(stop, fatal)
+  startWatchdog()
   // Stopped last, so that the spans of the other stops are sent too.
   closers.push(await startTracingIfEnabled(settings, { name, instance: INSTANCE, log }))
   const running = new Map<string, Running>()
@@ -81,7 +88,7 @@ export async function runServices<F extends TProperties> (
   })
   closers.push(() => closeServer(server))
   const onStop = (close: () => unknown) => { closers.push(close) }
-  const context = { name, log, metrics, fatal, onStop }
+  const context = { name, log, metrics, fatal, hasFailed: () => hasFailed, onStop }
   const share = createShare(context)
   try {
     for (const group of groups) {

@@ -47,7 +47,7 @@ async function startPublish (
   config: PublishConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate',
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'gate', 'attempts',
   ])
   const keys = connectJobKeys(
     connected, config, { part: 'results', findClosed: closedKeys(connected) })

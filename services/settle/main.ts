@@ -13,7 +13,7 @@ async function startSettle (
   config: SettleConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate',
+    'bus', 'codec', 'state', 'clickhouse', 'recordMac', 'clock', 'gate', 'attempts',
   ])
   const messageCodec = createJobMessageCodec(connected, config)
   const repositories = createRepositories({ ...connected, messageCodec })

@@ -78,7 +78,7 @@ async function startVerify (
   config: VerifyConfig, context: ServiceContext
 ): Promise<Running> {
   const connected = await connectDeps(config, context, [
-    'bus', 'codec', 'state', 'cache', 'clock', 'gate',
+    'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
   const messageCodec = createJobMessageCodec(connected, config)
   const subscriptions = subscriptionsOf('verify', {

@@ -56,23 +56,29 @@ type Records = {
 export function submissionsOf (
   batch: VerificationBatch, recorded: readonly Recorded[], records: Records
 ): Submissions {
-  const all = new Map(recorded.map((one) => [one.reference, one]))
+  const all = new Map<string, Recorded>()
   const { rows } = batch.rows
-  let byIndex = newestByIndex(all)
-  const change = (reference: string, submission?: Recorded) => {
-    if (submission === undefined) all.delete(reference)
-    else all.set(reference, submission)
-    byIndex = newestByIndex(all)
+  /** The few submissions with each row, by reference. */
+  const byIndex = new Map<number, Map<string, Recorded>>()
+  const change = (submission: Recorded, isRecorded = true) => {
+    if (isRecorded) all.set(submission.reference, submission)
+    else all.delete(submission.reference)
+    for (const index of submission.rows) {
+      const some = byIndex.get(index) ?? new Map<string, Recorded>()
+      if (isRecorded) byIndex.set(index, some.set(submission.reference, submission))
+      else some.delete(submission.reference)
+    }
   }
+  for (const submission of recorded) change(submission)
   return {
     now: records.now,
-    of: (row) => byIndex.get(rows[row] ?? -1),
+    of: (row) => newestOf(byIndex.get(rows[row] ?? -1)),
     begin: async (positions, terms) => {
       const indices = positions.map((position) => rows[position] ?? -1)
       const reference = records.referenceOf(nameOf(batch, terms.provider, indices))
       const submission = { ...terms, reference, rows: indices, submittedAtMs: records.now() }
       await records.write(submission)
-      change(reference, submission)
+      change(submission)
       return submission
     },
     accept: async ({ reference }, task) => {
@@ -80,18 +86,20 @@ export function submissionsOf (
       if (submission === undefined) return
       const accepted = { ...submission, task }
       await records.write(accepted)
-      change(reference, accepted)
+      change(accepted)
     },
     drop: async ({ reference }) => {
       await records.remove(reference)
-      change(reference)
+      const submission = all.get(reference)
+      if (submission !== undefined) change(submission, false)
     },
   }
 }
 
-function newestByIndex (all: ReadonlyMap<string, Recorded>): ReadonlyMap<number, Recorded> {
-  const inOrder = [...all.values()].toSorted((a, b) => a.submittedAtMs - b.submittedAtMs)
-  return new Map(inOrder.flatMap((one) => one.rows.map((index) => [index, one] as const)))
+function newestOf (some: ReadonlyMap<string, Recorded> = new Map()): Recorded | undefined {
+  return [...some.values()].reduce<Recorded | undefined>((newest, submission) =>
+    newest !== undefined && newest.submittedAtMs > submission.submittedAtMs ? newest : submission,
+  undefined)
 }
 
 /** The key of a batch in Redis, and what the seals of its submissions are bound to. */

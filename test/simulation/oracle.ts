@@ -1,12 +1,14 @@
 import type { Redis } from 'ioredis'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { subscriptionsOf } from '../../services/platform/topics.ts'
+import { POISON } from '../../services/engine/attempts.ts'
+import { deadTopic, subscriptionsOf } from '../../services/platform/topics.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { columnsOf } from '../../services/results/columns.ts'
 import type { ArchivedJob } from '../../services/results/archive.ts'
 import { createResults } from '../../services/results/results.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
+import { READING_STAGES } from '../../services/topology.ts'
 import { checkCounts, checkInputs, checkLetters, wholeJobs, type Complain } from './losses.ts'
 import type { Pipeline } from './pipeline.ts'
 import type { Evidence, Sent } from './evidence.ts'
@@ -25,6 +27,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
   }
   await checkLetters(evidence, complain)
   checkHeld(evidence, complain)
+  checkSetAside(evidence, complain)
   const { unreserved, miscounted } = evidence.pipeline.observer
   complain('jobs checked before their reserve', [], [...unreserved])
   complain('jobs whose counters did not add up', [], [...miscounted])
@@ -92,6 +95,15 @@ async function checkLost (
     complain(`${job.id} charge`, [0, 0], [job.chargedMicros, successRecords])
   }
   return job.chargedMicros
+}
+
+/** Random crashes say nothing about the messages that they interrupt. */
+function checkSetAside ({ pipeline: { bus } }: Evidence, complain: Complain): void {
+  for (const stage of READING_STAGES) {
+    const letters = bus.messages(deadTopic(stage))
+    complain(`messages of ${stage} taken for poison`, 0,
+      letters.filter(({ headers }) => headers['dead_reason'] === POISON).length)
+  }
 }
 
 /** No message is held forever: every group has committed all of its topics. */

@@ -1,4 +1,7 @@
 import type { Bus } from '../../services/kafka/bus.ts'
+import {
+  createAttempts, POISON_DEATHS, type AttemptMark, type Attempts, type AttemptStore,
+} from '../../services/engine/attempts.ts'
 import { runStage, type FlushableStage } from '../../services/engine/engine.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { subscriptionsOf } from '../../services/platform/topics.ts'
@@ -40,8 +43,19 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   const dying = new Set<SimulatedStage>()
   /** A stage that crashes while it starts has to be stopped as well. */
   const starts = new Map<SimulatedStage, Promise<unknown>>()
+  const texts = new Map<string, string>()
+  /** The running process of each stage. */
+  const processes = new Map<SimulatedStage, { hasFailed: boolean }>()
   const start = async (name: SimulatedStage): Promise<void> => {
-    const started = startStage(name, options, () => mayDie(name))
+    const process = { hasFailed: false }
+    processes.set(name, process)
+    const attempts = createAttempts({
+      store: attemptStoreOf(texts, process),
+      process: `${name} ${crashes}`,
+      hasFailed: () => process.hasFailed,
+      log,
+    })
+    const started = startStage(name, options, { attempts, mayDie: () => mayDie(name) })
     starts.set(name, started)
     running.set(name, await started)
   }
@@ -60,8 +74,13 @@ export function createSupervisor (options: SupervisorOptions): Supervisor {
   let isStopped = false
   const mayDie = (name: SimulatedStage): void => {
     if (dying.has(name)) throw new Error(`${name} is dead`)
+    const process = processes.get(name)
+    if (process === undefined) return
     if (isStopped || crashes >= MAX_CRASHES || !options.chaos.happens(options.crash)) return
+    // A third crash at one message would make it poison: so many have that cause and no other.
+    if (mayBlame(texts, name)) return
     crashes += 1
+    process.hasFailed = true
     restartSoon(name)
     throw new Error(`${name} dies here`)
   }
@@ -89,11 +108,31 @@ async function settledOf (restarts: ReadonlySet<Promise<void>>): Promise<boolean
   return wasRestarting
 }
 
+/** The attempts at all partitions, which outlive every process; a dead one writes no more. */
+function attemptStoreOf (
+  texts: Map<string, string>, process: { readonly hasFailed: boolean }
+): AttemptStore {
+  return {
+    read: async partition => texts.get(partition),
+    write: async (partition, text) => { if (!process.hasFailed) texts.set(partition, text) },
+    remove: async partition => { if (!process.hasFailed) texts.delete(partition) },
+  }
+}
+
+/** Whether a further crash of a stage would set the message aside that it decides alone. */
+export function mayBlame (texts: ReadonlyMap<string, string>, stage: string): boolean {
+  return [...texts].some(([partition, text]) => {
+    const { suspect = '', deaths } = JSON.parse(text) as AttemptMark
+    return partition.startsWith(stage) && (deaths[suspect] ?? 0) >= POISON_DEATHS - 1
+  })
+}
+
 const log = createLog('simulation', { level: 'silent' })
 const metrics = noMetrics
 
 async function startStage (
-  name: SimulatedStage, { bus, messageCodec, chaos, makers }: SupervisorOptions, mayDie: () => void
+  name: SimulatedStage, { bus, messageCodec, chaos, makers }: SupervisorOptions,
+  { attempts, mayDie }: { readonly attempts: Attempts, readonly mayDie: () => void }
 ): Promise<FlushableStage> {
   return await runStage(makers[name] as never, {
     bus,
@@ -105,6 +144,7 @@ async function startStage (
     // The pipeline flushes explicitly.
     flushHeldMs: 0,
     random: chaos.random,
+    attempts,
     effects: { before: async () => mayDie() },
   })
 }

@@ -1,13 +1,13 @@
 import { crc32, deflateRawSync } from 'node:zlib'
 
 /** An archive (ZIP) with these files, compressed. */
-export function zipOf (files: Readonly<Record<string, string>>): Buffer {
+export function zipOf (files: Readonly<Record<string, string | Buffer>>): Buffer {
   const locals: Buffer[] = []
   const entries: Buffer[] = []
   let offset = 0
   for (const [path, text] of Object.entries(files)) {
     const name = Buffer.from(path)
-    const content = Buffer.from(text)
+    const content = typeof text === 'string' ? Buffer.from(text) : text
     const packed = deflateRawSync(content)
     const common = Buffer.alloc(26)
     common.writeUInt16LE(20, 0)

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Environment } from '../../platform/command-environment.ts'
 import { ConfigError, nameKey } from '../../platform/config.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
+import { readBody } from '../../platform/response-body.ts'
 import { SealError } from '../seal.ts'
 import {
   nameOfRootKey, type KeyContext, type RootKey, type RootKeyAction, type RootKeyEntry,
@@ -78,6 +79,9 @@ type Answer = {
   readonly errors?: unknown
 }
 
+/** An answer has one key; a larger one is not from Vault. */
+const MAX_ANSWER_BYTES = 65_536
+
 /** Without errors as causes: that of `fetch` may quote the token, that of a parser the key. */
 async function post (server: Server, call: Call, body: object): Promise<Answer> {
   const token = await tokenOf(server, call)
@@ -95,8 +99,8 @@ async function post (server: Server, call: Call, body: object): Promise<Answer> 
       redirect: 'manual',
       signal: AbortSignal.timeout(server.timeoutMs),
     })
-    const text = await response.text()
-    return { ...jsonOf(text), status: response.status }
+    const text = await readBody(response, MAX_ANSWER_BYTES)
+    return { ...jsonOf(text?.toString() ?? ''), status: response.status }
   } catch (error) {
     throw unavailableError(error, server, call)
   }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { columnsOf } from '../../results/columns.ts'
+import { yieldToEventLoop } from '../../platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
@@ -11,12 +12,14 @@ import type { HttpVendor } from './http-vendor.ts'
 export function at (value: unknown, pointer: string): unknown {
   let here = value
   for (const token of pointer.split('/').slice(1)) {
-    const name = token.replaceAll('~1', '/').replaceAll('~0', '~')
+    const name = unescapeToken(token)
     if (typeof here !== 'object' || here === null || !Object.hasOwn(here, name)) return undefined
     here = (here as Readonly<Record<string, unknown>>)[name]
   }
   return here
 }
+
+const unescapeToken = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
 
 const UNKNOWN = { status: 'unknown', confidence: 0, fields: {} } as const
 /** The response has no verdict for the row (NO_ANSWER), or an unknown one (UNCLEAR). */
@@ -35,17 +38,31 @@ export type Requested = {
   readonly service: ServiceSlug
 }
 
+/** Entries of a response beyond two for each row. */
+const SPARE_ENTRIES = 100
+
+/** The maximum number of entries in the response to a call with so many rows. */
+export const maxEntries = (rows: number): number => 2 * rows + SPARE_ENTRIES
+
+/** Entries that are read between two yields to the event loop. */
+const SLICE_ENTRIES = 250
+
 /**
- * The verdicts in a vendor's response. An answer is matched to a row by reference or contact, never
- * by position; if it has both, both must match the same row. Answers without a row are ignored. A
- * row with two different answers is unclear. Results contain no free text of the vendor.
+ * The verdicts in a vendor's response; none if it has far more entries than rows. An answer is
+ * matched to a row by reference or contact, never by position; if it has both, both must match the
+ * same row. Answers without a row are ignored. A row with two different answers is unclear. Results
+ * contain no free text of the vendor.
  */
-export function readAnswers (vendor: HttpVendor, body: unknown, { requested, service }: Requested):
-readonly ProviderAnswer[] {
+export async function readAnswers (
+  vendor: HttpVendor, body: unknown, { requested, service }: Requested
+): Promise<readonly ProviderAnswer[]> {
+  const entries = entriesOf(vendor, body)
+  if (entries.length > maxEntries(requested.length)) return []
   const find = finderOf(vendor, requested)
   const read = verdictReader(vendor, service)
   const verdicts = new Map<number, ProviderVerdict>()
-  for (const [key, entry] of entriesOf(vendor, body)) {
+  for (const [index, [key, entry]] of entries.entries()) {
+    if (index % SLICE_ENTRIES === SLICE_ENTRIES - 1) await yieldToEventLoop('bulk')
     const row = find(key, entry)
     if (row === undefined) continue
     const verdict = read(entry)
@@ -54,6 +71,21 @@ readonly ProviderAnswer[] {
     verdicts.set(row, same ? verdict : UNCLEAR)
   }
   return [...verdicts].map(([row, verdict]) => ({ row, verdict }))
+}
+
+/** The columns of a table that the description of a vendor points at. */
+export function tableColumns (
+  { response: { match, verdict, reason = [], fields = {} } }: HttpVendor, service: ServiceSlug
+): ReadonlySet<string> {
+  const pointers = [
+    match?.row, match?.contact, verdict.pointer.replaceAll('{service}', service),
+    ...[reason].flat().map(({ pointer }) => pointer),
+    ...Object.values(fields).map(({ pointer }) => pointer),
+  ]
+  return new Set(pointers.flatMap((pointer) => {
+    const [, token] = pointer?.split('/') ?? []
+    return token === undefined ? [] : [unescapeToken(token)]
+  }))
 }
 
 /**
@@ -237,8 +269,9 @@ const knownZones = new LRUCache<string, boolean>({ max: 1_000 })
 function isTimeZone (text: string): boolean {
   const known = knownZones.get(text)
   if (known !== undefined) return known
+  if (text.length > MAX_TEXT) return false
   const is = /^[A-Z][A-Za-z_]+(?:\/[A-Za-z0-9_+-]+){0,2}$/.test(text) && isKnownZone(text)
-  if (text.length <= MAX_TEXT) knownZones.set(text, is)
+  knownZones.set(text, is)
   return is
 }
 

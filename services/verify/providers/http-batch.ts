@@ -3,12 +3,12 @@ import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,
 } from '../provider.ts'
-import { at, readAnswers, textOf, wordFor } from './http-answer.ts'
+import { at, maxEntries, readAnswers, tableColumns, textOf, wordFor } from './http-answer.ts'
 import {
-  commonOf, createHttpProvider, download, exchange, prepare, prepareCall, type PreparedCall,
-  type Subject,
+  commonOf, createHttpProvider, download, exchange, MAX_RESPONSE_BYTES, maxResponseBytes, prepare,
+  prepareCall, type PreparedCall, type Subject,
 } from './http.ts'
-import { readTable } from './http-config.ts'
+import { readTable } from './http-table.ts'
 import type { BatchVendor, HttpCall, HttpVendor } from './http-vendor.ts'
 
 const POLL_MS = 15_000
@@ -116,7 +116,9 @@ async function collect (call: Call, submission: VendorSubmission): Promise<Answe
     return isOver ? answersWith(rows, NOT_YET) : notYet(rows)
   }
   const results = result === undefined ? body : await resultsOf(call, body, subject)
-  const answers = results === undefined ? [] : readAnswers(vendor, results, subject)
+  const answers = results === undefined
+    ? []
+    : await readAnswers(vendor, results, subject)
   if (answers.length === 0) throw new ProviderError('bad_response')
   return answers
 }
@@ -127,7 +129,8 @@ async function recoverTask (call: Call, submission: VendorSubmission): Promise<s
   const { find, idempotent } = vendor.batch
   if (find !== undefined) {
     const subject = { ...subjectOf(rows, options), reference: submission.reference }
-    const body = await exchange(vendor, prepareIn(call, find, subject), options.signal)
+    const prepared = { ...prepareIn(call, find, subject), maxBytes: MAX_RESPONSE_BYTES }
+    const body = await exchange(vendor, prepared, options.signal)
     const list = at(body, find.rows)
     if (!Array.isArray(list)) throw new ProviderError('bad_response')
     const own = list.find((one) => textOf(at(one, find.reference)) === submission.reference)
@@ -148,29 +151,33 @@ function taskIn (body: unknown, pointer: string): string | undefined {
 
 /** The results of a task that has ended: a JSON value, or the rows of a table. */
 async function resultsOf (call: Call, status: unknown, subject: Subject): Promise<unknown> {
-  const { vendor, options: { signal } } = call
+  const { vendor, rows, options: { signal, service } } = call
   const { result } = vendor.batch
   if (result === undefined) return status
   const prepared = result.link === undefined
     ? prepareIn(call, { ...result, url: result.url ?? '' }, subject)
-    : linked(vendor, textOf(at(status, result.link)))
+    : linked(call, textOf(at(status, result.link)))
   if (result.format !== 'table') return await exchange(vendor, prepared, signal)
   const bytes = await download(vendor, prepared, signal)
-  return bytes === undefined ? undefined : readTable(bytes)
+  if (bytes === undefined) return undefined
+  const columns = tableColumns(vendor, service)
+  return await readTable(bytes, { columns, maxRows: maxEntries(rows.length), signal })
 }
 
 /**
  * The download from an address of the vendor's answer, which must be one of the described hosts:
  * an answer must not make this process call anything else. It gets no key of the vendor.
  */
-function linked (vendor: BatchVendor, text: string | undefined): PreparedCall {
+function linked ({ vendor, rows }: Call, text: string | undefined): PreparedCall {
   const url = URL.parse(text ?? '')
   const own = new URL(vendor.url)
   const isKnown = url !== null && [own.hostname, ...vendor.batch.result?.hosts ?? []]
     .some((host) => host.startsWith('.') ? url.hostname.endsWith(host) : url.hostname === host)
   const isSafe = url?.protocol === 'https:' || url?.origin === own.origin
   if (url === null || !isKnown || !isSafe) throw new ProviderError('bad_response')
-  return { url: url.href, init: { method: 'GET' } }
+  return {
+    url: url.href, init: { method: 'GET' }, maxBytes: maxResponseBytes(rows.length),
+  }
 }
 
 type DescribedCall = Omit<HttpCall, 'method'> & Partial<Pick<HttpCall, 'method'>>

@@ -4,6 +4,8 @@ import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow,
 } from '../provider.ts'
+import { yieldToEventLoop } from '../../platform/event-loop.ts'
+import { readBody } from '../../platform/response-body.ts'
 import { failureIn, readAnswers, type RequestedRow } from './http-answer.ts'
 import type { HttpAuth, HttpCall, HttpVendor } from './http-vendor.ts'
 import type { ServiceSlug } from '../../topology.ts'
@@ -12,7 +14,19 @@ import type { ServiceSlug } from '../../topology.ts'
 const FIRST_HTTP_ID = 100
 
 /** A larger response, uncompressed, has no answers. */
-const MAX_RESPONSE_BYTES = 4 * 1_024 * 1_024
+export const MAX_RESPONSE_BYTES = 4 * 1_024 * 1_024
+const FREE_RESPONSE_BYTES = 256 * 1_024
+const MAX_RESPONSE_BYTES_PER_ROW = 8_192
+
+/** The maximum size of the response to a call with so many rows, uncompressed. */
+export const maxResponseBytes = (rows: number): number =>
+  Math.min(MAX_RESPONSE_BYTES, FREE_RESPONSE_BYTES + MAX_RESPONSE_BYTES_PER_ROW * rows)
+
+/** A response with deeper nesting has no answers: parsed, it takes many times its bytes. */
+const MAX_JSON_DEPTH = 64
+/** A larger response is parsed in a slot of the event loop. */
+const MAX_UNSCHEDULED_BYTES = 65_536
+
 const MAX_REFERENCE = 2 ** 47
 
 /**
@@ -45,7 +59,9 @@ async function check (
   const first = randomInt(MAX_REFERENCE)
   const requested = rows.map((row, index) => ({ ...row, reference: first + index }))
   const body = await exchange(vendor, prepareCall(vendor, { requested, service }), signal)
-  const answers = body === undefined ? [] : readAnswers(vendor, body, { requested, service })
+  const answers = body === undefined
+    ? []
+    : await readAnswers(vendor, body, { requested, service })
   if (answers.length === 0) throw new ProviderError('bad_response')
   return answers
 }
@@ -55,21 +71,21 @@ async function check (
  * `ProviderError` if the status or the error field is one of a failure.
  */
 export async function exchange (
-  vendor: HttpVendor, { url, init }: PreparedCall, signal: AbortSignal
+  vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
 ): Promise<unknown> {
   const response = await call(url, { ...init, redirect: 'manual', signal })
-  const body = jsonOf(await bytesOf(response, signal))
+  const body = await parseJson(await readBytes(response, maxBytes, signal))
   throwIfFailed(vendor, response, body)
   return body
 }
 
 /** Like `exchange`, for a file: a JSON value counts only for its error field. */
 export async function download (
-  vendor: HttpVendor, { url, init }: PreparedCall, signal: AbortSignal
+  vendor: HttpVendor, { url, init, maxBytes }: PreparedCall, signal: AbortSignal
 ): Promise<Buffer | undefined> {
   const response = await call(url, { ...init, redirect: 'manual', signal })
-  const bytes = await bytesOf(response, signal)
-  throwIfFailed(vendor, response, jsonOf(bytes))
+  const bytes = await readBytes(response, maxBytes, signal)
+  throwIfFailed(vendor, response, await parseJson(bytes))
   return bytes
 }
 
@@ -99,28 +115,47 @@ async function call (url: string, init: RequestInit): Promise<Response> {
 }
 
 /** The body of the response; undefined if it is cut off or too large. */
-async function bytesOf (response: Response, signal: AbortSignal): Promise<Buffer | undefined> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
+async function readBytes (
+  response: Response, maxBytes: number, signal: AbortSignal
+): Promise<Buffer | undefined> {
   try {
-    for await (const chunk of response.body ?? []) {
-      bytes += chunk.length
-      if (bytes > MAX_RESPONSE_BYTES) return undefined
-      chunks.push(chunk)
-    }
-    return Buffer.concat(chunks)
+    return await readBody(response, maxBytes)
   } catch {
     if (signal.aborted) throw new ProviderError('timeout')
     return undefined
   }
 }
 
-function jsonOf (bytes: Buffer | undefined): unknown {
+async function parseJson (bytes: Buffer | undefined): Promise<unknown> {
+  if (bytes === undefined) return undefined
+  if (bytes.length > MAX_UNSCHEDULED_BYTES) await yieldToEventLoop('bulk')
   try {
-    return bytes === undefined ? undefined : JSON.parse(bytes.toString('utf8')) as unknown
+    return isDeep(bytes) ? undefined : JSON.parse(bytes.toString('utf8')) as unknown
   } catch {
     return undefined
   }
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPENING = 0x7b
+const CLOSING = 0x7d
+/** Turns a bracket into the brace of its side. */
+const TO_BRACE = 0x20
+
+/** Whether a JSON text is nested too deeply; any result for a text that is no JSON. */
+function isDeep (bytes: Buffer): boolean {
+  let depth = 0
+  let isInString = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0
+    if (byte === QUOTE) isInString = !isInString
+    else if (isInString) at += byte === BACKSLASH ? 1 : 0
+    else if ((byte | TO_BRACE) === OPENING) depth += 1
+    else if ((byte | TO_BRACE) === CLOSING) depth -= 1
+    if (depth > MAX_JSON_DEPTH) return true
+  }
+  return false
 }
 
 /** The default failures of statuses. 500 is not retried: the vendor may have charged for it. */
@@ -145,7 +180,12 @@ function failureOf ({ errors }: HttpVendor, { ok, status }: Response): ProviderF
   return ok ? undefined : FAILURE_BY_STATUS[status] ?? 'bad_response'
 }
 
-export type PreparedCall = { readonly url: string, readonly init: RequestInit }
+export type PreparedCall = {
+  readonly url: string
+  readonly init: RequestInit
+  /** Of the response, uncompressed. */
+  readonly maxBytes: number
+}
 
 /** The placeholders in the texts of a request. */
 export const PLACEHOLDERS = [
@@ -186,12 +226,13 @@ export function prepare (call: HttpCall, vendor: HttpVendor, subject: Subject): 
     headers.set(name, fillText(value, scope))
   }
   const init = { method: call.method, headers }
+  const prepared = { url: url.href, maxBytes: maxResponseBytes(subject.requested.length) }
   if (call.multipart !== undefined) {
-    return { url: url.href, init: { ...init, body: formOf(call.multipart, scope) } }
+    return { ...prepared, init: { ...init, body: formOf(call.multipart, scope) } }
   }
-  if (call.body === undefined) return { url: url.href, init }
+  if (call.body === undefined) return { ...prepared, init }
   headers.set('content-type', 'application/json')
-  return { url: url.href, init: { ...init, body: JSON.stringify(fill(call.body, scope)) } }
+  return { ...prepared, init: { ...init, body: JSON.stringify(fill(call.body, scope)) } }
 }
 
 function formOf (parts: NonNullable<HttpCall['multipart']>, scope: Scope): FormData {

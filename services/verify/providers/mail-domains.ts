@@ -54,6 +54,9 @@ type MailDomainOptions = {
 /** Further mail exchanges of a domain are ignored. */
 const MAX_EXCHANGES = 5
 
+/** Further addresses of a host are ignored, so that no answer fills the cache. */
+const MAX_ADDRESSES = 16
+
 type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
 
 /**
@@ -220,16 +223,18 @@ export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): Dns
   if (servers !== undefined) resolver.setServers(servers)
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
   const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
+  const queryFew = (send: () => Promise<string[]>) =>
+    query(async () => (await send()).slice(0, MAX_ADDRESSES))
   return {
     mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
       .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
     addresses: async (name) => {
-      const older = await query(() => resolver.resolve4(name))
+      const older = await queryFew(() => resolver.resolve4(name))
       if (older.kind === 'found' || older.kind === 'no_domain') return older
-      const newer = await query(() => resolver.resolve6(name))
+      const newer = await queryFew(() => resolver.resolve6(name))
       return newer.kind === 'none' ? older : newer
     },
-    root: () => query(() => resolver.resolveNs('.')),
+    root: () => queryFew(() => resolver.resolveNs('.')),
   }
 }
 

@@ -1,6 +1,7 @@
 import * as oidc from 'openid-client'
 import type { Identity } from '../../accounts/people.ts'
 import { isInfrastructure } from '../../platform/errors.ts'
+import { readBody } from '../../platform/response-body.ts'
 import type { PageConfig } from './config.ts'
 
 /** What a browser keeps, in a cookie, until it returns from the provider. */
@@ -39,6 +40,8 @@ export type ProviderSettings = {
 }
 
 const TIMEOUT_S = 10
+/** Of each response of the provider: its metadata, its keys, tokens, or user information. */
+const MAX_RESPONSE_BYTES = 1_024 * 1_024
 /**
  * How old a discovery may be when a sign-in begins: a browser is sent to a provider that has just
  * answered, while requests to this page cause at most one to the provider each second.
@@ -166,7 +169,22 @@ async function discover (
   const execute = [oidc.enableNonRepudiationChecks]
   if (url.protocol === 'http:') execute.push(oidc.allowInsecureRequests)
   return await oidc.discovery(url, clientId, undefined, authentication, {
-    execute, timeout: TIMEOUT_S,
+    execute, timeout: TIMEOUT_S, [oidc.customFetch]: fetchBounded,
+  })
+}
+
+/** Fetches a response, the whole body within the time and size limits. */
+async function fetchBounded (
+  url: string, options: Parameters<oidc.CustomFetch>[1]
+): Promise<Response> {
+  const response = await fetch(url, options as RequestInit)
+  const body = await readBody(response, MAX_RESPONSE_BYTES)
+  if (body === undefined) {
+    throw new TypeError(`a response of more than ${MAX_RESPONSE_BYTES} bytes`)
+  }
+  const { status, statusText, headers } = response
+  return new Response(body.length > 0 ? new Uint8Array(body) : null, {
+    status, statusText, headers,
   })
 }
 

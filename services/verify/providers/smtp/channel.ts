@@ -75,6 +75,9 @@ export function createChannel (
   }
 }
 
+/** Replies beyond the one that is awaited; a server has no reason for more than a 421. */
+const MAX_EARLY_REPLIES = 8
+
 /** Received replies in order, and the pending read of the next one. */
 function createInbox () {
   const reader = createReplyReader()
@@ -99,6 +102,7 @@ function createInbox () {
       } catch {
         return false
       }
+      if (replies.length > MAX_EARLY_REPLIES) return false
       const reply = waiting === undefined ? undefined : replies.shift()
       if (reply !== undefined) waiting?.resolve(reply)
       if (reply !== undefined) waiting = undefined

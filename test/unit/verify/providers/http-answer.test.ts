@@ -12,8 +12,8 @@ const vendorOf = (response: object = {}, more: object = {}) => ({
   ...described, ...more, response: { ...described.response, ...response },
 }) as unknown as HttpVendor
 
-function read (body: unknown, response: object = {}) {
-  return readAnswers(vendorOf(response), body, { requested, service: 'whatsapp' })
+async function read (body: unknown, response: object = {}) {
+  return (await readAnswers(vendorOf(response), body, { requested, service: 'whatsapp' }))
     .map(({ row, verdict }) => `${row} ${verdict.status} ${verdict.reason}`)
 }
 
@@ -31,52 +31,63 @@ describe('a JSON pointer into a vendor response', () => {
 describe('the answer of a described vendor', () => {
   const entry = { ref: '900', number: '(00) 1 212-736 5000', state: 'REGISTERED' }
 
-  it('is matched by reference and contact, which must be of the same row', () => {
-    expect(read({ results: [entry] })).toEqual(['7 valid registered'])
-    expect(read({ results: [{ ...entry, ref: 900 }] })).toEqual(['7 valid registered'])
+  it('is matched by reference and contact, which must be of the same row', async () => {
+    expect(await read({ results: [entry] })).toEqual(['7 valid registered'])
+    expect(await read({ results: [{ ...entry, ref: 900 }] })).toEqual(['7 valid registered'])
     for (const strange of [{ ref: '901' }, { number: '+442071838750' }, { ref: undefined }]) {
-      expect(read({ results: [{ ...entry, ...strange }] })).toEqual([])
+      expect(await read({ results: [{ ...entry, ...strange }] })).toEqual([])
     }
   })
 
-  it('can be an object with references or contacts as keys', () => {
+  it('can be an object with references or contacts as keys', async () => {
     const state = { state: 'ABSENT' }
-    expect(read({ 900: state, 5: state }, { rows: '', match: { key: 'row' } }))
+    expect(await read({ 900: state, 5: state }, { rows: '', match: { key: 'row' } }))
       .toEqual(['7 invalid not_registered'])
-    expect(read({ all: { 'jane@X.org ': state } }, { rows: '/all', match: { key: 'contact' } }))
+    const byContact = { rows: '/all', match: { key: 'contact' } }
+    expect(await read({ all: { 'jane@X.org ': state } }, byContact))
       .toEqual(['3 invalid not_registered'])
   })
 
-  it('to a single row needs no match', () => {
-    expect(read({ state: 'ABSENT' }, { rows: undefined, match: undefined }))
+  it('to a single row needs no match', async () => {
+    expect(await read({ state: 'ABSENT' }, { rows: undefined, match: undefined }))
       .toEqual(['7 invalid not_registered'])
   })
 
-  it('is unknown with an undescribed value or two different values', () => {
-    expect(read({ results: [{ ...entry, state: 'MAYBE' }] })).toEqual(['7 unknown unclear_answer'])
-    expect(read({ results: [{ ...entry, state: 'constructor' }] }))
+  it('is unknown with an undescribed value or two different values', async () => {
+    expect(await read({ results: [{ ...entry, state: 'MAYBE' }] }))
       .toEqual(['7 unknown unclear_answer'])
-    expect(read({ results: [{ ...entry, state: null }] })).toEqual(['7 unknown no_answer'])
-    expect(read({ results: [entry, entry] })).toEqual(['7 valid registered'])
-    expect(read({ results: [entry, { ...entry, state: 'ABSENT' }] }))
+    expect(await read({ results: [{ ...entry, state: 'constructor' }] }))
+      .toEqual(['7 unknown unclear_answer'])
+    expect(await read({ results: [{ ...entry, state: null }] })).toEqual(['7 unknown no_answer'])
+    expect(await read({ results: [entry, entry] })).toEqual(['7 valid registered'])
+    expect(await read({ results: [entry, { ...entry, state: 'ABSENT' }] }))
       .toEqual(['7 unknown unclear_answer'])
   })
 
-  it('can have its own reason; an unknown one has no confidence and no fields', () => {
+  it('has no verdicts if it has far more entries than rows, or a late one within the limit',
+    async () => {
+      const others = (count: number) => Array.from({ length: count }, () => ({ ref: '0' }))
+      expect(await read({ results: [...others(103), entry] })).toEqual(['7 valid registered'])
+      expect(await read({ results: [...others(104), entry] })).toEqual([])
+      const byKey = Object.fromEntries(others(105).map((other, index) => [`k${index}`, other]))
+      expect(await read({ ...byKey, 900: entry }, { rows: '', match: { key: 'row' } })).toEqual([])
+    })
+
+  it('can have its own reason; an unknown one has no confidence and no fields', async () => {
     const response = {
       verdict: { pointer: '/state', values: { X: { status: 'unknown', reason: 'no_answer' } } },
       reason: { pointer: '/why', values: { gone: 'line_disconnected' } },
     }
     const results = [{ ...entry, state: 'X', why: 'gone', carrier: 'Example Mobile' }]
     const options = { requested, service: 'whatsapp' } as const
-    expect(readAnswers(vendorOf(response), { results }, options)).toEqual([{
+    expect(await readAnswers(vendorOf(response), { results }, options)).toEqual([{
       row: 7,
       verdict: { status: 'unknown', reason: 'line_disconnected', confidence: 0, fields: {} },
     }])
   })
 
   it.each([undefined, null, 1, 'text', [], {}, { results: 'x' }, { results: [null, 1, []] }])(
-    'in the response %o has no rows', (body) => { expect(read(body)).toEqual([]) })
+    'in the response %o has no rows', async (body) => { expect(await read(body)).toEqual([]) })
 })
 
 describe('an error field in a vendor response', () => {

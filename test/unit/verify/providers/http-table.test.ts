@@ -1,5 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { readTable } from '../../../../services/verify/providers/http-config.ts'
+import { readTable } from '../../../../services/verify/providers/http-table.ts'
 import { zipOf } from '../../../support/zip.ts'
 
 const rows = [
@@ -21,6 +22,15 @@ const excel = sheet('<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1
   '<row r="3"><c r="A3"><v>+41798284652</v></c>' +
   '<c r="B3" t="inlineStr"><is><t>no</t></is></c></row>')
 
+const withHead = (xml: string) => sheet(`<row><c t="s"><v>0</v></c></row>${xml}`)
+
+/** Text that hardly compresses. */
+const noise = (length: number) => randomBytes(length).toString('hex').slice(0, length)
+
+const signal = new AbortController().signal
+const read = (bytes: Buffer, maxRows = 10, names = ['Number', 'whatsapp']) =>
+  readTable(bytes, { columns: new Set(names), maxRows, signal })
+
 describe('the table of a vendor', () => {
   it.each([
     ['CSV', Buffer.from(csv)],
@@ -28,16 +38,27 @@ describe('the table of a vendor', () => {
     ['an archive with CSV', zipOf({ 'out/results.csv': csv })],
     ['an archive with text', zipOf({ 'readme.md': '#', 'results.TXT': csv })],
     ['an Excel file', zipOf(excel)],
-  ])('is read from %s', (_kind, bytes) => {
-    expect(readTable(bytes)).toEqual(rows)
+    ['an Excel file in an archive', zipOf({ 'out/results.xlsx': zipOf(excel) })],
+    ['an Excel file with prefixes', zipOf(Object.fromEntries(Object.entries(excel)
+      .map(([name, xml]) => [name, xml.replaceAll(/<(\/?)(?=\w)/g, '<$1x:')])))],
+  ])('is read from %s', async (_kind, bytes) => {
+    expect(await read(bytes)).toEqual(rows)
   })
 
-  it('has the text of cells without its encoding, and blanks for those that are missing', () => {
-    const cells = '<row><c r="C1" t="inlineStr"><is><t>x</t></is></c></row>' +
-      '<row><c r="C2" t="s"><v>2</v></c></row><row/>'
-    expect(readTable(zipOf(sheet(cells))))
-      .toEqual([{ '': '', x: 'a & <b>' }, { '': '', x: '' }])
+  it('has only the columns that are asked for, and of two with a name the last one', async () => {
+    const bytes = Buffer.from('other,whatsapp,Number,whatsapp\n1,no,+41,yes\n2\n')
+    expect(await read(bytes)).toEqual([
+      { Number: '+41', whatsapp: 'yes' }, { Number: '', whatsapp: '' },
+    ])
+    expect(await read(bytes, 10, ['absent'])).toEqual([{}, {}])
   })
+
+  it('has the text of cells without its encoding, and blanks for those that are missing',
+    async () => {
+      const cells = '<row><c r="C1" t="inlineStr"><is><t>x</t></is></c></row><row/>' +
+        '<row><c r="C2" t="s"><v>2</v></c></row><row><c r="A3"><v>1</v></c></row>'
+      expect(await read(zipOf(sheet(cells)), 10, ['x'])).toEqual([{ x: 'a & <b>' }, { x: '' }])
+    })
 
   it.each([
     ['an archive without a table', zipOf({ 'a.pdf': 'x' })],
@@ -50,7 +71,42 @@ describe('the table of a vendor', () => {
     ['more than fits', zipOf({ 'results.csv': 'x'.repeat(17 * 1_024 * 1_024) })],
     ['nothing', Buffer.alloc(0)],
     ['an unclosed quote', Buffer.from('Number,whatsapp\n"+1,yes')],
-  ])('is not read from %s', (_kind, bytes) => {
-    expect(readTable(bytes)).toBeUndefined()
+    ['more rows than may be', Buffer.from(`${csv}1,yes\n`.repeat(4))],
+    ['blank lines', Buffer.from(`${csv}${'\n'.repeat(10)}`)],
+    ['a line of 1,025 columns', Buffer.from(csv + ','.repeat(1_024))],
+    ['a line of 256 kB', Buffer.from(csv + 'x'.repeat(262_145))],
+    ['1,000 files', zipOf(Object.fromEntries(Array.from({ length: 1_000 },
+      (_, index) => [`${index}.csv`, csv])))],
+    ['an archive three deep', zipOf({ 'a.xlsx': zipOf({ 'b.xlsx': zipOf(excel) }) })],
+    ['a file that inflates to more than its directory says', (() => {
+      const bytes = zipOf({ 'results.csv': csv.repeat(3) })
+      bytes.writeUInt32LE(csv.length, bytes.indexOf('PK\x01\x02', 'latin1') + 24)
+      return bytes
+    })()],
+    ['far more than its bytes, in a small archive', zipOf({ 'a.csv': csv + 'x'.repeat(200_000) })],
+    ['blank rows', zipOf(withHead('<row/>'.repeat(12)))],
+    ['rows that never end', zipOf(withHead('<row>'.repeat(12)))],
+    ['a row of 1,025 cells', zipOf(withHead(`<row>${'<c/>'.repeat(1_025)}</row>`))],
+    ['a long cell', zipOf(withHead(`<row><c><v>${noise(32_768)}</v></c></row>`))],
+    ['a cell of many texts', zipOf(withHead(
+      `<row><c><is>${`<t>${noise(9_000)}</t>`.repeat(4)}</is></c></row>`))],
+    ['deep elements', zipOf(withHead(`${'<a>'.repeat(32)}${'</a>'.repeat(32)}`))],
+    ['65 attributes', zipOf(withHead(
+      `<row ${Array.from({ length: 65 }, (_, index) => `a${index}=""`).join(' ')}/>`))],
+    ['a document type', zipOf({
+      ...excel,
+      'xl/worksheets/sheet1.xml':
+        `<!DOCTYPE x [<!ENTITY y "z">]>${excel['xl/worksheets/sheet1.xml']}`,
+    })],
+    ['an unknown entity', zipOf(withHead('<row><c><v>&x;</v></c></row>'))],
+    ['elements that end in the wrong order', zipOf(withHead('<row><c></row></c>'))],
+  ])('is not read from %s', async (_kind, bytes) => {
+    expect(await read(bytes)).toBeUndefined()
+  })
+
+  it('rejects with the reason of the signal that ends it', async () => {
+    const ended = { columns: new Set(['Number']), maxRows: 10, signal: AbortSignal.abort('over') }
+    await expect(readTable(Buffer.from(csv), ended)).rejects.toBe('over')
+    await expect(readTable(zipOf(excel), ended)).rejects.toBe('over')
   })
 })

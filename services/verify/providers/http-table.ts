@@ -1,0 +1,347 @@
+import { StringDecoder } from 'node:string_decoder'
+import { pipeline, Readable } from 'node:stream'
+import { parse } from 'csv-parse'
+import sax from 'sax'
+import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
+import { yieldToEventLoop } from '../../platform/event-loop.ts'
+
+/** What a table is read for; everything else in it is skipped, and bounded. */
+export type TableQuery = {
+  /** The names of the columns to read. */
+  readonly columns: ReadonlySet<string>
+  /** Of data: a table with more rows or blank lines is refused. */
+  readonly maxRows: number
+  readonly signal: AbortSignal
+}
+
+type Row = Readonly<Record<string, string>>
+
+/** All files of an archive together, uncompressed. */
+const MAX_INFLATED_BYTES = 16 * 1_024 * 1_024
+const MAX_INFLATED_BYTES_PER_ROW = 16_384
+/** Inflated bytes per byte of an archive. Spreadsheets of vendors have some 20. */
+const MAX_RATIO = 100
+/** What an archive may inflate to whatever its rows and its size. */
+const FREE_BYTES = 131_072
+const MAX_FILES = 256
+/** Of a line of CSV, and of a row of a sheet, which has its columns at their place. */
+const MAX_COLUMNS = 1_024
+/** That of Excel. */
+const MAX_CELL_LENGTH = 32_767
+const MAX_LINE_BYTES = 262_144
+const MAX_DEPTH = 32
+const MAX_ATTRIBUTES = 64
+/** One slice of work takes a few milliseconds at most. */
+const SLICE_BYTES = 16_384
+
+/** The table is damaged, or exceeds a limit. The message has no text of the vendor. */
+class TableError extends Error {
+  override readonly name = 'TableError'
+}
+
+/**
+ * Reads the rows of a table under the names of its first line: CSV, an Excel sheet (the first one),
+ * or an archive (ZIP) with one of them. A row has all columns of the query that the table has.
+ * Undefined if it is none of these, damaged, or exceeds a limit. The cost follows the bytes: a
+ * parser gets them in slices, between which other work runs, and stops at the first violation.
+ * Rejects with the reason of `signal`.
+ */
+export async function readTable (
+  bytes: Buffer, query: TableQuery
+): Promise<readonly Row[] | undefined> {
+  const rows = new TableRows(query)
+  try {
+    if (isArchive(bytes)) {
+      await readArchive(bytes, { rows, query, budget: new InflatedBytes(bytes, query), level: 0 })
+    } else await readCsv(slicesOf(bytes), rows, query)
+    return rows.finish()
+  } catch {
+    query.signal.throwIfAborted()
+    return undefined
+  }
+}
+
+/** The rows so far; the first one names the columns. */
+class TableRows {
+  readonly #columns: ReadonlySet<string>
+  readonly #maxRows: number
+  readonly #rows: Row[] = []
+  #lines = 0
+  /** The columns to read, by their index. */
+  #names: Map<number, string> | undefined
+
+  constructor ({ columns, maxRows }: TableQuery) {
+    this.#columns = columns
+    this.#maxRows = maxRows
+  }
+
+  /** Counts lines before their rows are added, blank ones too. */
+  countLines (more: number): void {
+    this.#lines += more
+    if (this.#lines > this.#maxRows + 1) throw new TableError('too many lines')
+  }
+
+  /** Adds a row; cells may be missing anywhere. */
+  add (cells: readonly (string | undefined)[]): void {
+    if (this.#names === undefined) this.#names = this.#readNames(cells)
+    else {
+      const row = Object.create(null) as Record<string, string>
+      for (const [column, name] of this.#names) row[name] = (cells[column] ?? '').trim()
+      this.#rows.push(row)
+    }
+  }
+
+  finish (): readonly Row[] {
+    if (this.#names === undefined) throw new TableError('no line')
+    return this.#rows
+  }
+
+  /** Of two columns with a name, the last one counts. */
+  #readNames (cells: readonly (string | undefined)[]): Map<number, string> {
+    const byName = new Map<string, number>()
+    cells.forEach((text, column) => {
+      const name = text?.trim() ?? ''
+      if (this.#columns.has(name)) byName.set(name, column)
+    })
+    return new Map([...byName].map(([name, column]) => [column, name]))
+  }
+}
+
+/** The bytes that the files of one answer may still inflate to. */
+class InflatedBytes {
+  #left: number
+
+  constructor ({ length }: Buffer, { maxRows }: TableQuery) {
+    this.#left = Math.min(MAX_INFLATED_BYTES, FREE_BYTES + MAX_INFLATED_BYTES_PER_ROW * maxRows,
+      FREE_BYTES + MAX_RATIO * length)
+  }
+
+  get left (): number { return this.#left }
+
+  take (bytes: number): void {
+    this.#left -= bytes
+    if (this.#left < 0) throw new TableError('too large when inflated')
+  }
+}
+
+async function * slicesOf (bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let from = 0; from < bytes.length; from += SLICE_BYTES) {
+    yield bytes.subarray(from, from + SLICE_BYTES)
+  }
+}
+
+const COMMA = 0x2c
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+
+/** Checks the lines of CSV before the parser gets them: their number, length and columns. */
+async function * checkLines (
+  slices: AsyncIterable<Buffer>, rows: TableRows, signal: AbortSignal
+): AsyncGenerator<Buffer> {
+  let commas = 0
+  let bytes = 0
+  let before = 0
+  for await (const slice of slices) {
+    await yieldToEventLoop('bulk')
+    signal.throwIfAborted()
+    let lines = 0
+    for (const byte of slice) {
+      bytes += 1
+      if (byte === COMMA) commas += 1
+      const isEnd = byte === CARRIAGE_RETURN || (byte === LINE_FEED && before !== CARRIAGE_RETURN)
+      before = byte
+      if (commas >= MAX_COLUMNS) throw new TableError('too many columns')
+      if (bytes > MAX_LINE_BYTES) throw new TableError('a line is too long')
+      if (!isEnd) continue
+      lines += 1
+      commas = 0
+      bytes = 0
+    }
+    rows.countLines(lines)
+    yield slice
+  }
+}
+
+/** Line breaks within quotes count as lines too, of which a table of verdicts has none. */
+async function readCsv (
+  slices: AsyncIterable<Buffer>, rows: TableRows, { signal }: TableQuery
+): Promise<void> {
+  const parser = parse({ bom: true, skip_empty_lines: true, relax_column_count: true })
+  const ignore = () => {}
+  // An error of the source is thrown by the loop.
+  pipeline(Readable.from(checkLines(slices, rows, signal)), parser, ignore)
+  for await (const line of parser as AsyncIterable<readonly string[]>) {
+    rows.add(line)
+  }
+}
+
+type Reading = {
+  readonly rows: TableRows
+  readonly query: TableQuery
+  readonly budget: InflatedBytes
+  /** 1 within an archive. */
+  readonly level: 0 | 1
+}
+
+const isArchive = (bytes: Buffer) => bytes.toString('latin1', 0, 4) === 'PK\x03\x04'
+
+async function readArchive (bytes: Buffer, reading: Reading): Promise<void> {
+  const zip = await fromBufferPromise(bytes, { lazyEntries: true, autoClose: false })
+  if (zip.entryCount > MAX_FILES) throw new TableError('too many files')
+  const files = new Map<string, Entry>()
+  for await (const entry of zip.eachEntry()) files.set(entry.fileName, entry)
+  if (files.has('xl/workbook.xml')) return await readSheet(zip, files, reading)
+  const names = [...files.keys()]
+  const name = names.find((path) => /\.(?:csv|txt|xlsx)$/i.test(path))
+  const entry = files.get(name ?? '')
+  if (name === undefined || entry === undefined) throw new TableError('no table')
+  const slices = inflate(zip, entry, reading)
+  const isSheet = name.toLowerCase().endsWith('.xlsx')
+  if (!isSheet) return await readCsv(slices, reading.rows, reading.query)
+  if (reading.level > 0) throw new TableError('an archive in an archive in an archive')
+  const pieces: Buffer[] = []
+  for await (const slice of slices) pieces.push(slice)
+  await readArchive(Buffer.concat(pieces), { ...reading, level: 1 })
+}
+
+async function * inflate (
+  zip: ZipFile, entry: Entry | undefined, { budget, query: { signal } }: Reading
+): AsyncGenerator<Buffer> {
+  if (entry === undefined) return
+  if (entry.uncompressedSize > budget.left) throw new TableError('too large when inflated')
+  for await (const chunk of await zip.openReadStreamPromise(entry)) {
+    const bytes = chunk as Buffer
+    budget.take(bytes.length)
+    for await (const slice of slicesOf(bytes)) {
+      await yieldToEventLoop('bulk')
+      signal.throwIfAborted()
+      yield slice
+    }
+  }
+}
+
+type Tag = { readonly name: string, readonly attributes: Readonly<Record<string, string>> }
+
+type XmlHandler = {
+  readonly open: (tag: Tag) => void
+  readonly text: (text: string) => void
+  readonly close: (name: string) => void
+}
+
+/** Parses an XML file without a document type, so that it has no entities. */
+async function readXml (slices: AsyncIterable<Buffer>, handler: XmlHandler): Promise<void> {
+  const parser = sax.parser(true)
+  const decoder = new StringDecoder('utf8')
+  let depth = 0
+  let attributes = 0
+  parser.onerror = (error) => { throw error }
+  parser.ondoctype = () => { throw new TableError('a document type') }
+  parser.onattribute = () => {
+    attributes += 1
+    if (attributes > MAX_ATTRIBUTES) throw new TableError('too many attributes')
+  }
+  parser.onopentag = ({ name, attributes: values }) => {
+    attributes = 0
+    depth += 1
+    if (depth > MAX_DEPTH) throw new TableError('too deep')
+    handler.open({ name: localName(name), attributes: values as Tag['attributes'] })
+  }
+  parser.onclosetag = (name) => {
+    depth -= 1
+    handler.close(localName(name))
+  }
+  parser.ontext = handler.text
+  parser.oncdata = handler.text
+  for await (const slice of slices) parser.write(decoder.write(slice))
+  parser.write(decoder.end()).close()
+}
+
+const localName = (name: string) => name.slice(name.indexOf(':') + 1)
+
+/** The text of the innermost captured element. */
+class CapturedText {
+  #text: string | undefined
+
+  start (): void { this.#text = '' }
+
+  add (text: string): void {
+    if (this.#text === undefined) return
+    if (this.#text.length + text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
+    this.#text += text
+  }
+
+  end (): string {
+    const text = this.#text ?? ''
+    this.#text = undefined
+    return text
+  }
+}
+
+/** The texts that cells refer to by their index. */
+async function readSharedStrings (slices: AsyncIterable<Buffer>): Promise<readonly string[]> {
+  const strings: string[] = []
+  const captured = new CapturedText()
+  let text = ''
+  let isPhonetic = false
+  await readXml(slices, {
+    open: ({ name }) => {
+      if (name === 'si') text = ''
+      if (name === 'rPh') isPhonetic = true
+      if (name === 't' && !isPhonetic) captured.start()
+    },
+    text: (part) => captured.add(part),
+    close: (name) => {
+      if (name === 't') text += captured.end()
+      if (text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
+      if (name === 'rPh') isPhonetic = false
+      if (name === 'si') strings.push(text)
+    },
+  })
+  return strings
+}
+
+/** Reads the rows of the first sheet of an Excel file. */
+async function readSheet (
+  zip: ZipFile, files: ReadonlyMap<string, Entry>, reading: Reading
+): Promise<void> {
+  const { rows } = reading
+  const [sheet = ''] = [...files.keys()].filter((name) => /^xl\/worksheets\/[^/]+\.xml$/.test(name))
+    .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+  const strings =
+    await readSharedStrings(inflate(zip, files.get('xl/sharedStrings.xml'), reading))
+  const captured = new CapturedText()
+  let cells: string[] = []
+  let columns = 0
+  let cell = { column: 0, kind: '', value: '', text: '' }
+  await readXml(inflate(zip, files.get(sheet), reading), {
+    open: ({ name, attributes }) => {
+      if (name === 'row') {
+        rows.countLines(1)
+        cells = []
+        columns = 0
+      } else if (name === 'c') {
+        const column = columnOf(attributes['r']) ?? columns
+        cell = { column, kind: attributes['t'] ?? '', value: '', text: '' }
+        columns += 1
+        if (columns > MAX_COLUMNS) throw new TableError('too many columns')
+      } else if (name === 'v' || name === 't') captured.start()
+    },
+    text: (part) => captured.add(part),
+    close: (name) => {
+      if (name === 'v') cell.value = captured.end()
+      else if (name === 't') cell.text += captured.end()
+      else if (name === 'c') {
+        const { column, kind, value, text } = cell
+        cells[column] = kind === 's' ? strings[Number(value)] ?? '' : value || text
+      } else if (name === 'row' && cells.length > 0) rows.add(cells)
+      if (cell.text.length > MAX_CELL_LENGTH) throw new TableError('a long cell')
+    },
+  })
+}
+
+/** The index of a column, from a name such as `AB12`. */
+function columnOf (name: string | undefined): number | undefined {
+  const letters = /^[A-Z]{1,3}/.exec(name ?? '')?.[0]
+  if (letters === undefined) return undefined
+  return [...letters].reduce((sum, letter) => sum * 26 + letter.charCodeAt(0) - 64, 0) - 1
+}

@@ -1,0 +1,143 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { usageOf } from '../bench/usage.ts'
+import { mobileNumber } from '../bench/inputs.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
+import { eventually } from '../support/eventually.ts'
+import { presetAt } from '../support/fake-vendors.ts'
+import { newFolder } from '../support/folder.ts'
+import { zipOf } from '../support/zip.ts'
+
+const MIB = 1_024 * 1_024
+const INPUTS = ['+12127365000', '+12127365002', '+12127365004']
+
+type Body = { readonly bytes: Buffer | string, readonly coding?: string }
+
+const excel = (sheet: string, strings = '') => zipOf({
+  'xl/workbook.xml': '<workbook/>',
+  'xl/sharedStrings.xml': `<sst>${strings}</sst>`,
+  'xl/worksheets/sheet1.xml': sheet,
+})
+const cell = (text: string) => `<c t="inlineStr"><is><t>${text}</t></is></c>`
+const honest = excel('<worksheet><sheetData>' +
+  [['Number', 'whatsapp'], ...INPUTS.map(number => [number, 'yes'])]
+    .map(cells => `<row>${cells.map(cell).join('')}</row>`).join('') + '</sheetData></worksheet>')
+const csv = `Number,whatsapp\n${INPUTS.map(number => `${number},yes\n`).join('')}`
+
+/** Results of a task, each of which multiplies something. */
+const ATTACKS: Readonly<Record<string, Body>> = {
+  'three million rows': { bytes: excel(`<worksheet>${'<row/>'.repeat(2.6 * MIB)}</worksheet>`) },
+  'rows that never end': { bytes: excel('<row>'.repeat(100_000)) },
+  'rows that never end, in 860 bytes': { bytes: excel('<row '.repeat(24_000)) },
+  'cells that never end': { bytes: excel(`<worksheet><row>${'<c>'.repeat(40_000)}`) },
+  'a million texts': { bytes: excel('<worksheet/>', '<si/>'.repeat(MIB)) },
+  'elements within elements': { bytes: excel('<a>'.repeat(40_000) + '</a>'.repeat(40_000)) },
+  attributes: { bytes: excel(`<worksheet ${'a="" '.repeat(24_000)}/>`) },
+  'entities of entities': {
+    bytes: excel('<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>' +
+    '<worksheet><row><c><v>&c;</v></c></row></worksheet>')
+  },
+  'a file that is all zeros': { bytes: zipOf({ 'results.csv': '\0'.repeat(15 * MIB) }) },
+  'blank lines': { bytes: gzipSync('\n'.repeat(16 * MIB)), coding: 'gzip' },
+  commas: { bytes: brotliCompressSync(','.repeat(16 * MIB)), coding: 'br' },
+  'a wide head and short rows': {
+    bytes: `Number,whatsapp${',x'.repeat(900)}\n${'1\n'.repeat(20_000)}`,
+  },
+  quotes: { bytes: `Number\n"${'""'.repeat(100_000)}` },
+  'lists within lists': { bytes: '['.repeat(100_000) + ']'.repeat(100_000) },
+  'thousands of files': {
+    bytes: zipOf(Object.fromEntries(Array.from({ length: 5_000 },
+      (_, index) => [`results${index}.csv`, csv])))
+  },
+}
+
+let results: Body = { bytes: honest }
+let downloads = 0
+const vendor = createServer((request, response) => {
+  const path = request.url ?? ''
+  buffer(request).then(() => {
+    if (path.startsWith('/results/')) {
+      downloads += 1
+      if (results.coding !== undefined) response.setHeader('content-encoding', results.coding)
+      response.end(results.bytes)
+    } else if (path === '/v1/tasks') {
+      response.end(JSON.stringify({ task_id: `task-${request.url}` }))
+    } else {
+      const url = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}/results/1`
+      response.end(JSON.stringify({ status: 'exported', result_url: url }))
+    }
+  }).catch(() => response.destroy())
+})
+
+const plans = join(newFolder('verification-jobs-failpoints-'), 'plans')
+let environment: Environment
+beforeAll(async () => {
+  writeFileSync(plans, '')
+  await new Promise<void>(resolve => { vendor.listen(0, '127.0.0.1', resolve) })
+  const { port } = vendor.address() as AddressInfo
+  const preset = presetAt(`http://127.0.0.1:${port}`, 'http:checknumber', { id: 1 }) as
+    { batch: object }
+  environment = await startEnvironment({
+    HTTP_PROVIDERS: JSON.stringify([{ ...preset, batch: { ...preset.batch, pollMs: 1_000 } }]),
+    PROVIDERS: JSON.stringify({ 'phone-validation': ['numbering-plan'], whatsapp: ['http:1'] }),
+    // Every answer is a failure, and the vendor is to be asked again all the same.
+    PROVIDER_OPEN_PERCENT: '100',
+    PROVIDER_SAMPLED_MS: '1000',
+    PROVIDER_OPEN_MS: '1000',
+    ALLOW_FAILPOINTS: 'true',
+    FAILPOINTS: `@${plans}`,
+  }, { stages: ['ingest', 'verify'] })
+})
+afterAll(async () => {
+  await environment?.stop()
+  vendor.close()
+})
+
+const verify = () => environment.services.list().find(({ name }) => name === 'verify-1')
+
+/** The CPU of `verify` for a job whose results arrive as `bad` three times before good ones. */
+async function cpuOfJob (bad: Body): Promise<number> {
+  const { pid = 0 } = verify() ?? {}
+  results = bad
+  const before = downloads
+  const { cpuSeconds } = usageOf(pid)
+  const { id } = await environment.live.createJob({
+    service: 'whatsapp', inputs: INPUTS, forceFresh: true,
+  })
+  await eventually(() => expect(downloads).toBeGreaterThanOrEqual(before + 3))
+  const used = usageOf(pid).cpuSeconds - cpuSeconds
+  results = { bytes: honest }
+  const job = await environment.live.waitForEnd(id)
+  expect([job.status, job.freshRecords]).toEqual(['completed', INPUTS.length])
+  expect(verify()?.pid).toBe(pid)
+  return used
+}
+
+it('no answer of a vendor takes far more CPU than one that is merely broken', async () => {
+  await cpuOfJob({ bytes: 'not a table' })
+  const broken = await cpuOfJob({ bytes: 'not a table' })
+  for (const [name, body] of Object.entries(ATTACKS)) {
+    expect([name, await cpuOfJob(body) < 4 * broken + 0.4]).toEqual([name, true])
+  }
+  expect(await environment.breaches()).toEqual([])
+})
+
+it('a message that kills each process of its stage is set aside, and all others are decided',
+  async () => {
+    const before = verify()?.pid
+    writeFileSync(plans, 'verify.decode:kill@chunk=1')
+    const inputs = Array.from({ length: 4_500 }, (_, row) => mobileNumber(row))
+    const { id } = await environment.live.createJob({
+      service: 'phone-validation', inputs, forceFresh: true,
+    })
+    const job = await environment.live.waitForEnd(id, { timeoutMs: 300_000 })
+    writeFileSync(plans, '')
+    expect(verify()?.pid).not.toBe(before)
+    expect([job.status, job.freshRecords]).toEqual(['completed', 2_500])
+    expect(await environment.breaches()).toEqual([])
+  })
