@@ -53,6 +53,8 @@ type MailDomainOptions = {
 
 /** Further mail exchanges of a domain are ignored. */
 const MAX_EXCHANGES = 5
+/** Further addresses of a host are ignored: an answer may have thousands, and they are cached. */
+const MAX_ADDRESSES = 16
 
 type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
 
@@ -143,7 +145,7 @@ async function firstReachable (
 function reachableOf (answer: DnsAnswer<string>, isReachable: (address: string) => boolean):
 DnsAnswer<string> {
   if (answer.kind !== 'found') return answer
-  const records = answer.records.filter(isReachable)
+  const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
   return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
 }
 

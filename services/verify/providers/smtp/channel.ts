@@ -99,6 +99,8 @@ function createInbox () {
       } catch {
         return false
       }
+      // A server that replies without a command would fill the memory.
+      if (replies.length > MAX_REPLIES) return false
       const reply = waiting === undefined ? undefined : replies.shift()
       if (reply !== undefined) waiting?.resolve(reply)
       if (reply !== undefined) waiting = undefined
@@ -166,6 +168,8 @@ type ReplyReader = {
 /** RFC 5321, 4.5.3.1.5 allows 512 bytes, which many servers exceed. */
 const MAX_LINE_BYTES = 2_048
 const MAX_LINES = 100
+/** A reply, and those that a server sends early, such as the 421 before it closes. */
+const MAX_REPLIES = 10
 
 const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
 const ENHANCED = /^([245]\.\d{1,3}\.\d{1,3})(?:\s|$)/
