@@ -216,11 +216,11 @@ async function * pagePieces (
   let bytes = 0
   let afterRow = 0
   let next: number | undefined
-  read: for await (const some of rows) {
+  for await (const some of rows) {
     for (const cells of some) {
       if (count === limit || bytes >= MAX_PAGE_BYTES) {
         next = afterRow
-        break read
+        break
       }
       const row = textOf(cells)
       text += count === 0 ? row : `,${row}`
@@ -232,6 +232,7 @@ async function * pagePieces (
       text = ''
       await yieldToEventLoop('bulk', tenant)
     }
+    if (next !== undefined) break
   }
   const cursor = next === undefined ? null : cursorOf(next)
   yield `${text}],"has_more":${next !== undefined},"next_cursor":${JSON.stringify(cursor)}}`
