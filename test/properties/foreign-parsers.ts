@@ -91,12 +91,12 @@ const JSON_SHAPES: Readonly<Record<string, Shape>> = {
   'many names': size => `{${Array.from({ length: size / 8 }, (_, at) => `"a${at}":1`).join(',')}}`,
   'one name many times': after('{', '"a":1,'),
   'a long name': after('{"', 'a'),
-  'backslashes': after('{"inputs":["', '\\'),
+  backslashes: after('{"inputs":["', '\\'),
   'backslashes before quotes': after('{"inputs":["', '\\\\\\"'),
   'escaped quotes': after('{"inputs":["', '\\"'),
   'white space': fill(' \n'),
   'texts and white space': after('{"inputs":[', '"a"          ,'),
-  'commas': fill(','),
+  commas: fill(','),
   'closing brackets': fill(']}'),
 }
 
@@ -105,7 +105,7 @@ const LINE_SHAPES: Readonly<Record<string, Shape>> = {
   'blank rows': fill('\n'),
   'rows of quoted cells': fill('"a""b","",\n'),
   'rows of commas': fill(`${','.repeat(499)}\n`),
-  'formulas': fill('=1;=2;-3,@a\n'),
+  formulas: fill('=1;=2;-3,@a\n'),
   'a quote that is never closed': after('"', 'a,'),
   'quotes and nothing else': fill('"'),
 }
@@ -147,8 +147,8 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
     shapes: {
       'one option': fill('column=1&'),
       'many options': fill('&a'),
-      'labels': size => Array.from({ length: size / 16 }, (_, at) => `metadata[a${at}]=1`).join('&'),
-      'brackets': after('metadata[', ']['),
+      labels: size => Array.from({ length: size / 16 }, (_, at) => `metadata[a${at}]=1`).join('&'),
+      brackets: after('metadata[', ']['),
       'percent signs': after('column=', '%41%'),
     },
   },
@@ -161,8 +161,8 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
     },
     shapes: {
       'many types': fill('text/csv;q=0.1,'),
-      'parameters': after('text/csv', ';q=1'),
-      'commas': fill(','),
+      parameters: after('text/csv', ';q=1'),
+      commas: fill(','),
       'white space': after('text/csv', ' '),
     },
   },
@@ -218,7 +218,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'addresses that are none': fill('@.@.@.@'),
       'long addresses': after('a@', 'a.'),
       'digits and signs': fill('+1 (2) 3-4/'),
-      'dates': fill('1234-12-12,'),
+      dates: fill('1234-12-12,'),
       'white space': fill(' '),
     },
   },
@@ -239,7 +239,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'a line without an end': after('250 ', 'a'),
       'carriage returns': after('250 ', '\r'),
       'line ends': fill('\n'),
-      'codes': fill('550 5.1.1 '),
+      codes: fill('550 5.1.1 '),
     },
   },
   {

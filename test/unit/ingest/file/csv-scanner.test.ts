@@ -6,8 +6,8 @@ import type { RecordEnd } from '../../../../schemas/files/csv-format.ts'
 
 const LIMITS = { maxRecordBytes: 1_000, maxBlankLines: 3 }
 
-function scan (text: string, delimiter = ',', ends: RecordEnd = 'lf', limits = LIMITS) {
-  const scanner = new CsvScanner(Buffer.from(text), { delimiter, ends, start: 0, ...limits })
+function scan (text: string, delimiter = ',', ends: RecordEnd = 'lf') {
+  const scanner = new CsvScanner(Buffer.from(text), { delimiter, ends, start: 0, ...LIMITS })
   const records: CsvRecord[] = []
   for (let next = scanner.next(); next !== undefined; next = scanner.next()) records.push(next)
   return records
