@@ -53,7 +53,11 @@ export const ResultsQuerySchema = Type.Object({
       'the file has too is called `verified_...`. JSON and JSON Lines: as the member `original`.',
   })),
   limit: Type.Optional(Type.Integer({
-    minimum: 1, maximum: 1_000, default: DEFAULT_ROWS, description: 'JSON only: rows on a page.',
+    minimum: 1,
+    maximum: 1_000,
+    default: DEFAULT_ROWS,
+    description: 'JSON only: the most rows on a page. A page of 8 MiB has fewer: `has_more` says ' +
+      'whether others follow.',
   })),
   cursor: Type.Optional(Type.String({
     minLength: 1, maxLength: 100, description: 'JSON only: the next_cursor of the page before.',

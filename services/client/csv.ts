@@ -1,5 +1,5 @@
 import { pipeline } from 'node:stream'
-import { CsvError, parse } from 'csv-parse'
+import { CsvError, parse, type Parser } from 'csv-parse'
 import { detectDelimiter, detectRecordEnd, type RecordEnd } from '../../schemas/files/csv-format.ts'
 import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
@@ -60,7 +60,7 @@ export async function * readRecords (
   file: InputFile, { delimiter, ends }: Dialect, { from, to }: ByteRange
 ): AsyncIterable<CsvRecord> {
   if (to <= from) return
-  const parser = parse({
+  const parser: Parser = parse({
     delimiter,
     encoding: 'latin1',
     raw: true,
@@ -68,6 +68,12 @@ export async function * readRecords (
     relax_column_count: true,
     relax_quotes: true,
     max_record_size: MAX_RECORD_BYTES,
+    // The parser compares each record with the first one of the file, and makes an error with a
+    // copy of the record where their numbers of cells differ: so each record is the first one.
+    on_record: record => {
+      Object.assign(parser.info, { records: 0 })
+      return record
+    },
   })
   pipeline(file.stream(from, to), parser, () => {})
   let position = from

@@ -1,3 +1,4 @@
+import type { ResultRow } from '../../schemas/api/results.ts'
 import type { VerificationBody } from '../../schemas/api/verifications.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
@@ -8,7 +9,7 @@ import type { IngestDeps } from './ports.ts'
 import { createRowShape } from './results-response.ts'
 
 export type AwaitingDeps = Pick<IngestDeps,
-  'waitForJob' | 'attachedTo' | 'findResults' | 'findErasures' | 'page' | 'openHeader' | 'now'>
+  'waitForJob' | 'attachedTo' | 'findResults' | 'findErasures' | 'rows' | 'openHeader' | 'now'>
 
 export type AwaitedJob = ResultRetention & {
   /** An accepted job. */
@@ -46,14 +47,18 @@ export async function awaitResults (
   }
   if (found.job.endedAtMs !== ended.endedAtMs) return undefined
   const { job, manifest } = found
-  const [{ rows }, header] = await Promise.all([
-    deps.page(job, manifest, { afterRow: 0, limit: job.preflight.totalRows, attached }),
-    deps.openHeader(job),
-  ])
+  const readRows = async () => {
+    const shape = createRowShape(ended.service)
+    const rows: ResultRow[] = []
+    const options = { limit: job.preflight.totalRows, attached }
+    for await (const some of deps.rows(job, manifest, options)) rows.push(...some.map(shape))
+    return rows
+  }
+  const [results, header] = await Promise.all([readRows(), deps.openHeader(job)])
   return {
     ...jobBody(ended, header),
     preflight: ended.preflight,
-    results: rows.map(createRowShape(ended.service)),
+    results,
   }
 }
 

@@ -10,7 +10,7 @@ import type { Limiter } from './limits/limiter.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
 import type { ListOptions } from '../results/archive.ts'
-import type { CsvOptions, Page, PageOptions, Results } from '../results/results.ts'
+import type { CsvOptions, Results } from '../results/results.ts'
 import type { Usage, UsageOptions } from '../results/usage.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -55,12 +55,8 @@ export type IngestDeps = Webhooks & {
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options: CsvOptions,
   ) => AsyncIterable<string | Uint8Array>
-  /** The rows of the result file, in batches. */
+  /** Rows of the result file, in batches. */
   readonly rows: Results['rows']
-  /** Some of these rows. */
-  readonly page: (
-    job: Job, manifest: readonly ManifestEntry[], options: PageOptions,
-  ) => Promise<Page>
   /** Whether an error is one of infrastructure, and not of this program. */
   readonly isInfrastructure: (error: unknown) => boolean
   readonly now: () => number

@@ -20,7 +20,7 @@ type Options = WebhookOptions & Pick<Connections, 'codec'> & {
 }
 
 type Queries = Webhooks & Pick<IngestDeps,
-  'findArchived' | 'findResults' | 'findErasures' | 'listArchived' | 'csvStream' | 'rows' | 'page' |
+  'findArchived' | 'findResults' | 'findErasures' | 'listArchived' | 'csvStream' | 'rows' |
   'openJobs' | 'balance' | 'usage' | 'transactions'>
 
 /** The queries of the routes: jobs, results, webhooks and balance. */
@@ -39,7 +39,6 @@ export function createQueries (options: Options): Queries {
     usage: (tenant, options) => gate(tenant, () => readUsage(archive, tenant, options)),
     transactions: createJournalCopy(clickhouse, recordMac).readNewest,
     rows: results.rows,
-    page: results.page,
     csvStream: results.csvStream,
     ...createWebhooks(options),
   }

@@ -2,8 +2,7 @@ import { pipeline, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHash } from 'node:crypto'
 import {
-  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsPage,
-  type ResultsQuery,
+  DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsQuery,
 } from '../../schemas/api/results.ts'
 import type { Rows } from '../results/results.ts'
 import { createRowFilter, type RowFilter } from '../results/row-filter.ts'
@@ -17,7 +16,9 @@ import {
 import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../results/columns.ts'
-import { createOriginalRow, joinedColumns } from '../results/original.ts'
+import { createOriginalJson, joinedColumns } from '../results/original.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import type { Job } from '../jobs/job.ts'
 
 /** Formats of the results by media type; the first one is the default. */
 export const RESULT_TYPES = {
@@ -106,35 +107,48 @@ async function fileStream (
 ): Promise<Readable> {
   const { keep, columns, isWhole, original } = selection
   if (form === 'jsonl') {
-    const rows = deps.rows(job, manifest, { withReference: original !== undefined })
-    return await startedStream(jsonLines(job.service, rows, selection), 1)
+    const rows = deps.rows(job, manifest, { withReference: original !== undefined, keep })
+    return streamFrom(await startPieces(jsonLines(job, rows, selection), 1))
   }
   const options = isWhole ? { safe, original } : { safe, original, keep, columns }
   // The first piece is the header line, for which no row is read.
-  return await startedStream(deps.csvStream(job, manifest, options), 2)
+  return streamFrom(await startPieces(deps.csvStream(job, manifest, options), 2))
+}
+
+/** The first pieces of an answer, and an iterator of those that follow; undefined without any. */
+type StartedPieces = {
+  readonly first: readonly Piece[]
+  readonly rest: AsyncIterator<Piece> | undefined
 }
 
 /**
  * Fetches the first pieces before any header is sent, so that a failing store gives a clean error.
  * A later failure truncates the response, which the client detects by its framing.
  */
-async function startedStream (pieces: AsyncIterable<Piece>, count: number): Promise<Readable> {
-  const iterator = pieces[Symbol.asyncIterator]()
+async function startPieces (
+  pieces: AsyncIterable<Piece>, count: number
+): Promise<StartedPieces> {
+  const rest = pieces[Symbol.asyncIterator]()
   const first: Piece[] = []
-  for (let at = 0; at < count; at++) {
-    const next = await iterator.next()
-    if (next.done === true) break
+  while (first.length < count) {
+    const next = await rest.next()
+    if (next.done === true) return { first, rest: undefined }
     first.push(next.value)
   }
+  return { first, rest }
+}
+
+/** Reads a piece when the client has taken those before. */
+function streamFrom ({ first, rest }: StartedPieces): Readable {
   async function * all () {
     try {
       yield * first
-      for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+      for (let next = await rest?.next(); next?.done === false; next = await rest?.next()) {
         yield next.value
       }
     } finally {
       // Closes the stream of the store if the client has disconnected.
-      await iterator.return?.()
+      await rest?.return?.()
     }
   }
   return Readable.from(all(), { objectMode: false })
@@ -151,7 +165,7 @@ type PageExchange = Pick<FileExchange, 'request' | 'reply' | 'selection'>
 
 /** Sends a page of rows as JSON, after the cursor and by the filters of the request. */
 export async function sendResultsPage (
-  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults,
+  deps: Pick<IngestDeps, 'rows'>, { job, manifest }: FoundResults,
   { request, reply, selection }: PageExchange
 ): Promise<FastifyReply> {
   const query = request.query as ResultsQuery
@@ -169,48 +183,79 @@ export async function sendResultsPage (
     'json', selection.word, `${limit}-${afterRow}`, ...(coding === undefined ? [] : [coding]),
   ])
   if (isUnchanged(request, reply, caching)) return reply.send()
-  const wanted = { limit, afterRow, selection }
-  const text = JSON.stringify(await pageOf(deps, { job, manifest }, wanted))
-  reply.headers(caching).type('application/json; charset=utf-8')
-  if (coding === undefined) return reply.send(text)
-  return reply.header('content-encoding', coding).send(await compressed(coding, text))
-}
-
-type Wanted = {
-  readonly limit: number
-  readonly afterRow: number
-  readonly selection: ResultSelection
-}
-
-async function pageOf (
-  deps: Pick<IngestDeps, 'page'>, { job, manifest }: FoundResults,
-  { limit, afterRow, selection }: Wanted
-): Promise<ResultsPage> {
-  const { keep } = selection
-  const page = await deps.page(job, manifest, {
-    afterRow, limit, ...keep && { keep }, ...selection.original && { withReference: true },
+  const { keep, original } = selection
+  const rows = deps.rows(job, manifest, {
+    // One more shows whether there is a next page.
+    afterRow, limit: limit + 1, keep, withReference: original !== undefined,
   })
-  const next = page.nextAfterRow
-  return {
-    data: page.rows.map(createRowShape(job.service, selection)),
-    has_more: next !== undefined,
-    next_cursor: next === undefined ? null : cursorOf(next),
+  const { first, rest } = await startPieces(pagePieces(job, rows, { limit, selection }), 2)
+  reply.headers(caching).type('application/json; charset=utf-8')
+  if (coding !== undefined) reply.header('content-encoding', coding)
+  if (rest === undefined) {
+    const text = first.join('')
+    return reply.send(coding === undefined ? text : await compressed(coding, text))
   }
+  const pieces = streamFrom({ first, rest })
+  return reply.send(coding === undefined ? pieces : zipped(pieces, coding))
+}
+
+/** A page ends before a row that would follow so many bytes: see `deploy/docs/results.md`. */
+const MAX_PAGE_BYTES = 8 * 1_024 * 1_024
+/** Few milliseconds of work. */
+const PIECE_CHARACTERS = 65_536
+
+type Page = { readonly limit: number, readonly selection: ResultSelection }
+
+/** A page as JSON, in pieces. Its rows end at the limit, or with the row that fills the page. */
+async function * pagePieces (
+  { service, tenant }: Job, rows: AsyncIterable<Rows>, { limit, selection }: Page
+): AsyncIterable<string> {
+  const textOf = createRowText(service, selection)
+  let text = '{"data":['
+  let count = 0
+  let bytes = 0
+  let afterRow = 0
+  let next: number | undefined
+  for await (const some of rows) {
+    for (const cells of some) {
+      if (count === limit || bytes >= MAX_PAGE_BYTES) {
+        next = afterRow
+        break
+      }
+      const row = textOf(cells)
+      text += count === 0 ? row : `,${row}`
+      count += 1
+      bytes += Buffer.byteLength(row)
+      afterRow = Number(cells[0])
+      if (text.length < PIECE_CHARACTERS) continue
+      yield text
+      text = ''
+      await yieldToEventLoop('bulk', tenant)
+    }
+    if (next !== undefined) break
+  }
+  const cursor = next === undefined ? null : cursorOf(next)
+  yield `${text}],"has_more":${next !== undefined},"next_cursor":${JSON.stringify(cursor)}}`
 }
 
 const CURSOR = /^v1:(0|[1-9]\d{0,8})$/
 
-type LineOptions = ShapeOptions & { readonly keep?: RowFilter | undefined }
-
-/** The rows as JSON Lines, one piece per batch. */
+/** The rows as JSON Lines, in pieces of whole lines. */
 export async function * jsonLines (
-  service: ServiceSlug, rows: AsyncIterable<Rows>,
-  { keep = () => true, ...shown }: LineOptions = {}
+  { service, tenant }: Pick<Job, 'service' | 'tenant'>, rows: AsyncIterable<Rows>,
+  shown: ShapeOptions = {}
 ): AsyncIterable<string> {
-  const shape = createRowShape(service, shown)
+  const textOf = createRowText(service, shown)
   for await (const some of rows) {
-    const lines = some.filter(keep).map(cells => `${JSON.stringify(shape(cells))}\n`)
-    if (lines.length > 0) yield lines.join('')
+    let text = ''
+    for (const cells of some) {
+      text += `${textOf(cells)}\n`
+      if (text.length < PIECE_CHARACTERS) continue
+      yield text
+      text = ''
+      await yieldToEventLoop('bulk', tenant)
+    }
+    if (text !== '') yield text
   }
 }
 
@@ -291,21 +336,30 @@ type ShapeOptions = Partial<Pick<ResultSelection, 'columns' | 'original'>>
 
 /**
  * Converts the cells of a row to an object with these columns: blank cells are null, except for the
- * submitted input. With the customer's columns, the last cell is their line.
+ * submitted input.
  */
 export function createRowShape (
-  service: ServiceSlug, { columns = rowFieldsOf(service), original }: ShapeOptions = {}
+  service: ServiceSlug, columns: readonly string[] = rowFieldsOf(service)
 ): (cells: readonly string[]) => ResultRow {
   const fields = rowFieldsOf(service)
-  const originalOf = original && createOriginalRow(original)
   const [sourceAt, checksAt] = [fields.indexOf('source'), fields.indexOf('checks')]
   const positions = columns.map(name => [name, fields.indexOf(name)] as const)
-  return cells => Object.fromEntries([
-    ...positions.map(([name, at]) => [name, at === checksAt
-      ? rowChecksOf(cells[sourceAt], cells[checksAt])
-      : valueOf(name, cells[at])]),
-    ...originalOf === undefined ? [] : [['original', originalOf(cells[fields.length] ?? '')]],
-  ])
+  return cells => Object.fromEntries(positions.map(([name, at]) => [name, at === checksAt
+    ? rowChecksOf(cells[sourceAt], cells[checksAt])
+    : valueOf(name, cells[at])]))
+}
+
+/** The same as JSON. With the customer's columns, the last cell of a row is their line. */
+function createRowText (
+  service: ServiceSlug, { columns, original }: ShapeOptions
+): (cells: readonly string[]) => string {
+  const shape = createRowShape(service, columns)
+  if (original === undefined) return cells => JSON.stringify(shape(cells))
+  const originalOf = createOriginalJson(original)
+  return cells => {
+    const row = JSON.stringify(shape(cells)).slice(0, -1)
+    return `${row}${row === '{' ? '' : ','}"original":${originalOf(cells.at(-1) ?? '')}}`
+  }
 }
 
 const NUMBERS: ReadonlySet<string> = new Set(['row', 'confidence', 'duplicate_of'])

@@ -50,6 +50,11 @@ export class CsvWriter {
     this.#at += bytes.length
   }
 
+  /** The number of bytes written so far. */
+  get length (): number {
+    return this.#at
+  }
+
   /** The bytes written so far. */
   bytes (): Buffer {
     return this.#bytes.subarray(0, this.#at)

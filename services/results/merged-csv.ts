@@ -21,13 +21,21 @@ type DictionaryColumn = { readonly cells: readonly string[], readonly at: readon
 
 type Encode = (text: string) => string
 
-/** Encodes the rows of a chunk as CSV lines; `repeated` has the cells of duplicates. */
+/** Lines of some rows of a chunk, and the index of the first row after them. */
+export type CsvPiece = { readonly lines: Buffer, readonly nextRow: number }
+
+/**
+ * Encodes rows of a chunk as CSV lines, from the row with index `from` until a piece is full;
+ * `repeated` has the cells of duplicates.
+ */
 export type ChunkCsv =
-  (chunk: MergedChunk, repeated: ReadonlyMap<number, readonly string[]>) => Buffer
+  (chunk: MergedChunk, repeated: ReadonlyMap<number, readonly string[]>, from: number) => CsvPiece
 
 type ChunkCsvOptions = { readonly safe: boolean, readonly original?: Original | undefined }
 
 const FIRST_SIZE_BYTES = 65_536
+/** Few milliseconds of work; a piece exceeds it by less than a line. */
+export const PIECE_BYTES = 262_144
 const SPARE_BYTES = 16_384
 
 /**
@@ -45,10 +53,11 @@ export function createChunkCsv (
   const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
   const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
   let sizeBytes = FIRST_SIZE_BYTES
-  return (chunk, repeated) => {
+  return (chunk, repeated, from) => {
     const writer = new CsvWriter({ safe, sizeBytes })
     const segments = chunk.blocks.map(segmentsOf)
-    for (let index = 0; index < chunk.rows; index++) {
+    let index = from
+    for (; index < chunk.rows && writer.length < PIECE_BYTES; index++) {
       begin(writer, chunk, index)
       const cells = repeated.get(index)
       if (cells === undefined) {
@@ -57,10 +66,10 @@ export function createChunkCsv (
       } else writeCells(writer, cells.slice(2, columns.length))
       writer.endLine()
     }
-    const piece = writer.bytes()
-    // Chunks of a job have similar sizes, so the next buffer rarely has to grow.
-    sizeBytes = Math.max(sizeBytes, piece.length + SPARE_BYTES)
-    return piece
+    const lines = writer.bytes()
+    // Pieces of a job have similar sizes, so the next buffer rarely has to grow.
+    sizeBytes = Math.max(sizeBytes, lines.length + SPARE_BYTES)
+    return { lines, nextRow: index }
   }
 }
 

@@ -30,30 +30,42 @@ export function joinedHeader (
 }
 
 /**
- * Creates a reader of the customer's part of a line, as CSV. It is blank if the block that held it
- * is lost.
+ * Creates a reader of the customer's part of a line, as CSV with one cell for each column: stored
+ * lines may have fewer. It is blank if the block that held it is lost.
  */
 export function createOriginalCsv (
   { columns, safe }: Original
 ): (chunk: Pick<MergedChunk, 'contacts'>, index: number) => string {
-  const blank = ','.repeat(columns.length - 1)
+  const commas = ','.repeat(columns.length - 1)
   return ({ contacts }, index) => {
-    const line = contacts?.references[index] ?? blank
-    return safe ? cellsOfLine(line).map(cell => csvCell(guardCell(cell))).join(',') : line
+    const line = contacts?.references[index] ?? ''
+    const cells = safe || line.includes('"') ? cellsOfLine(line) : undefined
+    const count = cells?.length ?? countCommas(line) + 1
+    const text = safe ? cells?.map(cell => csvCell(guardCell(cell))).join(',') ?? '' : line
+    return count < columns.length ? text + commas.slice(0, columns.length - count) : text
   }
 }
 
+function countCommas (line: string): number {
+  let count = 0
+  for (let at = line.indexOf(','); at !== -1; at = line.indexOf(',', at + 1)) count += 1
+  return count
+}
+
 /**
- * Creates a reader of the customer's cells in a line, by column name. A blank or repeated name is
- * replaced by `column_` and its position.
+ * Creates a writer of the customer's cells in a line, as a JSON object by column name. A blank or
+ * repeated name is replaced by `column_` and its position.
  */
-export function createOriginalRow (
-  columns: readonly string[]
-): (line: string) => Readonly<Record<string, string>> {
-  const names = keysOf(columns)
+export function createOriginalJson (columns: readonly string[]): (line: string) => string {
+  const keys = keysOf(columns).map(name => `${JSON.stringify(name)}:`)
+  const blanks = keys.map(key => `${key}""`)
   return line => {
     const cells = cellsOfLine(line)
-    return Object.fromEntries(names.map((name, at) => [name, cells[at] ?? '']))
+    const members = blanks.map((blank, at) => {
+      const cell = cells[at]
+      return cell === undefined || cell === '' ? blank : `${keys[at]}${JSON.stringify(cell)}`
+    })
+    return `{${members.join(',')}}`
   }
 }
 
@@ -71,12 +83,24 @@ function keysOf (columns: readonly string[]): readonly string[] {
 export function cellsOfLine (line: string): readonly string[] {
   if (!line.includes('"')) return line.split(',')
   const cells: string[] = []
-  for (const [, quoted, plain = '', end] of line.matchAll(CELL)) {
-    cells.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'))
-    if (end === '') break
+  for (let from = 0; from <= line.length;) {
+    const end = endOfCell(line, from)
+    const text = line.slice(from, end)
+    cells.push(text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"') : text)
+    from = end + 1
   }
   return cells
 }
 
-/** A cell and the comma after it. */
-const CELL = /(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|$)/g
+/** Index of the comma after the cell that begins at `from`, or the length of the line. */
+function endOfCell (line: string, from: number): number {
+  let start = from
+  if (line[from] === '"') {
+    let quote = line.indexOf('"', from + 1)
+    while (quote !== -1 && line[quote + 1] === '"') quote = line.indexOf('"', quote + 2)
+    if (quote === -1) return line.length
+    start = quote + 1
+  }
+  const comma = line.indexOf(',', start)
+  return comma === -1 ? line.length : comma
+}

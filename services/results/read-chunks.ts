@@ -34,13 +34,14 @@ export type ReadChunk = {
   readonly repeated: ReadonlyMap<number, readonly string[]>
 }
 
-/** Rows after the first `from` ones, and how they are read ahead. */
-type ReadRange = ReadAheadOptions & { readonly from: number }
+/** The rows after the first `from` ones up to row `to`, and how they are read ahead. */
+type ReadRange = ReadAheadOptions & { readonly from: number, readonly to: number }
 
 /** The state of one read of a job; retains originals that have duplicates. */
 type Reading = {
   readonly job: Job
   readonly plan: JobPlan
+  readonly range: ReadRange
   readonly key: Buffer
   readonly cellsAt: CellReader
   readonly repeat: ReturnType<typeof createRepeater>
@@ -78,6 +79,7 @@ export async function openChunks (
   const reading = {
     job,
     plan,
+    range,
     key,
     cellsAt: createCellReader(fields),
     repeat: createRepeater(fields),
@@ -200,16 +202,18 @@ async function openEntries (
 }
 
 /**
- * Fills in the duplicates of a chunk. Originals come before their duplicates, so most were read
- * already. One that was not marked, or is before the first row of a page, is read separately.
+ * Fills in the duplicates of a chunk within the range. Originals come before their duplicates, so
+ * most were read already. One that was not marked, or is before the range, is read separately.
  */
 async function repeatOriginals (
   deps: ReadingDeps, reading: Reading, merged: MergedChunk
 ): Promise<ReadChunk['repeated']> {
-  const { job, plan, cellsAt, repeat, originals } = reading
+  const { job, plan, range, cellsAt, repeat, originals } = reading
   const { firstRow, duplicateOf } = merged
   const repeated = new Map<number, readonly string[]>()
-  const wanted = [...new Set(duplicateOf)].filter(row => row > 0 && !originals.has(row))
+  const isRead = (index: number) => firstRow + index >= range.from && firstRow + index < range.to
+  const wanted = [...new Set(duplicateOf.filter((_, index) => isRead(index)))]
+    .filter(row => row > 0 && !originals.has(row))
   for (const row of wanted.filter(row => row > firstRow)) {
     originals.set(row, cellsAt(merged, row - firstRow - 1))
   }
@@ -221,7 +225,7 @@ async function repeatOriginals (
     for (const row of rows) originals.set(row, cellsAt(found, row - chunk.firstRow - 1))
   }
   for (const [index, original] of duplicateOf.entries()) {
-    if (original === 0) continue
+    if (original === 0 || !isRead(index)) continue
     repeated.set(index, repeat(merged, index, originals.get(original) ?? []))
   }
   return repeated

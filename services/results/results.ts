@@ -1,9 +1,12 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { type StoredBlock, withAttachedBlocks } from './result-blocks.ts'
 import { columnsOf, rowFieldsOf } from './columns.ts'
 import { csvLine, CsvWriter } from './csv.ts'
 import { type Contacts, createCellReader } from './merge.ts'
-import { type ChunkCsv, createChunkCsv, createOriginalWriter } from './merged-csv.ts'
+import {
+  type ChunkCsv, createChunkCsv, createOriginalWriter, type CsvPiece, PIECE_BYTES,
+} from './merged-csv.ts'
 import { joinedColumns, joinedHeader } from './original.ts'
 import { openChunks, type ReadChunk, type ReadingDeps } from './read-chunks.ts'
 import type { RowFilter } from './row-filter.ts'
@@ -11,17 +14,15 @@ import type { RowFilter } from './row-filter.ts'
 /** Cells of some rows, in order, by the fields of the job's service. */
 export type Rows = readonly (readonly string[])[]
 
-/** `withReference`: each row ends with what its sender gave with it, as one more cell. */
-type RowOptions = { readonly withReference?: boolean }
-
-/**
- * Rows after `afterRow` (0 for the first page), at most `limit` of those that `keep` accepts.
- * `attached`: blocks of the job that are in memory already.
- */
-export type PageOptions = RowOptions & {
-  readonly afterRow: number
-  readonly limit: number
-  readonly keep?: RowFilter
+export type RowOptions = {
+  /** Each row ends with what its sender gave with it, as one more cell. */
+  readonly withReference?: boolean
+  /** Rows after this one, 0 for all. */
+  readonly afterRow?: number
+  /** At most so many rows of those that `keep` accepts. */
+  readonly limit?: number
+  readonly keep?: RowFilter | undefined
+  /** Blocks of the job that are in memory already. */
   readonly attached?: readonly StoredBlock[]
 }
 
@@ -36,23 +37,17 @@ export type CsvOptions = {
   readonly original?: readonly string[] | undefined
 }
 
-/** `nextAfterRow` is undefined on the last page. */
-export type Page = { readonly rows: Rows, readonly nextAfterRow: number | undefined }
-
 export type Results = {
-  /** All rows, by chunk; the first one comes after all blocks were found to exist. */
+  /** Rows in order, by chunk; the first ones come after all blocks were found to exist. */
   readonly rows: (
     job: Job, manifest: readonly ManifestEntry[], options?: RowOptions
   ) => AsyncIterable<Rows>
-  /** The result file in buffers of whole lines; the first one is the header. */
+  /** The result file in pieces of whole lines; the first one is the header. */
   readonly csvStream: (
     job: Job, manifest: readonly ManifestEntry[], options?: CsvOptions
   ) => AsyncIterable<Uint8Array>
   /** All rows of a feed job, with their contacts. */
   readonly feedRows: (job: Job, manifest: readonly ManifestEntry[]) => AsyncIterable<FeedRows>
-  readonly page: (
-    job: Job, manifest: readonly ManifestEntry[], options: PageOptions
-  ) => Promise<Page>
 }
 
 /** Rows of one chunk; `contacts` is undefined if the block with them is lost. */
@@ -61,7 +56,7 @@ export type FeedRows = { readonly rows: Rows, readonly contacts: Contacts | unde
 /** Decrypting this many takes about as long as the next query. */
 const FIRST_CHUNKS = 8
 const FILTERED_CHUNKS = 5
-const WHOLE = { from: 0, firstChunks: FIRST_CHUNKS, ahead: true }
+const WHOLE = { from: 0, to: Infinity, firstChunks: FIRST_CHUNKS, ahead: true }
 
 /**
  * Reads the results of jobs: exactly the blocks of the manifest, and of each the rows it won.
@@ -73,9 +68,25 @@ export function createResults (deps: ReadingDeps): Results {
   async function * rows (
     job: Job, manifest: readonly ManifestEntry[], options: RowOptions = {}
   ): AsyncIterable<Rows> {
+    const { afterRow = 0, limit = Infinity, keep, attached = [] } = options
     const rowsOf = createRowReader(job, options)
-    const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
-    for await (const chunk of chunks) yield rowsOf(chunk)
+    const blocks = withAttachedBlocks(deps.blocks, attached)
+    const to = keep === undefined ? afterRow + limit : Infinity
+    const chunks = await openChunks({ ...deps, blocks }, {
+      job,
+      manifest,
+      range: limit === Infinity
+        ? { ...WHOLE, from: afterRow }
+        : { from: afterRow, to, firstChunks: keep ? FILTERED_CHUNKS : 1, ahead: false },
+    })
+    let left = limit
+    for await (const chunk of chunks) {
+      const read = rowsOf(chunk, afterRow)
+      const kept = (keep === undefined ? read : read.filter(keep)).slice(0, left)
+      left -= kept.length
+      if (kept.length > 0) yield kept
+      if (left === 0) return
+    }
   }
   async function * feedRows (job: Job, manifest: readonly ManifestEntry[]) {
     const rowsOf = createRowReader(job)
@@ -91,16 +102,14 @@ export function createResults (deps: ReadingDeps): Results {
       const chunks = await openChunks(deps, { job, manifest, range: WHOLE })
       yield Buffer.from(csvLine(headerOf(job, options)))
       for await (const chunk of chunks) {
-        const lines = csvOf(chunk)
-        if (lines.length > 0) yield lines
+        for (let row = 0; row < chunk.merged.rows;) {
+          const { lines, nextRow } = csvOf(chunk, row)
+          if (lines.length > 0) yield lines
+          // Further pieces of a chunk are made only for many columns.
+          if (nextRow < chunk.merged.rows) await yieldToEventLoop('bulk', job.tenant)
+          row = nextRow
+        }
       }
-    },
-    page: async (job, manifest, options) => {
-      const { afterRow: from, keep, attached = [] } = options
-      const blocks = withAttachedBlocks(deps.blocks, attached)
-      const range = { from, firstChunks: keep === undefined ? 1 : FILTERED_CHUNKS, ahead: false }
-      const chunks = await openChunks({ ...deps, blocks }, { job, manifest, range })
-      return await pageOf(chunks, job, options)
     },
   }
 }
@@ -117,7 +126,7 @@ function headerOf (job: Job, options: CsvOptions): readonly string[] {
 }
 
 /** Encodes chunks as CSV: whole ones without reading their cells, which takes far longer. */
-function createCsv (job: Job, options: CsvOptions): (chunk: ReadChunk) => Buffer {
+function createCsv (job: Job, options: CsvOptions): (chunk: ReadChunk, from: number) => CsvPiece {
   if (options.columns !== undefined || options.keep !== undefined) {
     return createSelectedCsv(job, options)
   }
@@ -125,29 +134,34 @@ function createCsv (job: Job, options: CsvOptions): (chunk: ReadChunk) => Buffer
   const csvOf: ChunkCsv = createChunkCsv(columnsOf(job.service), {
     safe, ...original && { original: { columns: original, safe } },
   })
-  return ({ merged, repeated }) => csvOf(merged, repeated)
+  return ({ merged, repeated }, from) => csvOf(merged, repeated, from)
 }
 
 const SELECTED_SIZE_BYTES = 65_536
 
-function createSelectedCsv (job: Job, options: CsvOptions): (chunk: ReadChunk) => Buffer {
+function createSelectedCsv (
+  job: Job, options: CsvOptions
+): (chunk: ReadChunk, from: number) => CsvPiece {
   const { safe = false, keep = () => true, original } = options
-  const rowsOf = createRowReader(job)
   const fields = rowFieldsOf(job.service)
+  const cellsAt = createCellReader(fields)
   const positions = columnsIn(job, options).map(name => fields.indexOf(name))
   const begin = original && createOriginalWriter({ columns: original, safe })
-  return (chunk) => {
+  return (chunk, from) => {
+    const { merged, repeated } = chunk
     const writer = new CsvWriter({ safe, sizeBytes: SELECTED_SIZE_BYTES })
-    for (const [row, cells] of rowsOf(chunk).entries()) {
+    let row = from
+    for (; row < merged.rows && writer.length < PIECE_BYTES; row++) {
+      const cells = repeated.get(row) ?? cellsAt(merged, row)
       if (!keep(cells)) continue
-      begin?.(writer, chunk.merged, row)
+      begin?.(writer, merged, row)
       for (const [index, position] of positions.entries()) {
         if (index > 0 || begin !== undefined) writer.comma()
         writer.cell(cells[position] ?? '')
       }
       writer.endLine()
     }
-    return writer.bytes()
+    return { lines: writer.bytes(), nextRow: row }
   }
 }
 
@@ -163,20 +177,4 @@ function createRowReader (
       return withReference ? [...cells, merged.contacts?.references[skipped + at] ?? ''] : cells
     })
   }
-}
-
-async function pageOf (
-  chunks: AsyncIterable<ReadChunk>, job: Job, options: PageOptions
-): Promise<Page> {
-  const { afterRow, limit, keep = () => true } = options
-  const rowsOf = createRowReader(job, options)
-  const kept: (readonly string[])[] = []
-  for await (const chunk of chunks) {
-    for (const cells of rowsOf(chunk, afterRow)) {
-      if (!keep(cells)) continue
-      if (kept.length === limit) return { rows: kept, nextAfterRow: Number(kept.at(-1)?.[0]) }
-      kept.push(cells)
-    }
-  }
-  return { rows: kept, nextAfterRow: undefined }
 }

@@ -47,6 +47,13 @@ describe('a channel to a mail server', () => {
     await expect(channel.send('RCPT TO:<a@b.org>\r\nDATA')).rejects.toThrow(RangeError)
   })
 
+  it('ends with a server that sends replies without commands', async () => {
+    const { channel, other, socket } = await pair()
+    other.write('250 ok\r\n'.repeat(20))
+    await expect(channel.send()).rejects.toMatchObject({ kind: 'garbage' })
+    expect(socket.destroyed).toBe(true)
+  })
+
   it('reports the kind of fault: silence, a cut, garbage', async () => {
     const silent = await pair({ replyTimeoutMs: 30 })
     await expect(silent.channel.send()).rejects.toMatchObject({ kind: 'timeout' })

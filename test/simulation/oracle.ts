@@ -85,8 +85,8 @@ async function checkLost (
   pipeline: Pipeline, { job, manifest }: ArchivedJob, complain: Complain
 ): Promise<number> {
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
-  const page = results.page(job, manifest, { afterRow: 0, limit: 1 })
-  const found = await page.catch(error => error instanceof LostResultsError ? 'lost' : error)
+  const rows = results.rows(job, manifest, { limit: 1 })[Symbol.asyncIterator]()
+  const found = await rows.next().catch((error: unknown) => error instanceof LostResultsError ? 'lost' : error)
   complain(`${job.id} results`, 'lost', found)
   const { successRecords, failedRecords } = job.counts
   complain(`${job.id} successes and failures`, job.preflight.totalRows,

@@ -28,7 +28,7 @@ export function verifierOn (
     attachedTo: notifications.attachedTo,
     findResults: createFindResults(store, archive),
     findErasures: async () => new Map(),
-    page: createResults({ ...pipeline, blocks }).page,
+    rows: createResults({ ...pipeline, blocks }).rows,
     openHeader: async () => ({ metadata: {}, webhookUrl: '' }),
     now: redisLike.now,
   }

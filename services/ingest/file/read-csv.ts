@@ -1,12 +1,11 @@
 import { isUtf8 } from 'node:buffer'
-import { pipeline } from 'node:stream/promises'
-import { CsvError, parse } from 'csv-parse'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
 import { detectDelimiter, detectRecordEnd, positionsOf } from '../../../schemas/files/csv-format.ts'
-import { MAX_COLUMNS, MAX_LINE_BYTES } from '../../../schemas/files/limits.ts'
+import { MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES } from '../../../schemas/files/limits.ts'
 import { csvCell } from '../../results/csv.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { SHOWN_CHARACTERS } from '../validation.ts'
+import { CsvScanner, type CsvRecord } from './csv-scanner.ts'
 
 /** How a file is read; what is undefined is detected. */
 export type CsvReadOptions = ColumnOptions & { readonly delimiter?: string | undefined }
@@ -17,49 +16,44 @@ export type CsvFile = {
   readonly inputs: readonly string[]
   /** The names of all columns, `column_1` and so on without a header line. */
   readonly columns: readonly string[]
-  /** Each row as a CSV line of the service, with as many cells as there are columns. */
+  /** Each row as a CSV line of the service, with at most as many cells as there are columns. */
   readonly lines: readonly string[]
 }
 
 const SAMPLE_BYTES = 65_536
-const PIECE_BYTES = 65_536
+/** Takes at most a few milliseconds, whatever the bytes are. */
+const SLICE_BYTES = 65_536
+const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /**
  * Reads a CSV file in UTF-8. Blank lines at its beginning and end are no rows. `pause` is awaited
- * before each few milliseconds of work.
+ * before each slice of the file, which takes at most a few milliseconds.
  * @throws ApiException that names the line or the column, and the limit.
  */
 export async function readCsv (
   bytes: Buffer, options: CsvReadOptions, pause: () => Promise<void>
 ): Promise<CsvFile> {
+  await pause()
   if (!isUtf8(bytes) || bytes.subarray(0, SAMPLE_BYTES).includes(0)) throw notText()
   const sample = bytes.toString('utf8', 0, SAMPLE_BYTES).replace(/^\ufeff/, '')
   const ends = detectRecordEnd(sample)
-  const rows = createRows(options)
-  const parser = parse({
-    bom: true,
+  const hasMark = bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)
+  const scanner = new CsvScanner(bytes, {
     delimiter: options.delimiter ?? detectDelimiter(sample, ends),
-    record_delimiter: ends === 'cr' ? ['\r'] : ['\r\n', '\n'],
-    relax_column_count: true,
-    relax_quotes: true,
-    max_record_size: MAX_LINE_BYTES,
-    // Returns nothing, so the parser keeps no record.
-    on_record: (cells: readonly string[], { lines }) => { rows.add(cells, lines) },
+    ends,
+    start: hasMark ? BYTE_ORDER_MARK.length : 0,
+    maxRecordBytes: MAX_LINE_BYTES,
+    maxBlankLines: SLICE_BYTES,
   })
-  parser.resume()
-  try {
-    await pipeline(piecesOf(bytes, pause), parser)
-  } catch (error) {
-    throw error instanceof CsvError ? syntaxError(error) : error
+  const rows = createRows(options)
+  let pausedAt = 0
+  for (let record = scanner.next(); record !== undefined; record = scanner.next()) {
+    rows.add(record)
+    if (scanner.position - pausedAt < SLICE_BYTES) continue
+    pausedAt = scanner.position
+    await pause()
   }
   return rows.finish()
-}
-
-async function * piecesOf (bytes: Buffer, pause: () => Promise<void>) {
-  for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
-    await pause()
-    yield bytes.subarray(from, from + PIECE_BYTES)
-  }
 }
 
 /** Collects the rows of a file, of which the first line decides the columns. */
@@ -69,14 +63,22 @@ function createRows (options: ColumnOptions) {
   let chosen: ChosenColumn | undefined
   let blankLines = 0
 
-  const push = (cells: readonly string[], { columns, at }: ChosenColumn) => {
-    if (inputs.length === MAX_INPUTS) throw tooManyRows()
-    inputs.push(cells[at] ?? '')
-    lines.push(lineOf(cells, columns.length))
+  const addBlankLines = () => {
+    if (inputs.length + blankLines > MAX_INPUTS) throw tooManyRows()
+    for (; blankLines > 0; blankLines--) {
+      inputs.push('')
+      lines.push('')
+    }
   }
-  const add = (cells: readonly string[], line: number): void => {
-    // The parser counts characters of all cells but the current one.
-    if (bytesOf(cells) > MAX_LINE_BYTES) throw tooLong(line)
+  const add = (record: CsvRecord): void => {
+    const { kind, line } = record
+    if (kind === 'blank') {
+      blankLines += record.lines
+      return
+    }
+    if (kind === 'unclosed') throw unclosedQuote(line)
+    if (kind === 'long') throw tooLong(line)
+    const { cells } = record
     if (cells.length === 1 && cells[0] === '') {
       blankLines++
       return
@@ -85,14 +87,19 @@ function createRows (options: ColumnOptions) {
       if (cells.length > MAX_COLUMNS) throw tooManyColumns(cells.length, line)
       chosen = chooseColumn(cells, options)
       blankLines = 0
-      if (chosen.isHeader) return
+      if (chosen.isHeader) {
+        requireShortNames(cells)
+        return
+      }
     }
     const width = chosen.columns.length
     if (cells.length > width && cells.slice(width).some(cell => cell !== '')) {
       throw tooManyCells(cells.length, width, line)
     }
-    for (; blankLines > 0; blankLines--) push([], chosen)
-    push(cells, chosen)
+    addBlankLines()
+    if (inputs.length === MAX_INPUTS) throw tooManyRows()
+    inputs.push(cells[chosen.at] ?? '')
+    lines.push(cells.slice(0, width).map(csvCell).join(','))
   }
   const finish = (): CsvFile => {
     if (chosen === undefined || inputs.length === 0) throw noRows(chosen !== undefined)
@@ -101,16 +108,13 @@ function createRows (options: ColumnOptions) {
   return { add, finish }
 }
 
-function bytesOf (cells: readonly string[]): number {
-  let bytes = cells.length - 1
-  for (const cell of cells) bytes += Buffer.byteLength(cell)
-  return bytes
-}
-
-/** A line with exactly so many cells: missing ones are blank. */
-function lineOf (cells: readonly string[], width: number): string {
-  const line = cells.slice(0, width).map(csvCell).join(',')
-  return cells.length < width ? line + ','.repeat(width - Math.max(cells.length, 1)) : line
+/** Every row of the results as JSON repeats the names, so they are counted as JSON. */
+function requireShortNames (names: readonly string[]): void {
+  const bytes = names.reduce((sum, name) => sum + Buffer.byteLength(JSON.stringify(name)), 0)
+  if (bytes <= MAX_NAMES_BYTES) return
+  throw fileError(`The names of the columns have ${bytes.toLocaleString('en-US')} bytes as JSON. ` +
+    `They can have at most ${MAX_NAMES_BYTES.toLocaleString('en-US')} in all. Shorten them, or ` +
+    'leave columns out.')
 }
 
 function fileError (message: string, more: Partial<ApiError> = {}): ApiException {
@@ -147,14 +151,9 @@ function tooManyCells (cells: number, columns: number, line: number): ApiExcepti
     `${columns}. Put cells with a delimiter in them between double quotes.`)
 }
 
-function syntaxError ({ code, ...details }: CsvError): ApiException {
-  const line = Number(details['lines'])
-  switch (code) {
-    case 'CSV_QUOTE_NOT_CLOSED': return fileError('A cell of the file begins with a double quote ' +
-      `that is never closed; the file ends at line ${line}. Close it, or double the quote.`)
-    case 'CSV_MAX_RECORD_SIZE': return tooLong(line)
-    default: return fileError(`The file is not valid CSV at line ${line}.`)
-  }
+function unclosedQuote (line: number): ApiException {
+  return fileError('A cell of the file begins with a double quote that is never closed; the file ' +
+    `ends at line ${line}. Close it, or double the quote.`)
 }
 
 function tooLong (line: number): ApiException {

@@ -1,4 +1,4 @@
-import { finished } from 'node:stream/promises'
+import { pipeline } from 'node:stream/promises'
 import { Busboy, type BusboyEvents, type BusboyInstance } from '@fastify/busboy'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ApiError, ApiException } from '../errors.ts'
@@ -19,37 +19,53 @@ const LIMITS = {
   fieldNameSize: 200, fieldSize: 8_192, fields: 100, parts: 102, headerPairs: 20, headerSize: 4_096,
 }
 
+/** Parsing it takes at most a few milliseconds, even if it has thousands of parts. */
+const SLICE_BYTES = 16_384
+
 /**
- * Reads a body of `multipart/form-data`: one part named `file`, and fields.
+ * Reads a body of `multipart/form-data`: one part named `file`, and fields. Feeds it to the parser
+ * in slices, awaits `pause` before each, and stops at the first violation.
  * @throws ApiException if it is damaged or cut, has no file or two, or too many or too long fields.
  */
-export async function readForm (body: Buffer, contentType: string): Promise<FileForm> {
+export async function readForm (
+  body: Buffer, contentType: string, pause: () => Promise<void>
+): Promise<FileForm> {
   const files: Buffer[][] = []
   const entries: (readonly [string, string])[] = []
-  const errors: ApiError[] = []
+  let fault: ApiError | undefined
+  const reject = (error: ApiError) => { fault ??= error }
   const form = openForm(contentType)
   const addFile: BusboyEvents['file'] = (name, stream) => {
     const pieces: Buffer[] = []
     // A part that ends too early fails the form as well.
     stream.on('error', () => {})
     stream.on('data', (piece: Buffer) => { pieces.push(piece) })
-    if (name === FILE) files.push(pieces)
-    else errors.push(unexpectedFile(name))
+    if (name !== FILE) reject(unexpectedFile(name))
+    else if (files.push(pieces) > 1) reject(fileCountError(files.length))
   }
   const addField = (...[name, value, , isTruncated]: Parameters<BusboyEvents['field']>) => {
-    if (isTruncated || name === FILE) errors.push(fieldError(name))
+    if (isTruncated || name === FILE) reject(fieldError(name))
     else entries.push([name ?? '', value])
   }
   form.on('file', addFile).on('field', addField)
   for (const limit of ['partsLimit', 'fieldsLimit'] as const) {
-    form.on(limit, () => { errors.push(tooManyParts()) })
+    form.on(limit, () => reject(tooManyParts()))
   }
-  form.end(body)
-  await finished(form).catch(() => { throw new ApiException(DAMAGED) })
-  const [error] = errors
-  if (error !== undefined) throw new ApiException(error)
+  async function * slices () {
+    for (let from = 0; from < body.length; from += SLICE_BYTES) {
+      await pause()
+      if (fault !== undefined) throw new ApiException(fault)
+      yield body.subarray(from, from + SLICE_BYTES)
+    }
+  }
+  try {
+    await pipeline(slices, form)
+  } catch {
+    throw new ApiException(fault ?? DAMAGED)
+  }
+  if (fault !== undefined) throw new ApiException(fault)
   const [file] = files
-  if (file === undefined || files.length > 1) throw new ApiException(fileCountError(files.length))
+  if (file === undefined) throw new ApiException(fileCountError(0))
   return { file: Buffer.concat(file), entries }
 }
 
@@ -122,15 +138,17 @@ export function acceptFiles (app: FastifyInstance): void {
   const options = { parseAs: 'buffer' } as const
   app.addContentTypeParser('text/csv', options, async (request: FastifyRequest, body: Buffer) => {
     requireFileRoute(request)
-    return await parsed(request, body, queryOf(request))
+    const pause = pausesOf(request, body)
+    return await parsed(request, body, { entries: queryOf(request), pause })
   })
   app.addContentTypeParser('multipart/form-data', options, async (
     request: FastifyRequest, body: Buffer
   ) => {
     requireFileRoute(request)
-    const { file, entries } = await readForm(body, request.headers['content-type'] ?? '')
+    const pause = pausesOf(request, body)
+    const { file, entries } = await readForm(body, request.headers['content-type'] ?? '', pause)
     detachBuffer(body)
-    return await parsed(request, file, [...queryOf(request), ...entries])
+    return await parsed(request, file, { entries: [...queryOf(request), ...entries], pause })
   })
 }
 
@@ -144,15 +162,20 @@ function queryOf ({ url }: FastifyRequest): OptionEntries {
   return [...new URLSearchParams(query)]
 }
 
+type Pause = () => Promise<void>
+
+/** Waits for the next slot of the event loop, shared fairly with other tenants. */
+function pausesOf ({ caller }: FastifyRequest, body: Buffer): Pause {
+  const lane = body.length <= SMALL_BODY_BYTES ? 'small' : 'bulk'
+  return () => yieldToEventLoop(lane, caller?.tenant)
+}
+
 /** The equivalent JSON body. The bytes of the file are freed. */
 async function parsed (
-  request: FastifyRequest, bytes: Buffer, entries: OptionEntries
+  request: FastifyRequest, bytes: Buffer,
+  { entries, pause }: { readonly entries: OptionEntries, readonly pause: Pause }
 ): Promise<object> {
   const { csv, fields } = readFileOptions(entries)
-  const isSmall = bytes.length <= SMALL_BODY_BYTES
-  const pause = async () => {
-    if (!isSmall) await yieldToEventLoop('bulk', request.caller?.tenant)
-  }
   const file = await readCsv(bytes, csv, pause)
   detachBuffer(bytes)
   request.file = file

@@ -14,8 +14,8 @@ const CONTENT: Content = {
   'text/csv': {
     schema: {
       type: 'string',
-      description: 'A CSV file in UTF-8, of at most 500 columns, 64 KiB a line and 100,000 rows ' +
-        'below its header. Its options are in the query.',
+      description: 'A CSV file in UTF-8, of at most 500 columns with 32 KiB of names, 64 KiB ' +
+        'a line and 100,000 rows below its header. Its options are in the query.',
     },
     examples: { phones: { value: FILE } },
   },

@@ -53,8 +53,7 @@ type MailDomainOptions = {
 
 /** Further mail exchanges of a domain are ignored. */
 const MAX_EXCHANGES = 5
-
-/** Further addresses of a host are ignored, so that no answer fills the cache. */
+/** Further addresses of a host are ignored: an answer may have thousands, and they are cached. */
 const MAX_ADDRESSES = 16
 
 type Found = { readonly kind: MailDomain, readonly names: readonly string[] }
@@ -146,7 +145,7 @@ async function firstReachable (
 function reachableOf (answer: DnsAnswer<string>, isReachable: (address: string) => boolean):
 DnsAnswer<string> {
   if (answer.kind !== 'found') return answer
-  const records = answer.records.filter(isReachable)
+  const records = answer.records.filter(isReachable).slice(0, MAX_ADDRESSES)
   return records.length > 0 ? { kind: 'found', records } : { kind: 'none' }
 }
 
@@ -223,18 +222,16 @@ export function createDns ({ servers, timeoutMs, concurrency }: DnsOptions): Dns
   if (servers !== undefined) resolver.setServers(servers)
   const slots = bulkhead(concurrency, Number.MAX_SAFE_INTEGER)
   const query = <T>(send: () => Promise<T[]>) => slots.execute(() => answerOf(send))
-  const queryFew = (send: () => Promise<string[]>) =>
-    query(async () => (await send()).slice(0, MAX_ADDRESSES))
   return {
     mailExchanges: (domain) => query(async () => (await resolver.resolveMx(domain))
       .map(({ exchange, priority }) => ({ host: exchange, preference: priority }))),
     addresses: async (name) => {
-      const older = await queryFew(() => resolver.resolve4(name))
+      const older = await query(() => resolver.resolve4(name))
       if (older.kind === 'found' || older.kind === 'no_domain') return older
-      const newer = await queryFew(() => resolver.resolve6(name))
+      const newer = await query(() => resolver.resolve6(name))
       return newer.kind === 'none' ? older : newer
     },
-    root: () => queryFew(() => resolver.resolveNs('.')),
+    root: () => query(() => resolver.resolveNs('.')),
   }
 }
 

@@ -116,7 +116,6 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
       availableMicros: 7, reservedMicros: 3, chargedMicros: 5, fundedMicros: 15, seq: 4,
     }),
     rows: async function * () { yield [] },
-    page: async () => ({ rows: [], nextAfterRow: undefined }),
     readJob,
     // No job changes while a request waits for it.
     waitForJob: async ({ tenant, job }) => await (more.readJob ?? readJob)(tenant, job),

@@ -11,9 +11,9 @@ function ended () {
   const { app, get } = application({
     readJob: async () => job,
     findArchived: async () => ({ job, manifest: MANIFEST }),
-    page: async () => {
+    rows: async function * () {
       reads.push('page')
-      return { rows: [], nextAfterRow: undefined }
+      yield []
     },
     csvStream: async function * () {
       reads.push('file')

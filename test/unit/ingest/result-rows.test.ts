@@ -9,6 +9,7 @@ const columns = rowFieldsOf('telegram')
 const cellsOf = (values: Readonly<Record<string, string>>) =>
   columns.map(name => values[name] ?? '')
 const shape = createRowShape('telegram')
+const job = { service: 'telegram', tenant: 'org_1:test' } as const
 
 describe('a row as JSON', () => {
   it('has the columns in their order, with null for what is blank', () => {
@@ -20,7 +21,7 @@ describe('a row as JSON', () => {
   })
 
   it('has the wanted columns only, in the wanted order', () => {
-    const some = createRowShape('telegram', { columns: ['telegram', 'row'] })
+    const some = createRowShape('telegram', ['telegram', 'row'])
     expect(JSON.stringify(some(cellsOf({ row: '1', telegram: 'true' }))))
       .toBe('{"telegram":"true","row":1}')
   })
@@ -45,7 +46,7 @@ describe('a row as JSON', () => {
       yield [cellsOf({ row: '3' })]
     }
     const pieces = []
-    for await (const piece of jsonLines('telegram', rows())) pieces.push(piece)
+    for await (const piece of jsonLines(job, rows())) pieces.push(piece)
     expect(pieces.length).toBe(2)
     const parsed = pieces.join('').trimEnd().split('\n').map(line => JSON.parse(line))
     expect(parsed.map(({ row, input }) => [row, input])).toEqual([[1, 'a\nb'], [2, ''], [3, '']])
@@ -53,16 +54,14 @@ describe('a row as JSON', () => {
 })
 
 describe('lines of rows', () => {
-  it('are the wanted rows with the wanted columns', async () => {
+  it('have the wanted columns, and end a piece once it is full', async () => {
     async function * rows () {
-      yield [cellsOf({ row: '1', status: 'valid' }), cellsOf({ row: '2', status: 'risky' })]
-      yield [cellsOf({ row: '3', status: 'risky' })]
+      yield Array.from({ length: 3 }, () => cellsOf({ row: '1', input: 'x'.repeat(40_000) }))
     }
-    const keep = (cells: readonly string[]) => cells[columns.indexOf('status')] === 'valid'
     const pieces: string[] = []
-    const lines = jsonLines('telegram', rows(), { keep, columns: ['row'] })
-    for await (const piece of lines) pieces.push(piece)
-    expect(pieces).toEqual(['{"row":1}\n'])
+    for await (const piece of jsonLines(job, rows(), { columns: ['input'] })) pieces.push(piece)
+    expect(pieces.map(piece => piece.split('\n').length - 1)).toEqual([2, 1])
+    expect(pieces.join('')).toBe(`{"input":"${'x'.repeat(40_000)}"}\n`.repeat(3))
   })
 })
 

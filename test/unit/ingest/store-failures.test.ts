@@ -34,7 +34,7 @@ const CASES: readonly Case[] = [
   ['findErasures', `GET /jobs/${JOB_ID}/results`],
   ['erase', `DELETE /jobs/${JOB_ID}`],
   ['findArchived', `GET /jobs/${JOB_ID}/results`],
-  ['page', `GET /jobs/${JOB_ID}/results?format=json`],
+  ['rows', `GET /jobs/${JOB_ID}/results?format=json`],
   ['listAttempts', `GET /jobs/${JOB_ID}/deliveries`],
   ['listAttempts', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
   ['findDelivery', `POST /jobs/${JOB_ID}/deliveries/${EVENT}/resend`],
@@ -66,11 +66,12 @@ async function answered (line: string, more: Partial<IngestDeps>) {
 describe('a store failure is reported as temporary', () => {
   const cases = CASES.map(([part, line, more]) => ({ part, line, more }))
   it.each(cases)('$part of $line', async ({ part, line, more }) => {
+    const failing = (error: Error) => part === 'rows' ? () => breaksOff(error) : fails(error)
     for (const error of [cut, refused, readOnly]) {
-      expect(await answered(line, { ...more, [part]: fails(error) }))
+      expect(await answered(line, { ...more, [part]: failing(error) }))
         .toEqual([503, 'temporarily_unavailable', true])
     }
-    const bug = await answered(line, { ...more, [part]: fails(new TypeError('a bug')) })
+    const bug = await answered(line, { ...more, [part]: failing(new TypeError('a bug')) })
     expect(bug).toEqual([500, 'internal', false])
   })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   attachBlocks, attachedBlocksOf, withAttachedBlocks,
 } from '../../../services/results/result-blocks.ts'
-import { createResults } from '../../../services/results/results.ts'
+import { createResults, type Rows } from '../../../services/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
 } from '../../support/results.ts'
@@ -17,19 +17,24 @@ async function smallJob () {
   return { job: endedJob({ chunks: 1 }, 2), blocks, manifest }
 }
 
+async function rowsOf (batches: AsyncIterable<Rows>) {
+  const all = []
+  for await (const rows of batches) all.push(...rows)
+  return all
+}
+
 describe('attached blocks', () => {
   it('are read like stored ones, without the store', async () => {
     const { job, blocks, manifest } = await smallJob()
     const stored = createBlocksDouble()
     await stored.insert(blocks)
-    const options = { afterRow: 0, limit: 2 }
-    const expected = await createResults({ blocks: stored, codec, keys })
-      .page(job, manifest, options)
+    const expected = await rowsOf(createResults({ blocks: stored, codec, keys })
+      .rows(job, manifest))
     const attached = attachedBlocksOf(attachBlocks(blocks))
-    const page = await createResults({ blocks: createBlocksDouble(), codec, keys })
-      .page(job, manifest, { ...options, attached })
-    expect(page).toEqual(expected)
-    expect(page.rows.length).toBe(2)
+    const rows = await rowsOf(createResults({ blocks: createBlocksDouble(), codec, keys })
+      .rows(job, manifest, { limit: 2, attached }))
+    expect(rows).toEqual(expected)
+    expect(rows.length).toBe(2)
   })
 
   it('are blocks that may end a small job, or none', async () => {

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { columnsOf, rowFieldsOf } from '../../../services/results/columns.ts'
 import { csvCell, guardCell } from '../../../services/results/csv.ts'
 import {
-  cellsOfLine, createOriginalRow, joinedColumns, joinedHeader,
+  cellsOfLine, createOriginalJson, joinedColumns, joinedHeader,
 } from '../../../services/results/original.ts'
-import { createResults } from '../../../services/results/results.ts'
+import { createResults, type RowOptions } from '../../../services/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
 } from '../../support/results.ts'
@@ -22,13 +22,13 @@ describe('a line of a file', () => {
   })
 
   it('has each cell by its column, whose name is replaced if it is blank or repeated', () => {
-    const rowOf = createOriginalRow(['column_2', '', 'a', 'a', '__proto__', 'constructor'])
-    const row = rowOf('1,2,3,4,5,6')
+    const jsonOf = createOriginalJson(['column_2', '', 'a', 'a', '__proto__', 'constructor'])
+    const row = JSON.parse(jsonOf('1,2,3,4,5,6'))
     expect(Object.entries(row)).toEqual([
       ['column_2', '1'], ['column_2_', '2'], ['a', '3'], ['column_4', '4'], ['__proto__', '5'],
       ['constructor', '6'],
     ])
-    expect(Object.values(rowOf(''))).toEqual(['', '', '', '', '', ''])
+    expect(Object.values(JSON.parse(jsonOf('')))).toEqual(['', '', '', '', '', ''])
   })
 })
 
@@ -93,11 +93,14 @@ describe('joined results', () => {
 
   it('as rows and pages end with the line', async () => {
     const { read, manifest, job } = await results()
-    const rows = []
-    for await (const some of read.rows(job, manifest, { withReference: true })) rows.push(...some)
-    expect(rows.map(cells => cells[LINE])).toEqual(contacts.references)
-    const page = await read.page(job, manifest, { afterRow: 2, limit: 1, withReference: true })
-    expect(page.rows.map(cells => cells[LINE])).toEqual(['C,1'])
+    const linesOf = async (options: RowOptions) => {
+      const rows = []
+      const all = read.rows(job, manifest, { ...options, withReference: true })
+      for await (const some of all) rows.push(...some)
+      return rows.map(cells => cells[LINE])
+    }
+    expect(await linesOf({})).toEqual(contacts.references)
+    expect(await linesOf({ afterRow: 2, limit: 1 })).toEqual(['C,1'])
   })
 
   it('have blank cells where the block with the lines is lost', async () => {

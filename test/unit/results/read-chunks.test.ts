@@ -19,7 +19,7 @@ async function jobOf ({ chunks, without = [] }: { chunks: number, without?: read
   return { parts: { blocks, codec, keys }, manifest, job: endedJob({ chunks }, chunks) }
 }
 
-const range = { from: 0, firstChunks: 2, ahead: true }
+const range = { from: 0, to: Infinity, firstChunks: 2, ahead: true }
 
 describe('the chunks of a job', () => {
   it('are read in order from the chunk of the wanted row on', async () => {

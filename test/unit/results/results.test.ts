@@ -88,10 +88,11 @@ describe('results', () => {
         const bare = await jobOf({ chunks: 12, duplicates, marks: false })
         expect(await all(readerOf(bare.blocks).rows(bare.job, bare.manifest))).toEqual(rows)
         const paged: (readonly string[])[] = []
-        for (let afterRow: number | undefined = 0; afterRow !== undefined;) {
-          const page = await readerOf(blocks).page(job, manifest, { afterRow, limit })
-          paged.push(...page.rows)
-          afterRow = page.nextAfterRow
+        while (paged.length < rows.length) {
+          const afterRow = paged.length
+          const page = await all(readerOf(blocks).rows(job, manifest, { afterRow, limit }))
+          expect(page.length).toBe(Math.min(limit, rows.length - afterRow))
+          paged.push(...page)
         }
         expect(paged).toEqual(rows)
       }), { numRuns: 15 })
@@ -101,12 +102,10 @@ describe('results', () => {
     const duplicates = new Map([[7, 1], [9, 1]])
     const { blocks, manifest, job } = await jobOf({ chunks: 3, duplicates })
     const keep = (cells: readonly string[]) => at(cells, 'carrier') === 'carrier 1'
-    const first = await readerOf(blocks).page(job, manifest, { afterRow: 0, limit: 2, keep })
-    expect(first.rows.map(cells => cells[0])).toEqual(['2', '8'])
-    expect(first.nextAfterRow).toBe(8)
-    const next = await readerOf(blocks).page(job, manifest, { afterRow: 8, limit: 2, keep })
-    expect(next.rows.map(cells => cells[0])).toEqual(['10'])
-    expect(next.nextAfterRow).toBeUndefined()
+    const numbers = async (afterRow: number) => (await all(readerOf(blocks)
+      .rows(job, manifest, { afterRow, limit: 2, keep }))).map(cells => cells[0])
+    expect(await numbers(0)).toEqual(['2', '8'])
+    expect(await numbers(8)).toEqual(['10'])
   })
 
   it('are written as CSV with the selected rows and columns of any job', async () => {
@@ -201,12 +200,12 @@ describe('results', () => {
 
   it('of one chunk are a page after one read, which finds missing blocks', async () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 1 })
-    const page = async (stored: typeof blocks) => await createResults({
+    const page = async (stored: typeof blocks) => await all(createResults({
       blocks: { ...stored, digests: () => Promise.reject(new Error('unexpected call')) },
       codec,
       keys,
-    }).page(job, manifest, { afterRow: 0, limit: 100 })
-    expect((await page(blocks)).rows.length).toBe(4)
+    }).rows(job, manifest, { limit: 100 }))
+    expect((await page(blocks)).length).toBe(4)
     await expect(page(createBlocksDouble())).rejects.toThrow(MissingResultsError)
   })
 
@@ -214,7 +213,7 @@ describe('results', () => {
     const { blocks, manifest, job } = await jobOf({ chunks: 2 })
     const results = readerOf(blocks)
     await expect(all(results.rows(job, manifest.slice(0, -1)))).rejects.toThrow(LostResultsError)
-    await expect(results.page(job, [], { afterRow: 0, limit: 1 })).rejects.toThrow(LostResultsError)
+    await expect(all(results.rows(job, [], { limit: 1 }))).rejects.toThrow(LostResultsError)
   })
 
   it('refuse a block whose counts were changed after it was sealed', async () => {

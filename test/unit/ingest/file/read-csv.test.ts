@@ -36,11 +36,11 @@ describe('a CSV file', () => {
     expect((await read(text, options)).inputs).toEqual(inputs)
   })
 
-  it('keeps each line with as many cells as there are columns', async () => {
+  it('keeps the cells of each line, and pads none', async () => {
     const options = { column: '1', header: true }
     const { columns, lines } = await read('a;a;\n1\n\n"x,y";"p""q";z;;', options)
     expect(columns).toEqual(['a', 'a', ''])
-    expect(lines).toEqual(['1,,', ',,', '"x,y","p""q",z'])
+    expect(lines).toEqual(['1', '', '"x,y","p""q",z'])
     const unnamed = await read('x,+12127365000\n', { column: '2' })
     expect([unnamed.columns, unnamed.lines])
       .toEqual([['column_1', 'column_2'], ['x,+12127365000']])
@@ -60,6 +60,8 @@ describe('a CSV file', () => {
     ['has a long line', `a\n1\n${'é,'.repeat(22_000)}1`, {}, 'invalid_file',
       /^Line 3 of the file has more than 65,536 bytes/],
     ['has 501 columns', 'a,'.repeat(500), {}, 'invalid_file', /^Line 1 .*501 columns.*at most 500/],
+    ['has long names', `${Array(100).fill('\u0001'.repeat(60)).join(',')}\n1`,
+      { column: '1', header: true }, 'invalid_file', /36,200 bytes as JSON.*at most 32,768/],
     ['has a line with too many cells', 'a,b\n1,2\n1,2,3', { column: 'a' }, 'invalid_file',
       /^Line 3 of the file has 3 cells, but its first line has 2/],
     ['has 100,001 rows', '1\n'.repeat(100_001), { header: false }, 'too_many_inputs',
@@ -80,6 +82,15 @@ describe('a CSV file', () => {
     expect(fault.code).toBe(code)
     expect(fault.param).toBe(code === 'invalid_request' ? 'column' : 'file')
     expect(fault.message).toMatch(why)
+  })
+
+  it('is read in slices whatever its size', async () => {
+    let pauses = 0
+    const pause = async () => { pauses += 1 }
+    await readCsv(Buffer.from('1\n2\n'), {}, pause)
+    expect(pauses).toBe(1)
+    await readCsv(Buffer.from(`1234567${'\n'.repeat(655_360)}`), {}, pause)
+    expect(pauses).toBeGreaterThan(10)
   })
 
   it('without header is rejected without its contacts', async () => {

@@ -34,9 +34,9 @@ function verifying (states: readonly ReturnType<typeof jobOf>[], more: Partial<I
       return state
     },
     findResults: async () => ({ job: closed, manifest: MANIFEST }),
-    page: async (job, manifest, options) => {
+    rows: async function * (job, manifest, options) {
       pages.push([job, manifest, options])
-      return { rows: [cells, cells], nextAfterRow: undefined }
+      yield [cells, cells]
     },
     ...more,
   })
@@ -69,7 +69,7 @@ describe('a verification', () => {
     expect(answer.headers).toMatchObject({
       location: `/api/v1/jobs/${JOB_ID}`, 'content-type': 'application/json; charset=utf-8',
     })
-    expect(pages).toEqual([[closed, MANIFEST, { afterRow: 0, limit: 2, attached: [] }]])
+    expect(pages).toEqual([[closed, MANIFEST, { limit: 2, attached: [] }]])
     expect(waits.map(({ job, tenant }) => [job, tenant])).toEqual([[JOB_ID, 'org_01.live']])
   })
 
@@ -155,7 +155,7 @@ describe('a verification', () => {
   it('is an accepted job even if infrastructure fails afterwards', async () => {
     for (const more of [
       { waitForJob: () => Promise.reject(outage) },
-      { page: () => Promise.reject(outage) },
+      { rows: () => { throw outage } },
       { findResults: async () => undefined },
     ]) {
       expect((await verifying([closed], more).post(good)).statusCode).toBe(202)

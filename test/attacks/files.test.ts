@@ -1,0 +1,155 @@
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { MAX_NAMES_BYTES } from '../../schemas/files/limits.ts'
+import { usageOf } from '../bench/usage.ts'
+import { startEnvironment, type Environment } from '../support/environment.ts'
+
+/** What a service may take, by the alert on its memory. */
+const MAX_PEAK_MB = 700
+const MB = 1_024 * 1_024
+const FULL_BYTES = 33 * MB
+
+let environment: Environment
+let pid: number
+beforeAll(async () => {
+  environment = await startEnvironment({}, { apart: ['ingest'] })
+  pid = pidOfIngest()
+  // Compiles the code of all of the paths.
+  await costOf(honest(2 * MB))
+  await costOf(formOf(honest(2 * MB)), FORM)
+})
+afterAll(async () => { await environment?.stop() })
+
+function pidOfIngest (): number {
+  const ingest = environment.services.list().find(({ name }) => name === 'ingest')
+  if (ingest?.pid === undefined) throw new Error('no process of ingest')
+  return ingest.pid
+}
+
+const BOUNDARY = 'XXboundaryXX'
+const FORM = `multipart/form-data; boundary=${BOUNDARY}`
+const QUERY = 'service=phone-validation&column=1&header=true'
+/** Of 500 columns. */
+const WIDE = `${Array.from({ length: 500 }, (_, at) => `c${at}`).join(',')}\n`
+
+/** A file of so many bytes, with as many rows as a file may have, or fewer. */
+function honest (bytes: number, rows = 100_000): string {
+  const width = Math.max(Math.ceil(bytes / rows), 20)
+  const count = Math.floor(bytes / width)
+  const lines = Array.from({ length: count }, (_, row) =>
+    `+1212${String(row).padStart(7, '0')},`.padEnd(width - 1, 'note '))
+  return `phone,note\n${lines.join('\n')}`
+}
+
+const formOf = (file: string) => `--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; ` +
+  `filename="a.csv"\r\n\r\n${file}\r\n--${BOUNDARY}--\r\n`
+
+/** Sends a file, compressed, and waits for the answer. */
+async function post (body: string, type = 'text/csv', path = 'quotes') {
+  const response = await fetch(`${environment.baseUrl}/${path}?${QUERY}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${environment.keys.test}`,
+      'content-type': type,
+      'content-encoding': 'gzip',
+    },
+    body: gzipSync(body),
+  })
+  return { status: response.status, body: await response.json() as Record<string, unknown> }
+}
+
+/** The status of a quote, and the CPU time of the process that read its file. */
+async function costOf (body: string, type?: string) {
+  const before = usageOf(pid).cpuSeconds
+  const { status } = await post(body, type)
+  return { status, cpuSeconds: usageOf(pid).cpuSeconds - before }
+}
+
+describe('a file costs what an honest one of its bytes does', () => {
+  const part = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n`
+  const fill = (unit: string, bytes: number) => unit.repeat(Math.floor(bytes / unit.length))
+  const text = 'text/csv'
+
+  it.each<[what: string, make: () => string, type: string]>([
+    ['as many parts as a body has room for', () => fill(part, FULL_BYTES), FORM],
+    ['parts without a header', () => fill(`--${BOUNDARY}\r\n\r\n\r\n`, FULL_BYTES), FORM],
+    ['line breaks before the first part', () => fill('\r\n', FULL_BYTES), FORM],
+    ['boundaries that are cut', () => formOf(fill(`\r\n--${BOUNDARY.slice(1)}`, 30 * MB)), FORM],
+    ['30 MB of blank lines', () => `+12127365000${fill('\n', 30 * MB)}`, text],
+    ['30 MB of blank lines between two rows', () => `1234567${fill('\n', 30 * MB)}1`, text],
+    ['30 MB of quoted blank lines', () => `1234567\n${fill('""\n', 30 * MB)}`, text],
+    ['30 MB of delimiters', () => `a,b\n${fill(`1${','.repeat(400)}\n`, 30 * MB)}`, text],
+    ['quotes within quoted cells after a long cell', () =>
+      `a\n"${'x'.repeat(60_000)}"\n${fill('"a"b\n', 400_000)}${fill(',,,', 20 * MB)}`, text],
+    ['a quote that is never closed', () => `a\n"${fill('1\n', FULL_BYTES)}`, text],
+  ])('%s', async (_what, make, type) => {
+    const body = make()
+    const fair = honest(body.length)
+    const expected = await costOf(type === FORM ? formOf(fair) : fair, type)
+    expect(expected.status).toBe(200)
+    const { status, cpuSeconds } = await costOf(body, type)
+    expect([200, 400]).toContain(status)
+    expect(cpuSeconds).toBeLessThan(3 * expected.cpuSeconds)
+    expect(pidOfIngest()).toBe(pid)
+    expect(usageOf(pid).peakMb).toBeLessThan(MAX_PEAK_MB)
+  })
+})
+
+describe('rows cost what the rows of an honest file do', () => {
+  const rows = 99_999
+  it.each([
+    ['short rows under 500 columns', `${WIDE}${'1\n'.repeat(rows)}`],
+    ['blank rows', `${WIDE}1${'\n'.repeat(rows)}1`],
+  ])('%s', async (_what, body) => {
+    const expected = await costOf(honest(20 * rows))
+    const { status, cpuSeconds } = await costOf(body)
+    expect([expected.status, status]).toEqual([200, 200])
+    expect(cpuSeconds).toBeLessThan(3 * expected.cpuSeconds)
+  })
+})
+
+describe('results as JSON', () => {
+  const ROWS = 1_000
+  const READS = 25
+
+  /** The bytes of an answer, which is read and dropped. */
+  async function read (path: string): Promise<number> {
+    const headers = { authorization: `Bearer ${environment.keys.test}` }
+    const response = await fetch(`${environment.baseUrl}/${path}`, { headers })
+    expect(response.status).toBe(200)
+    let bytes = 0
+    for await (const piece of response.body ?? []) bytes += piece.length
+    return bytes
+  }
+
+  async function costOfReads (header: string) {
+    const { status, body } = await post(`${header}\n${'1\n'.repeat(ROWS)}`, undefined, 'jobs')
+    expect(status).toBe(202)
+    const id = String(body['id'])
+    await environment.test.waitForEnd(id)
+    const path = `jobs/${id}/results?format=json&limit=${ROWS}&join=original`
+    await read(path)
+    const before = usageOf(pid).cpuSeconds
+    const bytes = await Promise.all(Array.from({ length: READS }, () => read(path)))
+    const sum = bytes.reduce((all, some) => all + some, 0)
+    return { most: Math.max(...bytes), perByte: (usageOf(pid).cpuSeconds - before) / sum }
+  }
+
+  it('with long names are refused before they are made', async () => {
+    const names = Array.from({ length: 500 }, (_, at) => `${at}`.padEnd(120, 'n')).join(',')
+    const { status, body } = await post(`${names}\n1\n`, undefined, 'jobs')
+    expect([status, body['error']]).toMatchObject([400, { code: 'invalid_file', param: 'file' }])
+  })
+
+  it('of many columns take no more memory, and no more CPU for a byte', async () => {
+    const columns = 250
+    const length = Math.floor(MAX_NAMES_BYTES / columns) - 3
+    const names = Array.from({ length: columns }, (_, at) => `${at}`.padEnd(length, 'n')).join(',')
+    const expected = await costOfReads('phone,name')
+    const { most, perByte } = await costOfReads(names)
+    expect(most).toBeLessThan(9 * MB)
+    expect(perByte).toBeLessThan(2 * expected.perByte)
+    expect(pidOfIngest()).toBe(pid)
+    expect(usageOf(pid).peakMb).toBeLessThan(MAX_PEAK_MB)
+  })
+})

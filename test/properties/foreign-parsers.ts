@@ -1,0 +1,265 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { contactKinds } from '../../services/client/columns.ts'
+import { detectDialect, readRecords } from '../../services/client/csv.ts'
+import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
+import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
+import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
+import { inspectJson } from '../../services/platform/json-text.ts'
+import {
+  createOriginalCsv, createOriginalJson, joinedHeader,
+} from '../../services/results/original.ts'
+import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
+import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
+
+/** Bytes of a shape of about this size. */
+type Shape = (size: number) => string
+
+/** A parser of foreign bytes with the shapes that are the worst for it. */
+export type ForeignParser = {
+  readonly name: string
+  /** The result, whose texts are counted; it may throw, which ends the parsing as well. */
+  readonly parse: (bytes: Buffer) => unknown
+  readonly shapes: Readonly<Record<string, Shape>>
+  /** Characters of the result for a byte, where the interface promises more than 8. */
+  readonly growth?: number
+  /** Steps for a byte, if a library takes more than 60. */
+  readonly stepsPerByte?: number
+}
+
+const fill = (unit: string): Shape => size =>
+  unit.repeat(Math.ceil(size / unit.length)).slice(0, Math.max(size, unit.length))
+const after = (start: string, unit: string, end = ''): Shape => size =>
+  start + fill(unit)(size) + end
+/** Takes all columns that a file may have, with short names. */
+const WIDE = `${Array.from({ length: 500 }, (_, at) => `c${at}`).join(',')}\n`
+
+const CSV_SHAPES: Readonly<Record<string, Shape>> = {
+  'a wide header and short rows': after(WIDE, '1\n'),
+  'a wide header and blank rows': after(WIDE, '\n', '1'),
+  'rows with many blank cells': after(WIDE, `1${','.repeat(499)}\n`),
+  'more cells than the header has': after('a\n', '1,,,,,,,,,\n'),
+  'blank lines before the first row': after('', '\n', '1234567'),
+  'blank lines at the end': after('1234567', '\n'),
+  'blank lines with CRLF': after('1234567\n', '\r\n', '1'),
+  'blank lines of CR': after('1234567\r', '\r', '1'),
+  'quoted blank lines': after('1234567\n', '""\n'),
+  'rows of one character': fill('1\n'),
+  'a line without an end': fill('1'),
+  'an open quote': after('a\n"', '1\n'),
+  'quotes within quoted cells': fill('"a"b,'),
+  'a long cell before quotes within cells': size =>
+    `a\n"${'x'.repeat(Math.min(size, 60_000))}"\n${fill('"a"b\n')(size)}`,
+  'doubled quotes': after('a\n"', '""'),
+  'quotes and nothing else': fill('"'),
+  'delimiters and nothing else': fill(','),
+  'many delimiters': fill(',;|\t'),
+  'lines of quoted line breaks': fill('"\n\n\n"\n'),
+  'characters of four bytes': fill('\u{1f600}\n'),
+}
+
+/** Without one that the library of the client, which reads files of its user, is slow for. */
+const { 'a long cell before quotes within cells': _slow, ...LIBRARY_SHAPES } = CSV_SHAPES
+
+const BOUNDARY = 'b'.repeat(60)
+const PART = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="`
+const FORM_SHAPES: Readonly<Record<string, Shape>> = {
+  'parts without a header': fill(`--${BOUNDARY}\r\n\r\n\r\n`),
+  'parts with an open header': fill(`--${BOUNDARY}\r\na\r\n`),
+  'fields of one name': fill(`${PART}a"\r\n\r\n1\r\n`),
+  'files of one name': fill(`${PART}file"; filename="a"\r\n\r\n1\r\n`),
+  'a preamble': fill('a'),
+  'a preamble of line breaks': fill('\r\n'),
+  'an epilogue': after(`${PART}a"\r\n\r\n1\r\n--${BOUNDARY}--`, 'a'),
+  'boundaries that are cut': after(`${PART}file"; filename="a"\r\n\r\n`,
+    `\r\n--${BOUNDARY.slice(1)}`),
+  'dashes and line breaks': after(`${PART}file"; filename="a"\r\n\r\n`, '\r\n--'),
+  'a header without an end': after(`--${BOUNDARY}\r\n`, 'a: b\r\n'),
+  'a folded header': after(`--${BOUNDARY}\r\na: b`, '\r\n c'),
+  'a long name': after(PART, '\\"'),
+  'parameters of a header': after(PART, '"; a="'),
+  'a long field': after(`${PART}a"\r\n\r\n`, '1'),
+  'a file': after(`${PART}file"; filename="a"\r\n\r\n`, '1\n'),
+}
+
+const JSON_SHAPES: Readonly<Record<string, Shape>> = {
+  'lists in lists': fill('['),
+  'objects in objects': fill('{"a":'),
+  'many items': after('{"inputs":[', '1,'),
+  'many texts': after('{"inputs":[', '"",'),
+  'many names': size => `{${Array.from({ length: size / 8 }, (_, at) => `"a${at}":1`).join(',')}}`,
+  'one name many times': after('{', '"a":1,'),
+  'a long name': after('{"', 'a'),
+  backslashes: after('{"inputs":["', '\\'),
+  'backslashes before quotes': after('{"inputs":["', '\\\\\\"'),
+  'escaped quotes': after('{"inputs":["', '\\"'),
+  'white space': fill(' \n'),
+  'texts and white space': after('{"inputs":[', '"a"          ,'),
+  commas: fill(','),
+  'closing brackets': fill(']}'),
+}
+
+const LINE_SHAPES: Readonly<Record<string, Shape>> = {
+  'short rows': fill('1\n'),
+  'blank rows': fill('\n'),
+  'rows of quoted cells': fill('"a""b","",\n'),
+  'rows of commas': fill(`${','.repeat(499)}\n`),
+  formulas: fill('=1;=2;-3,@a\n'),
+  'a quote that is never closed': after('"', 'a,'),
+  'quotes and nothing else': fill('"'),
+}
+
+const names = Array.from({ length: 500 }, (_, at) => `column ${at}`)
+const contactsOf = (bytes: Buffer) =>
+  ({ contacts: { offsets: [], references: bytes.toString().split('\n') } })
+const noPause = async () => {}
+const csvWith = (options: CsvReadOptions) => (bytes: Buffer) => readCsv(bytes, options, noPause)
+const folder = mkdtempSync(join(tmpdir(), 'foreign-bytes-'))
+
+export const FOREIGN_PARSERS: readonly ForeignParser[] = [
+  { name: 'a file', parse: csvWith({ column: '1' }), shapes: CSV_SHAPES },
+  {
+    name: 'a file without a header, by its delimiter',
+    parse: csvWith({ column: '1', header: false, delimiter: '\t' }),
+    shapes: CSV_SHAPES,
+  },
+  {
+    name: 'the column of a file',
+    parse: csvWith({ column: 'phone' }),
+    shapes: {
+      'names that are equal': after('', 'phone,'),
+      'names that differ in case': after('', 'Phone,PHONE,'),
+      'long names': after('', `${'n'.repeat(120)},`),
+      'names of quotes': after('', '"""",'),
+      'names of white space': after('', '          ,'),
+    },
+  },
+  {
+    name: 'a form',
+    parse: async bytes =>
+      await readForm(bytes, `multipart/form-data; boundary=${BOUNDARY}`, noPause),
+    shapes: FORM_SHAPES,
+  },
+  {
+    name: 'the options of a file',
+    parse: bytes => readFileOptions([...new URLSearchParams(bytes.toString())]),
+    shapes: {
+      'one option': fill('column=1&'),
+      'many options': fill('&a'),
+      labels: size => Array.from({ length: size / 16 }, (_, at) => `metadata[a${at}]=1`).join('&'),
+      brackets: after('metadata[', ']['),
+      'percent signs': after('column=', '%41%'),
+    },
+  },
+  { name: 'a body of JSON', parse: bytes => inspectJson(bytes.toString()), shapes: JSON_SHAPES },
+  {
+    name: 'a header of a request',
+    parse: bytes => {
+      const header = bytes.toString()
+      return [accepts(header, 'text/csv'), preferred(header, ['text/csv']), codingFor(header)]
+    },
+    shapes: {
+      'many types': fill('text/csv;q=0.1,'),
+      parameters: after('text/csv', ';q=1'),
+      commas: fill(','),
+      'white space': after('text/csv', ' '),
+    },
+  },
+  {
+    name: 'a joined line as CSV',
+    parse: bytes => {
+      const chunk = contactsOf(bytes)
+      const csvOf = createOriginalCsv({ columns: names, safe: true })
+      return chunk.contacts.references.map((_, at) => csvOf(chunk, at))
+    },
+    shapes: LINE_SHAPES,
+    growth: 600,
+  },
+  {
+    name: 'a joined line as JSON',
+    parse: bytes => bytes.toString().split('\n').map(createOriginalJson(names.slice(0, 20))),
+    shapes: LINE_SHAPES,
+    growth: 400,
+  },
+  {
+    name: 'the header of a joined file',
+    parse: bytes => joinedHeader(
+      { columns: bytes.toString().split(','), safe: true }, ['status', 'phone', 'row']),
+    shapes: {
+      'names of ours': fill('status,phone,'),
+      'names with our prefix': size => Array.from({ length: Math.sqrt(size / 5) }, (_, at) =>
+        `${'verified_'.repeat(at)}status`).join(','),
+      'blank names': fill(','),
+    },
+  },
+  {
+    name: 'a file of the client',
+    parse: async bytes => {
+      const path = join(folder, 'contacts.csv')
+      writeFileSync(path, bytes)
+      const dialect = detectDialect(bytes.subarray(0, 65_536))
+      let cells = 0
+      for await (const record of readRecords(path, dialect, { from: 0, to: bytes.length })) {
+        cells += record.cells.length
+      }
+      return cells
+    },
+    shapes: LIBRARY_SHAPES,
+    stepsPerByte: 150,
+  },
+  {
+    name: 'the columns of the client',
+    parse: bytes => {
+      const [header = [], ...rows] = bytes.toString().split('\n').map(line => line.split(','))
+      return contactKinds({ header, rows }, undefined)
+    },
+    shapes: {
+      'addresses that are none': fill('@.@.@.@'),
+      'long addresses': after('a@', 'a.'),
+      'digits and signs': fill('+1 (2) 3-4/'),
+      dates: fill('1234-12-12,'),
+      'white space': fill(' '),
+    },
+  },
+  {
+    name: 'replies of a mail server',
+    parse: bytes => {
+      const reader = createReplyReader()
+      let replies = 0
+      for (let at = 0; at < bytes.length; at += 4_096) {
+        replies += reader.push(bytes.subarray(at, at + 4_096)).length
+      }
+      return replies
+    },
+    shapes: {
+      'many replies': fill('250 ok\r\n'),
+      'many lines': fill('250-ok\r\n'),
+      'short lines': fill('250\n'),
+      'a line without an end': after('250 ', 'a'),
+      'carriage returns': after('250 ', '\r'),
+      'line ends': fill('\n'),
+      codes: fill('550 5.1.1 '),
+    },
+  },
+  {
+    name: 'answers of the DNS',
+    parse: async bytes => {
+      const hosts = bytes.toString().split(' ')
+      const records = hosts.map((host, at) => ({ host, preference: hosts.length - at }))
+      const domains = createMailDomains({
+        root: async () => ({ kind: 'found', records: ['a.root-servers.net'] }),
+        mailExchanges: async () => ({ kind: 'found', records }),
+        addresses: async () => ({ kind: 'found', records: hosts }),
+      }, { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 10, isReachable: () => true })
+      return await domains.hosts('example.com', 5)
+    },
+    shapes: {
+      'many hosts': size =>
+        Array.from({ length: size / 16 }, (_, at) => `mx${at}.example.com`).join(' '),
+      'one host many times': fill('mx.example.com '),
+      'hosts without a name': fill('. '),
+      'a long name': fill('a.'),
+    },
+  },
+]
