@@ -10,8 +10,10 @@ import { inspectJson } from '../../services/platform/json-text.ts'
 import {
   createOriginalCsv, createOriginalJson, joinedHeader,
 } from '../../services/results/original.ts'
+import { readTable } from '../../services/verify/providers/http-table.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
 import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
+import { zipOf } from '../support/zip.ts'
 
 /** Bytes of a shape of about this size. */
 type Shape = (size: number) => string
@@ -108,6 +110,26 @@ const LINE_SHAPES: Readonly<Record<string, Shape>> = {
   formulas: fill('=1;=2;-3,@a\n'),
   'a quote that is never closed': after('"', 'a,'),
   'quotes and nothing else': fill('"'),
+}
+
+const SHEET_SHAPES: Readonly<Record<string, Shape>> = {
+  'rows and nothing else': after('<worksheet><sheetData>', '<row>'),
+  'empty rows': after('<worksheet><sheetData>', '<row/>', '</sheetData></worksheet>'),
+  'empty cells': after('<worksheet><sheetData><row>', '<c/>', '</row></sheetData></worksheet>'),
+  'one cell many times': after('<worksheet><sheetData><row>', '<c r="A1"><v>1</v></c>'),
+  'elements in elements': after('<worksheet>', '<a>'),
+  attributes: size => `<worksheet ${Array.from({ length: size / 8 }, (_, at) => `a${at}=""`).join(' ')}>`,
+  'a long attribute': after('<worksheet a="', 'a'),
+  'a long text': after('<worksheet><sheetData><row><c><v>', '1'),
+  'a comment': after('<worksheet><!--', '-'),
+  'a section of characters': after('<worksheet><![CDATA[', ']'),
+  entities: after('<worksheet>', '&amp;'),
+  'a document type': after('<!DOCTYPE a [', '<!ENTITY a "&a;">'),
+  'open angle brackets': fill('<'),
+}
+/** Reads far more rows than a call has, so that the rows do not end the reading. */
+const TABLE = {
+  columns: new Set(['a', 'c1']), maxRows: 1_000_000, signal: new AbortController().signal,
 }
 
 const names = Array.from({ length: 500 }, (_, at) => `column ${at}`)
@@ -240,6 +262,28 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'carriage returns': after('250 ', '\r'),
       'line ends': fill('\n'),
       codes: fill('550 5.1.1 '),
+    },
+  },
+  {
+    name: 'a table of a vendor',
+    parse: bytes => readTable(bytes, TABLE),
+    shapes: CSV_SHAPES,
+    stepsPerByte: 150,
+  },
+  {
+    name: 'a spreadsheet of a vendor',
+    parse: bytes => readTable(zipOf({ 'xl/worksheets/sheet1.xml': bytes }), TABLE),
+    shapes: SHEET_SHAPES,
+    stepsPerByte: 120,
+  },
+  {
+    name: 'an archive of a vendor',
+    parse: bytes => readTable(bytes, TABLE),
+    shapes: {
+      'many files': size => zipOf(Object.fromEntries(
+        Array.from({ length: size / 80 }, (_, at) => [`${at}.csv`, 'a']))).toString('latin1'),
+      'a directory that is cut': size => `PK\x03\x04${fill('PK\x01\x02')(size)}`,
+      'ends of archives': size => `PK\x03\x04${fill('PK\x05\x06')(size)}`,
     },
   },
   {

@@ -7,8 +7,7 @@ export const slowParsers: Readonly<Record<string, (bytes: Buffer) => unknown>> =
     }
     return sum
   },
-  'quadratic in a regular expression': bytes =>
-    /a+b/.test(bytes.toString('latin1', 0, bytes.length / 2)),
+  'quadratic in a regular expression': bytes => /a+b/.test(bytes.toString('latin1')),
   'expensive for each byte': bytes => {
     let sum = 0
     for (const byte of bytes) for (let times = 0; times < 100; times++) sum += byte
