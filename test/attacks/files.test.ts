@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(async () => { await environment?.stop() })
 
 function pidOfIngest (): number {
-  const ingest = environment.services.list().find(({ name }) => name === 'ingest')
+  const ingest = environment.services.list().find(({ name }) => name.startsWith('ingest-'))
   if (ingest?.pid === undefined) throw new Error('no process of ingest')
   return ingest.pid
 }
