@@ -49,7 +49,7 @@ describe('the actions of the page', () => {
   it('do not happen when their entry is not stored', async () => {
     const done: string[] = []
     const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+    const { signIn } = open({ accessLog: { append: async () => { throw down }, withdraw: async () => false } }, {
       eraseJob: async (id: string) => { done.push(id) },
     })
     const { send } = await signIn()
@@ -129,7 +129,7 @@ describe('the first rows of a job', () => {
 
   it('are not shown when their entry is not stored', async () => {
     const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+    const { signIn } = open({ accessLog: { append: async () => { throw down }, withdraw: async () => false } }, {
       job: async () => jobLike(ended),
       resultsPage: async () => ({ data: rows, nextCursor: null }),
       deliveries: async () => [],
@@ -161,7 +161,9 @@ describe('sessions', () => {
 
   it('do not start when their entry is not stored', async () => {
     const { deps, redeem } = open({
-      accessLog: { append: async () => { throw new Error('down') } },
+      accessLog: {
+        append: async () => { throw new Error('down') }, withdraw: async () => false,
+      },
     })
     const { statusCode, headers } = await redeem(await deps.signInCodes.create(customer))
     expect([statusCode, headers['set-cookie']]).toEqual([500, undefined])
