@@ -35,7 +35,7 @@ export function createAccessLog (redis: Pick<Redis, 'xadd' | 'xdel'>): AccessLog
   }
 }
 
-export type Attempt = {
+export type AccessAttempt = {
   /** Adds the entry with its result; repeating it adds nothing to lists. */
   readonly record: (result: AccessResult, about?: AccessDescription) => Promise<void>
   /** Removes the attempt of an action that did nothing; false if it was shipped before. */
@@ -47,7 +47,7 @@ export type Attempt = {
  * throws: so a crash may leave an attempt without a result, and never an action without an entry.
  * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
  */
-export async function recordAttempt (log: AccessLog, event: AccessEvent): Promise<Attempt> {
+export async function recordAttempt (log: AccessLog, event: AccessEvent): Promise<AccessAttempt> {
   const entryId = randomUUID()
   const id = await log.append({ ...event, entryId, outcome: 'attempted' })
   return {

@@ -7,7 +7,7 @@ import {
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
 import { connectCommandRedis } from '../platform/redis.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
-import { type AccessLog, type Attempt, createAccessLog, recordAttempt } from './access-log.ts'
+import { type AccessLog, type AccessAttempt, createAccessLog, recordAttempt } from './access-log.ts'
 import {
   type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
 } from './entry.ts'
@@ -39,7 +39,7 @@ type Append = (env: Environment, event: AccessEvent) => Promise<void>
 export function recordCommands (
   program: Command, actions: CommandActions, append: Append = appendTo
 ): Pick<Command, 'parseAsync'> {
-  const running: { command?: Command, attempt?: Attempt } = {}
+  const running: { command?: Command, attempt?: AccessAttempt } = {}
   program.hook('preAction', async (_program, command) => {
     const options = command.optsWithGlobals<Options>()
     const folder = String(options['data'])

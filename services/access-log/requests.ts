@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createLogThrottle } from '../platform/log.ts'
-import { plainAddress } from '../platform/networks.ts'
-import { type AccessLog, type Attempt, recordAttempt } from './access-log.ts'
+import { type AccessLog, type AccessAttempt, recordAttempt } from './access-log.ts'
 import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
 
 /**
@@ -80,7 +79,7 @@ declare module 'fastify' {
     /** Its attempt is in the access log, or it needs no entry. */
     accessRecorded: boolean
     /** Its entry, and the name by which refusals are throttled. */
-    accessAttempt: Attempt & { readonly name: string } | undefined
+    accessAttempt: AccessAttempt & { readonly name: string } | undefined
     accessDescription: AccessDescription | undefined
   }
 }
@@ -111,7 +110,7 @@ function eventOf (
   const requester = requesterOf(request)
   if (requester === undefined) return undefined
   const event: AccessEvent = {
-    ...requester, action, target: targetOf(request), address: plainAddress(request.ip),
+    ...requester, action, target: targetOf(request), address: request.clientAddress,
   }
   return isExempt?.(request, event) === true ? undefined : event
 }

@@ -1,6 +1,8 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
+import { readClientAddresses } from '../../../services/platform/http-server.ts'
+import { networksOf } from '../../../services/platform/networks.ts'
 import { describeAccess, recordRequests } from '../../../services/access-log/requests.ts'
 
 class RefusedError extends Error {}
@@ -11,6 +13,7 @@ function createApp () {
   let stored = Infinity
   let isShipped = false
   const app = Fastify()
+  readClientAddresses(app, networksOf([]))
   recordRequests(app, {
     log: {
       append: async event => {

@@ -74,7 +74,7 @@ it('a cursor in the query of another request hides nothing', async () => {
   ])
 })
 
-it('a page by a cursor is no download that was recorded if the one before was refused', async () => {
+it('a page by a cursor is not taken for one of a download that was refused', async () => {
   const { get, calls } = application()
   const page = `${results}?format=json&cursor=${cursorOf(0)}`
   for (const path of [results, page]) expect((await get(path)).statusCode).not.toBe(200)

@@ -50,7 +50,7 @@ it('entries of the access log stay in their outbox until they are acknowledged',
   expect(sent).toEqual(['org_1 1', 'org_1 2', 'org_1 3'])
 })
 
-it('entries of the access log are held for half a second, in which they can be withdrawn', async () => {
+it('entries of the access log are held for half a second, to be withdrawn', async () => {
   const { at } = accessEntry({ seq: 1 })
   const early = createShipping(3, at + 499)
   await shipAccess(early.deps, signal)
