@@ -14,42 +14,53 @@ const ACCESS_HEAD_KEY = globalKey('access-log:head')
 
 export type AccessLog = {
   /**
-   * Adds an entry. Of an action whose result is not known yet, use `recordAttempt`.
+   * Adds an entry; resolves with its id in the outbox. Of an action whose result is not known yet,
+   * use `recordAttempt`.
    * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
    */
-  readonly append: (event: AccessEvent) => Promise<void>
+  readonly append: (event: AccessEvent) => Promise<string>
+  /** Removes an entry from the outbox; false if it was shipped before. */
+  readonly withdraw: (id: string) => Promise<boolean>
 }
 
 /** The access log. An entry is in Redis first; `ledger` ships it to the topic `access.log`. */
-export function createAccessLog (redis: Pick<Redis, 'xadd'>): AccessLog {
+export function createAccessLog (redis: Pick<Redis, 'xadd' | 'xdel'>): AccessLog {
   return {
     append: async event => {
       // Redis adds the time.
       const { at: _at, ...entry } = entryOfEvent({ entryId: randomUUID(), ...event }, 0)
-      await redis.xadd(ACCESS_OUTBOX_KEY, '*', 'entry', JSON.stringify(entry))
+      return await redis.xadd(ACCESS_OUTBOX_KEY, '*', 'entry', JSON.stringify(entry)) ?? ''
     },
+    withdraw: async id => await redis.xdel(ACCESS_OUTBOX_KEY, id) === 1,
   }
 }
 
-/** Adds the entry with the result of an attempt; repeating it adds nothing to lists. */
-export type RecordResult = (result: AccessResult, about?: AccessDescription) => Promise<void>
+export type AccessAttempt = {
+  /** Adds the entry with its result; repeating it adds nothing to lists. */
+  readonly record: (result: AccessResult, about?: AccessDescription) => Promise<void>
+  /** Removes the attempt of an action that did nothing; false if it was shipped before. */
+  readonly withdraw: () => Promise<boolean>
+}
 
 /**
  * Records that a privileged action is attempted. Call it before the action, and do not act if it
  * throws: so a crash may leave an attempt without a result, and never an action without an entry.
  * @throws InfrastructureError, or an error of Redis, when the entry is not stored.
  */
-export async function recordAttempt (log: AccessLog, event: AccessEvent): Promise<RecordResult> {
+export async function recordAttempt (log: AccessLog, event: AccessEvent): Promise<AccessAttempt> {
   const entryId = randomUUID()
-  await log.append({ ...event, entryId, outcome: 'attempted' })
-  return async (result, { target = event.target, details, outcome = result } = {}) => {
-    await log.append({
-      ...event,
-      entryId: resultIdOf(entryId),
-      outcome: result === 'done' ? outcome : result,
-      ...target !== undefined && { target },
-      ...details !== undefined && { details: { ...event.details, ...details } },
-    })
+  const id = await log.append({ ...event, entryId, outcome: 'attempted' })
+  return {
+    record: async (result, { target = event.target, details, outcome = result } = {}) => {
+      await log.append({
+        ...event,
+        entryId: resultIdOf(entryId),
+        outcome: result === 'done' ? outcome : result,
+        ...target !== undefined && { target },
+        ...details !== undefined && { details: { ...event.details, ...details } },
+      })
+    },
+    withdraw: async () => await log.withdraw(id),
   }
 }
 
@@ -59,9 +70,10 @@ type PendingEntry = { readonly id: string, readonly entry: AccessEntry }
 /** The entries that are not in the topic yet. */
 export function createAccessOutbox (redis: Pick<Redis, 'xrange' | 'xdel'>) {
   return {
-    /** Up to `limit` entries, oldest first. */
-    oldest: async (limit: number): Promise<readonly PendingEntry[]> => {
-      const found = await redis.xrange(ACCESS_OUTBOX_KEY, '-', '+', 'COUNT', limit)
+    /** Up to `limit` entries, oldest first; only those added until `untilMs`, by Redis time. */
+    oldest: async (limit: number, untilMs?: number): Promise<readonly PendingEntry[]> => {
+      const last = untilMs === undefined ? '+' : String(Math.max(0, Math.floor(untilMs)))
+      const found = await redis.xrange(ACCESS_OUTBOX_KEY, '-', last, 'COUNT', limit)
       return found.map(([id, [, json = '{}']]) =>
         ({ id, entry: { ...JSON.parse(json) as AccessEntry, at: Number(id.split('-')[0]) } }))
     },

@@ -7,7 +7,7 @@ import {
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
 import { connectCommandRedis } from '../platform/redis.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
-import { createAccessLog, recordAttempt, type RecordResult } from './access-log.ts'
+import { type AccessLog, type AccessAttempt, createAccessLog, recordAttempt } from './access-log.ts'
 import {
   type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
 } from './entry.ts'
@@ -39,7 +39,7 @@ type Append = (env: Environment, event: AccessEvent) => Promise<void>
 export function recordCommands (
   program: Command, actions: CommandActions, append: Append = appendTo
 ): Pick<Command, 'parseAsync'> {
-  const running: { command?: Command, record?: RecordResult } = {}
+  const running: { command?: Command, attempt?: AccessAttempt } = {}
   program.hook('preAction', async (_program, command) => {
     const options = command.optsWithGlobals<Options>()
     const folder = String(options['data'])
@@ -51,11 +51,18 @@ export function recordCommands (
     if (action === null) return
     const event = eventOf(typeof action === 'string' ? { action } : action, command)
     running.command = command
-    running.record = await recordAttempt({ append: entry => append(env, entry) }, event)
+    const log: AccessLog = {
+      append: async entry => {
+        await append(env, entry)
+        return ''
+      },
+      withdraw: async () => false,
+    }
+    running.attempt = await recordAttempt(log, event)
   })
   const recordResult = async (result: AccessResult) => {
-    const { command, record } = running
-    await record?.(result, command && descriptions.get(command)).catch((error: unknown) => {
+    const { command, attempt } = running
+    await attempt?.record(result, command && descriptions.get(command)).catch((error: unknown) => {
       console.error(`The command has ended (${result}), but the access log has only its attempt: ` +
         String(error))
     })

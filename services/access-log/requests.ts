@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createLogThrottle } from '../platform/log.ts'
-import { plainAddress } from '../platform/networks.ts'
-import { type AccessLog, recordAttempt, type RecordResult } from './access-log.ts'
+import { type AccessLog, type AccessAttempt, recordAttempt } from './access-log.ts'
 import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
 
 /**
@@ -24,48 +23,63 @@ type RequestRecording = {
   readonly isExempt?: (request: FastifyRequest, event: AccessEvent) => boolean
 }
 
-/** Another site can make a signed-in browser send forms that are refused, as many as it likes. */
+/**
+ * Another site can make a signed-in browser send forms that are refused, and a key can ask for any
+ * number of jobs that do not exist; entries are kept for ever.
+ */
 const REFUSALS_EVERY_MS = 60_000
 
 /**
  * Records every request to the routes with an action: the attempt before their handlers run, the
  * result before the response is sent. If Redis does not take the attempt, the request fails and
  * nothing is done; if it does not take the result, the attempt remains without one. Of requests
- * that are refused before their handlers run, the log gets one a minute for each actor and action.
+ * that are refused, by their handlers or before, the log keeps one a minute for each actor and
+ * action: the attempts of others are withdrawn before they are shipped.
  */
 export function recordRequests (app: FastifyInstance, recording: RequestRecording): void {
   const { log, isRefusal } = recording
   const isDue = createLogThrottle(REFUSALS_EVERY_MS)
   app.decorateRequest('accessRecorded', false)
-  app.decorateRequest('accessResult', undefined)
+  app.decorateRequest('accessAttempt', undefined)
   app.decorateRequest('accessDescription', undefined)
   app.addHook('preHandler', async request => {
     const event = eventOf(recording, request)
-    if (event !== undefined) request.accessResult = await recordAttempt(log, event)
+    if (event !== undefined) {
+      const name = throttleName(event)
+      request.accessAttempt = { ...await recordAttempt(log, event), name }
+    }
     request.accessRecorded = true
   })
   app.addHook('onError', async (request, _reply, error) => {
     if (request.accessRecorded || !isRefusal(error)) return
     const event = eventOf(recording, request)
     // The request is refused in any case.
-    if (event === undefined || !isDue(`${event.actor.id} ${event.action}`)) return
+    if (event === undefined || !isDue(throttleName(event))) return
     await stored(request, log.append({ ...event, outcome: 'refused' }))
   })
   app.addHook('onSend', async (request, { statusCode }) => {
-    const { accessResult, accessDescription } = request
+    const { accessAttempt: attempt, accessDescription } = request
     // The hook runs again if sending fails.
-    request.accessResult = undefined
-    if (accessResult === undefined) return
-    await stored(request, accessResult(resultOf(statusCode), accessDescription))
+    request.accessAttempt = undefined
+    if (attempt === undefined) return
+    const result = resultOf(statusCode)
+    const record = async () => {
+      const isRepeated = result === 'refused' && !isDue(attempt.name)
+      if (isRepeated && await attempt.withdraw()) return
+      await attempt.record(result, accessDescription)
+    }
+    await stored(request, record())
   })
 }
+
+const throttleName = ({ actor, action }: AccessEvent) => `${actor.id} ${action}`
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Its attempt is in the access log, or it needs no entry. */
     accessRecorded: boolean
-    /** Records its result. */
-    accessResult: RecordResult | undefined
+    /** Its entry, and the name by which refusals are throttled. */
+    accessAttempt: AccessAttempt & { readonly name: string } | undefined
     accessDescription: AccessDescription | undefined
   }
 }
@@ -81,7 +95,7 @@ function resultOf (status: number): AccessResult {
 }
 
 /** Waits for an entry whose request goes on in any case. */
-async function stored ({ log }: FastifyRequest, entry: Promise<void>): Promise<void> {
+async function stored ({ log }: FastifyRequest, entry: Promise<unknown>): Promise<void> {
   await entry.catch((err: unknown) => {
     log.warn({ err }, 'failed to record the result of a request in the access log')
   })
@@ -96,7 +110,7 @@ function eventOf (
   const requester = requesterOf(request)
   if (requester === undefined) return undefined
   const event: AccessEvent = {
-    ...requester, action, target: targetOf(request), address: plainAddress(request.ip),
+    ...requester, action, target: targetOf(request), address: request.clientAddress,
   }
   return isExempt?.(request, event) === true ? undefined : event
 }

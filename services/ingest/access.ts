@@ -44,10 +44,12 @@ export function recordApiRequests (app: FastifyInstance, log: AccessLog): void {
   const nameOf = ({ actor, target }: AccessEvent) => `${actor.id} ${target}`
   recordRequests(app, {
     log: {
+      ...log,
       append: async event => {
-        await log.append(event)
-        if (event.action !== 'results.downloaded' || event.outcome !== 'done') return
-        downloads.set(nameOf(event), true)
+        const id = await log.append(event)
+        const isDownload = event.action === 'results.downloaded' && event.outcome === 'done'
+        if (isDownload) downloads.set(nameOf(event), true)
+        return id
       },
     },
     actions: API_ACTIONS,

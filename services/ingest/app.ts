@@ -1,14 +1,18 @@
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import {
-  capConnections, CONNECTION_DEFAULTS, type ConnectionSettings, frameworkLimits,
+  CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
+  readClientAddresses,
 } from '../platform/http-server.ts'
+import { guardConnections } from '../platform/guard-connections.ts'
 import { newId } from '../platform/ids.ts'
-import { networksOf, plainAddress } from '../platform/networks.ts'
+import { networksOf } from '../platform/networks.ts'
 import { recordApiRequests } from './access.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { announceDeprecations } from './deprecations.ts'
-import { answerBadPath, answerFailures, answerUnhandled, createSocketFailure } from './failures.ts'
+import {
+  answerFailures, answerUnhandled, createBadPathAnswer, createSocketFailure,
+} from './failures.ts'
 import { checkRequestSmuggling } from './request-smuggling-guard.ts'
 import { acceptFiles } from './file/read-form.ts'
 import { guardRoutes } from './guard.ts'
@@ -36,10 +40,10 @@ export function createApp (
   { deps, settings, log, connection = CONNECTION_DEFAULTS }: Options
 ): FastifyInstance {
   const proxies = networksOf(settings.trustedProxies, 'TRUSTED_PROXIES')
+  const limit = createPublicLimit(connection)
   const app = Fastify({
     ...(log === undefined ? {} : { loggerInstance: log }),
     ...frameworkLimits(connection),
-    trustProxy: address => proxies.has(plainAddress(address)),
     // Not logged: a client may put anything into a query.
     logController: new LogController({
       disableRequestLogging: true, requestIdLogLabel: 'requestId',
@@ -60,17 +64,18 @@ export function createApp (
         verbose: true,
       },
     },
-    frameworkErrors: answerBadPath,
+    frameworkErrors: createBadPathAnswer(limit, proxies),
     clientErrorHandler: createSocketFailure(newRequestId),
   })
-  capConnections(app.server, connection, proxies)
+  guardConnections(app.server, connection, proxies)
+  readClientAddresses(app, proxies)
   answerUnhandled(app, newRequestId)
   acceptCompleteBodies(app)
   acceptJson(app)
   acceptFiles(app)
   answerFailures(app, deps)
   checkRequestSmuggling(app, connection.MAX_REQUESTS_PER_CONNECTION)
-  guardRoutes(app, deps, settings)
+  guardRoutes(app, deps, { ...settings, limit })
   recordApiRequests(app, deps.accessLog)
   if (deps.admission !== undefined) shedLoad(app, deps.admission)
   announceDeprecations(app)

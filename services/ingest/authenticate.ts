@@ -18,7 +18,7 @@ const MAX_HEADER_CHARACTERS = 256
 export async function authenticate (
   request: FastifyRequest, findKey: (secret: string, address: string) => Promise<GuardedLookup>
 ): Promise<Caller> {
-  const lookup = await findKey(secretOf(request), request.ip)
+  const lookup = await findKey(secretOf(request), request.clientAddress)
   if (lookup.kind === 'throttled') {
     throw new ApiException({
       code: 'rate_limited',
@@ -27,7 +27,7 @@ export async function authenticate (
       retryAfterSeconds: lookup.retryAfterSeconds,
     })
   }
-  if (lookup.kind === 'foreign_address') throw new ApiException(addressFault(request.ip))
+  if (lookup.kind === 'foreign_address') throw new ApiException(addressFault(request.clientAddress))
   if (lookup.kind !== 'ok') throw new ApiException({ code: `${lookup.kind}_key` })
   return lookup.key
 }

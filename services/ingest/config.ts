@@ -57,14 +57,17 @@ export const ingestConfig = defineConfig({
   MAX_WAITS: Type.Integer({
     default: 1_000,
     minimum: 0,
-    description: 'Maximum number of requests that wait for a job to change or end; others are ' +
-      'answered at once.',
+    description: 'Maximum number of requests that wait for a job to change or end, shared ' +
+      'fairly by organizations; others are answered at once.',
   }),
   MAX_WAITS_PER_TENANT: Type.Integer({
-    default: 200, minimum: 0, description: 'The same for an organization in one mode.',
+    default: 200, minimum: 0, description: 'Maximum number of these for one organization.',
   }),
   BODY_BUDGET_BYTES: Type.Integer({
-    default: 41_943_040, minimum: 1, description: 'Memory for all bodies in flight, in bytes.',
+    default: 41_943_040,
+    minimum: 1,
+    description: 'Memory for all bodies in flight, in bytes, shared fairly by organizations: an ' +
+      'eighth of it is guaranteed to each, until all have twice as much.',
   }),
   MAX_WEBHOOK_ENDPOINTS: Type.Integer({
     default: 20,

@@ -1,11 +1,14 @@
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import { publicLimitError } from './guard.ts'
 import { NOT_SUBMITTED, sendRaw, sendError } from './response.ts'
 import { ApiException, statusOf, type ErrorCode, type ApiError } from './errors.ts'
 import { JOB_ID } from './find-job.ts'
 import { NotSubmittedError } from '../jobs/submit.ts'
+import type { PublicLimit } from '../platform/http-server.ts'
 import { createLogThrottle } from '../platform/log.ts'
+import { clientAddress, type Networks } from '../platform/networks.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { LostResultsError } from '../results/read-chunks.ts'
 import type { IngestDeps } from './ports.ts'
@@ -49,12 +52,14 @@ export function answerFailures (app: FastifyInstance, deps: IngestDeps): void {
   app.setNotFoundHandler((_request, reply) => sendError(reply, { code: 'not_found' }))
 }
 
-/** Responds to a request with an invalid path, for which no hook has run. */
-export function answerBadPath (
-  error: FastifyError, _request: FastifyRequest, reply: FastifyReply
-): void {
-  reply.headers({ 'x-request-id': reply.request.id, 'api-version': API_VERSION })
-  sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
+/** Creates the response to a request with an invalid path, for which no hook has run. */
+export function createBadPathAnswer (limit: PublicLimit, proxies: Networks) {
+  return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
+    reply.headers({ 'x-request-id': request.id, 'api-version': API_VERSION })
+    const waitSeconds = limit.take(clientAddress(request.raw, proxies))
+    if (waitSeconds > 0) sendError(reply, publicLimitError(waitSeconds))
+    else sendError(reply, { code: FRAMEWORK_CODES[error.code] ?? 'invalid_request' })
+  }
 }
 
 /**
@@ -73,7 +78,7 @@ export function createSocketFailure (newRequestId: () => string) {
  * ignored, as the standard allows, and CONNECT is a method that no path supports.
  */
 export function answerUnhandled (app: FastifyInstance, newRequestId: () => string): void {
-  app.server.on('checkExpectation', (request, response) => { app.routing(request, response) })
+  app.server.on('checkExpectation', (...exchange) => { app.server.emit('request', ...exchange) })
   app.server.on('connect', (_request, socket) => {
     sendRaw(socket, 'method_not_allowed', newRequestId())
   })

@@ -2,11 +2,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import type { Caller } from '../accounts/api-keys.ts'
 import type { Scope } from '../accounts/key-store.ts'
-import { createHttpsRule } from '../platform/http-server.ts'
+import { createHttpsRule, type PublicLimit } from '../platform/http-server.ts'
+import { retryAfterSeconds } from '../platform/token-buckets.ts'
 import { authenticate, requireScopes, createKeyGuard } from './authenticate.ts'
-import { ApiException } from './errors.ts'
+import { ApiException, type ApiError } from './errors.ts'
 import { bodyHeaderError } from './json-body.ts'
-import { type Limiter, retryAfterSeconds, rateLimitHeaders } from './limits/limiter.ts'
+import { type Limiter, rateLimitHeaders } from './limits/limiter.ts'
 import { accepts } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
 import { traceRequests } from './request-spans.ts'
@@ -29,15 +30,20 @@ declare module 'fastify' {
 /** RFC 6797: for a year browsers use HTTPS only. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 
+type Rules = Pick<Settings, 'trustedProxies'> & { readonly limit: PublicLimit }
+
 /** All checks before the body is read, in one place for all routes. */
-export function guardRoutes (app: FastifyInstance, deps: IngestDeps, settings: Settings): void {
-  const requireHttps = createHttpsCheck(settings.trustedProxies)
+export function guardRoutes (
+  app: FastifyInstance, deps: IngestDeps, { trustedProxies, limit }: Rules
+): void {
+  const requireHttps = createHttpsCheck(trustedProxies)
   const methodsOf = collectMethods(app)
   const applyLimits = createLimitRule(deps.limiter)
   app.addHook('onSend', createLimitHeaders(deps.limiter))
   const findKey = createKeyGuard(deps.findKey)
   app.decorateRequest('caller', undefined)
   traceRequests(app)
+  limitPublicRequests(app, limit)
 
   app.addHook('onRequest', async (request, reply) => {
     setCommonHeaders(reply)
@@ -46,11 +52,15 @@ export function guardRoutes (app: FastifyInstance, deps: IngestDeps, settings: S
     if (request.is404) {
       // A key counts where it is valid; the answer is the same with any key and during an outage.
       request.caller = await authenticate(request, findKey).catch(() => undefined)
-      if (request.caller !== undefined) await applyLimits(request, reply, request.caller.org)
+      if (request.caller === undefined) requirePublicLimit(request, reply, limit)
+      else await applyLimits(request, reply, request.caller.org)
       return answerUnroutable(request, reply, methodsOf(request))
     }
     if (scope !== undefined) {
-      request.caller = await authenticate(request, findKey)
+      request.caller = await authenticate(request, findKey).catch(error => {
+        requirePublicLimit(request, reply, limit)
+        throw error
+      })
       await applyLimits(request, reply, request.caller.org)
       requireScopes(request.caller, [scope].flat())
     }
@@ -61,6 +71,53 @@ export function guardRoutes (app: FastifyInstance, deps: IngestDeps, settings: S
     const fault = takesBody === true ? bodyHeaderError(request) : undefined
     if (fault !== undefined) throw fault
   })
+}
+
+/**
+ * Limits requests without a valid key. One that may have a key is counted if it turns out to have
+ * none: a customer is served behind any address.
+ */
+function limitPublicRequests (app: FastifyInstance, limit: PublicLimit): void {
+  const counted = new WeakSet<FastifyRequest>()
+  app.addHook('onRequest', async (request, reply) => {
+    const { routeOptions: { config }, headers, is404 } = request
+    const mayHaveCaller = is404 || config.scope !== undefined
+    if (mayHaveCaller && headers.authorization !== undefined) return
+    counted.add(request)
+    const waitSeconds = limit.take(request.clientAddress)
+    if (waitSeconds > 0) refusePublic(reply, waitSeconds)
+  })
+  app.addHook('onSend', async (request, _reply, payload) => {
+    if (request.caller !== undefined) return
+    if (!counted.has(request)) limit.take(request.clientAddress)
+    const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0
+    limit.addBytes(request.clientAddress, bytes)
+  })
+}
+
+/** Refuses a request that has turned out to have no valid key if its client may send none now. */
+function requirePublicLimit (
+  { clientAddress }: FastifyRequest, reply: FastifyReply, limit: PublicLimit
+): void {
+  const waitSeconds = limit.waitSeconds(clientAddress)
+  if (waitSeconds > 0) refusePublic(reply, waitSeconds)
+}
+
+/** Closes the connection as well, so that what is pipelined behind costs nothing. */
+function refusePublic (reply: FastifyReply, waitSeconds: number): never {
+  setCommonHeaders(reply)
+  reply.header('connection', 'close')
+  throw new ApiException(publicLimitError(waitSeconds))
+}
+
+/** The error for a request without a valid key above the limit of its client, or of all. */
+export function publicLimitError (retryAfterSeconds: number): ApiError {
+  return {
+    code: 'rate_limited',
+    message: 'Too many requests without a valid API key came from this address. Wait at least ' +
+      'the seconds in Retry-After.',
+    retryAfterSeconds,
+  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../platform/event-loop.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'
 import { ACCEPTED_CODINGS, bodyCodingOf } from './body-encoding.ts'
 import { ApiException, type ApiError } from './errors.ts'
-import { inspectJson, type Finding } from '../platform/json-text.ts'
+import { findJsonError, inspectJson, type Finding } from '../platform/json-text.ts'
 import { SHOWN_CHARACTERS } from './validation.ts'
 import { PassThrough, pipeline } from 'node:stream'
 
@@ -39,12 +39,13 @@ const FORBIDDEN_NAME: ApiError = {
 
 /** Why a text was rejected: valid JSON has a forbidden field name. */
 function parseFault (text: string): ApiException {
-  try {
-    JSON.parse(text)
-  } catch {
-    return new ApiException({ code: 'invalid_json' })
-  }
-  return new ApiException(FORBIDDEN_NAME)
+  const position = findJsonError(text)
+  if (position === undefined) return new ApiException(FORBIDDEN_NAME)
+  return new ApiException({
+    code: 'invalid_json',
+    message: `The body is not valid JSON at line ${position.line}, column ${position.column}. ` +
+      'Send one JSON object.',
+  })
 }
 
 /** Whether the headers of a request exclude its body before it is read. */

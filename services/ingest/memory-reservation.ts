@@ -1,42 +1,44 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { sendRaw } from './response.ts'
-import {
-  MAX_BODY_BYTES, SMALL_BODY_BYTES, type BodyBudget, type MemoryReservation,
-} from './body-budget.ts'
+import { MAX_BODY_BYTES, SMALL_BODY_BYTES } from './body-budget.ts'
 import { bodyCodingOf, decodedBody } from './body-encoding.ts'
 import { ApiException } from './errors.ts'
+import { callerOf } from './guard.ts'
+import type { FairPool, PoolReservation } from '../platform/fair-pool.ts'
 import { isTooSlow, type MinimumThroughput } from '../platform/http-server.ts'
 
 /** Twice a second, or more often for a short grace period. */
 const CHECK_EVERY_MS = 500
 
+/** Memory is reserved in such steps, ahead of what has arrived. */
+const STEP_BYTES = 256 * 1_024
+
 /**
- * Hooks of a route with large bodies. A body whose Content-Length exceeds the available memory is
- * rejected before it is read; a chunked or compressed body reserves memory as it arrives, for its
- * decompressed bytes. The parsers get the decompressed body. A client with a reservation that is
- * slower than the minimum throughput gets 408 and is disconnected, which releases its memory at
- * once. A complete body keeps its reservation until the response, even if the client has
- * disconnected.
+ * Hooks of a route with large bodies. Memory is reserved as the bytes of a body arrive, after it is
+ * decompressed, so what only announces a body has none. A body for which there is no memory gets
+ * 503: before it is read if its Content-Length says so, or as it grows. The parsers get the
+ * decompressed body. A client that is slower than the minimum throughput gets 408 and is
+ * disconnected. A complete body keeps its memory until the response, even if the client has
+ * disconnected; one that still arrives may lose it to an organization that has less.
  */
 export function reserveMemory (
-  budget: BodyBudget, minimum: MinimumThroughput
+  budget: FairPool, minimum: MinimumThroughput
 ): Required<Pick<RouteOptions, 'onRequest' | 'preParsing' | 'onSend'>> {
-  const reservations = new WeakMap<FastifyRequest, MemoryReservation>()
+  const reservations = new WeakMap<FastifyRequest, PoolReservation>()
   return {
     onRequest: async request => {
-      const reservation = budget.open()
       const length = contentLengthOf(request) ?? 0
       if (length > MAX_BODY_BYTES) throw new ApiException({ code: 'body_too_large' })
-      if (!reservation.reserve(length)) throw new ApiException({ code: 'temporarily_unavailable' })
-      reservations.set(request, reservation)
+      if (length > SMALL_BODY_BYTES && !budget.open(callerOf(request).org).canGrow(length)) {
+        throw new ApiException({ code: 'temporarily_unavailable' })
+      }
     },
     // Without a promise, so that no byte arrives between this hook and the reader of the body.
     preParsing: (...[request, reply, payload, done]) => {
-      const reservation = reservations.get(request)
       const exchange = { request, reply, payload: payload as Readable, minimum }
       const body = decoded(exchange)
-      if (reservation !== undefined) watch(reservation, exchange, body)
+      reservations.set(request, watch(budget, exchange, body))
       done(null, body)
     },
     onSend: async request => reservations.get(request)?.release(),
@@ -63,53 +65,59 @@ function decoded ({ request, reply, payload }: Exchange): Readable {
 }
 
 /**
- * Counts the bytes of a body with a reservation, and ends it if it is too slow or too large. Time
- * is counted by timer ticks instead of a clock, so that a blocked event loop makes no client slow.
+ * Reserves memory for a body as it arrives, and ends it if it is too slow or there is none. Time is
+ * counted by timer ticks instead of a clock, so that a blocked event loop makes no client slow.
  * `body` is the decompressed payload, which may grow beyond it.
  */
-function watch (reservation: MemoryReservation, exchange: Exchange, body: Readable): void {
+function watch (budget: FairPool, exchange: Exchange, body: Readable): PoolReservation {
   const { request, payload, minimum } = exchange
   const length = contentLengthOf(request)
-  if (body === payload && length !== undefined && length <= SMALL_BODY_BYTES) return
-  const checkEveryMs = Math.min(CHECK_EVERY_MS, minimum.graceMs)
-  let bytes = 0
-  let bodyBytes = 0
-  let elapsedMs = 0
-  const stop = () => {
-    clearInterval(timer)
-    payload.off('data', count)
-    body.off('data', reserve)
-    body.off('close', stop)
-  }
   const abort = (code: EndCode) => {
     stop()
     reservation.release()
     endRequest(exchange, code)
   }
+  const reservation =
+    budget.open(callerOf(request).org, () => abort('temporarily_unavailable'))
+  if (body === payload && length !== undefined && length <= SMALL_BODY_BYTES) return reservation
+  const maxBytes = body === payload ? length ?? MAX_BODY_BYTES : MAX_BODY_BYTES
+  const checkEveryMs = Math.min(CHECK_EVERY_MS, minimum.graceMs)
+  let bytes = 0
+  let bodyBytes = 0
+  let elapsedMs = 0
+  function stop () {
+    clearInterval(timer)
+    payload.off('data', count)
+    body.off('data', reserve)
+    body.off('close', complete)
+  }
+  const complete = () => {
+    stop()
+    reservation.keep()
+  }
   const count = (piece: Buffer) => { bytes += piece.length }
   const reserve = (piece: Buffer) => {
     bodyBytes += piece.length
-    if (bodyBytes <= Math.max(reservation.reservedBytes(), SMALL_BODY_BYTES)) return
-    // Doubles the reservation, so that it grows only a few times.
-    const wanted = Math.min(2 * bodyBytes, MAX_BODY_BYTES)
-    if (!reservation.reserve(wanted)) abort('temporarily_unavailable')
+    if (bodyBytes <= Math.max(reservation.amount, SMALL_BODY_BYTES)) return
+    const ahead = Math.min(bodyBytes + STEP_BYTES, maxBytes)
+    if (!reservation.grow(ahead) && !reservation.grow(bodyBytes)) abort('temporarily_unavailable')
   }
   const timer = setInterval(() => {
     elapsedMs += checkEveryMs
+    const isLarge = Math.max(reservation.amount, length ?? 0) > SMALL_BODY_BYTES
     const isSlow = isTooSlow({ bytes, elapsedMs, contentLength: length }, minimum)
-    if (reservation.reservedBytes() > 0 && isSlow) abort('request_timeout')
+    if (isLarge && isSlow) abort('request_timeout')
   }, checkEveryMs).unref()
   payload.on('data', count)
   body.on('data', reserve)
-  body.once('close', stop)
+  body.once('close', complete)
+  return reservation
 }
 
 /** Ends the request. The rest of the body stays in the socket, so the body is never complete. */
-function endRequest ({ request: { raw, id }, reply, payload }: Exchange, code: EndCode): void {
+function endRequest ({ request: { raw, id }, payload }: Exchange, code: EndCode): void {
   payload.pause()
-  // A response before those of earlier pipelined requests would be taken for theirs.
-  if (reply.raw.socket === null) raw.socket.destroy()
-  else sendRaw(raw.socket, code, id)
+  sendRaw(raw.socket, code, id)
 }
 
 /** Undefined for a chunked body. */

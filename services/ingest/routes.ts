@@ -1,6 +1,8 @@
 import type { RouteOptions } from 'fastify'
-import { createBodyBudget, type BodyBudget } from './body-budget.ts'
+import { createBodyBudget } from './body-budget.ts'
+import type { FairPool } from '../platform/fair-pool.ts'
 import { describeRoutes, openapiText } from './openapi/describe.ts'
+import type { OpenApiDocument } from './openapi/document.ts'
 import type { IngestDeps } from './ports.ts'
 import type { Settings } from './config.ts'
 import {
@@ -10,7 +12,7 @@ import { cancelJobRoute, eraseJobRoute, getJobRoute, listJobsRoute } from './rou
 import { createJobRoute } from './routes/create-job.ts'
 import { createVerificationRoute } from './routes/create-verification.ts'
 import { createQuoteRoute } from './routes/create-quote.ts'
-import { docsRoutes, rootRoute } from './routes/docs.ts'
+import { type ApiDocuments, createApiDocuments, docsRoutes, rootRoute } from './routes/docs.ts'
 import { getResultsRoute } from './routes/get-results.ts'
 import { getUsageRoute } from './routes/usage.ts'
 import {
@@ -35,14 +37,14 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
     getUsageRoute(deps),
     getServicesRoute(settings),
     rootRoute(),
-    ...docsRoutes(() => describeRoutes(routes)),
+    ...docsRoutes(apiDocuments),
   ]
   return routes
 }
 
 /** The routes of jobs, in the order of the description. */
 export function jobRoutes (
-  deps: IngestDeps, settings: Settings, budget: BodyBudget
+  deps: IngestDeps, settings: Settings, budget: FairPool
 ): RouteOptions[] {
   return [
     createJobRoute(deps, settings, budget),
@@ -71,11 +73,20 @@ function webhookEndpointRoutes (deps: IngestDeps, settings: Settings): RouteOpti
   ]
 }
 
-/**
- * The text of `schemas/api/openapi.json`; a test compares it with the file. No route is called
- * here, so the routes need no dependencies.
- */
+let documents: Promise<ApiDocuments> | undefined
+
+/** The documents of the REST API, made once: they depend on the routes alone. */
+export function apiDocuments (): Promise<ApiDocuments> {
+  documents ??= describeApi().then(createApiDocuments)
+  return documents
+}
+
+/** The text of `schemas/api/openapi.json`; a test compares it with the file. */
 export async function openapiSource (): Promise<string> {
-  const routes = routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings)
-  return openapiText(await describeRoutes(routes), 2)
+  return openapiText(await describeApi(), 2)
+}
+
+/** No route is called here, so the routes need no dependencies. */
+async function describeApi (): Promise<OpenApiDocument> {
+  return await describeRoutes(routesOf({} as IngestDeps, { bodyBudgetBytes: 1 } as Settings))
 }

@@ -6,6 +6,7 @@ import type { ServiceContext } from '../platform/run.ts'
 import { createApp } from './app.ts'
 import type { AdmittingDeps } from './load-shedding.ts'
 import { settingsOf, type Config } from './config.ts'
+import { apiDocuments } from './routes.ts'
 import { listenTls } from './tls.ts'
 
 /** Listens on the plain port and, with a certificate, on the TLS port, until the process stops. */
@@ -16,6 +17,7 @@ export async function serve (
   const { log, metrics, onStop } = context
   const app = createApp({ deps, settings: settingsOf(config), log, connection: config })
   countRequests(app, metrics)
+  await apiDocuments()
   const stops: (() => Promise<void>)[] = [() => app.close()]
   // Each waits for its pending requests, so they stop concurrently.
   onStop(() => Promise.all(stops.map(stop => stop())))

@@ -5,8 +5,8 @@ import { createSecureContext } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Log } from '../platform/log.ts'
-import { capConnections, listenAt, nodeLimits, type ConnectionSettings }
-  from '../platform/http-server.ts'
+import { guardConnections } from '../platform/guard-connections.ts'
+import { listenAt, nodeLimits, type ConnectionSettings } from '../platform/http-server.ts'
 import { networksOf } from '../platform/networks.ts'
 import { allowHalfOpen } from './json-body.ts'
 
@@ -63,7 +63,7 @@ export async function listenTls (
     ...nodeLimits(settings),
     minVersion: 'TLSv1.2',
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-  }, app.routing)
+  })
   allowHalfOpen(server)
   // Only after the handshake: a client that refuses the certificate closes its side before.
   server.on('secureConnection', socket => { socket.allowHalfOpen = true })
@@ -91,12 +91,13 @@ export async function listenTls (
 /** Limits that a server accepts only after its creation, and the handlers of invalid requests. */
 function limit (server: Server, app: FastifyInstance, settings: Options['settings']): void {
   server.setTimeout(settings.CONNECTION_TIMEOUT_MS)
-  capConnections(server, settings, networksOf(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
   for (const event of ['clientError', 'checkExpectation', 'connect']) {
     for (const listener of app.server.listeners(event)) {
       server.on(event, listener as () => void)
     }
   }
+  server.on('request', app.routing)
+  guardConnections(server, settings, networksOf(settings.TRUSTED_PROXIES, 'TRUSTED_PROXIES'))
 }
 
 /** The contents of both files for comparison; an unreadable file counts as empty. */

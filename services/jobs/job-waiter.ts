@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
+import { partsOf } from '../accounts/tenant.ts'
+import { FairPool } from '../platform/fair-pool.ts'
 import type { Job } from './job.ts'
 import { type JobFields, jobOf } from './job-record.ts'
 import type { JobStore } from './store.ts'
@@ -9,7 +11,7 @@ import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 type JobWaiterOptions = {
   readonly store: Pick<JobStore, 'read'>
   readonly notifications: Notifications
-  /** Maximum numbers of concurrent waits of this process, and of one tenant in it. */
+  /** Maximum numbers of concurrent waits of this process, and of one organization in it. */
   readonly maxWaits: number
   readonly maxWaitsPerTenant: number
   readonly pollMs?: number
@@ -27,8 +29,8 @@ export type JobWait = {
 export type JobWaiter = {
   /**
    * The state of a job once `isDone` accepts it, or the latest one at the end of the wait;
-   * undefined for a job that Redis does not know. Does not wait at all above the maximum number of
-   * waits, and after `stop`.
+   * undefined for a job that Redis does not know. Organizations share the waits fairly: above its
+   * share one does not wait at all, and its latest wait may end early. None waits after `stop`.
    */
   readonly wait: (wait: JobWait) => Promise<Job | undefined>
   /** Ends all waits with the latest state of their jobs. */
@@ -44,21 +46,26 @@ const POLL_MS = 1_000
 export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
   const { store, notifications, pollMs = POLL_MS } = options
   const stopped = new AbortController()
-  const slots = createSlots(options)
+  const { maxWaits, maxWaitsPerTenant } = options
+  const pool = new FairPool({
+    capacity: maxWaits, maxPerName: Math.min(maxWaits, maxWaitsPerTenant),
+  })
 
   const wait: JobWaiter['wait'] = async (
     { tenant, job, isDone, timeoutMs, signal }
   ) => {
     const endsAt = performance.now() + timeoutMs
-    const ends = signal === undefined ? stopped.signal : AbortSignal.any([stopped.signal, signal])
-    const leave = slots.take(tenant)
+    const evicted = new AbortController()
+    const place = pool.open(partsOf(tenant).orgId, () => evicted.abort())
+    const isPlaced = place.grow(1)
+    const ends = AbortSignal.any([stopped.signal, evicted.signal, ...signal ? [signal] : []])
     try {
       for (;;) {
         const notified = notifications.next(job, ends)
         try {
           const found = await store.read(tenant, job)
           const leftMs = endsAt - performance.now()
-          const isOver = leave === undefined || ends.aborted || leftMs <= 0
+          const isOver = !isPlaced || ends.aborted || leftMs <= 0
           if (found === undefined || isDone(found) || isOver) return found
           const record = await notified.within(Math.min(pollMs, leftMs))
           // Only the record of an ended job cannot be older than what was read.
@@ -70,31 +77,11 @@ export function createJobWaiter (options: JobWaiterOptions): JobWaiter {
         }
       }
     } finally {
-      leave?.()
+      place.release()
     }
   }
 
-  return { wait, stop: () => stopped.abort(), waits: slots.taken }
-}
-
-/** Counts the waits by tenant. Taking a slot returns how to leave it; undefined if none is free. */
-function createSlots (
-  { maxWaits, maxWaitsPerTenant }: Pick<JobWaiterOptions, 'maxWaits' | 'maxWaitsPerTenant'>
-) {
-  const waits = new Map<string, number>()
-  let total = 0
-  const add = (tenant: string, change: 1 | -1) => {
-    const own = (waits.get(tenant) ?? 0) + change
-    total += change
-    if (own === 0) waits.delete(tenant)
-    else waits.set(tenant, own)
-  }
-  const take = (tenant: string): (() => void) | undefined => {
-    if (total >= maxWaits || (waits.get(tenant) ?? 0) >= maxWaitsPerTenant) return undefined
-    add(tenant, 1)
-    return () => add(tenant, -1)
-  }
-  return { take, taken: () => total }
+  return { wait, stop: () => stopped.abort(), waits: () => pool.total }
 }
 
 /** The next notification of one job. */

@@ -1,8 +1,12 @@
 import type { AddressInfo, Server } from 'node:net'
 import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 import Type from 'typebox'
 import { FatalError } from './errors.ts'
-import { clientNetwork, plainAddress, type Networks, LOOPBACK, networksOf } from './networks.ts'
+import {
+  clientAddress, clientNetwork, plainAddress, type Networks, LOOPBACK, networksOf,
+} from './networks.ts'
+import { createTokenBuckets, retryAfterSeconds, secondsUntil } from './token-buckets.ts'
 
 /**
  * The error of a server that cannot listen, for operators: the port, and what to do. `setting` is
@@ -48,6 +52,13 @@ export const CONNECTION_DEFAULTS = {
   MAX_CONNECTIONS: 10_000,
   MAX_CONNECTIONS_PER_ADDRESS: 1_000,
   MAX_REQUESTS_PER_CONNECTION: 10_000,
+  READ_WITHIN_MS: 30_000,
+  READ_BYTES_PER_SECOND: 1_024,
+  MAX_UNREAD_BYTES: 134_217_728,
+  MAX_UNREAD_BYTES_PER_ADDRESS: 33_554_432,
+  LIMIT_PUBLIC: 2_000,
+  LIMIT_PUBLIC_ALL: 20_000,
+  LIMIT_PUBLIC_SECONDS: 20,
 }
 
 export type ConnectionSettings = Readonly<typeof CONNECTION_DEFAULTS>
@@ -75,9 +86,27 @@ export const connectionFields = {
     'TRUSTED_PROXIES.'),
   MAX_REQUESTS_PER_CONNECTION: whole('MAX_REQUESTS_PER_CONNECTION',
     'A connection is closed after so many requests, which rebalances clients over instances.'),
+  READ_WITHIN_MS: whole('READ_WITHIN_MS',
+    'A client that reads less than READ_BYTES_PER_SECOND of a waiting answer in this time is ' +
+    'disconnected.'),
+  READ_BYTES_PER_SECOND: whole('READ_BYTES_PER_SECOND',
+    'Minimum average throughput of a client that reads an answer, in any READ_WITHIN_MS.'),
+  MAX_UNREAD_BYTES: whole('MAX_UNREAD_BYTES',
+    'Maximum memory for answers that clients have not read yet, in bytes; above it the ' +
+    'connections with most are closed.'),
+  MAX_UNREAD_BYTES_PER_ADDRESS: whole('MAX_UNREAD_BYTES_PER_ADDRESS',
+    'The same for one IPv4 address or IPv6 /64 network; no limit for TRUSTED_PROXIES.'),
+  LIMIT_PUBLIC: whole('LIMIT_PUBLIC',
+    'Burst of requests without a valid key or session per IPv4 address or IPv6 /64 network. An ' +
+    'answer counts once more for each 64 KiB.'),
+  LIMIT_PUBLIC_ALL: whole('LIMIT_PUBLIC_ALL',
+    'Burst of these requests of all addresses together; each has a twentieth of LIMIT_PUBLIC in ' +
+    'any case.'),
+  LIMIT_PUBLIC_SECONDS: whole('LIMIT_PUBLIC_SECONDS', 'Seconds to refill these bursts.'),
 }
 
-const CHECK_EVERY_MS = 500
+/** How often connections are checked. */
+export const CHECK_EVERY_MS = 500
 
 /** The options of a `node:http` or `node:https` server. */
 export function nodeLimits (settings: ConnectionSettings) {
@@ -102,30 +131,74 @@ export function frameworkLimits (settings: ConnectionSettings) {
   }
 }
 
-/**
- * Limits the number of open connections, in total and per client. Proxies have no limit per client,
- * since they forward many clients.
- */
-export function capConnections (
-  server: Pick<Server, 'on' | 'maxConnections'>, settings: ConnectionSettings, proxies: Networks
-): void {
-  server.maxConnections = settings.MAX_CONNECTIONS
-  const open = new Map<string, number>()
-  server.on('connection', socket => {
-    if (proxies.has(plainAddress(socket.remoteAddress))) return
-    const client = clientNetwork(socket.remoteAddress)
-    const before = open.get(client) ?? 0
-    if (before >= settings.MAX_CONNECTIONS_PER_ADDRESS) {
-      socket.destroy()
-      return
-    }
-    open.set(client, before + 1)
-    socket.once('close', () => {
-      const left = (open.get(client) ?? 0) - 1
-      if (left > 0) open.set(client, left)
-      else open.delete(client)
-    })
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The address of the client, behind trusted proxies that of X-Forwarded-For. */
+    readonly clientAddress: string
+  }
+}
+
+/** Adds `clientAddress` to the requests of an application, which Fastify cannot read safely. */
+export function readClientAddresses (app: FastifyInstance, proxies: Networks): void {
+  app.decorateRequest('clientAddress', {
+    getter () { return clientAddress(this.raw, proxies) },
   })
+}
+
+/** An answer counts as one more request for each. */
+const PUBLIC_BYTES = 65_536
+/** The part of its limit that a client has while the limit of all is reached. */
+const GUARANTEED_PART = 0.05
+/** About 10 MB. */
+const MAX_PUBLIC_CLIENTS = 50_000
+const ALL = 'all'
+
+export type PublicLimit = {
+  /** Counts a request; returns the seconds to wait if the client may send none now, or 0. */
+  readonly take: (address: string) => number
+  /** The seconds to wait if the client may send no request now, or 0. */
+  readonly waitSeconds: (address: string) => number
+  /** Counts the bytes of an answer. */
+  readonly addBytes: (address: string, bytes: number) => void
+}
+
+/**
+ * Limits requests without a valid key or session, for each client and for all together. While the
+ * limit of all is reached, only clients that have hardly sent any are served.
+ */
+export function createPublicLimit (
+  settings: ConnectionSettings, now: () => number = () => performance.now()
+): PublicLimit {
+  const { LIMIT_PUBLIC, LIMIT_PUBLIC_ALL, LIMIT_PUBLIC_SECONDS: seconds } = settings
+  const limits = {
+    client: [{ capacity: LIMIT_PUBLIC, seconds }], all: [{ capacity: LIMIT_PUBLIC_ALL, seconds }],
+  }
+  const clients = createTokenBuckets(now, MAX_PUBLIC_CLIENTS)
+  const all = createTokenBuckets(now, 1)
+  const reserved = LIMIT_PUBLIC * (1 - GUARANTEED_PART)
+  const waitSeconds = (address: string): number => {
+    const levels = clients.levels(clientNetwork(address), limits.client)
+    if (levels.some(({ tokens }) => tokens < 1)) return retryAfterSeconds(levels)
+    const allLevels = all.levels(ALL, limits.all)
+    if (allLevels.every(({ tokens }) => tokens >= 1)) return 0
+    if (levels.every(({ tokens }) => tokens > reserved)) return 0
+    return Math.max(1, Math.ceil(Math.min(
+      retryAfterSeconds(allLevels), ...levels.map(level => secondsUntil(level, reserved + 1)))))
+  }
+  const count = (address: string, requests: number) => {
+    if (requests === 0) return
+    clients.add(clientNetwork(address), limits.client, -requests)
+    all.add(ALL, limits.all, -requests)
+  }
+  return {
+    waitSeconds,
+    take: address => {
+      const seconds = waitSeconds(address)
+      if (seconds === 0) count(address, 1)
+      return seconds
+    },
+    addBytes: (address, bytes) => { count(address, Math.floor(bytes / PUBLIC_BYTES)) },
+  }
 }
 
 /** How a request arrived at this process. */

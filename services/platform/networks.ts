@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import Type from 'typebox'
@@ -20,8 +21,9 @@ export function networksOf (texts: readonly string[], setting = 'networks'): Net
   }
   return {
     has: address => {
-      const version = isIP(address)
-      return version !== 0 && list.check(address, version === 4 ? 'ipv4' : 'ipv6')
+      const plain = withoutZone(address)
+      const version = isIP(plain)
+      return version !== 0 && list.check(plain, version === 4 ? 'ipv4' : 'ipv6')
     },
   }
 }
@@ -38,15 +40,61 @@ export function wholeNetwork (text: string): string {
 /** Loopback addresses of IPv4 (RFC 1122) and IPv6 (RFC 4291). */
 export const LOOPBACK = networksOf(['127.0.0.0/8', '::1'])
 
-/** The address of a socket without the prefix of IPv4-mapped addresses. */
-export const plainAddress = (address = ''): string => address.replace(/^::ffff:(?=\d+\.)/, '')
+/** The zone names an interface of the machine that wrote it (RFC 4007). */
+const withoutZone = (address: string): string => address.split('%', 1)[0] ?? ''
+
+/** The address of a socket: without its zone, and IPv4 for one that is mapped to IPv6. */
+export function plainAddress (address = ''): string {
+  if (!address.includes(':')) return address
+  const plain = withoutZone(address)
+  if (!ipaddr.IPv6.isValid(plain)) return plain
+  const parsed = ipaddr.IPv6.parse(plain)
+  return parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : plain
+}
 
 /** The network of one client: an IPv4 address, or an IPv6 /64, the usual assignment (RFC 6177). */
 export function clientNetwork (address = ''): string {
   const plain = plainAddress(address)
-  if (isIP(plain) !== 6) return plain
-  const { parts } = ipaddr.parse(plain) as ipaddr.IPv6
+  if (!ipaddr.IPv6.isValid(plain)) return plain
+  const { parts } = ipaddr.IPv6.parse(plain)
   return `${parts.slice(0, 4).map(part => part.toString(16)).join(':')}::/64`
+}
+
+/** Far above what a chain of proxies adds to X-Forwarded-For. */
+const MAX_FORWARDED_CHARACTERS = 2_000
+
+/**
+ * The address of the client of a request: that of the connection, or as long as that is a trusted
+ * proxy, the one before it in X-Forwarded-For. The list ends at an entry that is no address, which
+ * the nearest proxy did not write, so a client cannot choose its address. Never throws.
+ */
+export function clientAddress (
+  { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>, proxies: Networks
+): string {
+  let address = plainAddress(socket.remoteAddress)
+  const list = headers['x-forwarded-for']
+  if (list === undefined || !proxies.has(address)) return address
+  const text = String(list)
+  const entries = text.slice(-MAX_FORWARDED_CHARACTERS).split(',')
+  // The rest of an entry that was cut.
+  if (text.length > MAX_FORWARDED_CHARACTERS) entries.shift()
+  while (entries.length > 0 && proxies.has(address)) {
+    const before = forwardedAddress(entries.pop() ?? '')
+    if (before === undefined) break
+    address = before
+  }
+  return address
+}
+
+/** An address, `ip:port` for IPv4, or `[ip]` and `[ip]:port` for IPv6; undefined otherwise. */
+function forwardedAddress (entry: string): string | undefined {
+  const text = entry.trim()
+  const [, ipv6, ipv4] = /^(?:\[([\da-f:.]+)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/i.exec(text) ?? []
+  const address = ipv6 ?? ipv4 ?? text
+  const version = isIP(address)
+  if (version === 0 || address.includes('%')) return undefined
+  const isOdd = (ipv6 !== undefined && version !== 6) || (ipv4 !== undefined && version !== 4)
+  return isOdd ? undefined : plainAddress(address)
 }
 
 /** All public unicast addresses of IPv6. */

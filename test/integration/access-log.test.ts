@@ -147,7 +147,7 @@ describe('the list of an organization', () => {
     const listed = async (before?: number) => (await copy.newest({
       organization: about.organization, limit: 9, before,
     })).map(({ action, outcome }) => `${action} ${outcome}`)
-    const record = await recordAttempt(log, about)
+    const { record } = await recordAttempt(log, about)
     await recordAttempt(log, { ...about, action: 'key.rolled' })
     await eventually(async () =>
       expect(await listed()).toEqual(['key.rolled attempted', 'key.revoked attempted']))

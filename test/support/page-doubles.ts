@@ -119,7 +119,16 @@ export function createPageDeps (
     },
     webhookSecrets: { rotate: async () => 'whsec_secret', active: async () => [] },
     journal: { readNewest: async () => [] },
-    accessLog: { append: async event => { recorded.push(event) } },
+    accessLog: {
+      append: async event => {
+        recorded.push(event)
+        return event.entryId ?? ''
+      },
+      withdraw: async id => {
+        recorded.splice(recorded.findIndex(({ entryId }) => entryId === id), 1)
+        return true
+      },
+    },
     accessCopy: { newest: async () => [] },
     pipelineStatus: createPipelineMonitor({ targets: [], targetsFile: '' }),
     ready: () => true,

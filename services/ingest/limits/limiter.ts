@@ -1,10 +1,12 @@
-import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
 import { joinLua } from '../../money/lua.ts'
 import { InfrastructureError } from '../../platform/errors.ts'
 import { createLogThrottle, type Log } from '../../platform/log.ts'
 import type { Metrics } from '../../platform/metrics.ts'
 import { type RedisClient, script } from '../../platform/redis.ts'
+import {
+  type Bucket, createTokenBuckets, type Level, secondsUntil,
+} from '../../platform/token-buckets.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
 import type { Connections } from '../../engine/connections.ts'
 import type { ServiceContext } from '../../platform/run.ts'
@@ -115,11 +117,6 @@ async function withDeadline<T> (work: Promise<T>, timeoutMs: number): Promise<T>
   }
 }
 
-type Filled = { readonly atMs: number, readonly levels: readonly Level[] }
-
-/** About 3 MB. The least recently used are forgotten, which refills them. */
-const MAX_ORGS_AND_KINDS = 10_000
-
 /**
  * Rate limits in the memory of this process, with the algorithm of `buckets.lua`. `now` is a
  * monotonic clock, in milliseconds.
@@ -127,38 +124,17 @@ const MAX_ORGS_AND_KINDS = 10_000
 export function createLocalLimiter (
   limits: LimitsOf, now: () => number = () => performance.now()
 ): LocalLimiter {
-  const known = new LRUCache<string, Filled>({ max: MAX_ORGS_AND_KINDS })
-  const fill = ({ org, kind }: LimitedRequest): Filled => {
-    const atMs = now()
-    const last = known.get(`${org}:${kind}`)
-    const levels = limits(org)[kind].map((bucket, at) => {
-      const { tokens = bucket.capacity } = last?.levels[at] ?? {}
-      return flowIn({ bucket, tokens }, atMs - (last?.atMs ?? atMs))
-    })
-    return { atMs, levels }
-  }
-  const add = ({ org, kind }: LimitedRequest, filled: Filled, count: number) => {
-    const levels = filled.levels.map(({ bucket, tokens }) =>
-      ({ bucket, tokens: Math.min(tokens + count, bucket.capacity) }))
-    known.set(`${org}:${kind}`, { atMs: filled.atMs, levels })
-    return levels
-  }
+  const buckets = createTokenBuckets(now)
+  const nameOf = ({ org, kind }: LimitedRequest) => `${org}:${kind}`
+  const bucketsOf = ({ org, kind }: LimitedRequest) => limits(org)[kind]
   return {
     admit: request => {
-      const filled = fill(request)
-      const isEnough = filled.levels.every(({ tokens }) => tokens >= 1)
-      const levels = add(request, filled, isEnough ? -1 : 0)
-      return { kind: isEnough ? 'admitted' : 'throttled', levels }
+      const { isTaken, levels } = buckets.take(nameOf(request), bucketsOf(request))
+      return { kind: isTaken ? 'admitted' : 'throttled', levels }
     },
-    refund: request => { add(request, fill(request), 1) },
-    levels: request => fill(request).levels,
+    refund: request => { buckets.add(nameOf(request), bucketsOf(request), 1) },
+    levels: request => buckets.levels(nameOf(request), bucketsOf(request)),
   }
-}
-
-function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
-  const { capacity, seconds } = bucket
-  const perMicro = capacity / (seconds * 1_000_000)
-  return { bucket, tokens: Math.min(tokens + elapsedMs * 1_000 * perMicro, capacity) }
 }
 
 const CLOCK_LUA = new URL('./clock.lua', import.meta.url)
@@ -193,12 +169,6 @@ export function createRedisLimiter (
   }
 }
 
-/** A token bucket of `capacity` tokens; an empty one is full again after `seconds`. */
-type Bucket = { readonly capacity: number, readonly seconds: number }
-
-/** A bucket with its current number of tokens, fractions included. */
-export type Level = { readonly bucket: Bucket, readonly tokens: number }
-
 /**
  * The rate limit headers: limit and remainder of the bucket with the fewest tokens, seconds until
  * it is full, and every bucket as `capacity;w=seconds`.
@@ -215,17 +185,8 @@ export function rateLimitHeaders (levels: readonly Level[]): Record<string, stri
   }
 }
 
-/** Seconds until every bucket has a token, an integer of at least 1. */
-export function retryAfterSeconds (levels: readonly Level[]): number {
-  return Math.max(1, ...levels.map(level => Math.ceil(secondsUntil(level, 1))))
-}
-
 function remainingOf ({ tokens }: Level): number {
   return Math.max(0, Math.floor(tokens))
-}
-
-function secondsUntil ({ bucket, tokens }: Level, wanted: number): number {
-  return Math.max(0, wanted - tokens) * bucket.seconds / bucket.capacity
 }
 
 const whole = (value: number, description: string) =>

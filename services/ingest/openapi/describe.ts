@@ -93,11 +93,12 @@ declare module 'fastify' {
 type Answers = Readonly<Record<string, object>>
 
 const EVERYWHERE: readonly ErrorCode[] = [
-  'https_required', 'request_timeout', 'headers_too_large', 'internal', 'temporarily_unavailable',
+  'https_required', 'request_timeout', 'rate_limited', 'headers_too_large', 'internal',
+  'temporarily_unavailable',
 ]
 const WITH_KEY: readonly ErrorCode[] = [
   'missing_key', 'invalid_key', 'expired_key', 'revoked_key', 'insufficient_scope',
-  'address_not_allowed', 'rate_limited',
+  'address_not_allowed',
 ]
 /** A request that needs no body may have one all the same. */
 const WITH_BODY: readonly ErrorCode[] = [

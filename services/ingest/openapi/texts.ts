@@ -100,6 +100,11 @@ speed the 1,000 last about 11 seconds, then 16 or 17 requests a second are admit
 preflight, and all are answered. Every response to a key has the state of the limit closest to
 exhaustion in \`RateLimit-*\`, and the seconds to wait in \`Retry-After\`, 0 for none.
 
+Requests without a valid key are limited for each address: above that they get 429 until the
+seconds in \`Retry-After\` have passed, and requests with a valid key are answered. Pipelined
+requests of a connection are handled one after another. A client that does not read its response
+for half a minute is disconnected.
+
 ## Counters of a job
 
 Each row of a job is counted in one place, whatever the state of the job:

@@ -3,7 +3,8 @@ import { CreateJobSchema } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { QuoteSchema } from '../../../schemas/api/quote.ts'
 import type { ChecksBody } from '../../../schemas/api/services.ts'
-import { MAX_BODY_BYTES, type BodyBudget } from '../body-budget.ts'
+import type { FairPool } from '../../platform/fair-pool.ts'
+import { MAX_BODY_BYTES } from '../body-budget.ts'
 import { callerOf } from '../guard.ts'
 import { reserveMemory } from '../memory-reservation.ts'
 import type { IngestDeps } from '../ports.ts'
@@ -18,7 +19,7 @@ import { REQUEST_ERRORS } from './create-job.ts'
  * same stages. Nothing is reserved, and the rows are unreadable afterwards.
  */
 export function createQuoteRoute (
-  deps: IngestDeps, settings: Settings, budget: BodyBudget
+  deps: IngestDeps, settings: Settings, budget: FairPool
 ): RouteOptions {
   return {
     method: 'POST',

@@ -3,10 +3,12 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import {
-  capConnections, CONNECTION_DEFAULTS, frameworkLimits, nodeLimits, type ConnectionSettings,
+  CONNECTION_DEFAULTS, createPublicLimit, frameworkLimits, nodeLimits, readClientAddresses,
+  type ConnectionSettings,
 } from '../../platform/http-server.ts'
+import { guardConnections } from '../../platform/guard-connections.ts'
 import { newId } from '../../platform/ids.ts'
-import { networksOf, plainAddress } from '../../platform/networks.ts'
+import { networksOf } from '../../platform/networks.ts'
 import { recordPageRequests } from './access.ts'
 import type { PageDeps } from './context.ts'
 import { guardPages } from './guard.ts'
@@ -38,15 +40,15 @@ export function createPage (options: Options): FastifyInstance {
     // The log must not contain the data that URLs carry.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: MAX_FORM_BYTES,
-    trustProxy: address => proxies.has(plainAddress(address)),
     routerOptions: { maxParamLength: MAX_PARAMETER_CHARACTERS },
     requestIdHeader: false,
     genReqId: () => newId('req', Date.now()),
     forceCloseConnections: true,
   }) as unknown as FastifyInstance
-  capConnections(app.server, connection, proxies)
+  guardConnections(app.server, connection, proxies)
+  readClientAddresses(app, proxies)
   addBodyParsers(app)
-  guardPages(app, deps, { trustedProxies })
+  guardPages(app, deps, { trustedProxies, limit: createPublicLimit(connection) })
   recordPageRequests(app, deps.accessLog)
   const pace = {
     graceMs: connection.BODY_GRACE_MS,

@@ -1,14 +1,14 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createHttpsRule } from '../../platform/http-server.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { createHttpsRule, type PublicLimit } from '../../platform/http-server.ts'
 import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { type Access, accessOf, isPermission, needsRecent, rolesWith } from './roles.ts'
 import type { Session } from './sessions.ts'
 
-type Rules = { readonly trustedProxies: readonly string[] }
+type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
 
 /** Allows only scripts and styles that are files of the page. */
 const CONTENT_SECURITY_POLICY = [
@@ -49,10 +49,13 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     const arrival = arrivalOf(request.raw)
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
-    if (arrival === 'refused') throw new PageError('https_required')
     const { url } = request.routeOptions
     const access = url === undefined ? 'everybody' : accessOf(request.method, url)
+    const mayBeSignedIn = access !== 'everybody' && sessionIdIn(request) !== ''
+    if (!mayBeSignedIn) countPublic(request, reply, rules.limit)
+    if (arrival === 'refused') throw new PageError('https_required')
     if (access !== 'everybody') request.visitor = await visitorOf(deps, request)
+    if (mayBeSignedIn && request.visitor === undefined) countPublic(request, reply, rules.limit)
     // After the visitor is known, in whose access log it is.
     if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
     if (access === 'everybody') return
@@ -62,6 +65,24 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     if (request.routeOptions.config.forScript === true) requireToken(request)
   })
   app.addHook('preHandler', async request => requireToken(request))
+  app.addHook('onSend', async ({ visitor, clientAddress }, _reply, payload) => {
+    if (visitor !== undefined) return
+    const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0
+    rules.limit.addBytes(clientAddress, bytes)
+  })
+}
+
+/**
+ * Counts a request without a session, and refuses it if its client may send none now. Closes the
+ * connection then, so that what is pipelined behind costs nothing.
+ */
+function countPublic (
+  { clientAddress }: FastifyRequest, reply: FastifyReply, limit: PublicLimit
+): void {
+  const waitSeconds = limit.take(clientAddress)
+  if (waitSeconds === 0) return
+  reply.headers({ 'retry-after': String(waitSeconds), connection: 'close' })
+  throw new PageError('too_many_requests')
 }
 
 /** Rejects a visitor who is of another kind, has another role, or authenticated long ago. */

@@ -3,7 +3,6 @@ import type { FastifyReply, RouteOptions } from 'fastify'
 import type { AttemptBody } from '../../../schemas/api/deliveries.ts'
 import type { ResultRow, ResultsPage } from '../../../schemas/api/results.ts'
 import { ApiError, type Client, type JobStatusResource } from '../../client/client.ts'
-import { plainAddress } from '../../platform/networks.ts'
 import { requesterOf } from './access.ts'
 import {
   customerRoutes, type Exchange, field, may, type PageDeps, type Visit,
@@ -62,7 +61,7 @@ async function sendJob (
       ...requesterOf(visit.visitor),
       action: 'results.previewed',
       target: id,
-      address: plainAddress(request.ip),
+      address: request.clientAddress,
       details: { mode: visit.tenant.mode },
     })
   }

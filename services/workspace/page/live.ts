@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Client, JobStatusResource } from '../../client/client.ts'
+import { FairPool } from '../../platform/fair-pool.ts'
 import { sleep } from '../../platform/retry.ts'
 import { forCustomer, type Exchange, type PageDeps } from './context.ts'
 import {
@@ -22,6 +23,9 @@ type LiveUpdate = {
 const POLL_MS = { job: 500, list: 1_000 } as const
 /** The maximum page size of the REST interface. */
 const MAX_JOBS_PER_PAGE = 100
+/** Concurrent streams, shared fairly by organizations; above it a page shows no progress. */
+const MAX_STREAMS = 1_000
+const MAX_STREAMS_PER_ORG = 100
 /** Browsers reconnect after this time, which checks their session again. */
 const MAX_STREAM_MS = 300_000
 const HEADERS = {
@@ -32,20 +36,29 @@ const HEADERS = {
 
 /** Progress of jobs as server-sent events. */
 export function liveRoutes (deps: PageDeps): readonly RouteOptions[] {
+  const pool = new FairPool({ capacity: MAX_STREAMS, maxPerName: MAX_STREAMS_PER_ORG })
   return [{
     method: 'GET',
     url: '/:mode/live',
     config: { forScript: true },
-    handler: forCustomer(deps, exchange => sendProgress(deps, exchange)),
+    handler: forCustomer(deps, async exchange => {
+      const closed = new AbortController()
+      const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())
+      if (!place.grow(1)) throw new PageError('unavailable')
+      try {
+        return await sendProgress(deps, exchange, closed)
+      } finally {
+        place.release()
+      }
+    }),
   }]
 }
 
 async function sendProgress (
-  deps: PageDeps, { visit, request, reply }: Exchange
+  deps: PageDeps, { visit, request, reply }: Exchange, closed: AbortController
 ): Promise<FastifyReply> {
   const { ids, isOne } = queryOf(request)
   let jobs = await readJobs(visit.client, ids)
-  const closed = new AbortController()
   request.raw.socket.once('close', () => closed.abort())
   reply.hijack()
   reply.raw.writeHead(200, HEADERS)

@@ -71,6 +71,12 @@ const PAGE_ERRORS = {
     title: 'The file is too large',
     message: 'A job has at most 100,000 rows. Split the file and verify its parts.',
   },
+  too_many_requests: {
+    status: 429,
+    title: 'Too many requests',
+    message: 'Too many requests came from your address without a sign-in. Wait some seconds, ' +
+      'then load the page again.',
+  },
   unavailable: {
     status: 503,
     title: 'The service is not available',

@@ -1,4 +1,5 @@
 import type { RouteOptions } from 'fastify'
+import { createDocument, sendDocument } from '../../platform/documents.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'
@@ -37,10 +38,14 @@ export function pageRoutes (
 
 /** Files with a content hash in their path, so that browsers may cache them forever. */
 export function assetRoutes (): readonly RouteOptions[] {
-  return [...assets.values()].map(({ path, type, content }) => ({
-    method: 'GET',
-    url: path,
-    handler: (_request, reply) => reply
-      .header('cache-control', 'public, max-age=31536000, immutable').type(type).send(content),
-  }))
+  return [...assets.values()].map(({ path, type, content }) => {
+    const document = createDocument(type, content)
+    return {
+      method: 'GET',
+      url: path,
+      handler: async (request, reply) => sendDocument(request, reply, {
+        document: await document, cacheControl: 'public, max-age=31536000, immutable',
+      }),
+    }
+  })
 }

@@ -1,5 +1,4 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { plainAddress } from '../../platform/networks.ts'
 import { requesterOf } from './access.ts'
 import { field, type PageDeps } from './context.ts'
 import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
@@ -68,7 +67,7 @@ export async function startSession (
   const { id, session } = await sessions.create(subject, authenticatedAtMs)
   // A session whose id is in no cookie yet is of no use.
   await accessLog.append({
-    ...requesterOf({ id, session }), action: 'session.started', address: plainAddress(request.ip),
+    ...requesterOf({ id, session }), action: 'session.started', address: request.clientAddress,
   })
   const { isHttps } = request
   reply.setCookie(cookieName(isHttps), id, {

@@ -2,6 +2,7 @@ import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
 import type { QuoteBody } from '../../../schemas/api/quote.ts'
 import { limitationsText } from '../../../schemas/api/services.ts'
 import type { Client, FileOptions } from '../../client/client.ts'
+import { FairPool } from '../../platform/fair-pool.ts'
 import { type MinimumThroughput, isTooSlow } from '../../platform/http-server.ts'
 import { forCustomer, type PageDeps, type Visit } from './context.ts'
 import { count, html, money, type Html } from './html.ts'
@@ -195,26 +196,23 @@ type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
 }
 
 /**
- * Limits concurrent uploads, and rejects others with 503 before it reads their bodies. A body below
- * the minimum throughput of `pace` loses its connection.
+ * Limits concurrent uploads, which organizations share fairly, and rejects others with 503 before
+ * it reads their bodies. A body below the minimum throughput of `pace` loses its connection, and so
+ * does the latest of an organization that has more than another one needs.
  */
 export function createUploadLimits (pace: MinimumThroughput): Hooks {
-  const active = new Map<string, number>()
-  const onRequest: Hooks['onRequest'] = async ({ visitor }, reply) => {
+  const pool = new FairPool({ capacity: MAX_UPLOADS, maxPerName: MAX_UPLOADS_PER_ORG })
+  const onRequest: Hooks['onRequest'] = async ({ visitor, raw }, reply) => {
     const subject = visitor?.session.subject
     const org = subject?.kind === 'customer' ? subject.orgId : ''
-    const own = active.get(org) ?? 0
-    const all = [...active.values()].reduce((sum, count) => sum + count, 0)
-    if (own >= MAX_UPLOADS_PER_ORG || all >= MAX_UPLOADS) {
+    // A file that has arrived is read to its end.
+    const place = pool.open(org, () => raw.socket.destroy())
+    if (!place.grow(1)) {
       throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
         'Try again in a few seconds.')
     }
-    active.set(org, own + 1)
-    reply.raw.once('close', () => {
-      const left = (active.get(org) ?? 1) - 1
-      if (left === 0) active.delete(org)
-      else active.set(org, left)
-    })
+    raw.once('end', () => place.keep())
+    reply.raw.once('close', () => place.release())
   }
   return {
     onRequest,

@@ -23,11 +23,11 @@ function createStream () {
       entries.push([`7-${entries.length}`, fields])
       return `7-${entries.length}`
     },
-    xrange: async (...[, , , , limit]: [string, string, string, string, number]) =>
-      entries.slice(0, limit),
+    xrange: async (...[, , end, , limit]: [string, string, string, string, number]) =>
+      entries.filter(([id]) => end === '+' || parseInt(id) <= Number(end)).slice(0, limit),
     xdel: async (_key: string, ...ids: string[]) => {
-      entries.splice(0, entries.length, ...entries.filter(([id]) => !ids.includes(id)))
-      return ids.length
+      const kept = entries.filter(([id]) => !ids.includes(id))
+      return entries.splice(0, entries.length, ...kept).length - kept.length
     },
   }
 }
@@ -59,7 +59,7 @@ describe('the access log', () => {
 
   it('has an attempt and its result, whose id repeats that of the attempt', async () => {
     const { log, outbox } = open()
-    const record = await recordAttempt(log, event)
+    const { record } = await recordAttempt(log, event)
     await record('failed')
     await record('done', { target: 'job_2', details: { rows: '3' } })
     const entries = (await outbox.oldest(10)).map(one => one.entry)
@@ -70,6 +70,22 @@ describe('the access log', () => {
     ])
     const [attemptId = '', ...ids] = entries.map(({ entryId }) => entryId)
     expect(ids).toEqual([`${attemptId}:result`, `${attemptId}:result`])
+  })
+
+  it('loses an attempt that is withdrawn before it is shipped', async () => {
+    const { log, outbox } = open()
+    const [first, second] = [await recordAttempt(log, event), await recordAttempt(log, event)]
+    expect(await first.withdraw()).toBe(true)
+    expect(await outbox.oldest(10)).toHaveLength(1)
+    await outbox.remove(await outbox.oldest(10))
+    expect(await second.withdraw()).toBe(false)
+  })
+
+  it('lists only entries up to a time of Redis', async () => {
+    const { log, outbox } = open()
+    await log.append(event)
+    expect(await outbox.oldest(10, 6)).toEqual([])
+    expect(await outbox.oldest(10, 7)).toHaveLength(1)
   })
 
   it('fails when Redis does not take the entry', async () => {

@@ -1,6 +1,8 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
+import { readClientAddresses } from '../../../services/platform/http-server.ts'
+import { networksOf } from '../../../services/platform/networks.ts'
 import { describeAccess, recordRequests } from '../../../services/access-log/requests.ts'
 
 class RefusedError extends Error {}
@@ -9,12 +11,20 @@ class RefusedError extends Error {}
 function createApp () {
   const log: (AccessEvent | string)[] = []
   let stored = Infinity
+  let isShipped = false
   const app = Fastify()
+  readClientAddresses(app, networksOf([]))
   recordRequests(app, {
     log: {
       append: async event => {
         if (stored-- <= 0) throw new Error('down')
         log.push(event)
+        return event.entryId ?? ''
+      },
+      withdraw: async id => {
+        const at = log.findIndex(item => typeof item === 'object' && item.entryId === id)
+        if (!isShipped) log.splice(at, 1)
+        return !isShipped
       },
     },
     actions: {
@@ -45,7 +55,12 @@ function createApp () {
   const send = async (
     method: 'GET' | 'POST', url: string, headers: Record<string, string> = { 'x-user': 'ann' }
   ) => (await app.inject({ method, url, headers, remoteAddress: '::ffff:192.0.2.7' })).statusCode
-  return { log, send, failAfter: (count: number) => { stored = count } }
+  return {
+    log,
+    send,
+    failAfter: (count: number) => { stored = count },
+    ship: () => { isShipped = true },
+  }
 }
 
 const refused = (action: string, target: string) => ({
@@ -139,6 +154,28 @@ describe('requests', () => {
     // The same for what the right allows has both its entries.
     await send('POST', '/keys/key_1')
     expect(log.slice(3)).toEqual(handled('key.revoked', 'key_1'))
+  })
+
+  it('that their handlers refuse are kept once a minute for each actor and action', async () => {
+    const { log, send, ship } = createApp()
+    for (const job of ['job_1', 'job_2', 'job_3']) await send('GET', `/file/${job}?status=404`)
+    await send('POST', '/keys/key_1?status=409')
+    const entries = () => log.filter(item => typeof item === 'object')
+      .map(({ action, target, outcome }) => `${action} ${target} ${outcome}`)
+    const first = [
+      'results.downloaded job_1 attempted', 'results.downloaded job_1 refused',
+      'key.revoked key_1 attempted', 'key.revoked key_1 refused',
+    ]
+    expect(entries()).toEqual(first)
+    expect(log.filter(item => item === 'GET done')).toHaveLength(3)
+    // What is done keeps both of its entries, and what was shipped gets its result.
+    await send('GET', '/file/job_4')
+    ship()
+    await send('GET', '/file/job_5?status=404')
+    expect(entries().slice(first.length)).toEqual([
+      'results.downloaded job_4 attempted', 'results.downloaded job_4 done',
+      'results.downloaded job_5 attempted', 'results.downloaded job_5 refused',
+    ])
   })
 
   it('are not recorded without an action or a requester, or if they are exempt', async () => {

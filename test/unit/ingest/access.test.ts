@@ -74,12 +74,12 @@ it('a cursor in the query of another request hides nothing', async () => {
   ])
 })
 
-it('a page by a cursor is recorded after a download that was refused', async () => {
+it('a page by a cursor is not taken for one of a download that was refused', async () => {
   const { get, calls } = application()
   const page = `${results}?format=json&cursor=${cursorOf(0)}`
   for (const path of [results, page]) expect((await get(path)).statusCode).not.toBe(200)
   expect(calls.recorded.map(({ outcome }) => outcome))
-    .toEqual(['attempted', 'refused', 'attempted', 'refused'])
+    .toEqual(['attempted', 'refused'])
 })
 
 it('a download is refused with 503 when its entry is not stored', async () => {
@@ -89,7 +89,7 @@ it('a download is refused with 503 when its entry is not stored', async () => {
       read.push(job)
       return undefined
     },
-    accessLog: { append: async () => { throw outage } },
+    accessLog: { append: async () => { throw outage }, withdraw: async () => false },
   })
   const answer = await get(results)
   expect([answer.statusCode, answer.json<{ error: { code: string } }>().error.code])

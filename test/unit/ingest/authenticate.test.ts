@@ -73,7 +73,7 @@ describe('the caller of a request', () => {
   })
 
   it('is refused from an address that its key does not allow, with that address', async () => {
-    const request = Object.assign(requestWith('Bearer live'), { ip: '198.51.100.9' })
+    const request = Object.assign(requestWith('Bearer live'), { clientAddress: '198.51.100.9' })
     await expect(authenticate(request, async () => ({ kind: 'foreign_address' })))
       .rejects.toMatchObject({
         fault: {

@@ -98,7 +98,16 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
   return {
     calls,
     limiter: amplyLimited,
-    accessLog: { append: async event => { calls.recorded.push(event) } },
+    accessLog: {
+      append: async event => {
+        calls.recorded.push(event)
+        return event.entryId ?? ''
+      },
+      withdraw: async id => {
+        calls.recorded.splice(calls.recorded.findIndex(({ entryId }) => entryId === id), 1)
+        return true
+      },
+    },
     attachedTo: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
     submit: async submission => {

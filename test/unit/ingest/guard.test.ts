@@ -1,3 +1,7 @@
+import {
+  CONNECTION_DEFAULTS, createPublicLimit, readClientAddresses,
+} from '../../../services/platform/http-server.ts'
+import { networksOf } from '../../../services/platform/networks.ts'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { answerFailures } from '../../../services/ingest/failures.ts'
@@ -172,7 +176,8 @@ describe('a route behind the guard', () => {
     const deps = doubles()
     const app = Fastify({ genReqId: () => 'req_1' })
     answerFailures(app, deps)
-    guardRoutes(app, deps, settings)
+    readClientAddresses(app, networksOf([]))
+    guardRoutes(app, deps, { ...settings, limit: createPublicLimit(CONNECTION_DEFAULTS) })
     app.get('/mine', { config: { scope: 'jobs:read' } }, async request => callerOf(request))
     app.get('/open', async request => callerOf(request))
     const mine = await app.inject({ url: '/mine', headers: { authorization: 'Bearer reader' } })

@@ -43,7 +43,14 @@ describe('a body', () => {
 
   it.each<[payload: string | Buffer, fault: object]>([
     [Buffer.of(0x22, 0xc3, 0x22), { code: 'invalid_encoding' }],
-    ['{"a":', { code: 'invalid_json' }],
+    ['{"a":', {
+      code: 'invalid_json',
+      message: 'The body is not valid JSON at line 1, column 6. Send one JSON object.',
+    }],
+    ['{\n  "secret text" 1}', {
+      code: 'invalid_json',
+      message: 'The body is not valid JSON at line 2, column 17. Send one JSON object.',
+    }],
     ['{"a":1,"a":2}', {
       code: 'invalid_request', param: 'a', message: 'The field appears twice. Send it once.',
     }],

@@ -7,8 +7,9 @@ import {
   fingerprintKeyOf, fingerprintOf, type JobRequest,
 } from '../../../services/ingest/request.ts'
 import {
-  accepts, codingFor, compressed, createCompressor, weightOfCoding,
+  accepts, codingFor, compressed, createCompressor,
 } from '../../../services/ingest/negotiation.ts'
+import { weightOfCoding } from '../../../services/platform/negotiation.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
 import { closedJob, jobOf } from './doubles.ts'
 

@@ -32,8 +32,8 @@ async function until (holds: () => boolean): Promise<void> {
   while (!holds()) await turn()
 }
 
-/** Waits until this many bodies are monitored. */
-const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies)
+/** Waits until this many bodies are monitored; the connections are as well. */
+const untilWatched = (bodies: number) => until(() => vi.getTimerCount() === bodies + 1)
 
 /** Memory for one large body. */
 async function listen (more: Partial<IngestDeps> = {}) {
@@ -77,10 +77,10 @@ function open (port: number, text: string, accepted: ReadonlyMap<number | undefi
 describe('a client below the minimum throughput', () => {
   it('gets 408 and is disconnected, and its memory is free at once', async () => {
     const request = await listen()
-    const slow = request(`${lengthOf(LARGE)}{`)
+    const slow = request(lengthOf(LARGE) + body.padEnd(90_000))
     await untilWatched(1)
-    vi.advanceTimersByTime(PACE.graceMs)
-    await slow.send('x')
+    await slow.send()
+    vi.advanceTimersByTime(1_400)
     expect(await request(lengthOf(LARGE)).status()).toBe(503)
     vi.advanceTimersByTime(100)
     expect(await slow.status()).toBe(408)
@@ -106,17 +106,18 @@ describe('a client below the minimum throughput', () => {
     expect((await slow.whole()).match(/^HTTP/gm)).toHaveLength(1)
   })
 
-  it('behind a pipelined request is disconnected without a response', async () => {
-    const held = Promise.withResolvers<void>()
+  it('behind a pipelined request is measured once that one is answered', async () => {
+    const answered = Promise.withResolvers<void>()
     const request = await listen({
-      submit: async () => { await held.promise; return { kind: 'reused' } },
+      submit: async () => { await answered.promise; return { kind: 'reused' } },
     })
     const slow = request(lengthOf(body.length) + body + lengthOf(LARGE))
-    await untilWatched(1)
     await slow.send('x')
+    expect(vi.getTimerCount()).toBe(1)
+    answered.resolve()
+    await untilWatched(1)
     vi.advanceTimersByTime(200)
-    expect(await slow.whole()).toBe('')
-    held.resolve()
+    expect((await slow.whole()).match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 422', 'HTTP/1.1 408'])
   })
 })
 
@@ -149,6 +150,41 @@ describe('a client on a slow connection', () => {
       await slow.send(piece)
     }
     expect(await slow.status()).toBe(202)
+  })
+})
+
+describe('bodies of one organization', () => {
+  const OTHER = ['POST /api/v1/jobs HTTP/1.1', 'host: x', 'authorization: Bearer other',
+    'content-type: application/json'].join('\r\n')
+  const ofOther = (bytes: number) => `${OTHER}\r\ncontent-length: ${bytes}\r\n\r\n`
+  const twoOrganizations = (): Partial<IngestDeps> => {
+    const { findKey } = doubles()
+    return {
+      findKey: async (secret, address) => {
+        const lookup = await findKey('live', address)
+        if (secret !== 'other' || lookup.kind !== 'ok') return lookup
+        return { kind: 'ok', key: { ...lookup.key, org: 'org_02', tenant: 'org_02.live' } }
+      },
+    }
+  }
+
+  it('that are only announced take no memory of others', async () => {
+    const request = await listen(twoOrganizations())
+    const announced = Array.from({ length: 5 }, () => request(lengthOf(LARGE)))
+    await untilWatched(5)
+    await Promise.all(announced.map(({ send }) => send()))
+    expect(await request(ofOther(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
+  })
+
+  it('that still arrive lose their memory to an organization with less', async () => {
+    const request = await listen(twoOrganizations())
+    const first = request(lengthOf(LARGE) + body.padEnd(LARGE - 1))
+    await untilWatched(1)
+    await first.send()
+    expect(await request(lengthOf(90_000)).status()).toBe(503)
+    expect(await request(ofOther(90_000) + body.padEnd(90_000)).status()).toBe(202)
+    expect(await first.status()).toBe(503)
+    expect(await request(lengthOf(LARGE) + body.padEnd(LARGE)).status()).toBe(202)
   })
 })
 

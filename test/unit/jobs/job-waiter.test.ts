@@ -123,12 +123,15 @@ describe('a wait for a job', () => {
     expect(await wait()).toBe(running)
   })
 
-  it('above the maximum of a tenant or of the process reads once', async () => {
+  it('above the maximum of an organization or of the process reads once', async () => {
     const { waiter, wait } = await setUp({ maxWaits: 3, maxWaitsPerTenant: 2 })
-    const waiting = [wait(), wait(), wait({ tenant: 'org_2.live' })]
+    const waiting = [wait(), wait({ tenant: 'org_1.test' }), wait({ tenant: 'org_2.live' })]
     await tick()
     expect(await wait()).toBe(running)
-    expect(await wait({ tenant: 'org_3.live' })).toBe(running)
+    // The latest one of the organization with most ends for that of another.
+    waiting.push(wait({ tenant: 'org_3.live' }))
+    expect(await waiting[1]).toBe(running)
+    expect(await wait({ tenant: 'org_4.live' })).toBe(running)
     expect(waiter.waits()).toBe(3)
     waiter.stop()
     await Promise.all(waiting)

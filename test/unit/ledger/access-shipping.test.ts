@@ -7,7 +7,7 @@ import { codec } from '../../support/results.ts'
 const { signal } = new AbortController()
 
 /** An outbox with this many entries, and what was done. */
-function createShipping (count: number) {
+function createShipping (count: number, nowMs = Number.MAX_SAFE_INTEGER) {
   const pending = Array.from({ length: count }, (_, index) =>
     ({ id: String(index), entry: accessEntry({ seq: index + 1 }) }))
   const sent: string[] = []
@@ -20,10 +20,12 @@ function createShipping (count: number) {
   const warn = vi.fn()
   const deps = {
     outbox: {
-      oldest: async (limit: number) => pending.slice(0, limit),
+      oldest: async (limit: number, untilMs = Infinity) =>
+        pending.filter(({ entry }) => entry.at <= untilMs).slice(0, limit),
       remove: async (entries: readonly unknown[]) => { pending.splice(0, entries.length) },
     },
     codec,
+    clock: { now: () => nowMs },
     producer: { send },
     isLeader: vi.fn(() => true),
     log: { warn },
@@ -46,6 +48,16 @@ it('entries of the access log stay in their outbox until they are acknowledged',
   await stop()
   expect(warn).toHaveBeenCalledOnce()
   expect(sent).toEqual(['org_1 1', 'org_1 2', 'org_1 3'])
+})
+
+it('entries of the access log are held for half a second, to be withdrawn', async () => {
+  const { at } = accessEntry({ seq: 1 })
+  const early = createShipping(3, at + 499)
+  await shipAccess(early.deps, signal)
+  expect([early.sent, early.pending.length]).toEqual([[], 3])
+  const late = createShipping(3, at + 501)
+  await shipAccess(late.deps, signal)
+  expect(late.sent.length).toBeGreaterThan(0)
 })
 
 it('a ledger that does not lead ships nothing', async () => {

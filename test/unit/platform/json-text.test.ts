@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { inspectJson, JSON_LIMITS } from '../../../services/platform/json-text.ts'
+import { findJsonError, inspectJson, JSON_LIMITS } from '../../../services/platform/json-text.ts'
+import { seededRandom } from '../../bench/inputs.ts'
 
 const MEGABYTE = 1_024 * 1_024
 const distinctKeys = (count: number) =>
@@ -88,3 +89,64 @@ describe('the inspection of JSON texts', () => {
     expect(costs[1]! / costs[0]!).toBeLessThan(1.5)
   })
 })
+
+describe('the position of an error in JSON', () => {
+  it.each([
+    ['', 1, 1],
+    ['  ', 1, 3],
+    ['{"a":1,}', 1, 8],
+    ['{"a":tru}', 1, 9],
+    ['{"a":nul', 1, 9],
+    ['{', 1, 2],
+    ['[', 1, 2],
+    ['{"a":"x', 1, 8],
+    ['{"a" 1}', 1, 6],
+    ['{a:1}', 1, 2],
+    ['{"a":\n\n [1,2,,3]}', 3, 7],
+    ['{"a":01}', 1, 7],
+    ['{"a":\r\n"\\x"}', 2, 3],
+    ['{"a":"\n"}', 1, 7],
+    ['{"a":1} x', 1, 9],
+    ['{"a":[1 2]}', 1, 9],
+    ['{"a":[1}', 1, 8],
+    ['[]]', 1, 3],
+    ["{'a':1}", 1, 2],
+    ['\ufeff{"a":1,}', 1, 9],
+  ])('in %j is line %d, column %d', (text, line, column) => {
+    expect(findJsonError(text)).toEqual({ line, column })
+  })
+
+  it('is where JSON.parse fails, and nowhere in what it accepts', () => {
+    const random = seededRandom(7)
+    const symbols = ['{', '}', '[', ']', ',', ':', '"', '\\', 'u', '0', '1', '-', '.', 'e', 'null',
+      'true', ' ', '\n', '\t', 'é', '"a"', '"a":', '\u0001']
+    const valid = '{"a": [1, -2.5e+3, "x\\u00e9\\n", {}, []], "b": {"c": null, "d": true}}'
+    for (let round = 0; round < 20_000; round++) {
+      const at = Math.floor(random() * (valid.length + 1))
+      const symbol = symbols[Math.floor(random() * symbols.length)] ?? ''
+      const text = valid.slice(0, at) + symbol + valid.slice(at + Math.floor(random() * 3))
+      const found = findJsonError(text)
+      const failure = failureOf(text)
+      expect([text, found === undefined]).toEqual([text, failure === undefined])
+      const [, line, column] = /\(line (\d+) column (\d+)\)$/.exec(failure ?? '') ?? []
+      // Node names other places in a damaged number or escape.
+      if (line !== undefined && !/number|unicode/i.test(failure ?? '')) {
+        expect([text, found]).toEqual([text, { line: Number(line), column: Number(column) }])
+      }
+    }
+  })
+
+  it('is found in a deep and in a long text', () => {
+    expect(findJsonError('['.repeat(1_000_000))).toEqual({ line: 1, column: 1_000_001 })
+    expect(findJsonError(`"${'\\n'.repeat(1_000_000)}`)).toEqual({ line: 1, column: 2_000_002 })
+  })
+})
+
+function failureOf (text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import {
-  retryAfterSeconds, rateLimitHeaders, type Level,
-} from '../../../../services/ingest/limits/limiter.ts'
+import { rateLimitHeaders } from '../../../../services/ingest/limits/limiter.ts'
+import { type Level, retryAfterSeconds } from '../../../../services/platform/token-buckets.ts'
 
 const burst = { capacity: 100, seconds: 1 }
 const sustained = { capacity: 1_000, seconds: 60 }

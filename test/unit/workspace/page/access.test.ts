@@ -16,6 +16,10 @@ const customer: SignedIn = { kind: 'customer', orgId: ORGANIZATION.id }
 const { open, closeAll } = createBrowsers()
 afterEach(closeAll)
 
+/** An access log that stores nothing. */
+const failingLog = (error: Error) =>
+  ({ append: async () => { throw error }, withdraw: async () => false })
+
 describe('the actions of the page', () => {
   it('are those of every form and every file', () => {
     const names = pageRoutes(createPageDeps(), {
@@ -49,7 +53,7 @@ describe('the actions of the page', () => {
   it('do not happen when their entry is not stored', async () => {
     const done: string[] = []
     const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+    const { signIn } = open({ accessLog: failingLog(down) }, {
       eraseJob: async (id: string) => { done.push(id) },
     })
     const { send } = await signIn()
@@ -129,7 +133,7 @@ describe('the first rows of a job', () => {
 
   it('are not shown when their entry is not stored', async () => {
     const down = Object.assign(new Error('down'), { code: 'ECONNREFUSED' })
-    const { signIn } = open({ accessLog: { append: async () => { throw down } } }, {
+    const { signIn } = open({ accessLog: failingLog(down) }, {
       job: async () => jobLike(ended),
       resultsPage: async () => ({ data: rows, nextCursor: null }),
       deliveries: async () => [],
@@ -161,7 +165,9 @@ describe('sessions', () => {
 
   it('do not start when their entry is not stored', async () => {
     const { deps, redeem } = open({
-      accessLog: { append: async () => { throw new Error('down') } },
+      accessLog: {
+        append: async () => { throw new Error('down') }, withdraw: async () => false,
+      },
     })
     const { statusCode, headers } = await redeem(await deps.signInCodes.create(customer))
     expect([statusCode, headers['set-cookie']]).toEqual([500, undefined])

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance, InjectOptions } from 'fastify'
+import { CONNECTION_DEFAULTS } from '../../../../services/platform/http-server.ts'
 import { createPage } from '../../../../services/workspace/page/app.ts'
 import { assetPath, assets } from '../../../../services/workspace/page/layout.ts'
 import { cookieName } from '../../../../services/workspace/page/guard.ts'
@@ -16,8 +17,8 @@ const client = {
   jobsPage: async () => ({ data: [], has_more: false, next_cursor: null }),
 }
 
-function open (deps = createPageDeps(client)) {
-  const app = createPage({ deps, trustedProxies: ['10.0.0.0/8'] })
+function open (deps = createPageDeps(client), connection = CONNECTION_DEFAULTS) {
+  const app = createPage({ deps, trustedProxies: ['10.0.0.0/8'], connection })
   opened.push(app)
   const ask = (url: string, more: InjectOptions = {}) =>
     app.inject({ method: 'GET', url, ...more, headers: { host: HOST, ...more.headers } })
@@ -56,6 +57,39 @@ describe('a file from a script of the page', () => {
     const { cookie } = await signedIn()
     const answer = await ask('/live/upload/quote', sent('another', cookie))
     expect(answer.statusCode).toBe(403)
+  })
+})
+
+describe('requests without a session', () => {
+  it.each([
+    ['/sign-in', ''], ['/nothing', ''], ['/live/overview', ''], ['/live/overview', 'session=wrong'],
+    [assetPath('page.css'), ''],
+  ])('of %s with the cookie "%s" are limited, others are served', async (url, cookie) => {
+    // Hardly anything flows in while the test runs.
+    const limits = { LIMIT_PUBLIC: 20, LIMIT_PUBLIC_SECONDS: 100_000 }
+    const { ask, signedIn } = open(undefined, { ...CONNECTION_DEFAULTS, ...limits })
+    const session = await signedIn()
+    for (let sent = 0; sent < 20; sent++) {
+      expect((await ask(url, { headers: { cookie } })).statusCode).not.toBe(429)
+    }
+    const refused = await ask(url, { headers: { cookie } })
+    expect([refused.statusCode, refused.headers.connection]).toEqual([429, 'close'])
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThanOrEqual(1)
+    expect((await ask('/live/overview', { headers: session })).statusCode).toBe(200)
+  })
+})
+
+describe('a static file', () => {
+  it('is compressed, and not sent again', async () => {
+    const { ask } = open()
+    const { headers } = await ask(assetPath('page.css'), { headers: { 'accept-encoding': 'br' } })
+    expect(headers).toMatchObject({
+      'content-encoding': 'br', 'cache-control': 'public, max-age=31536000, immutable',
+    })
+    const again = await ask(assetPath('page.css'), {
+      headers: { 'accept-encoding': 'br', 'if-none-match': String(headers.etag) },
+    })
+    expect([again.statusCode, again.body]).toEqual([304, ''])
   })
 })
 

@@ -1,11 +1,16 @@
 import { EventEmitter } from 'node:events'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, type Mock, vi } from 'vitest'
 import { createUploadLimits } from '../../../../services/workspace/page/upload.ts'
 
 const pace = { graceMs: 1_000, bytesPerSecond: 100, completeWithinMs: 60_000 }
 
-const requestOf = (orgId: string) =>
-  ({ visitor: { session: { subject: { kind: 'customer', orgId } } } }) as never
+const bodies = new Map<string, EventEmitter & { readonly socket: { readonly destroy: Mock } }>()
+/** A request of an organization; its body is the latest one in \`bodies\`. */
+const requestOf = (orgId: string) => {
+  const raw = Object.assign(new EventEmitter(), { socket: { destroy: vi.fn() } })
+  bodies.set(orgId, raw)
+  return { raw, visitor: { session: { subject: { kind: 'customer', orgId } } } } as never
+}
 const replyOf = () => ({ raw: new EventEmitter() })
 const UNAVAILABLE = { content: { status: 503 } }
 
@@ -21,11 +26,25 @@ describe('concurrent uploads', () => {
     await onRequest(requestOf('org_a'), replyOf() as never)
   })
 
-  it('are limited to six in all', async () => {
+  it('are limited to six in all, of which each organization gets its share', async () => {
     const { onRequest } = createUploadLimits(pace)
     for (const org of ['a', 'b', 'c']) {
       await onRequest(requestOf(org), replyOf() as never)
       await onRequest(requestOf(org), replyOf() as never)
+    }
+    await onRequest(requestOf('d'), replyOf() as never)
+    const cut = ['a', 'b', 'c'].filter(org => bodies.get(org)?.socket.destroy.mock.calls.length)
+    expect(cut).toHaveLength(1)
+    await expect(onRequest(requestOf('d'), replyOf() as never)).rejects.toMatchObject(UNAVAILABLE)
+  })
+
+  it('that have arrived are not cut for others', async () => {
+    const { onRequest } = createUploadLimits(pace)
+    for (const org of ['a', 'b', 'c']) {
+      for (let upload = 0; upload < 2; upload++) {
+        await onRequest(requestOf(org), replyOf() as never)
+        bodies.get(org)?.emit('end')
+      }
     }
     await expect(onRequest(requestOf('d'), replyOf() as never)).rejects.toMatchObject(UNAVAILABLE)
   })
