@@ -6,7 +6,7 @@ import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confiden
 import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
 import {
-  domainOf, emailVerdictOf, isDisposable, type EmailEvidence,
+  domainOf, emailVerdictOf, isDisposable, isFree, type EmailEvidence,
 } from '../../services/verify/providers/email-verdict.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 
@@ -42,8 +42,11 @@ describe('confidence', () => {
 /** What the probe of a mailbox can find, from less to more. */
 const PROBES: readonly Probed[] = [
   ...(['greylisted', 'blocked', 'unreachable', 'no_answer', 'unclear', 'late', 'no_mailbox',
-    'refused', 'no_mail', 'full', 'accepted'] as const).map(mailbox => ({ mailbox })),
-  { mailbox: 'accepted', trusted: true },
+    'no_mail', 'full', 'accepted'] as const).map(mailbox => ({ mailbox })),
+  ...(['no_mailbox', 'no_mail', 'full'] as const).map(mailbox =>
+    ({ mailbox, byWords: true } as const)),
+  { mailbox: 'accepted', acceptance: 'truthful' },
+  { mailbox: 'accepted', acceptance: 'accepts_any' },
   { mailbox: 'accepted', catchAll: true },
   { mailbox: 'accepted', catchAll: false },
 ]
@@ -69,13 +72,17 @@ function extendsFinding (less: EmailEvidence, more: EmailEvidence): boolean {
   if (before === undefined) return true
   if (after === undefined) return false
   if (!CONCLUSIVE.has(before.mailbox)) return true
-  return before.mailbox === after.mailbox &&
-    (before.trusted === undefined || after.trusted === before.trusted) &&
+  return before.mailbox === after.mailbox && before.acceptance === after.acceptance &&
+    (before.byWords === true || after.byWords !== true) &&
     (before.catchAll === undefined || after.catchAll === before.catchAll)
 }
 
+/** A free mail service that accepts any name has said nothing: there is no verdict any more. */
+const isWithdrawn = (address: string, { probed }: EmailEvidence) =>
+  isFree(domainOf(address)) && probed?.catchAll === true
+
 const CONCLUSIVE: ReadonlySet<string> =
-  new Set(['accepted', 'no_mailbox', 'refused', 'no_mail', 'full'])
+  new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])
 
 describe('the confidence of an e-mail verdict', () => {
   it('is never lowered by what is found later, in every combination of findings', () => {
@@ -83,6 +90,7 @@ describe('the confidence of an e-mail verdict', () => {
     for (const address of ADDRESSES) {
       for (const less of findingsOf(address)) {
         for (const more of findingsOf(address).filter(found => extendsFinding(less, found))) {
+          if (isWithdrawn(address, more)) continue
           const [before, after] = [emailVerdictOf(address, less), emailVerdictOf(address, more)]
           expect([address, less, more, after.confidence >= before.confidence])
             .toEqual([address, less, more, true])

@@ -87,7 +87,7 @@ const CLIENT = [
     'connection|connections|organization|system|account|reputation|rate|client|computer|smtp|' +
     'country|mail server|email server|mailserver|address|name)',
   '(connecting|source|sending|submitting) (host|server|mta|address|domain|system|network|from)',
-  'remote (host|mta|client)', 'no (mx|a) record', 'bogus (mx|helo)', 'open (relay|proxy)',
+  'remote (host|client)', 'no (mx|a) record', 'bogus (mx|helo)', 'open (relay|proxy)',
   '(relay|relaying|relays) .. (denied|prohibited|permitted|allowed|access|refused|rejected|' +
     'disabled|unauthorized|not|forbidden|quota|limit|host|attempt)',
   '(not|no|unable to|cannot|cant|dont|wont|will not|doesnt|refuse to) .. (relay|relaying)',
@@ -398,7 +398,6 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
   { means: 'unclear', enhanced: ['5.1', '5.2', '5.4'], words: FORM },
-  { means: 'unclear', enhanced: ['5.4'], words: NO_MAIL },
   { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY] },
   { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE] },
   { means: 'blocked', words: POLICY },
@@ -414,7 +413,7 @@ export const REPLY_RULES: readonly ReplyRule[] = [
 
 /** Enhanced codes that confirm what words say. */
 export const CONFIRMING: Readonly<Partial<Record<Meaning, readonly string[]>>> = {
-  no_mailbox: ['1.0', '1.1', '1.3', '1.6', '2.1', '4.1'],
+  no_mailbox: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '4.1'],
   full: ['2.2'],
   no_mail: ['1.2', '1.10', '3.2'],
 }
