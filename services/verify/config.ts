@@ -58,9 +58,9 @@ const smtpConfig = {
   SMTP_GREETING_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of the greeting of a mail server.'),
   SMTP_REPLY_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of any other reply of a mail server.'),
   SMTP_HOST_TIMEOUT_MS: atLeastOne(
-    150_000, 'Timeout of the sessions with one mail server about one address.'),
+    210_000, 'Timeout of the sessions with one mail server about one address.'),
   SMTP_ROW_TIMEOUT_MS: atLeastOne(
-    240_000, 'Timeout of the check of one address at all mail servers of its domain.'),
+    300_000, 'Timeout of the check of one address at all mail servers of its domain.'),
   SMTP_FIRST_TIMEOUT_MS: atLeastOne(
     8_000, 'Maximum wait for slow mail servers in the first check of a batch. Their rows are ' +
       'retried after RETRY_DELAY_MS, with the other timeouts.'),

@@ -92,6 +92,8 @@ describe('the confidence of an e-mail verdict', () => {
         for (const more of findingsOf(address).filter(found => extendsFinding(less, found))) {
           if (isWithdrawn(address, more)) continue
           const [before, after] = [emailVerdictOf(address, less), emailVerdictOf(address, more)]
+          // What a server says replaces the verdict of a list, also by words, which prove less.
+          if (more.probed?.byWords === true && before.reason !== after.reason) continue
           expect([address, less, more, after.confidence >= before.confidence])
             .toEqual([address, less, more, true])
           compared++

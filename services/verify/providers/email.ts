@@ -90,15 +90,16 @@ type Deadline = { readonly signal: AbortSignal, readonly endsAtMs: number }
 export function createSmtpProbeProvider (
   { domains, probe, callTimeoutMs, firstTimeoutMs = Infinity }: SmtpProbeOptions
 ): Provider {
-  const limits = callTimeoutMs === undefined ? {} : {
-    limits: {
-      timeoutMs: callTimeoutMs, attemptTimeoutMs: callTimeoutMs, concurrency: MAX_SMTP_CALLS,
-    },
+  const limits = {
+    concurrency: MAX_SMTP_CALLS,
+    ...(callTimeoutMs === undefined
+      ? {}
+      : { timeoutMs: callTimeoutMs, attemptTimeoutMs: callTimeoutMs }),
   }
   return {
     id: 4,
     services: ['email-validation'],
-    ...limits,
+    limits,
     check: async (rows, { signal, deadlineMs, isFirst = false }) => {
       const firstMs = isFirst ? Date.now() + firstTimeoutMs : Infinity
       const endsAtMs = Math.min(deadlineMs, firstMs) - RESERVE_MS

@@ -121,14 +121,16 @@ async function byExchanges (
     .toSorted((a, b) => a.preference - b.preference)
     .map(({ host }) => host.toLowerCase())
     .filter((host) => host !== '' && host !== '.' && isIP(host) === 0)
-  const names = [...new Set(hosts.slice(0, MAX_EXCHANGES))]
+  const names = [...new Set(hosts)].slice(0, MAX_EXCHANGES)
   let faults = 0
   for (const host of names) {
     const { kind } = await findAddresses(host)
     if (kind === 'found') return { kind: 'accepts', names }
     if (kind === 'fault') faults++
   }
-  return { kind: faults > 0 ? 'fault' : 'refuses', names: [] }
+  // Of exchanges that were ignored nothing is known.
+  const isCertain = faults === 0 && new Set(hosts).size <= MAX_EXCHANGES
+  return { kind: isCertain ? 'refuses' : 'fault', names: [] }
 }
 
 /** An answer without unreachable addresses. */

@@ -68,9 +68,11 @@ export const SERVERS: Readonly<Record<string, MailServer>> = {
   'mx.closed.org': 'closed',
   'mx.closed-too.org': 'closed',
   ...Object.fromEntries(['a', 'b', 'c'].map((name) => [`${name}.closed.org`, 'closed'] as const)),
-  'mx.any-yahoo.org': { recipients: (address) =>
-    address.startsWith('gone@') ? '554 delivery error: dd This user doesn\'t have an account' :
-      undefined },
+  'mx.any-yahoo.org': {
+    recipients: (address) => address.startsWith('gone@')
+      ? '554 delivery error: dd This user doesn\'t have an account'
+      : undefined,
+  },
   'mx.grey-made-up.org': { script: { RCPT: (line) => jane(line).replace(/^550.*/, '451 later') } },
   'mx.silent.org': { script: { GREETING: 'silent' } },
   'mx.slow-rcpt.org': { script: { RCPT: 'silent' } },

@@ -117,11 +117,13 @@ async function askHosts (row: Row): Promise<Probed> {
     const resting = caches.resting.get(host.name)
     if (resting?.mailbox === 'blocked') return resting
     const keys = [`domain:${domain}`, `owner:${ownerOf(host.name)}`]
-    const answer = resting !== undefined ? { probed: resting, tryNext: true } :
-      await limiter(keys, async () => {
-        time ??= AbortSignal.timeout(row.rowTimeoutMs)
-        return await askHost(row, host, time)
-      }, { signal, startByMs })
+    const session = async () => {
+      time ??= AbortSignal.timeout(row.rowTimeoutMs)
+      return await askHost(row, host, time)
+    }
+    const answer = resting === undefined
+      ? await limiter(keys, session, { signal, startByMs })
+      : { probed: resting, tryNext: true }
     if (answer === undefined) return LATE
     if (!answer.tryNext) return answer.probed
     // A host that may answer later counts more than one that cannot be reached.

@@ -5,7 +5,13 @@ import {
 
 /** Every word of a text is followed by a space. */
 const OPERATORS: Readonly<Record<string, string>> = {
-  '(': '(?:', ')': ')', '[': '(?:', ']': ')?', '|': '|', '^': '(?<=^ )', $: '$',
+  '(': '(?:',
+  ')': ')',
+  '[': '(?:',
+  ']': ')?',
+  '|': '|',
+  '^': '(?<=^ )',
+  $: '$',
   '..': String.raw`(?:\S+ ){0,7}?`,
 }
 

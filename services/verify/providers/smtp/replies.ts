@@ -387,11 +387,19 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   // Permanent.
   { means: 'no_mail', codes: ['556'] },
   // Exchange Online and Outlook.com: the directory does not have the recipient.
-  { means: 'no_mailbox', enhanced: ['5.0'], hosts: ['outlook.com'],
-    words: ['requested action not taken mailbox unavailable'] },
+  {
+    means: 'no_mailbox',
+    enhanced: ['5.0'],
+    hosts: ['outlook.com'],
+    words: ['requested action not taken mailbox unavailable'],
+  },
   { means: 'no_mailbox', enhanced: ['4.1'], words: ['recipient address rejected access denied'] },
-  { means: 'no_mailbox', enhanced: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '5.0'],
-    words: NO_MAILBOX, without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY] },
+  {
+    means: 'no_mailbox',
+    enhanced: ['1.0', '1.1', '1.3', '1.6', '1.10', '2.1', '5.0'],
+    words: NO_MAILBOX,
+    without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY],
+  },
   { means: 'no_mail', enhanced: ['1.2', '1.10'], words: DOMAIN, without: SENDER },
   { means: 'no_mail', enhanced: ['3.2'], words: NO_MAIL, without: SENDER },
   { means: 'blocked', words: [...SENDER, ...CLIENT, ...LISTED] },

@@ -6,7 +6,7 @@ import { loadReplies, REPLY_SUITES } from '../../../../accuracy/replies.ts'
 
 const receive = (text: string, encoding: 'utf8' | 'latin1' = 'utf8') =>
   createReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!
-const read = (text: string, host?: string) => {
+const read = (text: string, host?: string | undefined) => {
   const { meaning, by } = readReply(receive(text), { step: 'recipient', host })
   return `${meaning} ${by}`
 }
