@@ -19,6 +19,8 @@ const NAME = /\{(\w+)\}/g
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u
 const TOKEN = /\.\.|[()[\]|^$]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
 
+/** A gateway writes this before the reply that it received, whatever that is. */
+const WRAPPING = /\bunknown address error /g
 const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
 /** A French or Italian article before its noun. */
 const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
@@ -108,7 +110,8 @@ function decode (latin1: string): string {
 function normalize (text: string): string {
   return text.normalize('NFKD').toLowerCase().replace(ELISION, '$1 ')
     .replace(MARKS, '').replace(/[ıłøß]/g, (letter) => PLAIN[letter] ?? letter)
-    .replace(/[^\p{L}\p{N}@]+/gu, ' ').replace(SPLIT, (word) => word.trim()).trim()
+    .replace(/[^\p{L}\p{N}@]+/gu, ' ').replace(SPLIT, (word) => word.trim())
+    .replace(WRAPPING, '').trim()
 }
 
 /** One expression of all phrases. Every part of it is bounded, so its cost grows with the text. */

@@ -44,8 +44,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   mailbox: 'user|users|mailbox|mailboxes|recipient|recipients|rcpt|account|accounts|addressee|' +
     'username|userid|inbox|alias|receiver|subscriber|mailaddress|emailaddress|maildrop|maildir',
   address: 'address|addresses|adress|addr',
-  whose: 'email|mail|recipient|recipients|destination|rcpt|target|user|users|receiver|mailbox|' +
-    'this|that|to|such|internet|delivery',
+  whose: 'email|recipient|recipients|destination|rcpt|target|user|users|receiver|mailbox|this|' +
+    'that|to|such|internet|delivery',
   kind: 'email|mail|local|final|delivery|final delivery|known|smtp|virtual|internet|valid|' +
     'active|registered|remote|such|recipient|user|mailbox|account|destination|the|a|an|this|' +
     'that|your|our',
@@ -55,8 +55,8 @@ export const WORDS: Readonly<Record<string, string>> = {
     'deprovisioned|notfound|decommissioned',
   /** These count only right behind the mailbox. */
   bad: 'expired|deleted|archived|retired|frozen|defunct|invalid|closed|locked|removed|cancelled|' +
-    'canceled|undefined|undeliverable|obsolete|missing|abandoned|dead|incorrect|wrong|' +
-    'unresolvable|unroutable|unrouteable|unmonitored|blocked|moved',
+    'canceled|undefined|undeliverable|obsolete|abandoned|dead|incorrect|wrong|unresolvable|' +
+    'unroutable|unrouteable|unmonitored|blocked|moved',
   be: 'is|are|was|were|has been|have been|had been|be|being|seems|appears|to be|either',
   now: 'currently|now|temporarily|permanently|administratively|already|already been|marked as|' +
     'marked|an|a|no longer valid or',
@@ -64,7 +64,8 @@ export const WORDS: Readonly<Record<string, string>> = {
   exist: 'exist|exists|existing|known|found|recognized|recognised|registered|active|valid|' +
     'defined|present|identified|enabled|activated|provisioned|exsist|located|resolved|local',
   /** Without `cannot`, `does not` and the like. */
-  dont: 'does not|doesnt|dont|do not|didnt|did not|may not|might not|no longer|not|cannot|cant',
+  dont: 'does no|does not|doesnt|dont|do not|didnt|did not|may not|might not|no longer|not|' +
+    'cannot|cant',
   message: 'message|messages|mail|mails|email|emails|msg|content|data|letter|mailing|delivery',
 }
 
@@ -143,12 +144,14 @@ const FORM = [
 
 /** About something else that is unknown or not there. */
 const ELSE = [
+  '{message} (to|for) .. {mailbox} [{be}|has] (deleted|expired|moved|removed|frozen|archived)',
   'unknown (error|reason|problem|host|network|command|issue|ip|option|extension|failure|status)',
   '(error|reason|cause) [is] unknown',
   '(server|store|database|service|directory|backend|cluster|verification|lookup|query) [{be}] ' +
     '(not|un|temporarily) (available|reachable|responding)',
   '(server|store|database|service|directory|backend) [{be}] (unavailable|down|offline|unreachable)',
-  '(command|parameter|option|header|agent|input|format|syntax)',
+  '(command|parameter|option|header|agent|input|format|syntax|count|procmail|exec|program)',
+  '(home|mail|spool) directory', 'no such file', '(file|lock|process) [{be}] (not|no)',
 ]
 
 /** About a later time. */
@@ -227,8 +230,9 @@ const FULL = [
 /** The mailbox is named as the cause, and that it is not there or closed. */
 const NO_MAILBOX = [
   'no such [{kind}] [{kind}] ({mailbox}|{address}|person|email|mail|individual)',
-  'no [{kind}] [{kind}] ({mailbox}) [{address}|{kind}|record] (here|by|with|found|named|of|at|' +
-    'matches|matching|exists|called|on|in|for|under|available)',
+  'no [{kind}] [{kind}] (user|mailbox|account|alias|inbox|addressee) [{address}|{kind}|record] ' +
+    '(here|by|with|found|named|of|at|matches|matching|exists|called|on|available)',
+  'no recipient (found|by|with|named|here)', 'no (mailbox|account|user) for {whose}',
   '^ no (user|mailbox|account) $',
   '(unknown|nonexistent|non existent|non existant|non existing|nonexisting|unregistered|' +
     'inactive|undefined|disabled|deactivated|suspended|expired|deleted|terminated|unrecognized|' +
@@ -272,6 +276,7 @@ const NO_MAILBOX = [
     'accept|accepting) [any|new|incoming|more] [email|mail] {message} $',
   '@ [{be}] [{be}] [{now}] ({gone})', 'unknown local part',
   '(dont|doesnt|not) have [a|any|this] {mailbox} (on|here|by|with|in|at)',
+  '{dont} (exist|exists) (that|this|such) {mailbox}',
   '@ {not} [a|an|in|been|be|{now}] [{kind}] ({exist}|{mailbox}|{address})',
   '(badrcptto|bad rcpt to)', 'no valid recipients',
   '(cant|cannot|could not) accept (user|recipient|rcpt)',
@@ -322,7 +327,8 @@ const REFUSED = [
   '^ [requested] [mail] [action] [not] [taken] mailbox (unavailable|not available|name not)',
   '{mailbox} .. (unavailable|not available|name not allowed)', '^ (address|recipient) rejected $',
   'recipient [address] [{be}] (rejected|refused|not accepted) $', 'not our (customer|user)',
-  '^ (invalid|bad|unknown|illegal) {address}', '{address} [{be}] (invalid|not valid|not known)',
+  '^ (invalid|bad|unknown|illegal) {address}', 'unavailable [mail] (user|mailbox|recipient)',
+  '{address} [{be}] (invalid|not valid|not known)',
   '(rejecting|rejected|refused|refusing) (recipient|rcpt|address|user) $', 'mailbox not accept*',
 ]
 
@@ -334,9 +340,8 @@ const NO_MAIL = [
   '(recipient|destination) [{address}|rejected|mail|email] .. (domain|host) .. ({dont}|{not}) ' +
     '[be|been] ({exist})',
   'host unknown name server', '(unrouteable|unroutable) mail domain',
-  '(domain|host|system|server|site|mailserver|machine) .. ({dont}|not|never) [{now}|be] (accept|' +
-    'accepting|accepts|receive|receiving|handle) [any|network] (mail|email|messages) [for this ' +
-    'domain] $',
+  '(domain|host) .. ({dont}|not|never) [{now}|be] (accept|accepting|accepts|receive|receiving|' +
+    'handle) [any|network] (mail|email|messages) [for this domain] $',
   '^ [@] {dont} (accept|receive) [any] (mail|email) $',
   '^ [this] (domain|host) accepts no (mail|email)', 'not accepting network messages',
   'this domain .. ({gone}|no longer)', '^ (domain|host) (does not|doesnt) accept (mail|email)',
@@ -385,7 +390,7 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', codes: ['4xx'], words: LISTED },
   { means: 'greylisted', codes: ['4xx'] },
   // Permanent.
-  { means: 'no_mail', codes: ['556'] },
+  { means: 'no_mail', codes: ['556'], without: [...SENDER, ...CLIENT] },
   // Exchange Online and Outlook.com: the directory does not have the recipient.
   {
     means: 'no_mailbox',
@@ -411,7 +416,7 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', words: POLICY },
   { means: 'unclear', words: [...FORM, ...SYSTEM, ...ELSE] },
   { means: 'no_mailbox', enhanced: ['1.0'], words: ['address rejected'] },
-  { means: 'no_mailbox', codes: ['550', '551', '553'], words: REFUSED },
+  { means: 'no_mailbox', codes: ['550', '551', '552', '553'], words: REFUSED },
   // Codes whose text says nothing else.
   { means: 'no_mailbox', enhanced: ['1.1', '1.3', '1.6', '2.1'] },
   { means: 'no_mail', enhanced: ['1.2', '1.10'] },
