@@ -175,7 +175,7 @@ const MAX_LINE_BYTES = 2_048
 const MAX_LINES = 100
 
 const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
-const ENHANCED_FIRST = /^\s*(?:\d{3}[ :-]\s*)?[#([<]*([245])[.-](\d{1,3})[.-](\d{1,3})(?![.-]?\d)/
+const ENHANCED_FIRST = /^\s*(?:\d{3}[ :-]\s*)?#?([245])[.-](\d{1,3})[.-](\d{1,3})(?![.-]?\d)/
 /** Within a line a code has points, and is not part of an IP address or a version. */
 const ENHANCED_WITHIN = /(?<![\w.-])([245])\.(\d{1,3})\.(\d{1,3})(?![.-]?\w)/
 

@@ -347,14 +347,6 @@ const NO_MAIL = [
   'this domain .. ({gone}|no longer)', '^ (domain|host) (does not|doesnt) accept (mail|email)',
 ]
 
-/** The same, where the code says that it is the recipient's. */
-const DOMAIN = [
-  '(host|domain) .. (unknown|not found|does not exist|doesnt exist|not exist|invalid|nonexistent)',
-  '(unknown|invalid|no such|nonexistent|bad|unrouteable|unroutable|illegal) [mail|email|' +
-    'destination|recipient|target] (host|domain|system)',
-  ...NO_MAIL,
-]
-
 /** A mailbox that is there and accepts some mail. */
 const CHOOSY = [
   '(accept|accepts|accepting|receive|receives|receiving) [only|any] {message} (from|with|that|of)',
@@ -379,10 +371,8 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   // GoDaddy: IB and a number is about us, also IB607 behind 5.1.1. Gmail: 5.4.5 is our limit.
   { means: 'blocked', codes: ['5xx'], words: ['(ib1*|ib2*|ib4*|ib5*|ib6*|ib7*|ib9*)'] },
   { means: 'blocked', codes: ['5xx'], enhanced: ['4.5'] },
-  // Gmail: a busy mailbox that exists.
-  { means: 'unclear', codes: ['5xx'], words: ['receiving mail (at a rate|too quickly)'] },
-  { means: 'full', enhanced: ['2.2'] },
-  { means: 'full', words: FULL, without: [...NOT_STORAGE, ...SENDER] },
+  { means: 'full', enhanced: ['2.2'], without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
+  { means: 'full', words: FULL, without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
   { means: 'full', codes: ['552'], words: ['exceeded storage allocation'], without: NOT_STORAGE },
   // Temporary: worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
@@ -405,12 +395,9 @@ export const REPLY_RULES: readonly ReplyRule[] = [
     words: NO_MAILBOX,
     without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY],
   },
-  { means: 'no_mail', enhanced: ['1.2', '1.10'], words: DOMAIN, without: SENDER },
-  { means: 'no_mail', enhanced: ['3.2'], words: NO_MAIL, without: SENDER },
   { means: 'blocked', words: [...SENDER, ...CLIENT, ...LISTED] },
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
-  { means: 'unclear', enhanced: ['5.1', '5.2', '5.4'], words: FORM },
   { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY] },
   { means: 'no_mailbox', words: NO_MAILBOX, without: [...RETRY, ...ELSE] },
   { means: 'blocked', words: POLICY },

@@ -31,6 +31,8 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['556 nothing', 'no_mail code'],
   ['552 5.2.2 no', 'full code'],
   ['452 4.2.2 no', 'full code'],
+  ['552 5.2.2 message size exceeds the limit', 'blocked words'],
+  ['550 5.2.2 sending quota exceeded', 'unclear words'],
   ['552 Requested mail action aborted: exceeded storage allocation', 'full words'],
   ['550 Requested mail action aborted: exceeded storage allocation', 'unclear words'],
   // Words outrank a code that contradicts them.
@@ -83,7 +85,7 @@ describe('the reading of a reply to a recipient', () => {
   it.each([
     '550 5.1.1 x', '550 #5.1.1 x', '550 5-1-1 x', '550-5.1.1 x\r\n550 5.1.1 y', '550 550 5.1.1 x',
     '550 x (#5.1.1)', '550 x [5.1.1]', '550 <user@example.org>: 5.1.1 x', '550 (5.1.1) x',
-    '550-x\r\n550 #5.1.1', '550 x: 5.1.1: y',
+    '550-x\r\n550 #5.1.1', '550 #5-1-1 x', '550 x: 5.1.1: y',
   ])('finds the enhanced code in %j', (text) => {
     expect(read(text)).toBe('no_mailbox code')
   })
@@ -97,6 +99,7 @@ describe('the reading of a reply to a recipient', () => {
   it('ignores local parts and paths of URLs', () => {
     expect(read('550 <spam@mail.org>: no such user')).toBe('no_mailbox words')
     expect(read('550 no.such.user@mail.org refused')).toBe('blocked words')
+    expect(read('550 <"no such user x"@mail.org> refused')).toBe('blocked words')
     expect(read('550 see https://mail.org/no-such-user')).toBe('unclear words')
     expect(read('550 see https://www.spamhaus.org/x, no such user')).toBe('blocked words')
   })
@@ -126,6 +129,7 @@ describe('the reading of a reply to an earlier step', () => {
     ['hello', '550 5.1.1 what', 'blocked'],
     ['sender', '550 5.1.1 unknown sender', 'blocked'],
     ['sender', '450 later', 'greylisted'],
+    ['sender', '452 4.2.2 mailbox full', 'greylisted'],
   ] as const)('%s: %s is %s', (step, text, meaning) => {
     expect(readReply(receive(text), { step }).meaning).toBe(meaning)
   })
