@@ -61,5 +61,6 @@ export function measureReplies (suite: string, replies: readonly Reply[]): Reply
   const unknown = cases.filter(({ got }) => got === 'not_about_the_mailbox').length
   const total = replies.length
   const wrong = cases.length - unknown
-  return { suite, part: 'replies', total, right: total - cases.length, wrong, unknown, cases, matrix }
+  const right = total - cases.length
+  return { suite, part: 'replies', total, right, wrong, unknown, cases, matrix }
 }

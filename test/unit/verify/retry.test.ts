@@ -98,7 +98,7 @@ describe('a row that its provider wants to retry', () => {
     expect([retries, calls]).toEqual([5, 6])
   })
 
-  it('is told apart from rows that were not checked before', async () => {
+  it('is marked, unlike rows that were not checked before', async () => {
     const seen: (readonly [boolean | undefined, boolean | undefined])[] = []
     const verdict = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
     const scenario = setUp({

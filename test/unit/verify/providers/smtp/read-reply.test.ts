@@ -6,7 +6,7 @@ import { loadReplies, REPLY_SUITES } from '../../../../accuracy/replies.ts'
 
 const receive = (text: string, encoding: 'utf8' | 'latin1' = 'utf8') =>
   createReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!
-const read = (text: string, host?: string | undefined) => {
+const read = (text: string, host?: string) => {
   const { meaning, by } = readReply(receive(text), { step: 'recipient', host })
   return `${meaning} ${by}`
 }
@@ -78,9 +78,10 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
 ]
 
 describe('the reading of a reply to a recipient', () => {
-  it.each(TO_A_RECIPIENT)('%s is %s', (text, expected, host) => {
-    expect(read(text, host)).toBe(expected)
-  })
+  it.each(TO_A_RECIPIENT.map(([text, expected, host = '']) => ({ text, expected, host })))(
+    '$text is $expected', ({ text, expected, host }) => {
+      expect(read(text, host)).toBe(expected)
+    })
 
   it.each([
     '550 5.1.1 x', '550 #5.1.1 x', '550 5-1-1 x', '550-5.1.1 x\r\n550 5.1.1 y', '550 550 5.1.1 x',
