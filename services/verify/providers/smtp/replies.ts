@@ -80,7 +80,7 @@ const SENDER = [
 
 /** About our host, its address, its names and its rights. */
 const CLIENT = [
-  '(you are|youre|you were) [not|no|neither]', 'only (members|subscribers|registered|local users)',
+  '(you are|youre|you were) (not|no|neither)', 'only (members|subscribers|registered|local users)',
   '(ip|ips|ipv4|ipv6|helo|ehlo|ptr|rdns|fqdn|netblock|dialup|dynamic|hostname|botnet)',
   'client (host|address|ip|name|was|is|not)', '(unknown|bad|unauthorized) client', 'client {dont}',
   'reverse (dns|lookup|hostname|host|name|resolution|mapping|address)',

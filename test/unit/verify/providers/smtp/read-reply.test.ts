@@ -22,6 +22,7 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.1.6 gone', 'no_mailbox code'],
   ['550 5.2.1 closed', 'no_mailbox code'],
   ['550 No such user', 'no_mailbox words'],
+  ['550 The account you are trying to reach does not exist', 'no_mailbox words'],
   ['550 5.1.1 blocked by policy, no such user', 'no_mailbox code'],
   ['550 5.1.2 unknown', 'no_mail code'],
   ['550 5.1.2 <user@example.org>... Host unknown', 'no_mail code'],
