@@ -136,7 +136,9 @@ function sandbox (): string {
 /** Claims that are not the reason of a verdict, in words. */
 const CLAIMS: Readonly<Record<string, string>> = {
   carrier: 'the carrier, of `carrier-single` and `carrier-lookup`',
-  mailbox_refused: '`mailbox_not_found`, refused by the server without saying why',
+  mailbox_not_found_by_words: '`mailbox_not_found`, by the words of the reply alone',
+  no_mail_service_by_words: '`no_mail_service`, by the words of the reply alone',
+  mailbox_full_by_words: '`mailbox_full`, by the words of the reply alone',
   accepted_by_host: '`deliverable`, accepted by a large free host, where no other name is tried',
 }
 

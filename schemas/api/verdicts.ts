@@ -28,7 +28,7 @@ export const PROVIDER_REASONS = [
   'possible_typo', 'catch_all', 'domain_not_checked', 'no_dns',
   'domain_not_found', 'no_mail_service', 'no_mx_record', 'domain_accepts_mail', 'dns_error',
   'unclear_answer',
-  'mailbox_full', 'greylisted', 'blocked', 'mail_server_unreachable',
+  'mailbox_full', 'greylisted', 'blocked', 'mail_server_unreachable', 'not_answered_truthfully',
   'carrier_unknown', 'do_not_mail',
 ] as const
 

@@ -12,10 +12,11 @@ export type Support = Readonly<Partial<Record<StoredCheck, Weights>>>
  * Domains and mail servers are authoritative about their own state. The list of disposable domains
  * is curated by hand; a role name, a probable typo and a domain without a mail exchange are only
  * likely to be a problem. An accepted recipient says little until the server has refused a name
- * that does not exist. An assigned range says nothing about the single subscriber, and a range that
- * is missing from the plan may have been assigned since. Where mobile numbers are ported (a
- * `caution`), the first holder of a range is often not the present carrier of a number. A verdict
- * of a vendor has the confidence that the configuration states.
+ * that does not exist. What only the words of a reply say, not its code, is never above 60. An
+ * assigned range says nothing about the single subscriber, and a range that is missing from the
+ * plan may have been assigned since. Where mobile numbers are ported (a `caution`), the first
+ * holder of a range is often not the present carrier of a number. A verdict of a vendor has the
+ * confidence that the configuration states.
  */
 export const SUPPORT = {
   assigned_range: { numbering_plan: { passed: 90 }, carrier_range: { passed: 30, caution: 30 } },
@@ -26,8 +27,10 @@ export const SUPPORT = {
   domain_not_found: { domain: { failed: 95 } },
   no_mail_service: { domain: { failed: 95 }, mailbox: { failed: 95 } },
   mailbox_not_found: { mailbox: { failed: 95 } },
-  /** Refused without saying that the mailbox does not exist. */
-  mailbox_refused: { mailbox: { failed: 80 } },
+  /** Said by the words of the server's reply alone, without an enhanced code that confirms them. */
+  mailbox_not_found_by_words: { mailbox: { failed: 60 } },
+  no_mail_service_by_words: { mailbox: { failed: 60 } },
+  mailbox_full_by_words: { mailbox: { caution: 60 } },
   disposable_domain: { lists: { caution: 90 } },
   mailbox_full: { mailbox: { caution: 80 } },
   role_address: { lists: { caution: 70 }, mailbox: { passed: 30 } },

@@ -193,8 +193,9 @@ async function checkRows (
   const { submissions } = batch
   const rows = positions.map((row) => ({ row, canonical: batch.rows.canonicals[row] ?? '' }))
   const { retryDeadline } = batch.value
-  const isLast = retryDeadline !== 0 && deps.clock.now() >= retryDeadline
-  return await deps.check(rows, { ...kindOf(batch.value), signal, isLast, submissions })
+  const isFirst = retryDeadline === 0
+  const isLast = !isFirst && deps.clock.now() >= retryDeadline
+  return await deps.check(rows, { ...kindOf(batch.value), signal, isLast, isFirst, submissions })
 }
 
 /** A row that no answer names was not checked; it is free and not cached. */

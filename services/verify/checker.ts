@@ -20,6 +20,8 @@ export type CheckRequest = {
   readonly signal: AbortSignal
   /** The rows will not be checked again, so the current verdict of every row counts. */
   readonly isLast?: boolean
+  /** The rows were not checked before. */
+  readonly isFirst?: boolean
   /** What vendors have of the batch; needed for providers that take batches. */
   readonly submissions?: Submissions | undefined
 }
@@ -65,8 +67,9 @@ export function createChecker (options: CheckerOptions): Checker {
   const providerOf = createProviders(options)
   const first = providersByService('PROVIDERS', options.lists, providerOf)
   const second = providersByService('SECOND_OPINIONS', options.secondLists ?? {}, providerOf)
-  const check: Checker = async (rows, { service, mode, signal, isLast = false, submissions }) => {
-    const asking = { service, signal, isLast, submissions, metrics: options.metrics }
+  const check: Checker = async (rows, request) => {
+    const { service, mode, signal, isLast = false, isFirst, submissions } = request
+    const asking = { service, signal, isLast, isFirst, submissions, metrics: options.metrics }
     const checkBy = async (list: readonly ResilientProvider[], some: readonly ProviderRow[]) =>
       await checkWithFallback(list, some, asking)
     if (mode === 'test') {

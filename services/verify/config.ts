@@ -48,17 +48,26 @@ const smtpConfig = {
     default: false,
     description: 'Allow mail servers with private and loopback addresses; for tests only.',
   }),
-  SMTP_CONNECTIONS: atLeastOne(64, 'Maximum concurrent sessions with mail servers.'),
+  SMTP_CONNECTIONS: atLeastOne(256, 'Maximum concurrent sessions with mail servers.'),
   SMTP_CONCURRENCY: atLeastOne(
     2, 'Maximum concurrent sessions with servers of one owner, and for one domain.'),
   SMTP_PER_MINUTE: atLeastOne(
     60, 'Maximum new sessions per minute with servers of one owner, and for one domain.'),
-  SMTP_CONNECT_TIMEOUT_MS: atLeastOne(3_000, 'Timeout of a connection to a mail server.'),
-  SMTP_REPLY_TIMEOUT_MS: atLeastOne(5_000, 'Timeout of a reply of a mail server.'),
-  SMTP_ROW_TIMEOUT_MS: atLeastOne(7_000, 'Timeout of the check of one address at a mail server.'),
-  SMTP_GREYLIST_SECONDS: atLeastOne(300, 'Wait before a greylisted address is checked again.'),
+  SMTP_CONNECT_TIMEOUT_MS: atLeastOne(
+    5_000, 'Timeout of a connection to one address of a mail server.'),
+  SMTP_GREETING_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of the greeting of a mail server.'),
+  SMTP_REPLY_TIMEOUT_MS: atLeastOne(75_000, 'Timeout of any other reply of a mail server.'),
+  SMTP_HOST_TIMEOUT_MS: atLeastOne(
+    210_000, 'Timeout of the sessions with one mail server about one address.'),
+  SMTP_ROW_TIMEOUT_MS: atLeastOne(
+    300_000, 'Timeout of the check of one address at all mail servers of its domain.'),
+  SMTP_FIRST_TIMEOUT_MS: atLeastOne(
+    8_000, 'Maximum wait for slow mail servers in the first check of a batch. Their rows are ' +
+      'retried after RETRY_DELAY_MS, with the other timeouts.'),
+  SMTP_GREYLIST_SECONDS: atLeastOne(
+    300, 'Wait before an address is checked again that is greylisted or had no answer.'),
   SMTP_REST_SECONDS: atLeastOne(
-    300, 'Wait before a mail server that blocked us or did not answer is used again.'),
+    300, 'Wait before a mail server that blocked us or was unreachable is used again.'),
   SMTP_CATCH_ALL_SECONDS: atLeastOne(
     3_600, 'Time to live of the cached answer whether a domain accepts mail for any name.'),
 }

@@ -77,13 +77,21 @@ function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefin
     }),
     caller: { helo, sender: config.SMTP_SENDER ?? '' },
     startTls: config.SMTP_STARTTLS,
+    greetingTimeoutMs: config.SMTP_GREETING_TIMEOUT_MS,
     replyTimeoutMs: config.SMTP_REPLY_TIMEOUT_MS,
+    hostTimeoutMs: config.SMTP_HOST_TIMEOUT_MS,
     rowTimeoutMs: config.SMTP_ROW_TIMEOUT_MS,
     greylistMs: config.SMTP_GREYLIST_SECONDS * SECOND_MS,
     restMs: config.SMTP_REST_SECONDS * SECOND_MS,
     catchAllMs: config.SMTP_CATCH_ALL_SECONDS * SECOND_MS,
   })
-  return createSmtpProbeProvider({ domains, probe })
+  return createSmtpProbeProvider({
+    domains,
+    probe,
+    // A row may wait for its turn before its own time begins.
+    callTimeoutMs: config.SMTP_ROW_TIMEOUT_MS + config.SMTP_FIRST_TIMEOUT_MS,
+    firstTimeoutMs: config.SMTP_FIRST_TIMEOUT_MS,
+  })
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */

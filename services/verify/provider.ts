@@ -50,11 +50,13 @@ export type Submissions = {
   readonly drop: (submission: VendorSubmission) => Promise<void>
 }
 
-/** For providers that take batches. */
+/** What a provider may need to know of the batch of its rows. */
 export type BatchOptions = {
   readonly submissions?: Submissions | undefined
   /** The rows will not be checked again, so nothing new is submitted. */
   readonly isLast?: boolean | undefined
+  /** The rows were not checked before, so a row that is slow may be retried. */
+  readonly isFirst?: boolean | undefined
   /** Asks for the answers of this submission, to the given rows; undefined submits the rows. */
   readonly submission?: VendorSubmission | undefined
 }

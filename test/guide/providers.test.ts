@@ -20,12 +20,15 @@ const exported = (name: string) =>
 /** Everything that the probe of a mailbox can find. */
 const PROBED: readonly Probed[] = [
   ...([
-    'accepted', 'no_mailbox', 'refused', 'no_mail', 'full', 'greylisted', 'blocked', 'unreachable',
+    'accepted', 'no_mailbox', 'no_mail', 'full', 'greylisted', 'blocked', 'unreachable',
     'no_answer', 'unclear', 'late',
   ] as const).map((mailbox) => ({ mailbox })),
+  ...(['no_mailbox', 'no_mail', 'full'] as const).map((mailbox) =>
+    ({ mailbox, byWords: true } as const)),
   { mailbox: 'accepted', catchAll: true },
   { mailbox: 'accepted', catchAll: false },
-  { mailbox: 'accepted', trusted: true },
+  { mailbox: 'accepted', acceptance: 'truthful' },
+  { mailbox: 'accepted', acceptance: 'accepts_any' },
 ]
 
 const stops: (() => void)[] = []
@@ -84,7 +87,7 @@ describe('the guide to providers', () => {
         emailVerdictOf('jane@ietf.org', { mail: 'accepts', probed })
       return `${status} ${reason} ${confidence}`
     })
-    expect(rows).toHaveLength(14)
+    expect(rows).toHaveLength(17)
     expect(rows.filter((row) => !outcomes.includes(row))).toEqual([])
   })
 

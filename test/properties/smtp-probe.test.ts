@@ -81,9 +81,119 @@ describe('a mail server that greylists', () => {
     expect(said(await check(...request(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
     patient = true
     expect(said(await check(...request(['jane@grey.org'])))).toEqual(['unknown greylisted later'])
-    expect(rcpt('mx.grey.org')).toEqual(['RCPT jane@grey.org'])
+    // The made-up name is asked for too, so that it waits no longer than the address.
+    expect(rcpt('mx.grey.org')).toHaveLength(2)
     await pass(600_000)
     expect(said(await check(...request(['jane@grey.org'])))).toEqual(['valid deliverable'])
+  })
+
+  it('by recipient learns the made-up name at once, whichever process asks', async () => {
+    const seen = new Set<string>()
+    const greylist = (address: string) => {
+      if (seen.has(address)) return undefined
+      seen.add(address)
+      return '450 4.2.0 Greylisted'
+    }
+    const { provider } = await setUp({ 'mx.grey.org': { recipients: greylist } })
+    const [first, second] = [provider(), provider()]
+    expect(said(await first.check(...request(['jane@grey.org']))))
+      .toEqual(['unknown greylisted later'])
+    // It accepts every name whose time has come, also in the eyes of another process.
+    expect(said(await second.check(...request(['jane@grey.org'])))).toEqual(['risky catch_all'])
+    expect(seen.size).toBe(2)
+  })
+
+  it('only the made-up name has its row retried until that is refused', async () => {
+    let patient = false
+    const { provider } = await setUp({
+      'mx.grey.org': {
+        recipients: (address) => address.startsWith('jane')
+          ? undefined
+          : patient ? '550 5.1.1 unknown' : '451 4.7.1 Greylisted',
+      },
+    })
+    const { check } = provider({ greylistMs: 600_000 })
+    const [early] = await check(...request(['jane@grey.org']))
+    expect([early?.retry, early?.verdict.confidence]).toEqual([true, 70])
+    patient = true
+    await pass(600_000)
+    const [late] = await check(...request(['jane@grey.org']))
+    expect([late?.retry, late?.verdict.confidence]).toEqual([undefined, 95])
+  })
+})
+
+describe('a slow mail server', () => {
+  /** A server that greets when the test says so. */
+  function createSlowServer () {
+    const greeted = Promise.withResolvers<void>()
+    const onConnect: RealOptions['onConnect'] = (_, done) => {
+      greeted.promise.then(() => done()).catch(done)
+    }
+    return {
+      server: { recipients: onlyJanes, options: { onConnect } }, greet: () => greeted.resolve(),
+    }
+  }
+
+  it('does not delay the first check, and is waited for in the next one', async () => {
+    const slow = createSlowServer()
+    const { provider, dialled } = await setUp({ 'mx.slow.org': slow.server })
+    const { check } = provider({ firstTimeoutMs: 8_000 })
+    const [rows, options] = request(['jane@slow.org'])
+    const first = check(rows, { ...options, isFirst: true })
+    const call = ends[0]!
+    expect(call.ms).toBeLessThanOrEqual(8_000 - 250)
+    await eventually(() => expect(dialled).toHaveLength(1))
+    call.end()
+    expect(said(await first)).toEqual(['unknown timeout later'])
+    const second = check(...request(['jane@slow.org', 'joe@slow.org']))
+    expect(ends.at(-1)?.ms).toBeGreaterThan(8_000)
+    await eventually(() => expect(dialled).toHaveLength(3))
+    slow.greet()
+    expect(said(await second)).toEqual(['valid deliverable', 'invalid mailbox_not_found'])
+  })
+
+  it('that had no answer in time is asked again by the next row', async () => {
+    const slow = createSlowServer()
+    const { provider, dialled } = await setUp({ 'mx.slow.org': slow.server })
+    const { check } = provider({ hostTimeoutMs: 150_000, greylistMs: 600_000 })
+    const first = check(...request(['jane@slow.org']))
+    await eventually(() => expect(dialled).toHaveLength(1))
+    ends.find(({ ms }) => ms === 150_000)?.end()
+    expect(said(await first)).toEqual(['unknown no_answer later'])
+    slow.greet()
+    expect(said(await check(...request(['jane2@slow.org'])))).toEqual(['valid deliverable'])
+    // The row itself waits, like a greylisted one.
+    expect(said(await check(...request(['jane@slow.org'])))).toEqual(['unknown no_answer later'])
+    expect(dialled).toHaveLength(2)
+    await pass(600_000)
+    expect(said(await check(...request(['jane@slow.org'])))).toEqual(['valid deliverable'])
+  })
+
+  it('that had no answer in time gets one session at a time', async () => {
+    const { provider, dialled } =
+      await setUp({ 'mx.slow.org': { script: { GREETING: 'silent' } } })
+    const { check } = provider({ greetingTimeoutMs: 100 })
+    await check(...request(['jane@slow.org']))
+    expect(said(await check(...request(janes(5, 'slow.org')))))
+      .toEqual(Array(5).fill('unknown no_answer later'))
+    expect(dialled).toHaveLength(2)
+  })
+
+  it('has the time of a host and of a row, whichever ends first', async () => {
+    const { provider, dialled } = await setUp({
+      'mx.slow.org': { script: { GREETING: 'silent' } },
+      'mx.mail.org': { recipients: onlyJanes },
+    }, { 'both.org': { mx: [[10, 'mx.slow.org'], [20, 'mx.mail.org']] } })
+    const { check } = provider({ hostTimeoutMs: 150_000, rowTimeoutMs: 240_000 })
+    const running = check(...request(['jane@both.org']))
+    await eventually(() => expect(dialled).toHaveLength(1))
+    ends.find(({ ms }) => ms === 150_000)?.end()
+    expect(said(await running)).toEqual(['valid deliverable'])
+    const again = check(...request(['jane1@both.org']))
+    await eventually(() => expect(dialled).toHaveLength(3))
+    ends.findLast(({ ms }) => ms === 240_000)?.end()
+    expect(said(await again)).toEqual(['unknown no_answer later'])
+    expect(dialled).toHaveLength(3)
   })
 })
 
@@ -229,6 +339,24 @@ describe('connections to mail servers', () => {
     const answers = await provider().check(...request(['jane@trap.org', 'jane@inside.org']))
     expect(said(answers)).toEqual(['unknown mail_server_unreachable', 'invalid no_mail_service'])
     expect(dialled).toEqual(['93.184.250.250'])
+  })
+
+  it('try the next address of a host that cannot be reached at the first one', async () => {
+    const { provider, dialled } = await setUp({ 'mx.mail.org': { recipients: onlyJanes } }, {
+      'firm.org': { mx: [[10, 'mx.firm.org']] },
+      'mx.firm.org': { a: ['93.184.250.250', '93.184.250.251', '93.184.200.1'] },
+    })
+    const answers = await provider().check(...request(['jane@firm.org']))
+    expect(said(answers)).toEqual(['valid deliverable'])
+    expect(dialled.toSorted()).toEqual(['93.184.200.1', '93.184.250.250', '93.184.250.251'])
+  })
+
+  it('prefer a host that may answer later to one that cannot be reached', async () => {
+    const { provider } = await setUp({
+      'mx.busy.org': { script: { GREETING: '421 Too many connections' } }, 'mx.dead.org': 'closed',
+    }, { 'firm.org': { mx: [[10, 'mx.busy.org'], [20, 'mx.dead.org']] } })
+    expect(said(await provider().check(...request(['jane@firm.org']))))
+      .toEqual(['unknown greylisted later'])
   })
 
   it('go through a proxy when there is one', async () => {

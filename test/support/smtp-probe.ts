@@ -8,7 +8,10 @@ import type { DnsServer } from './dns-server.ts'
 import type { MailServers } from './mail-servers.ts'
 import { createPatientDns } from './patient-dns.ts'
 
-export type ProbeSetting = Partial<ProbeOptions> & { readonly limits?: Partial<SessionLimits> }
+export type ProbeSetting = Partial<ProbeOptions> & {
+  readonly limits?: Partial<SessionLimits>
+  readonly firstTimeoutMs?: number
+}
 
 /**
  * The provider with the mail servers of a test. The timeouts are long, because the machine may be
@@ -16,7 +19,7 @@ export type ProbeSetting = Partial<ProbeOptions> & { readonly limits?: Partial<S
  */
 export function smtpProviderOf (
   { dns, mail }: { readonly dns: DnsServer, readonly mail: Pick<MailServers, 'connect'> },
-  { limits, ...options }: ProbeSetting = {}
+  { limits, firstTimeoutMs, ...options }: ProbeSetting = {}
 ) {
   const domains = createMailDomains(
     createPatientDns(dns), { keepMs: 300_000, keepNegativeMs: 300_000, maxDomains: 1_000 })
@@ -34,7 +37,9 @@ export function smtpProviderOf (
     catchAllMs: 60_000,
     ...options,
   })
-  return createSmtpProbeProvider({ domains, probe })
+  return createSmtpProbeProvider({
+    domains, probe, ...(firstTimeoutMs === undefined ? {} : { firstTimeoutMs }),
+  })
 }
 
 /** The arguments of a provider's check, in a test that does not abort it. */

@@ -25,15 +25,22 @@ const OUTCOMES = {
   missing: { status: 'invalid', reason: 'domain_not_found' },
   refuses: { status: 'invalid', reason: 'no_mail_service' },
   no_mailbox: { status: 'invalid', reason: 'mailbox_not_found' },
-  refused: { status: 'invalid', reason: 'mailbox_not_found', claim: 'mailbox_refused' },
+  no_mailbox_by_words: {
+    status: 'invalid', reason: 'mailbox_not_found', claim: 'mailbox_not_found_by_words',
+  },
+  refuses_by_words: {
+    status: 'invalid', reason: 'no_mail_service', claim: 'no_mail_service_by_words',
+  },
   disposable: { status: 'risky', reason: 'disposable_domain' },
   full: { status: 'risky', reason: 'mailbox_full' },
+  full_by_words: { status: 'risky', reason: 'mailbox_full', claim: 'mailbox_full_by_words' },
   role: { status: 'risky', reason: 'role_address' },
   typo: { status: 'risky', reason: 'possible_typo' },
   catch_all: { status: 'risky', reason: 'catch_all' },
   deliverable: { status: 'valid', reason: 'deliverable' },
   trusted: { status: 'valid', reason: 'deliverable', claim: 'accepted_by_host' },
   implicit: { status: 'risky', reason: 'no_mx_record' },
+  untruthful: { status: 'unknown', reason: 'not_answered_truthfully' },
   greylisted: { status: 'unknown', reason: 'greylisted' },
   blocked: { status: 'unknown', reason: 'blocked' },
   unreachable: { status: 'unknown', reason: 'mail_server_unreachable' },
@@ -92,7 +99,7 @@ export function domainOf (address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }
 
-type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'typo', boolean>>
+type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'free' | 'typo', boolean>>
 
 function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeChecks {
   const isRisky = signals.disposable || signals.role || signals.typo
@@ -100,7 +107,7 @@ function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeCheck
   return {
     lists: signals.reserved ? 'failed' : isRisky ? 'caution' : 'passed',
     ...(mail === undefined ? {} : { domain: DOMAIN_CHECK[mail] }),
-    ...(probed === undefined ? {} : { mailbox: MAILBOX_CHECK[probed.mailbox] ?? 'inconclusive' }),
+    ...(probed === undefined ? {} : { mailbox: mailboxCheck(signals, probed) }),
     ...(catchAll === undefined ? {} : { catch_all: catchAll ? 'caution' : 'passed' }),
   }
 }
@@ -113,9 +120,14 @@ const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
   fault: 'inconclusive',
 }
 
+function mailboxCheck (signals: Signals, probed: Probed): CheckOutcome {
+  return (isUntruthful(signals, probed) ? undefined : MAILBOX_CHECK[probed.mailbox]) ??
+    'inconclusive'
+}
+
 /** The other answers are inconclusive. */
 const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
-  accepted: 'passed', no_mailbox: 'failed', refused: 'failed', no_mail: 'failed', full: 'caution',
+  accepted: 'passed', no_mailbox: 'failed', no_mail: 'failed', full: 'caution',
 }
 
 /**
@@ -123,29 +135,42 @@ const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
  * or disposable domain is a verdict: a list of names says nothing about the address itself.
  */
 function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
-  const mailbox = probed === undefined ? undefined : BY_MAILBOX[probed.mailbox](probed)
+  const mailbox = probed === undefined ? undefined : mailboxOutcome(signals, probed)
   if (signals.reserved) return OUTCOMES.reserved
   if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
   if (mailbox?.status === 'invalid') return mailbox
   // A typo that somebody registered to receive the mail of others is a typo first.
   if (signals.disposable) return signals.typo ? OUTCOMES.typo : OUTCOMES.disposable
   if (mail === undefined || mail === 'fault') return OUTCOMES[mail ?? 'unchecked']
-  if (mailbox === OUTCOMES.full) return mailbox
+  if (mailbox?.reason === 'mailbox_full') return mailbox
   if (signals.role) return OUTCOMES.role
   if (signals.typo) return OUTCOMES.typo
   if (mailbox !== undefined && (mailbox.status !== 'unknown' || mail !== 'implicit')) return mailbox
   return OUTCOMES[mail]
 }
 
+/**
+ * A free mail service has no catch-all mailbox: where it accepts a made-up name, it accepts names
+ * that do not exist, as known hosts do.
+ */
+function isUntruthful ({ free }: Pick<Signals, 'free'>, probed: Probed | undefined): boolean {
+  if (probed?.mailbox !== 'accepted') return false
+  return probed.acceptance === 'accepts_any' || (free && probed.catchAll === true)
+}
+
+function mailboxOutcome (signals: Signals, probed: Probed): Outcome {
+  if (isUntruthful(signals, probed)) return OUTCOMES.untruthful
+  return BY_MAILBOX[probed.mailbox](probed)
+}
+
 const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
-  accepted: ({ catchAll, trusted }) => {
-    if (trusted === true) return OUTCOMES.trusted
+  accepted: ({ catchAll, acceptance }) => {
+    if (acceptance === 'truthful') return OUTCOMES.trusted
     return catchAll === true ? OUTCOMES.catch_all : OUTCOMES.deliverable
   },
-  no_mailbox: () => OUTCOMES.no_mailbox,
-  refused: () => OUTCOMES.refused,
-  no_mail: () => OUTCOMES.refuses,
-  full: () => OUTCOMES.full,
+  no_mailbox: ({ byWords }) => byWords ? OUTCOMES.no_mailbox_by_words : OUTCOMES.no_mailbox,
+  no_mail: ({ byWords }) => byWords ? OUTCOMES.refuses_by_words : OUTCOMES.refuses,
+  full: ({ byWords }) => byWords ? OUTCOMES.full_by_words : OUTCOMES.full,
   greylisted: () => OUTCOMES.greylisted,
   blocked: () => OUTCOMES.blocked,
   unreachable: () => OUTCOMES.unreachable,

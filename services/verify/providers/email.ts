@@ -2,7 +2,7 @@ import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../pro
 import { isDisposable } from './email-lists.ts'
 import { domainOf, isReserved, emailVerdictOf, type EmailEvidence } from './email-verdict.ts'
 import type { MailDomain, MailDomains } from './mail-domains.ts'
-import { MAX_HOSTS, type Probe } from './smtp/probe.ts'
+import type { Probe } from './smtp/probe.ts'
 
 /** Time that is reserved for the answer at the end of a call. */
 const RESERVE_MS = 250
@@ -66,21 +66,42 @@ async function untilDeadline (
   }
 }
 
-type SmtpProbeOptions = { readonly domains: MailDomains, readonly probe: Probe }
+type SmtpProbeOptions = {
+  readonly domains: MailDomains
+  readonly probe: Probe
+  /** Timeout of a call; that of all providers if left out. */
+  readonly callTimeoutMs?: number
+  /** The first check of a batch does not wait longer for slow servers; no limit if left out. */
+  readonly firstTimeoutMs?: number
+}
+
+/** Calls wait for mail servers, whose number the limits of sessions bound. */
+const MAX_SMTP_CALLS = 256
 
 type Deadline = { readonly signal: AbortSignal, readonly endsAtMs: number }
 
 /**
  * Checks like `email-domain`, then probes the mailbox at the domain's mail servers, except for
- * reserved, disposable and dead domains, whose verdict cannot change. A greylisted row, and one
- * that did not start before the deadline, is retried.
+ * reserved, disposable and dead domains, whose verdict cannot change. A row is retried that is
+ * greylisted, whose server did not answer, or that did not start or end before the deadline: a slow
+ * server does not delay the other rows of the first check, and is waited for in the next one.
  */
-export function createSmtpProbeProvider ({ domains, probe }: SmtpProbeOptions): Provider {
+export function createSmtpProbeProvider (
+  { domains, probe, callTimeoutMs, firstTimeoutMs = Infinity }: SmtpProbeOptions
+): Provider {
+  const limits = {
+    concurrency: MAX_SMTP_CALLS,
+    ...(callTimeoutMs === undefined
+      ? {}
+      : { timeoutMs: callTimeoutMs, attemptTimeoutMs: callTimeoutMs }),
+  }
   return {
     id: 4,
     services: ['email-validation'],
-    check: async (rows, { signal, deadlineMs }) => {
-      const endsAtMs = deadlineMs - RESERVE_MS
+    limits,
+    check: async (rows, { signal, deadlineMs, isFirst = false }) => {
+      const firstMs = isFirst ? Date.now() + firstTimeoutMs : Infinity
+      const endsAtMs = Math.min(deadlineMs, firstMs) - RESERVE_MS
       const timer = AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))
       const deadline = { signal: AbortSignal.any([signal, timer]), endsAtMs }
       return await Promise.all(rows.map(async (row) =>
@@ -90,13 +111,14 @@ export function createSmtpProbeProvider ({ domains, probe }: SmtpProbeOptions): 
 }
 
 async function findOut (
-  address: string, { domains, probe, signal, endsAtMs }: SmtpProbeOptions & Deadline
+  address: string,
+  { domains, probe, signal, endsAtMs }: Pick<SmtpProbeOptions, 'domains' | 'probe'> & Deadline
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
   if (isReserved(domain)) return {}
   const mail = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
   if (isDisposable(domain) || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
-  const hosts = await unlessLate(domains.hosts(domain, MAX_HOSTS), signal)
+  const hosts = await unlessLate(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
   return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
 }

@@ -24,8 +24,8 @@ export type MailDomains = {
   readonly known: (domain: string) => MailDomain | undefined
   /** Queries DNS unless the result is cached; concurrent calls share queries. Never rejects. */
   readonly find: (domain: string) => Promise<MailDomain>
-  /** At most `max` mail exchanges with a reachable address, the preferred one first. */
-  readonly hosts: (domain: string, max: number) => Promise<readonly MailHost[]>
+  /** The mail exchanges with a reachable address, the preferred one first. */
+  readonly hosts: (domain: string) => Promise<readonly MailHost[]>
 }
 
 /** The result of a domain, and the milliseconds for which it is used. */
@@ -51,8 +51,8 @@ type MailDomainOptions = {
   readonly now?: () => number
 }
 
-/** Further mail exchanges of a domain are ignored. */
-const MAX_EXCHANGES = 5
+/** Further mail exchanges of a domain are ignored; hardly any domain has more. */
+const MAX_EXCHANGES = 20
 /** Further addresses of a host are ignored: an answer may have thousands, and they are cached. */
 const MAX_ADDRESSES = 16
 
@@ -96,8 +96,13 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     isAvailable,
     known: (domain) => domains.peek(domain)?.kind,
     find: async (domain) => (await find(domain)).kind,
-    hosts: async (domain, max) =>
-      await firstReachable((await found(domain)).names, max, reachableAddresses),
+    hosts: async (domain) => {
+      const { names } = await found(domain)
+      const answers = await Promise.all(names.map(reachableAddresses))
+      return answers.flatMap((answer, index) => answer.kind === 'found'
+        ? [{ name: names[index] ?? '', addresses: answer.records }]
+        : [])
+    },
   }
 }
 
@@ -118,27 +123,16 @@ async function byExchanges (
     .toSorted((a, b) => a.preference - b.preference)
     .map(({ host }) => host.toLowerCase())
     .filter((host) => host !== '' && host !== '.' && isIP(host) === 0)
-  const names = [...new Set(hosts.slice(0, MAX_EXCHANGES))]
+  const names = [...new Set(hosts)].slice(0, MAX_EXCHANGES)
   let faults = 0
   for (const host of names) {
     const { kind } = await findAddresses(host)
     if (kind === 'found') return { kind: 'accepts', names }
     if (kind === 'fault') faults++
   }
-  return { kind: faults > 0 ? 'fault' : 'refuses', names: [] }
-}
-
-async function firstReachable (
-  names: readonly string[], max: number, findAddresses: FindAddresses
-):
-  Promise<readonly MailHost[]> {
-  const hosts: MailHost[] = []
-  for (const name of names) {
-    if (hosts.length === max) break
-    const answer = await findAddresses(name)
-    if (answer.kind === 'found') hosts.push({ name, addresses: answer.records })
-  }
-  return hosts
+  // Of exchanges that were ignored nothing is known.
+  const isCertain = faults === 0 && new Set(hosts).size <= MAX_EXCHANGES
+  return { kind: isCertain ? 'refuses' : 'fault', names: [] }
 }
 
 /** An answer without unreachable addresses. */

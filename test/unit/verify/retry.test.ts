@@ -98,6 +98,23 @@ describe('a row that its provider wants to retry', () => {
     expect([retries, calls]).toEqual([5, 6])
   })
 
+  it('is marked, unlike rows that were not checked before', async () => {
+    const seen: (readonly [boolean | undefined, boolean | undefined])[] = []
+    const verdict = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
+    const scenario = setUp({
+      id: 2,
+      services: ['email-validation'],
+      check: async (rows, { isFirst, isLast }) => {
+        seen.push([isFirst, isLast])
+        return rows.map(({ row }) => ({ row, verdict, retry: true }))
+      },
+    })
+    const batch = batchOf(['grey@x.org'], { service: 'email-validation' })
+    await finish(await scenario.stage.decide([batch], signal), scenario)
+    expect(seen.slice(0, 2)).toEqual([[true, false], [false, false]])
+    expect(seen.at(-1)).toEqual([false, true])
+  })
+
   it('ends with the reason of the last answer, free, at the retry deadline', async () => {
     const verdict = { status: 'unknown', reason: 'greylisted', confidence: 0, fields: {} } as const
     const scenario = setUp({

@@ -17,6 +17,8 @@ export type SmtpChannel = {
 
 type ChannelOptions = {
   readonly replyTimeoutMs: number
+  /** Timeout of the greeting, for which many servers let clients wait; as a reply if left out. */
+  readonly greetingTimeoutMs?: number | undefined
   /** Ends the session with `timeout`. */
   readonly signal: AbortSignal
 }
@@ -28,7 +30,7 @@ const CONTROL = /\p{Cc}/u
 
 /** The session over a connected socket, which it owns from now on. */
 export function createChannel (
-  socket: Socket, { replyTimeoutMs, signal }: ChannelOptions
+  socket: Socket, { replyTimeoutMs, greetingTimeoutMs = replyTimeoutMs, signal }: ChannelOptions
 ): SmtpChannel {
   const inbox = createInbox()
   let stream = socket
@@ -44,7 +46,9 @@ export function createChannel (
     to.on('close', () => fail('dropped'))
   }
   const stop = () => fail('timeout')
-  const send = async (command?: string, timeoutMs = replyTimeoutMs): Promise<SmtpReply> => {
+  const send = async (
+    command?: string, timeoutMs = command === undefined ? greetingTimeoutMs : replyTimeoutMs
+  ): Promise<SmtpReply> => {
     if (command !== undefined && CONTROL.test(command)) {
       throw new RangeError('SMTP command has a control character; canonicalize addresses first')
     }
@@ -152,7 +156,10 @@ export class SmtpFault extends Error {
   }
 }
 
-/** A whole reply (RFC 5321, 4.2); `enhanced` is its code of RFC 3463, such as `5.1.1`. */
+/**
+ * A whole reply (RFC 5321, 4.2); `enhanced` is its code of RFC 3463, such as `5.1.1`, whichever way
+ * the server writes it: `#5.1.1`, `5-1-1`, `(#5.1.1)` at the end, or behind a repeated basic code.
+ */
 export type SmtpReply = {
   readonly code: number
   readonly enhanced: string | undefined
@@ -172,7 +179,9 @@ const MAX_LINE_BYTES = 2_048
 const MAX_LINES = 100
 
 const LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
-const ENHANCED = /^([245]\.\d{1,3}\.\d{1,3})(?:\s|$)/
+const ENHANCED_FIRST = /^\s*(?:\d{3}[ :-]\s*)?#?([245])[.-](\d{1,3})[.-](\d{1,3})(?![.-]?\d)/
+/** Within a line a code has points, and is not part of an IP address or a version. */
+const ENHANCED_WITHIN = /(?<![\w.-])([245])\.(\d{1,3})\.(\d{1,3})(?![.-]?\w)/
 
 /** Splits received bytes into replies; limits the length of a line and the number of lines. */
 export function createReplyReader (): ReplyReader {
@@ -207,6 +216,8 @@ export function createReplyReader (): ReplyReader {
 }
 
 function replyOf (code: string, lines: readonly string[]): SmtpReply {
-  const enhanced = lines.map((line) => ENHANCED.exec(line)?.[1]).find((it) => it !== undefined)
+  const first = lines.map((line) => ENHANCED_FIRST.exec(line)).find((it) => it !== null)
+  const within = lines.map((line) => ENHANCED_WITHIN.exec(line)).find((it) => it?.[1] === code[0])
+  const enhanced = (first ?? within)?.slice(1).join('.')
   return { code: Number(code), enhanced, lines }
 }

@@ -1,9 +1,11 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { MailHost } from '../mail-domains.ts'
 import { createChannel, SmtpFault, type SmtpFaultKind } from './channel.ts'
 import { ownerOf, type Connect, type SessionLimiter } from './connections.ts'
-import { askServer, type SmtpCaller, type Meaning, type ServerAnswer } from './dialog.ts'
+import { askServer, type SmtpCaller, type ServerAnswer } from './dialog.ts'
+import { findPolicy } from './policies.ts'
+import type { Meaning, Reading } from './replies.ts'
 
 /** The result for a mailbox; `late`: its session did not start or end in time. */
 export type Mailbox =
@@ -11,10 +13,12 @@ export type Mailbox =
 
 export type Probed = {
   readonly mailbox: Mailbox
+  /** Only words of the reply say so, and no enhanced code. */
+  readonly byWords?: true
   /** Whether the domain accepts mail for any name; undefined if unknown. */
   readonly catchAll?: boolean | undefined
-  /** The domain is known to refuse unknown names, so it was not tested for catch-all. */
-  readonly trusted?: true
+  /** What acceptance means at a host whose ways are known, which is not tested for catch-all. */
+  readonly acceptance?: 'truthful' | 'accepts_any'
   /** A probe some minutes later may have a better result. */
   readonly retry?: true
 }
@@ -25,10 +29,14 @@ export type ProbeOptions = {
   readonly caller: SmtpCaller
   /** Whether to use STARTTLS with servers that offer it. */
   readonly startTls: boolean
+  /** Timeout of the greeting; that of a reply if left out. */
+  readonly greetingTimeoutMs?: number
   readonly replyTimeoutMs: number
-  /** Maximum duration of the session with one host. */
+  /** Maximum duration of the sessions with one host; that of the row if left out. */
+  readonly hostTimeoutMs?: number
+  /** Maximum duration of all sessions of a row, from the start of the first one. */
   readonly rowTimeoutMs: number
-  /** Wait before a greylisted address is probed again. */
+  /** Wait before an address is probed again that is greylisted, or whose server did not answer. */
   readonly greylistMs: number
   /** Wait before a host that blocks us or is unreachable is used again. */
   readonly restMs: number
@@ -44,15 +52,21 @@ type ProbeRequest = {
 
 export type Probe = (address: string, request: ProbeRequest) => Promise<Probed>
 
-/** Further hosts of a domain do not make the result more certain. */
-export const MAX_HOSTS = 2
 /** The minimum time for a session. */
 const MIN_SESSION_MS = 1_000
 const MAX_CACHED = 100_000
+/** Further addresses of a host are not tried. */
+const MAX_ADDRESSES = 4
 
 type Caches = {
-  readonly greylisted: LRUCache<string, true>
-  readonly resting: LRUCache<string, Mailbox>
+  /** Rows that are to wait, by address. */
+  readonly waiting: LRUCache<string, Probed>
+  /** Hosts that are not asked for a while. */
+  readonly resting: LRUCache<string, Probed>
+  /** Hosts that did not answer in time: one session at a time finds out whether they do again. */
+  readonly silent: LRUCache<string, true>
+  /** Silent hosts that have a session. */
+  readonly asked: Set<string>
   readonly catchAll: LRUCache<string, boolean>
 }
 
@@ -60,23 +74,25 @@ type Row = ProbeOptions & ProbeRequest & {
   readonly caches: Caches
   readonly address: string
   readonly domain: string
-  readonly onReady?: () => void
 }
 
 /** Asks the mail servers of an address whether its mailbox exists, without sending mail. */
 export function createProbe (options: ProbeOptions): Probe {
   const caches: Caches = {
-    greylisted: cacheOf(options.greylistMs),
+    waiting: cacheOf(options.greylistMs),
     resting: cacheOf(options.restMs),
+    silent: cacheOf(options.restMs),
+    asked: new Set(),
     catchAll: cacheOf(options.catchAllMs),
   }
   return async (address, request) => {
-    if (caches.greylisted.has(address)) return { mailbox: 'greylisted', retry: true }
+    const waiting = caches.waiting.get(address)
+    if (waiting !== undefined) return waiting
     const domain = address.slice(address.lastIndexOf('@') + 1)
     const probed = await askHosts({ ...options, ...request, caches, address, domain })
-    if (probed.mailbox !== 'greylisted') return probed
-    caches.greylisted.set(address, true)
-    return { ...probed, retry: true }
+    const waits = probed.mailbox !== 'late' && probed.retry === true
+    if (waits) caches.waiting.set(address, probed)
+    return probed
   }
 }
 
@@ -85,21 +101,34 @@ function cacheOf<T extends NonNullable<unknown>> (ttlMs: number): LRUCache<strin
   return new LRUCache<string, T>({ max: MAX_CACHED, ttl: Math.max(1, ttlMs) })
 }
 
-/** Tries the next host only if the previous one is unavailable, never after a refusal. */
+const LATE = { mailbox: 'late', retry: true } as const satisfies Probed
+const NO_ANSWER = { mailbox: 'no_answer', retry: true } as const satisfies Probed
+
+/**
+ * Asks the hosts in their order until one answers, within the time of the row. The next host is
+ * asked only if the previous one is unavailable, never after a refusal.
+ */
 async function askHosts (row: Row): Promise<Probed> {
   const { caches, limiter, domain, signal, endsAtMs } = row
   const startByMs = endsAtMs - MIN_SESSION_MS
+  let time: AbortSignal | undefined
   let last: Probed = { mailbox: 'unreachable' }
-  for (const host of row.hosts.slice(0, MAX_HOSTS)) {
+  for (const host of row.hosts) {
     const resting = caches.resting.get(host.name)
-    if (resting !== undefined) last = { mailbox: resting }
-    if (resting === 'blocked') return last
-    if (resting !== undefined) continue
+    if (resting?.mailbox === 'blocked') return resting
     const keys = [`domain:${domain}`, `owner:${ownerOf(host.name)}`]
-    const answer = await limiter(keys, () => askHost(row, host), { signal, startByMs })
-    if (answer === undefined) return { mailbox: 'late', retry: true }
-    last = answer.probed
-    if (!answer.tryNext || signal.aborted) break
+    const session = async () => {
+      time ??= AbortSignal.timeout(row.rowTimeoutMs)
+      return await askHost(row, host, time)
+    }
+    const answer = resting === undefined
+      ? await limiter(keys, session, { signal, startByMs })
+      : { probed: resting, tryNext: true }
+    if (answer === undefined) return LATE
+    if (!answer.tryNext) return answer.probed
+    // A host that may answer later counts more than one that cannot be reached.
+    if (last.retry !== true) last = answer.probed
+    if (signal.aborted || time?.aborted === true) break
   }
   return last
 }
@@ -110,83 +139,126 @@ type HostAnswer = {
   readonly tryNext: boolean
 }
 
-const BY_FAULT: Readonly<Record<SmtpFaultKind, Mailbox>> = {
-  unreachable: 'unreachable',
-  dropped: 'unreachable',
-  timeout: 'no_answer',
-  garbage: 'unclear',
-  no_tls: 'unclear',
+const BY_FAULT: Readonly<Record<SmtpFaultKind, Probed>> = {
+  unreachable: { mailbox: 'unreachable' },
+  dropped: { mailbox: 'unreachable' },
+  timeout: NO_ANSWER,
+  garbage: { mailbox: 'unclear' },
+  no_tls: { mailbox: 'unclear' },
 }
 
-async function askHost (row: Row, host: MailHost): Promise<HostAnswer> {
-  const { signal, caches } = row
-  const own = AbortSignal.timeout(row.rowTimeoutMs)
-  let ready = false
-  const onReady = () => { ready = true }
+/** `time` ends all sessions of the row. */
+async function askHost (row: Row, host: MailHost, time: AbortSignal): Promise<HostAnswer> {
+  const { signal, caches: { silent, asked, resting } } = row
+  const isSilent = silent.has(host.name)
+  if (isSilent && asked.has(host.name)) return { probed: NO_ANSWER, tryNext: true }
+  if (isSilent) asked.add(host.name)
+  const ends = [time]
+  if (row.hostTimeoutMs !== undefined) ends.push(AbortSignal.timeout(row.hostTimeoutMs))
+  const progress = { isReady: false }
   try {
-    return await probeHost({ ...row, signal: AbortSignal.any([signal, own]), onReady }, host)
+    const answer = await probeHost(row, host, {
+      signal: AbortSignal.any([signal, ...ends]), onReady: () => { progress.isReady = true },
+    })
+    silent.delete(host.name)
+    return answer
   } catch (error) {
     if (!(error instanceof SmtpFault)) throw error
     // The call ended, but this session did not exceed its own time.
-    if (signal.aborted && !own.aborted) {
-      return { probed: { mailbox: 'late', retry: true }, tryNext: false }
-    }
-    const mailbox = BY_FAULT[error.kind]
+    if (signal.aborted && !ends.some((end) => end.aborted)) return { probed: LATE, tryNext: false }
+    const probed = BY_FAULT[error.kind]
     // A failure at the recipient says nothing about the recipients of other rows.
-    if (!ready) caches.resting.set(host.name, mailbox)
-    return { probed: { mailbox }, tryNext: !ready }
+    if (!progress.isReady && error.kind === 'timeout') silent.set(host.name, true)
+    else if (!progress.isReady) resting.set(host.name, probed)
+    return { probed, tryNext: !progress.isReady }
+  } finally {
+    if (isSilent) asked.delete(host.name)
   }
 }
 
-async function probeHost (row: Row, host: MailHost): Promise<HostAnswer> {
-  const { address, domain, caches } = row
+type Session = { readonly signal: AbortSignal, readonly onReady: () => void }
+
+async function probeHost (row: Row, host: MailHost, session: Session): Promise<HostAnswer> {
+  const { address, domain, caches, caller } = row
+  const acceptance = findPolicy(domain, host.name)?.acceptance
   const cacheKey = `${host.name} ${domain}`
-  const known = isKnownCatchAll(domain) ? true : caches.catchAll.get(cacheKey)
-  const trusted = known === undefined && refusesUnknownNames(domain)
-  const tests = known === undefined && !trusted
-  const madeUp = `${randomBytes(12).toString('hex')}@${domain}`
-  const answer = await runSession(row, host, tests ? [address, madeUp] : [address])
-  const { meaning, step } = answer
+  const cached = acceptance === undefined ? caches.catchAll.get(cacheKey) : undefined
+  const tests = acceptance === undefined && cached === undefined
+  const madeUp = madeUpName(domain, { key: caller.helo, atMs: Date.now() })
+  const recipients = tests ? [address, madeUp] : [address]
+  const answer = await runSession(row, host, { ...session, recipients })
+  const { meaning, step, by } = answer
+  let second = answer.second
+  // A server that accepts only one recipient per session gets the second one in a new session.
+  if (second === 'limited') second = await askAlone(row, host, { ...session, recipients: [madeUp] })
+  const catchAll = tests ? CATCH_ALL[second ?? 'unclear'] : cached
+  if (tests && catchAll !== undefined) caches.catchAll.set(cacheKey, catchAll)
   if (meaning === 'accepted') {
-    const catchAll = tests ? await catchAllOf(row, host, { answer, madeUp }) : known
-    if (tests && catchAll !== undefined) caches.catchAll.set(cacheKey, catchAll)
-    const probed = { mailbox: 'accepted', catchAll, ...(trusted ? { trusted } : {}) } as const
-    return { probed, tryNext: false }
+    if (acceptance !== undefined) return ends({ mailbox: 'accepted', acceptance })
+    const waits = tests && second === 'greylisted'
+    return ends({ mailbox: 'accepted', catchAll, ...(waits ? { retry: true } : {}) })
   }
-  const mailbox = meaning === 'limited' ? 'greylisted' : meaning
-  if (step !== 'recipient' && mailbox === 'blocked') caches.resting.set(host.name, mailbox)
-  return { probed: { mailbox }, tryNext: step === 'greeting' && mailbox === 'greylisted' }
+  if (meaning === 'greylisted' || meaning === 'limited') {
+    return { probed: { mailbox: 'greylisted', retry: true }, tryNext: step === 'greeting' }
+  }
+  const probed: Probed = { mailbox: meaning, ...(by === 'words' ? { byWords: true } : {}) }
+  if (step !== 'recipient' && meaning === 'blocked') caches.resting.set(host.name, probed)
+  return ends(probed)
 }
 
-type CatchAllTest = { readonly answer: ServerAnswer, readonly madeUp: string }
+const ends = (probed: Probed): HostAnswer => ({ probed, tryNext: false })
 
-/** A server that accepts only one recipient per session gets the second one in a new session. */
-async function catchAllOf (row: Row, host: MailHost, { answer, madeUp }: CatchAllTest):
-Promise<boolean | undefined> {
-  if (answer.second !== 'limited') return acceptance(answer.second)
+/** What the reply to a made-up name says of the domain. */
+const CATCH_ALL: Readonly<Partial<Record<Meaning, boolean>>> = {
+  accepted: true, no_mailbox: false,
+}
+
+/** The time after which a domain gets another made-up name. */
+const MADE_UP_MS = 7 * 24 * 3_600_000
+const CONSONANTS = 'bdfgklmnprstvz'
+const VOWELS = 'aeiou'
+
+/**
+ * A name that no person has, at a domain. It stays the same for a week, in every process, as
+ * servers that greylist remember recipients; and it reads like a name, as some servers answer
+ * random letters differently. The weeks of domains begin at different times.
+ */
+export function madeUpName (
+  domain: string, { key, atMs }: { readonly key: string, readonly atMs: number }
+): string {
+  const offset = createHmac('sha256', key).update(domain).digest().readUInt32BE()
+  const epoch = Math.floor((atMs + offset % MADE_UP_MS) / MADE_UP_MS)
+  const bytes = createHmac('sha256', key).update(`${domain} ${epoch}`).digest()
+  const pick = (letters: string, index: number) => letters[(bytes[index] ?? 0) % letters.length]
+  const syllables = Array.from({ length: 7 }, (_, index) =>
+    `${pick(CONSONANTS, index * 2)}${pick(VOWELS, index * 2 + 1)}`)
+  const name = `${syllables.slice(0, 3).join('')}.${syllables.slice(3).join('')}`
+  return `${name}${100 + bytes.readUInt16BE(14) % 900}@${domain}`
+}
+
+type Question = Session & { readonly recipients: readonly string[] }
+
+/** The meaning of the reply to a recipient; undefined if the session ended before. */
+async function askAlone (row: Row, host: MailHost, question: Question):
+Promise<Reading['meaning'] | undefined> {
   try {
-    const { step, meaning } = await runSession(row, host, [madeUp])
-    return step === 'recipient' ? acceptance(meaning) : undefined
+    const { step, meaning } = await runSession(row, host, question)
+    return step === 'recipient' ? meaning : undefined
   } catch (error) {
     if (error instanceof SmtpFault) return undefined
     throw error
   }
 }
 
-function acceptance (meaning: Meaning | undefined): boolean | undefined {
-  if (meaning === 'accepted') return true
-  return meaning === 'no_mailbox' || meaning === 'refused' ? false : undefined
-}
-
 /** Runs a session; if TLS fails, a second one without TLS. */
-async function runSession (row: Row, host: MailHost, recipients: readonly string[]):
-Promise<ServerAnswer> {
+async function runSession (row: Row, host: MailHost, question: Question): Promise<ServerAnswer> {
+  const { recipients, signal, onReady } = question
   const once = async (tlsName: string | undefined) => {
-    const { signal, replyTimeoutMs, caller, onReady = () => {} } = row
-    const socket = await row.connect(host.addresses[0] ?? '', signal)
-    const channel = createChannel(socket, { signal, replyTimeoutMs })
+    const { replyTimeoutMs, greetingTimeoutMs, caller } = row
+    const socket = await connectToHost(row.connect, host, signal)
+    const channel = createChannel(socket, { signal, replyTimeoutMs, greetingTimeoutMs })
     try {
-      return await askServer(channel, caller, { recipients, tlsName, onReady })
+      return await askServer(channel, caller, { recipients, tlsName, host: host.name, onReady })
     } finally {
       await channel.close()
     }
@@ -199,28 +271,15 @@ Promise<ServerAnswer> {
   }
 }
 
-/** The endings of the country domains of large hosts. */
-const ANY_COUNTRY = String.raw`(?:com|[a-z]{2}|com?\.[a-z]{2})`
-
-/** Free hosts that refuse unknown names and may block clients that test made-up ones. */
-const REFUSES_UNKNOWN = new RegExp(`^(?:${[
-  'gmail\\.com', 'googlemail\\.com', `hotmail\\.${ANY_COUNTRY}`, `outlook\\.${ANY_COUNTRY}`,
-  `live\\.${ANY_COUNTRY}`, 'windowslive\\.com', 'msn\\.com', `yahoo\\.${ANY_COUNTRY}`,
-  'ymail\\.com',
-  'rocketmail\\.com',
-].join('|')})$`)
-
-/** Hosts that accept mail for any name and bounce it later. */
-const CATCH_ALL: ReadonlySet<string> = new Set([
-  'mail.ru', 'bk.ru', 'inbox.ru', 'internet.ru', 'list.ru',
-])
-
-/** Whether the servers of a domain refuse unknown names, so that they need no catch-all test. */
-export function refusesUnknownNames (domain: string): boolean {
-  return REFUSES_UNKNOWN.test(domain)
-}
-
-/** Whether the servers of a domain are known to accept mail for any name. */
-export function isKnownCatchAll (domain: string): boolean {
-  return CATCH_ALL.has(domain)
+/** Connects to the first address of a host that can be reached (RFC 5321, 5.1). */
+async function connectToHost (connect: Connect, host: MailHost, signal: AbortSignal) {
+  const [first = '', ...others] = host.addresses.slice(0, MAX_ADDRESSES)
+  let attempt = connect(first, signal)
+  for (const address of others) {
+    attempt = attempt.catch((error: unknown) => {
+      if (!(error instanceof SmtpFault) || error.kind !== 'unreachable') throw error
+      return connect(address, signal)
+    })
+  }
+  return await attempt
 }

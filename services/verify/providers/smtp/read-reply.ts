@@ -1,0 +1,128 @@
+import type { SmtpReply } from './channel.ts'
+import {
+  CONFIRMING, REPLY_RULES, WORDS, type Reading, type ReplyRule, type SmtpStep,
+} from './replies.ts'
+
+/** Every word of a text is followed by a space. */
+const OPERATORS: Readonly<Record<string, string>> = {
+  '(': '(?:',
+  ')': ')',
+  '[': '(?:',
+  ']': ')?',
+  '|': '|',
+  '^': '(?<=^ )',
+  $: '$',
+  '..': String.raw`(?:\S+ ){0,7}?`,
+}
+
+const NAME = /\{(\w+)\}/g
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u
+const TOKEN = /\.\.|[()[\]|^$]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
+
+/** A gateway writes this before the reply that it received, whatever that is. */
+const WRAPPING = /\bunknown address error /g
+const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
+/** A French or Italian article before its noun. */
+const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
+/** Letters that Unicode does not take apart. */
+const PLAIN: Readonly<Record<string, string>> = { ı: 'i', ł: 'l', ø: 'o', ß: 'ss' }
+/** Halves of words that are written both ways. */
+const SPLIT = /\b(?:e (?=mail)|(?:black|block|deny) (?=list)|mail (?=box|boxes))/g
+
+type ReplyQuestion = { readonly step: SmtpStep, readonly host?: string | undefined }
+
+/** Reads a reply to a step by the table; `host` is the name of the mail exchange. */
+export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
+  const { code, enhanced } = reply
+  if (code < 400) {
+    const isGood = question.step === 'greeting' ? code === 220 : code >= 200 && code < 300
+    return { meaning: isGood ? 'accepted' : 'unclear', by: 'code' }
+  }
+  const rule = findRule(reply, question)
+  const meaning = rule?.means ?? 'unclear'
+  // What the documents of a host say of a code is as certain as the standard.
+  const isConfirmed = rule?.codes?.includes('556') === true || rule?.hosts !== undefined ||
+    (enhanced !== undefined && CONFIRMING[meaning]?.includes(enhanced.slice(2)) === true)
+  return { meaning, by: isConfirmed ? 'code' : 'words' }
+}
+
+/** The first row of the table that applies to a reply of the class 4xx or 5xx. */
+export function findRule (
+  reply: SmtpReply, { step, host = '' }: ReplyQuestion
+): ReplyRule | undefined {
+  const facts = {
+    step, host, code: reply.code, subject: reply.enhanced?.slice(2), text: readText(reply),
+  }
+  return TABLE.find((row) => row.applies(facts))?.rule
+}
+
+type Facts = {
+  readonly step: SmtpStep
+  readonly code: number
+  /** The enhanced code without its class. */
+  readonly subject: string | undefined
+  readonly host: string
+  readonly text: string
+}
+
+const TABLE = REPLY_RULES.map((rule) => {
+  const words = rule.words === undefined ? undefined : compilePhrases(rule.words)
+  const without = rule.without === undefined ? undefined : compilePhrases(rule.without)
+  const applies = ({ step, code, subject, host, text }: Facts): boolean =>
+    (rule.steps?.includes(step) ?? true) &&
+    (rule.codes?.some((it) => it === `${code}` || it === `${`${code}`[0]}xx`) ?? true) &&
+    (rule.enhanced?.some((it) => it === subject ||
+      (it.endsWith('*') && subject?.startsWith(it.slice(0, -1)) === true)) ?? true) &&
+    (rule.hosts?.some((it) => host === it || host.endsWith(`.${it}`)) ?? true) &&
+    (words?.test(text) ?? true) && without?.test(text) !== true
+  return { rule, applies }
+})
+
+/** Replies rarely exceed 500 characters. The rest of a longer one says nothing new. */
+const MAX_TEXT = 2_000
+
+/**
+ * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
+ * parts may be words such as `spam`. Of a URL only the host is kept.
+ */
+function readText ({ lines }: Pick<SmtpReply, 'lines'>): string {
+  const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
+    .join(' ').slice(0, MAX_TEXT))
+  return ` ${normalize(raw.replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
+    .map((word) => word.includes('@') ? '@' : word).join(' '))} `
+}
+
+const LEADING_CODES = /^\s*(?:\d{3}[ :-]\s*)?(?:#?\d[.-]\d{1,3}[.-]\d{1,3}\b)?/
+const ADDRESS = /<[^<>@]{0,256}@[^<>]{0,256}>/g
+const URL_PATH = /\bhttps?:\/\/([^\s/]{1,255})\S*/gi
+
+/** Lines are decoded as Latin-1, in which every byte is a character. A last half one is dropped. */
+function decode (latin1: string): string {
+  try {
+    const bytes = Buffer.from(latin1, 'latin1')
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
+  } catch {
+    return latin1
+  }
+}
+
+/** Words of letters and digits, with single spaces between them. */
+function normalize (text: string): string {
+  return text.normalize('NFKD').toLowerCase().replace(ELISION, '$1 ')
+    .replace(MARKS, '').replace(/[ıłøß]/g, (letter) => PLAIN[letter] ?? letter)
+    .replace(/[^\p{L}\p{N}@]+/gu, ' ').replace(SPLIT, (word) => word.trim())
+    .replace(WRAPPING, '').trim()
+}
+
+/** One expression of all phrases. Every part of it is bounded, so its cost grows with the text. */
+function compilePhrases (phrases: readonly string[]): RegExp {
+  return new RegExp(phrases.map((phrase) => `(?:${compilePhrase(phrase)})`).join('|'), 'u')
+}
+
+function compilePhrase (phrase: string): string {
+  if (UNSPACED.test(phrase)) return normalize(phrase)
+  const expanded = phrase.normalize('NFKD').replace(MARKS, '')
+    .replace(NAME, (_, name: string) => `(${WORDS[name]})`)
+  return ` ${(expanded.match(TOKEN) ?? []).map((token) => OPERATORS[token] ??
+    `${token.replace('*', String.raw`\S*`)} `).join('')}`
+}

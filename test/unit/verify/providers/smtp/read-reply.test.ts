@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest'
+import { createReplyReader } from '../../../../../services/verify/providers/smtp/channel.ts'
+import { findRule, readReply } from '../../../../../services/verify/providers/smtp/read-reply.ts'
+import { REPLY_RULES } from '../../../../../services/verify/providers/smtp/replies.ts'
+import { loadReplies, REPLY_SUITES } from '../../../../accuracy/replies.ts'
+
+const receive = (text: string, encoding: 'utf8' | 'latin1' = 'utf8') =>
+  createReplyReader().push(Buffer.from(`${text}\r\n`, encoding))[0]!
+const read = (text: string, host?: string) => {
+  const { meaning, by } = readReply(receive(text), { step: 'recipient', host })
+  return `${meaning} ${by}`
+}
+
+/** A reply to a recipient, its meaning and evidence, and the host that sends it. */
+const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
+  ['250 2.1.5 Ok', 'accepted code'],
+  ['252 cannot verify, will try', 'accepted code'],
+  ['354 go on', 'unclear code'],
+  // The code and the words agree, or only one of them speaks.
+  ['550 5.1.1 No such user', 'no_mailbox code'],
+  ['550 5.1.1', 'no_mailbox code'],
+  ['550 5.1.6 gone', 'no_mailbox code'],
+  ['550 5.2.1 closed', 'no_mailbox code'],
+  ['550 No such user', 'no_mailbox words'],
+  ['550 The account you are trying to reach does not exist', 'no_mailbox words'],
+  ['550 5.1.1 blocked by policy, no such user', 'no_mailbox code'],
+  ['550 5.1.2 unknown', 'no_mail code'],
+  ['550 5.1.2 <user@example.org>... Host unknown', 'no_mail code'],
+  ['550 5.1.10 Recipient address has null MX', 'no_mail code'],
+  ['550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by lookup', 'no_mailbox code'],
+  ['521 5.3.2 system not accepting network messages', 'no_mail code'],
+  ['556 nothing', 'no_mail code'],
+  ['552 5.2.2 no', 'full code'],
+  ['452 4.2.2 no', 'full code'],
+  ['552 5.2.2 message size exceeds the limit', 'blocked words'],
+  ['550 5.2.2 sending quota exceeded', 'unclear words'],
+  ['552 Requested mail action aborted: exceeded storage allocation', 'full words'],
+  ['550 Requested mail action aborted: exceeded storage allocation', 'unclear words'],
+  // Words outrank a code that contradicts them.
+  ['550 5.7.1 No such user!', 'no_mailbox words'],
+  ['552 sorry, mailbox user@example.org is over quota temporarily (#5.1.1)', 'full words'],
+  ['550 5.1.1 Sender address rejected: user unknown', 'blocked words'],
+  ['550 5.1.1 <user@example.org> IB607 too many bad recipients', 'blocked words'],
+  ['550 5.2.1 The user is receiving mail at a rate that prevents more', 'unclear words'],
+  ['550 5.4.5 Daily user sending limit exceeded', 'blocked words'],
+  ['550 5.5.4 invalid domain name', 'unclear words'],
+  ['550 5.5.2 unknown parameter of user', 'unclear words'],
+  // Hosts.
+  ['550 5.4.1 Recipient address rejected: Access denied.', 'no_mailbox code'],
+  ['550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302)', 'no_mailbox code',
+    'outlook-com.olc.protection.outlook.com'],
+  ['550 5.5.0 Requested action not taken: mailbox unavailable', 'no_mailbox words', 'outlook.org'],
+  ['550 #5.1.0 Address rejected.', 'no_mailbox code'],
+  ['550 #5.7.1 Your access to submit messages to this e-mail system has been rejected.',
+    'blocked words'],
+  // About us.
+  ['554 5.7.606 Access denied, banned sending IP', 'blocked words'],
+  ['550 5.1.7 odd', 'blocked words'],
+  ['550 5.7.9 odd', 'blocked words'],
+  ['550 Mail refused', 'blocked words'],
+  ['550 bulk mail', 'blocked words'],
+  ['550 user does not accept mail from you', 'blocked words'],
+  ['550 user does not accept external mail', 'unclear words'],
+  ['550 5.3.0 administrative matters', 'blocked words'],
+  // Nothing is understood.
+  ['550 no', 'unclear words'],
+  ['550 Rejected', 'unclear words'],
+  ['552 5.3.4 message too big', 'unclear words'],
+  ['554 Transaction failed', 'unclear words'],
+  ['550 mailbox temporarily unavailable', 'unclear words'],
+  // Not now.
+  ['452 4.5.3 too many recipients', 'limited words'],
+  ['452 Requested action not taken', 'limited words'],
+  ['550 5.5.3 too many recipients', 'limited words'],
+  ['452 4.3.1 Insufficient system storage', 'greylisted words'],
+  ['451 temporary failure', 'greylisted words'],
+  ['450 4.1.1 user unknown', 'greylisted words'],
+  ['451 4.7.1 your ip is on a blacklist', 'blocked words'],
+]
+
+describe('the reading of a reply to a recipient', () => {
+  it.each(TO_A_RECIPIENT.map(([text, expected, host = '']) => ({ text, expected, host })))(
+    '$text is $expected', ({ text, expected, host }) => {
+      expect(read(text, host)).toBe(expected)
+    })
+
+  it.each([
+    '550 5.1.1 x', '550 #5.1.1 x', '550 5-1-1 x', '550-5.1.1 x\r\n550 5.1.1 y', '550 550 5.1.1 x',
+    '550 x (#5.1.1)', '550 x [5.1.1]', '550 <user@example.org>: 5.1.1 x', '550 (5.1.1) x',
+    '550-x\r\n550 #5.1.1', '550 #5-1-1 x', '550 x: 5.1.1: y',
+  ])('finds the enhanced code in %j', (text) => {
+    expect(read(text)).toBe('no_mailbox code')
+  })
+
+  it.each([
+    '550 see 5.1.1.2', '550 x 10.5.1.1', '550 version v5.1.1', '550 5.1.1111', '550 mx-5.1.1-x',
+  ])('finds no enhanced code of a mailbox in %j', (text) => {
+    expect(read(text)).not.toBe('no_mailbox code')
+  })
+
+  it('ignores local parts and paths of URLs', () => {
+    expect(read('550 <spam@mail.org>: no such user')).toBe('no_mailbox words')
+    expect(read('550 no.such.user@mail.org refused')).toBe('blocked words')
+    expect(read('550 <"no such user x"@mail.org> refused')).toBe('blocked words')
+    expect(read('550 see https://mail.org/no-such-user')).toBe('unclear words')
+    expect(read('550 see https://www.spamhaus.org/x, no such user')).toBe('blocked words')
+  })
+
+  it('decodes UTF-8, and Latin-1 where a reply is none', () => {
+    const reading = (encoding: 'utf8' | 'latin1') =>
+      readReply(receive('550 Empfänger unbekannt', encoding), { step: 'recipient' }).meaning
+    expect([reading('utf8'), reading('latin1')]).toEqual(['no_mailbox', 'no_mailbox'])
+    // The end of what is read may be half of a character.
+    expect(read(`550 no such user ${'ä'.repeat(991)}`)).toBe('no_mailbox words')
+  })
+
+  it('reads the beginning of a long reply only', () => {
+    expect(read(`550 ${'x '.repeat(1_000)}no such user`)).toBe('unclear words')
+    const lines = Array.from({ length: 50 }, () => `550-${'user@'.repeat(400)}`)
+    expect(read([...lines, '550 user'].join('\r\n'))).toBe('unclear words')
+  })
+})
+
+describe('the reading of a reply to an earlier step', () => {
+  it.each([
+    ['greeting', '220 ready', 'accepted'],
+    ['greeting', '250 ready', 'unclear'],
+    ['greeting', '554 no', 'blocked'],
+    ['greeting', '421 too busy', 'greylisted'],
+    ['greeting', '421 4.7.0 blocked using zen.spamhaus.org', 'blocked'],
+    ['hello', '550 5.1.1 what', 'blocked'],
+    ['sender', '550 5.1.1 unknown sender', 'blocked'],
+    ['sender', '450 later', 'greylisted'],
+    ['sender', '452 4.2.2 mailbox full', 'greylisted'],
+  ] as const)('%s: %s is %s', (step, text, meaning) => {
+    expect(readReply(receive(text), { step }).meaning).toBe(meaning)
+  })
+})
+
+it('every row of the table of replies decides an example', () => {
+  const replies = [
+    ...TO_A_RECIPIENT.map(([text, , host]) => findRule(receive(text), { step: 'recipient', host })),
+    ...REPLY_SUITES.flatMap(loadReplies).map(({ reply }) =>
+      findRule(receive(reply.split('\n').join('\r\n')), { step: 'recipient' })),
+    ...['554 no', '421 blacklisted', '421 busy'].map((text) =>
+      findRule(receive(text), { step: 'greeting' })),
+  ]
+  const unused = REPLY_RULES.filter((rule) => !replies.includes(rule))
+  expect(unused.map(({ means, codes, enhanced }) => ({ means, codes, enhanced }))).toEqual([])
+})
