@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { measureEmail } from './email.ts'
 import { POLICIES } from './policies.ts'
+import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
 import type { AccuracyRow } from './row.ts'
 
 /** Measures everything that needs no network and no server. */
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
-  return measureEmail()
+  return [...measureEmail(), ...measureReplies()]
 }
 
 /** Saved figures by `suite: part`. */
@@ -61,6 +62,13 @@ was meant, a real domain corrected, a name called a role. *Missed* is what stays
 |---|---|---:|---:|---:|---:|
 ${table.join('\n')}
 
+## What replies of mail servers were taken for
+
+Only a reply that names the mailbox or its domain as the cause makes a row \`invalid\`. Rows: what
+the reply is about. Columns: what it was read as.
+
+${REPLY_SUITES.map(confusionTable).join('\n\n')}
+
 ## Where suites and standards differ
 
 ${policies.join('\n')}
@@ -69,6 +77,16 @@ ${policies.join('\n')}
 
 [The list of sources](../../test/accuracy/data/SOURCES.md) names each with version and license.
 `
+}
+
+function confusionTable (suite: typeof REPLY_SUITES[number]): string {
+  const matrix = confusionOf(loadReplies(suite))
+  const names = Object.keys(matrix) as (keyof typeof matrix)[]
+  const lines = names.map(want =>
+    `| ${want.replaceAll('_', ' ')} | ${names.map(got => matrix[want][got]).join(' | ')} |`)
+  return `| ${suite} | ${names.map(name => name.replaceAll('_', ' ')).join(' | ')} |
+|---|${names.map(() => '---:|').join('')}
+${lines.join('\n')}`
 }
 
 function percent (part: number, total: number): string {
