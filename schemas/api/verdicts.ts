@@ -15,6 +15,7 @@ export const PREFLIGHT_REASONS = [
   'empty', 'too_long_input', 'control_character', 'malformed_unicode', 'hidden_character',
   'not_a_phone_number', 'no_calling_code', 'unknown_calling_code', 'too_short', 'too_long',
   'impossible_length',
+  'ambiguous_number', 'several_numbers',
   'not_an_email', 'invalid_domain', 'local_part_too_long', 'address_too_long',
 ] as const
 

@@ -18,10 +18,7 @@ type GoogleRow = readonly [
 
 const file = new URL('../../support/data/numbers.google.json', import.meta.url)
 const { rows: google } = JSON.parse(readFileSync(file, 'utf8')) as { rows: readonly GoogleRow[] }
-/** A doubled plus, which Google overlooks, is taken for a slip here. */
-const REFUSED: readonly string[] = ['++1 212 736 5000']
-const isPossible = ([input, , length]: GoogleRow) =>
-  length === 'IS_POSSIBLE' && !REFUSED.includes(input)
+const isPossible = ([, , length]: GoogleRow) => length === 'IS_POSSIBLE'
 const possible = google.filter(isPossible)
 
 /**
