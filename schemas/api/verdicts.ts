@@ -19,6 +19,14 @@ export const PREFLIGHT_REASONS = [
   'not_an_email', 'invalid_domain', 'local_part_too_long', 'address_too_long',
 ] as const
 
+/**
+ * Whether an input of this preflight reason is no verdict about the contact: it may be any of
+ * several numbers, so the row ends `unknown`.
+ */
+export function isUndecided (reason: string): boolean {
+  return reason === 'ambiguous_number' || reason === 'several_numbers'
+}
+
 export type PreflightReason = typeof PREFLIGHT_REASONS[number]
 
 /** The reason of a provider for its verdict. */

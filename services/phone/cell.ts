@@ -366,11 +366,11 @@ function trimEnd (text: string): string {
 }
 
 /**
- * The extension in a cell whose number is `e164`, with its label or after pauses; blank without
- * one. Depends on the cell alone, so that a row needs nothing but its input.
+ * The extension in a cell whose number is `e164` (blank for a cell without one), with its label or
+ * after pauses; blank without one. Depends on the cell alone, so that a row needs nothing but its input.
  */
 export function extensionOf (input: string, e164: string): string {
-  if (PLAIN.test(input)) return ''
+  if (e164 === '' || PLAIN.test(input)) return ''
   const cell = unwrap(plainText(input.trim()))
   if (cell === undefined) return ''
   const labeled = separateExtension(withoutLabel(cell))
