@@ -109,7 +109,10 @@ export const SUITES: readonly Suite[] = [
     tier: 'fast',
     stage: 1,
     expectedSeconds: 60,
-    files: ['test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts'],
+    files: [
+      'test/unit/**/*.test.ts', 'test/*.test.ts', 'test/guide/*.test.ts',
+      'test/accuracy/*.test.ts',
+    ],
   },
   {
     name: 'deploy',

@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/phone.ts'
 import { describePhone } from '../../services/phone/format.ts'
+import { derivePhone } from '../../services/results/outcome.ts'
+import { rangeVerdictOf } from '../../services/verify/providers/numbering-plan.ts'
+import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 
 /**
  * What one part of a suite came to. `right` and `wrong` need not add up to `total`: a cell without
@@ -258,4 +261,80 @@ function read ({ text, country }: Cell): string {
   const result = canonicalPhone(text, country)
   if (!result.ok) return result.reason
   return describePhone(result.canonical)?.type === undefined ? 'unassigned' : result.canonical
+}
+
+/** What Google's data say of a number that our columns have too, as we write it. */
+const FACTS: Readonly<Record<string, {
+  readonly google: (phone: GooglePhone) => string
+  readonly ours: (columns: Readonly<Record<string, string>>) => string
+}>> = {
+  number: { google: ({ e164 }) => e164, ours: ({ canonical = '' }) => canonical },
+  'valid or not': {
+    google: ({ valid }) => valid ? 'valid' : 'invalid', ours: ({ status = '' }) => status,
+  },
+  country: { google: ({ country }) => country, ours: ({ country = '' }) => country },
+  type: {
+    google: ({ type }) => type === 'FIXED_LINE' ? 'landline' : type.toLowerCase(),
+    ours: ({ line_type: type = '' }) => type,
+  },
+  carrier: { google: ({ carrier }) => carrier, ours: ({ carrier = '' }) => carrier },
+  place: {
+    google: ({ place, e164 }) => {
+      const { locality, region } = splitPlace(place, e164.startsWith('+1') ? '1' : '')
+      return [locality, region].filter(Boolean).join(', ')
+    },
+    ours: ({ locality = '', region = '' }) => [locality, region].filter(Boolean).join(', '),
+  },
+  timezone: { google: ({ timezone }) => timezone, ours: ({ timezone = '' }) => timezone },
+}
+
+type Compared = {
+  readonly phone: GooglePhone
+  readonly columns: Readonly<Record<string, string>>
+}
+
+/** Differences that are meant, with the reason. */
+export const POLICIES: Readonly<Record<string, (phone: GooglePhone) => boolean>> = {
+  'a place that is the name of its country is shown': ({ place }) => place === '',
+}
+
+/**
+ * Google's example numbers of all regions and types, and numbers of random last digits, through the
+ * reader and the numbering plan. A value that Google leaves blank and we do not is right if a
+ * policy says so.
+ */
+export function measureNumbers ({ numbers, cases = 20 }: Limits): readonly AccuracyRow[] {
+  const ranges = loadRangeData()
+  const phones = readGooglePhones()
+  const step = Math.max(1, Math.floor(phones.length / numbers))
+  const read = phones.filter((_, index) => index % step === 0).map((phone): Compared => {
+    const result = canonicalPhone(phone.e164, undefined)
+    // A number of impossible length is invalid before a provider sees it.
+    if (!result.ok) {
+      const canonical = phone.valid ? result.reason : phone.e164
+      return {
+        phone, columns: { canonical, status: 'invalid', line_type: 'unknown', country: phone.country },
+      }
+    }
+    const { status, fields } = rangeVerdictOf(result.canonical, ranges)
+    const { canonical } = result
+    const columns = { ...fields, ...derivePhone(canonical), canonical, status }
+    return { phone, columns: columns as Readonly<Record<string, string>> }
+  })
+  const kinds = ['example', 'range'] as const
+  return kinds.flatMap(kind => Object.entries(FACTS).map(([part, { google, ours }]) => {
+    const compared = read.filter(({ phone }) => phone.kind === kind)
+    const isRight = ({ phone, columns }: Compared) => ours(columns) === google(phone) ||
+      (part === 'place' && Object.values(POLICIES).some(isMeant => isMeant(phone)))
+    const wrong = compared.filter(one => !isRight(one))
+    return {
+      suite: kind === 'example' ? 'phone examples' : 'phone ranges',
+      part,
+      total: compared.length,
+      right: compared.length - wrong.length,
+      wrong: wrong.length,
+      cases: wrong.slice(0, cases).map(({ phone, columns }) =>
+        `${phone.e164}: ${ours(columns)}, Google says ${google(phone)}`),
+    }
+  }))
 }
