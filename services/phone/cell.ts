@@ -108,7 +108,9 @@ const NUMERIC = /^[+\d ()[\].'_-]*$/
 const SEPARATED = /^[+\d ()[\].'_\-/\\,;|&:~]*$/
 /** Open at all times. */
 const ALWAYS = / \(?24 ?\/ ?7\)?$/
-const OR = /(?<=[\d)]) (?:or|oder|o|u|und|and|ou|bzw|y|e|\u0438\u043b\u0438)\b\.? ?(?=[+(\d])/giu
+const OR = new RegExp(
+  '(?<=[\\d)]) (?:or|oder|o|u|und|and|ou|bzw|y|e|\u0438\u043b\u0438)(?!\\p{L})' +
+  '\\.? ?(?=[+(\\d])', 'giu')
 
 function readMain (cell: string, plan: Plan | undefined): Reading {
   if (cell === '') return NO_NUMBER
@@ -148,7 +150,8 @@ function readBeforeWords (
 }
 
 const HOURS = / \d{1,2}(?::\d\d)? ?- ?\d{1,2}(?::\d\d)?$/
-const WEEKDAYS = /^[ ,(]*(?:mo|mon|tu|tue|we|wed|th|thu|fr|fri|sa|sat|su|sun|di|mi|do|so|daily|t\u00e4glich|uhr|h|am|pm)(?!\p{L})/iu
+const WEEKDAYS = new RegExp('^[ ,(]*(?:mo|mon|tu|tue|we|wed|th|thu|fr|fri|sa|sat|su|sun|' +
+  'di|mi|do|so|daily|t\u00e4glich|uhr|h|am|pm)(?!\\p{L})', 'iu')
 
 /** Words with digits after the number, as opening hours: the number must not go on with them. */
 function readWithHours (main: string, plan: Plan | undefined): Reading | undefined {
@@ -215,7 +218,8 @@ function readSeparated (text: string, plan: Plan | undefined): Reading {
     return several(numbers)
   }
   const whole = readNumeric(parts.join(' '), plan)
-  for (let end = 2; end < parts.length && !isGrouped; end++) {
+  if (isGrouped) return whole
+  for (let end = 2; end < parts.length; end++) {
     if (isAssigned(readNumeric(parts.slice(0, end).join(' '), plan))) return 'several_numbers'
   }
   const later = numbers.slice(1).filter((number, index) =>
@@ -294,7 +298,6 @@ function asReading (dialed: Dialed, text: string, plan: Plan | undefined): Readi
   return dialed ?? faultOf(digitsIn(text), plan)
 }
 
-
 function faultOf (digits: string, plan: Plan | undefined): NumberFault {
   const count = digits.replace('+', '').length
   if (count === 0) return NO_NUMBER
@@ -367,7 +370,8 @@ function trimEnd (text: string): string {
 
 /**
  * The extension in a cell whose number is `e164` (blank for a cell without one), with its label or
- * after pauses; blank without one. Depends on the cell alone, so that a row needs nothing but its input.
+ * after pauses; blank without one. Depends on the cell alone, so that a row needs nothing but its
+ * input.
  */
 export function extensionOf (input: string, e164: string): string {
   if (e164 === '' || PLAIN.test(input)) return ''

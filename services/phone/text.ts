@@ -4,44 +4,19 @@ const ASCII_ONLY = /^[ -~]*$/
 const FULL_WIDTH = 0xfee0
 const KEYCAP = /\d\ufe0f?\u20e3/g
 
-const PLAIN: Readonly<Record<string, string>> = {
-  '\u207a': '+',
-  '\u2795': '+',
-  '\ufe62': '+',
-  '\u2044': '/',
-  '\u2215': '/',
-  '\u00b7': '.',
-  '\u2022': '.',
-  '\u2027': '.',
-  '\u2219': '.',
-  '\u30fb': '.',
-  '\u3002': '.',
-  '\u2024': '.',
-  '\u3001': ',',
-  '\u060c': ',',
-  '\u066b': '.',
-  '\u066c': ',',
-  '\u2018': "'",
-  '\u2019': "'",
-  '\u201b': "'",
-  '\u00b4': "'",
-  '\u02bc': "'",
-  '\u2032': "'",
-  '\u201c': '"',
-  '\u201d': '"',
-  '\u201e': '"',
-  '\u00ab': '"',
-  '\u00bb': '"',
-  '\u2053': '~',
-  '\u223c': '~',
-  '\u301c': '~',
-  '\u2212': '-',
-  '\u30fc': '-',
-  '\uff70': '-',
-  '\u2043': '-',
-  '\u02d7': '-',
-  '\u2500': '-',
-}
+/** Signs that stand for one of ASCII. */
+const SIGNS = [
+  ['+', '\u207a\u2795\ufe62'],
+  ['/', '\u2044\u2215'],
+  ['.', '\u00b7\u2022\u2027\u2219\u30fb\u3002\u2024\u066b'],
+  [',', '\u3001\u060c\u066c'],
+  ["'", '\u2018\u2019\u201b\u00b4\u02bc\u2032'],
+  ['"', '\u201c\u201d\u201e\u00ab\u00bb'],
+  ['~', '\u2053\u223c\u301c'],
+  ['-', '\u2212\u30fc\uff70\u2043\u02d7\u2500'],
+] as const
+const PLAIN = new Map(SIGNS.flatMap(([plain, signs]) =>
+  [...signs].map((sign): [string, string] => [sign, plain])))
 
 let digits: ReadonlyMap<string, string> | undefined
 
@@ -78,7 +53,7 @@ function withoutKeycaps (text: string): string {
 
 function plainCharacter (character: string): string {
   if (character <= '~') return character
-  const plain = PLAIN[character]
+  const plain = PLAIN.get(character)
   if (plain !== undefined) return plain
   if (/\p{N}/u.test(character)) {
     digits ??= readDigits()
@@ -111,8 +86,7 @@ export function unwrap (plain: string): string | undefined {
     .replaceAll(/&[#\w]{3,5};/g, entity => ENTITIES[entity.toLowerCase()] ?? entity)
   for (let pass = 0; pass < MAX_WRAPPINGS; pass++) {
     text = text.trim().replace(/^(?:=(?=["+\d])|'+(?!.*')|"(?!.*"))/, '')
-      .replace(/^(["'*_<])(.*)(["'*_>])$/, (all: string, begin: string, inner: string,
-        end: string) => PAIRS[begin] === end ? inner : all)
+    if (text.length > 1 && PAIRS[text.charAt(0)] === text.at(-1)) text = text.slice(1, -1)
   }
   text = text.replace(/^https?:\/\/wa\.me\/\+?(?=\d)/i, '+')
   if (/tel:|;(?:phone-context|ext|isub)=/i.test(text)) return readUri(text)

@@ -129,7 +129,8 @@ const WAYS: Readonly<Record<string, (parts: Parts) => readonly string[]>> = {
       `${text} extension 12`, `${text};ext=12`, `${text} #12`, `${text},,12`, `${text},12`,
       `${text} ; 12`, `${text} Durchwahl 15`, `${text} DW 15`, `${text} (ext. 12)`, `${text} int. 4`,
       `${text} \u0434\u043e\u0431. 12`, `${text} anexo 12`, `${text}, ext. 9`, `${text} - x12`,
-      `${text} extn 12`, `${text} Apparat 12`, `${text} poste 12`, `tel:${text.replaceAll(' ', '')};ext=12`,
+      `${text} extn 12`, `${text} Apparat 12`, `${text} poste 12`,
+      `tel:${text.replaceAll(' ', '')};ext=12`,
       `${text} \u5185\u7ebf 12`, `${text} ~12`, `${text} ramal 7 (Jo)`]),
   labels: ({ e164, national, dialed }) => [e164, national, dialed].flatMap(text => [
     `Tel. ${text}`, `Tel.: ${text}`, `phone: ${text}`, `mobile ${text}`, `M ${text}`, `T:${text}`,
@@ -143,8 +144,8 @@ const WAYS: Readonly<Record<string, (parts: Parts) => readonly string[]>> = {
       `${text}a`, `${text} (2nd floor)`, `${text} ask for Jo`, `${text} 8am`, `${text} HOME`,
       `${text} room 5`, `${text} 24/7`, `${text} (M)`, `${text}!`, `${text}?`, `${text} - work`,
       `${text} old`, `${text} 2x`, `${text} \u5bb6`]),
-  prefixes: ({ code, nsn }) => ['+00', '+011', '00', '00 ', '++', '+ +', '+ ', '00+', '0+', '(+', '+(',
-    '+0', '(00)', '\uff0b', '011', '011 ', '0011', '0011 ', 'plus ', '%2B', '&#43;']
+  prefixes: ({ code, nsn }) => ['+00', '+011', '00', '00 ', '++', '+ +', '+ ', '00+', '0+', '(+',
+    '+(', '+0', '(00)', '\uff0b', '011', '011 ', '0011', '0011 ', 'plus ', '%2B', '&#43;']
     .flatMap(prefix => {
       const closing = prefix.startsWith('(+') || prefix === '+(' ? ')' : ''
       return [`${prefix}${code}${closing}${nsn}`, `${prefix}${code}${closing} ${nsn}`]
@@ -312,9 +313,8 @@ export function measureNumbers ({ numbers, cases = 20 }: Limits): readonly Accur
     // A number of impossible length is invalid before a provider sees it.
     if (!result.ok) {
       const canonical = phone.valid ? result.reason : phone.e164
-      return {
-        phone, columns: { canonical, status: 'invalid', line_type: 'unknown', country: phone.country },
-      }
+      const { country } = phone
+      return { phone, columns: { canonical, status: 'invalid', line_type: 'unknown', country } }
     }
     const { status, fields } = rangeVerdictOf(result.canonical, ranges)
     const { canonical } = result

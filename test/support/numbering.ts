@@ -188,14 +188,16 @@ const REFUSED: ReadonlySet<string> = new Set([
 function canonicalDifference (input: WrittenInput, ours: Canonical): string | undefined {
   const theirs = readByLibrary(input)
   // After 00 the library sees a carrier where a list means its own country: 0055 in Brazil.
-  const isAssigned = theirs?.isValid() === true && !input.text.replaceAll(/\D/g, '').startsWith('00')
+  const isPrefixed = input.text.replaceAll(/\D/g, '').startsWith('00')
+  const isAssigned = theirs?.isValid() === true && !isPrefixed
   const ok = isAssigned
     ? ours.ok ? ours.canonical === theirs.number : REFUSED.has(ours.reason)
-    : !ours.ok || ours.canonical === theirs?.number || describePhone(ours.canonical)?.type !== undefined
+    : !ours.ok || ours.canonical === theirs?.number ||
+      describePhone(ours.canonical)?.type !== undefined
   return ok
     ? undefined
-    : `${JSON.stringify(input.text)} in ${input.country}: ${ours.ok ? ours.canonical : ours.reason}, ` +
-      `the library says ${theirs?.number}`
+    : `${JSON.stringify(input.text)} in ${input.country}: ` +
+      `${ours.ok ? ours.canonical : ours.reason}, the library says ${theirs?.number}`
 }
 
 /** The same for how a number is described and written, of any text that may be one. */

@@ -42,7 +42,7 @@ const PHONES: Readonly<Record<string, (length: number) => string>> = {
   'dots and spaces': length => `030${'. '.repeat(length / 2)}1`,
   'brackets of zeros': length => '(0)'.repeat(length / 3),
   'escapes of pluses': length => '%2B'.repeat(length / 3),
-  'conjunctions': length => '1 or '.repeat(length / 5),
+  conjunctions: length => '1 or '.repeat(length / 5),
   parentheses: length => `${'('.repeat(length)}1`,
 }
 

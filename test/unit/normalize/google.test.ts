@@ -23,11 +23,13 @@ const possible = google.filter(isPossible)
 
 /**
  * Differences that are known. The metadata of libphonenumber-js leaves out formats of numbers that
- * can't be dialled from abroad; the carrier data at hand is of another month than Google's; and of
+ * can't be dialled from abroad; our carrier data are newer than those of Google's archive; and of
  * territories that are one place the data leaves out what we show, as it is the country's name.
  */
 const UNFORMATTED_NATIONAL: readonly string[] = ['+3114020', '+61131234', '+904441444']
-const OTHER_CARRIER: readonly string[] = ['+37251234567']
+const OTHER_CARRIER: readonly string[] = [
+  '+233231234567', '+24740123', '+37251234567', '+5493512345678',
+]
 const TERRITORIES: readonly string[] = [
   '+2908999', '+390669812345', '+39066982', '+441481256789', '+441534456789', '+441624756789',
   '+4779123456', '+61891641234',

@@ -46,7 +46,8 @@ describe('the range data', () => {
 describe('the text of range data', () => {
   const release = '{"version":"1.2.3","publishedAt":"2026-11-06"}'
   const text = (prefix: string) =>
-    `${release}\n= places\n4930\tBerlin\n= carriers\n${prefix}\tOne\n= timezones\n49\tEurope/Berlin\n`
+    `${release}\n= places\n4930\tBerlin\n= carriers\n${prefix}\tOne\n` +
+    '= timezones\n49\tEurope/Berlin\n'
 
   it('has the release and the tables', () => {
     const ranges = readRangeData(text('4915'))
