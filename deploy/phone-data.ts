@@ -43,7 +43,7 @@ async function renewRanges (version: string | undefined): Promise<Release> {
     const options = ['--no-deps', '--only-binary', ':all:', '--dest', folder]
     await run('python3', ['-m', 'pip', 'download', '--quiet', ...options, release])
     const [wheel] = globSync(join(folder, '*.whl'))
-    if (wheel === undefined) throw new Error(`pip downloaded no wheel of ${release}; see its output`)
+    if (wheel === undefined) throw new Error(`pip downloaded no wheel of ${release}`)
     const { stdout } = await run('python3', [script, wheel], { maxBuffer: MAX_OUTPUT_BYTES })
     const text = Buffer.from(stdout)
     writeFileSync(file, brotliCompressSync(text, {

@@ -55,7 +55,7 @@ const LETTERS_AFTER = /^[OoQDlI|SsBZz]+(?!\p{L})/u
 const LOOKALIKES = /^[OoQDlISsBZz]+$/
 const SERVICE_CODE = /#$|\*\d{2,3}[*#]/
 
-/** The cell from its first digit on; blank if there is none, or if it cannot be told where. */
+/** The cell from its first digit on; blank if there is none, or if its begin is not clear. */
 function withoutLabel (cell: string): string {
   const start = cell.search(FIRST_DIGIT)
   if (start < 0) return ''
@@ -182,7 +182,8 @@ const VANITY = /^[+(]?\d[\dA-Za-z ().-]*$/
 
 /**
  * Letters that are dialed by the keys of a phone: `1-800-GO-FEDEX`. In North America, where every
- * number has ten digits, the length tells them from words; elsewhere they are one word of capitals.
+ * number has ten digits, the length shows that they are no words; other countries need one word of
+ * capitals.
  */
 function readLetters (main: string, plan: Plan | undefined): Reading | undefined {
   const words = main.match(/[A-Za-z]+/g) ?? []

@@ -14,7 +14,7 @@ describe('phone numbers, compared with Google\'s data of the newest release', ()
   it('never become another valid number in a cell as people and spreadsheets write it', () => {
     const rows = measureCells({ numbers: 100 }).filter(({ part }) => part !== UNMARKED)
     const sum = (column: 'total' | 'right') => rows.reduce((all, row) => all + row[column], 0)
-    expect(sum('total')).toBeGreaterThan(100_000)
+    expect(sum('total')).toBeGreaterThan(90_000)
     expect(rows.filter(({ wrong }) => wrong > 0)).toEqual([])
     expect(sum('right') / sum('total')).toBeGreaterThan(0.85)
   })

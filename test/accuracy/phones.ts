@@ -34,7 +34,7 @@ export type GooglePhone = {
   readonly timezone: string
 }
 
-/** Numbers of all regions and types with what Google's data say (test/accuracy/phones/export.py). */
+/** Numbers of all regions and types with what Google's data say (by phones/export.py). */
 export function readGooglePhones (): readonly GooglePhone[] {
   const file = new URL('phones/google.json', import.meta.url)
   const { columns, rows } = JSON.parse(readFileSync(file, 'utf8')) as
@@ -127,7 +127,8 @@ const WAYS: Readonly<Record<string, (parts: Parts) => readonly string[]>> = {
     [e164, national, international].flatMap(text => [
       `${text} x12`, `${text}x123`, `${text} ext. 5`, `${text} ext 1234`, `${text} Ext: 77`,
       `${text} extension 12`, `${text};ext=12`, `${text} #12`, `${text},,12`, `${text},12`,
-      `${text} ; 12`, `${text} Durchwahl 15`, `${text} DW 15`, `${text} (ext. 12)`, `${text} int. 4`,
+      `${text} ; 12`, `${text} Durchwahl 15`, `${text} DW 15`, `${text} (ext. 12)`,
+      `${text} int. 4`,
       `${text} \u0434\u043e\u0431. 12`, `${text} anexo 12`, `${text}, ext. 9`, `${text} - x12`,
       `${text} extn 12`, `${text} Apparat 12`, `${text} poste 12`,
       `tel:${text.replaceAll(' ', '')};ext=12`,

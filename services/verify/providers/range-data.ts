@@ -43,7 +43,7 @@ type PrefixTable<T> = {
 /** A 1 and this many digits fit exactly into a float. */
 const MAX_PREFIX_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
-/** Written by `npm run phone-data`. */
+/** Written by `npm run phones`. */
 const FILE = new URL('range-data.br', import.meta.url)
 export const UNKNOWN_PLACE: RangeLocation = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
@@ -65,7 +65,7 @@ export function readRangeData (text: string): RangeData {
   const sectionOf = (kind: string) => {
     const lines = sections.find(section => section.startsWith(`${kind}\n`))
     if (lines === undefined) {
-      throw new Error(`the range data has no ${kind}; renew it with npm run phone-data`)
+      throw new Error(`the range data has no ${kind}; renew it with npm run phones`)
     }
     return lines.slice(kind.length + 1)
   }

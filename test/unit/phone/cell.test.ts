@@ -25,7 +25,8 @@ const CELLS: readonly (readonly [input: string, country: string | undefined, out
   ['\u246003-1234-5678', 'JP', '+81312345678'], ['+49 30 90\u00b21820', 'DE', NO_NUMBER],
   ['\u096f\u096e\u096d\u096c\u096b \u096a\u0969\u0968\u0967\u0966', 'IN', '+919876543210'],
   ['+49 30 123456 \u096d\u096e', undefined, '+493012345678'],
-  ['030 901820 [1]', 'DE', BERLIN], ['1. 030 901820', 'DE', BERLIN], ['2) 030 901820', 'DE', BERLIN],
+  ['030 901820 [1]', 'DE', BERLIN], ['1. 030 901820', 'DE', BERLIN],
+  ['2) 030 901820', 'DE', BERLIN],
   // International prefixes.
   ['+0044 7911 123456', 'GB', '+447911123456'], ['004930901820', 'US', BERLIN],
   ['0055 81 98590-2279', 'BR', '+5581985902279'], ['+011 49 30 901820', undefined, BERLIN],
