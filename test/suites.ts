@@ -151,6 +151,7 @@ export const SUITES: readonly Suite[] = [
     stage: 1,
     expectedSeconds: 20,
     files: ['test/accuracy/**/*.test.ts'],
+    fullEnv: { ACCURACY_NUMBERS: '7100' },
   },
   {
     name: 'integration',

@@ -7,13 +7,13 @@ export const STANDARD_COLUMNS = [
 /** The columns every service adds after the standard ones. */
 export const COMMON_COLUMNS = ['reason', 'checked_at', 'expires_at', 'duplicate_of'] as const
 
-const CARRIER_COLUMNS = ['timezone', 'mcc', 'mnc', 'ported'] as const
+const CARRIER_COLUMNS = ['timezone', 'mcc', 'mnc', 'ported', 'extension'] as const
 
 /** The last columns, specific to the service. */
 export const SERVICE_COLUMNS = {
-  'phone-validation': ['timezone', 'national_format'],
-  whatsapp: ['whatsapp'],
-  telegram: ['telegram'],
+  'phone-validation': ['timezone', 'national_format', 'extension'],
+  whatsapp: ['whatsapp', 'extension'],
+  telegram: ['telegram', 'extension'],
   'carrier-single': CARRIER_COLUMNS,
   'carrier-lookup': CARRIER_COLUMNS,
   'email-validation': [

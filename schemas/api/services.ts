@@ -42,6 +42,16 @@ export const checksFields = {
 /** The type of those fields. */
 export type ChecksBody = Static<Type.TObject<typeof checksFields>>
 
+const ReferenceDataSchema = Type.Object({
+  name: Type.String({ description: 'What the data are: `number_ranges`, `numbering_plans`.' }),
+  version: Type.String(),
+  publishedAt: Type.String({ description: 'Day of publication (ISO 8601): `2026-11-06`.' }),
+  ageDays: Type.Integer({ minimum: 0, description: 'Whole days since publication.' }),
+}, { title: 'ReferenceData' })
+
+/** Published data that verdicts rest on, with their age. */
+export type ReferenceDataBody = Static<typeof ReferenceDataSchema>
+
 /** The answer to GET /api/v1/services: all services, for the mode of the key. */
 export const ServicesSchema = Type.Object({
   data: Type.Array(Type.Object({
@@ -55,6 +65,9 @@ export const ServicesSchema = Type.Object({
     }),
     configured: Type.Boolean({ description: 'Whether a job of this key may use it now.' }),
     ...checksFields,
+    data: Type.Array(ReferenceDataSchema, {
+      description: 'Published data that verdicts of the service rest on. More may be added.',
+    }),
   }, { title: 'Service' })),
 }, { title: 'ServiceList' })
 

@@ -15,8 +15,17 @@ const PREFLIGHT_REASONS = [
   'empty', 'too_long_input', 'control_character', 'malformed_unicode', 'hidden_character',
   'not_a_phone_number', 'no_calling_code', 'unknown_calling_code', 'too_short', 'too_long',
   'impossible_length',
+  'ambiguous_number', 'several_numbers',
   'not_an_email', 'invalid_domain', 'local_part_too_long', 'address_too_long',
 ] as const
+
+/**
+ * Whether an input of this preflight reason is no verdict about the contact: it may be any of
+ * several numbers, so the row ends `unknown`.
+ */
+export function isUndecided (reason: string): boolean {
+  return reason === 'ambiguous_number' || reason === 'several_numbers'
+}
 
 export type PreflightReason = typeof PREFLIGHT_REASONS[number]
 

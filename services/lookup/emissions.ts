@@ -8,7 +8,7 @@ import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { SERVICES } from '../results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
-import type { Reason } from '../../schemas/api/verdicts.ts'
+import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Lane } from '../topology.ts'
 import type { Duplicates } from './dedupe.ts'
 
@@ -143,11 +143,13 @@ function duplicateOutcome (chunk: Chunk, row: number): DuplicateOutcome {
 
 /** Uses the time of the quote, so that a replay stores the same row again. */
 function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): RowOutcome {
+  const reason = (rows.reasons[row] ?? '') as Reason
+  const isUnknown = isUndecided(reason)
   return {
-    status: 'invalid',
-    reason: (rows.reasons[row] ?? '') as Reason,
+    status: isUnknown ? 'unknown' : 'invalid',
+    reason,
     source: 'preflight',
-    confidence: 100,
+    confidence: isUnknown ? 0 : 100,
     checkedAtMs: terms.quotedAtMs,
     expiresAtMs: terms.quotedAtMs,
     fields: NO_FIELDS,

@@ -1,9 +1,8 @@
 import parsePhoneNumber from 'libphonenumber-js/max'
 import { type CountryMatch, matchCountry } from './calling-codes.ts'
-import { fillLayout, type FormatRule, type Layouts } from './layout.ts'
-import type { SplitNumber } from './national.ts'
+import { fillLayout, ruleFor } from './layout.ts'
+import { readInternational, type SplitNumber } from './national.ts'
 import type { AssignedType } from './library.ts'
-import { readInternational } from './parse.ts'
 import { assignedTypeOf } from './plan.ts'
 
 type WrittenPhone = {
@@ -27,7 +26,7 @@ export function formatPhone (e164: string): WrittenPhone | undefined {
 function written ({ callingCode, national }: SplitNumber): WrittenPhone | undefined {
   const { country, plan } = matchCountry(callingCode, national)
   if (plan.formats === undefined) return undefined
-  const layouts = layoutsFor(plan.formats, national)
+  const layouts = ruleFor(plan.formats, national)?.layouts[national.length]
   if (layouts === undefined) {
     return { country, international: `+${callingCode.digits} ${national}`, national }
   }
@@ -36,15 +35,6 @@ function written ({ callingCode, national }: SplitNumber): WrittenPhone | undefi
     international: fillLayout(layouts.international, national),
     national: fillLayout(layouts.national, national),
   }
-}
-
-/** The first rule whose leading digits and length match, as in the library. */
-function layoutsFor (formats: readonly FormatRule[], national: string): Layouts | undefined {
-  for (const { layouts, leadingDigits } of formats) {
-    const found = layouts[national.length]
-    if (found !== undefined && (leadingDigits?.test(national) ?? true)) return found
-  }
-  return undefined
 }
 
 function writtenByLibrary (e164: string): WrittenPhone | undefined {

@@ -17,6 +17,8 @@ export type FormatRule = {
   readonly leadingDigits: RegExp | undefined
   /** By number of digits; undefined if the rule does not apply. */
   readonly layouts: readonly (Layouts | undefined)[]
+  /** Whether national numbers are written with a prefix: `030 901820`. */
+  readonly writesPrefix: boolean
 }
 
 type Group = { readonly min: number, readonly max: number }
@@ -41,6 +43,12 @@ readonly FormatRule[] | undefined {
   return rules.every(rule => rule !== undefined) ? rules : undefined
 }
 
+/** The first rule whose leading digits and length match, as in the library. */
+export function ruleFor (rules: readonly FormatRule[], national: string): FormatRule | undefined {
+  return rules.find(({ layouts, leadingDigits }) =>
+    layouts[national.length] !== undefined && (leadingDigits?.test(national) ?? true))
+}
+
 /**
  * Fills a layout with a national number. Builds the string in one step: a concatenated string would
  * keep its pieces in memory.
@@ -61,6 +69,7 @@ function ruleOf (format: LibraryFormat, begin: string): FormatRule | undefined {
   return {
     leadingDigits: leading === undefined ? undefined : new RegExp(`^(?:${leading})`),
     layouts: layoutsOf(groups, templates, begin),
+    writesPrefix: /\d/.test((format.nationalPrefixFormattingRule() || '').replaceAll(/\$\d/g, '')),
   }
 }
 

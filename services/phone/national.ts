@@ -1,4 +1,4 @@
-import { matchCountry, type CallingCode } from './calling-codes.ts'
+import { callingCodeAt, matchCountry, type CallingCode } from './calling-codes.ts'
 import { hasLength, type NationalPrefix, type Plan } from './plan.ts'
 
 /** A number split by the numbering plan; both together are its E.164 form. */
@@ -12,6 +12,17 @@ const MAX_DIGITS = 17
 export function split (callingCode: CallingCode, national: string): SplitNumber | undefined {
   const { length } = national
   return length < MIN_DIGITS || length > MAX_DIGITS ? undefined : { callingCode, national }
+}
+
+/**
+ * Parses an international number whose calling code starts at `start`, as the library does: a
+ * national prefix after the calling code is ignored. Undefined if there is none.
+ */
+export function readInternational (digits: string, start: number): SplitNumber | undefined {
+  const callingCode = callingCodeAt(digits, start)
+  if (callingCode === undefined) return undefined
+  const rest = digits.slice(start + callingCode.digits.length)
+  return split(callingCode, withoutNationalPrefix(callingCode, callingCode.main, rest))
 }
 
 /**

@@ -24,6 +24,8 @@ export type Plan = {
   readonly leadingDigits: RegExp | undefined
   readonly nationalPrefix: NationalPrefix | undefined
   readonly internationalPrefix: RegExp | undefined
+  /** Whether national numbers may begin with a 0 that is no prefix. */
+  readonly hasZeroNumbers: boolean
   readonly fixedLine: TypeRule | undefined
   /** Also undefined if mobile and fixed-line numbers look the same. */
   readonly mobile: TypeRule | undefined
@@ -60,6 +62,7 @@ export function compilePlan (countryOrCallingCode: string): Plan {
         }
       : undefined,
     internationalPrefix: optionalStartPattern(plan.IDDPrefix()),
+    hasZeroNumbers: /(?:^|[|(:])(?:0|\[[^\]]*0)/.test(plan.nationalNumberPattern()),
     fixedLine: typeRule(plan, 'FIXED_LINE'),
     mobile: typeRule(plan, 'MOBILE'),
     otherTypes: OTHER_TYPES.map(type => typeRule(plan, type)).filter(rule => rule !== undefined),

@@ -184,6 +184,12 @@ export const METRICS = [
     help: 'How long the oldest pending request of this process has waited for its preflight.',
   },
   {
+    name: 'reference_data_age_seconds',
+    type: 'gauge',
+    labels: ['data'],
+    help: 'Time since the publication of the data that verdicts rest on.',
+  },
+  {
     name: 'preflight_overloaded',
     type: 'gauge',
     labels: ['lane'],

@@ -80,6 +80,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   http_requests_total: { by: ['ingest'] },
   http_request_seconds: { by: ['ingest'] },
   preflight_oldest_age_seconds: { by: ['ingest'] },
+  reference_data_age_seconds: { by: ['ingest'] },
   preflight_overloaded: { by: ['ingest'] },
   preflight_refusals_total: { by: ['ingest'], values: { lane: [...LANES, 'any'] } },
   requests_waiting: { by: ['ingest'] },

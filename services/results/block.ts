@@ -46,8 +46,8 @@ export const BATCHLESS = { ofLookup: -1, replacingLost: -2 } as const
  * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
  * are consistent by construction: an original is in exactly one of them by its source, one without
  * a verdict as cancelled or unknown; a duplicate is in none. Live rows are charged. Columns are
- * stored by name, without row, input and duplicate_of; a column that is blank in every row is left
- * out.
+ * stored by name, without row, input, duplicate_of and extension; a column that is blank in
+ * every row is left out.
  * Throws RangeError when a row is outside the chunk, repeated or out of order.
  */
 export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
@@ -141,7 +141,8 @@ function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finishe
   }
 }
 
-const NOT_STORED = new Set(['row', 'input', 'duplicate_of'])
+/** Stored by row, or derived from what is. */
+const NOT_STORED = new Set(['row', 'input', 'duplicate_of', 'extension'])
 
 function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
   return rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))

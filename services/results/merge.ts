@@ -1,5 +1,6 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import type { ManifestEntry } from '../jobs/job.ts'
+import { extensionOf } from '../phone/cell.ts'
 import { has } from '../platform/bitmap.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
 
@@ -185,13 +186,30 @@ export function createCellReader (columns: readonly string[]): CellReader {
     const cells = columnsOfBlock(block).map(column => cellOf(column, position))
     cells[columnAt.row] = String(firstRow + index + 1)
     cells[columnAt.input] = inputs[index] ?? ''
+    putExtension(cells, columnAt)
     return cells
+  }
+}
+
+/** The extension belongs to the input of a row, so that equal numbers are one contact. */
+function putExtension (cells: string[], columnAt: ReturnType<typeof columnPositions>): void {
+  if (columnAt.extension < 0) return
+  cells[columnAt.extension] = extensionOf(cells[columnAt.input] ?? '', cells[columnAt.e164] ?? '')
+}
+
+/** Creates a reader of the extension in the input of a row that is no duplicate. */
+export function createExtensionReader (): (chunk: MergedChunk, index: number) => string {
+  const numbersOf = oncePerBlock(rows => columnsIn(rows, ['e164'])[0])
+  return ({ inputs, blocks, blockOf, positionOf }, index) => {
+    const block = blocks[blockOf[index] ?? -1]
+    const e164 = block && cellOf(numbersOf(block), positionOf[index] ?? 0)
+    return extensionOf(inputs[index] ?? '', e164 ?? '')
   }
 }
 
 /**
  * Creates a function that fills in a duplicate: the verdict of its original, its own input and its
- * own spelling of an e-mail address.
+ * own spelling of an e-mail address or extension of a phone number.
  */
 export function createRepeater (
   columns: readonly string[]
@@ -207,6 +225,7 @@ export function createRepeater (
     cells[columnAt.input] = inputs[index] ?? ''
     cells[columnAt.source] = 'duplicate'
     cells[columnAt.duplicateOf] = original[columnAt.row] ?? ''
+    putExtension(cells, columnAt)
     return cells
   }
 }
@@ -225,5 +244,7 @@ function columnPositions (columns: readonly string[]) {
     source: at('source'),
     duplicateOf: at('duplicate_of'),
     email: at('email'),
+    e164: at('e164'),
+    extension: at('extension'),
   }
 }

@@ -1,7 +1,7 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
 import { csvCell, guardCell, CsvWriter } from './csv.ts'
-import { type MergedChunk, columnsIn, oncePerBlock } from './merge.ts'
+import { type MergedChunk, columnsIn, createExtensionReader, oncePerBlock } from './merge.ts'
 import { createOriginalCsv, type Original } from './original.ts'
 
 /** A column with one value per row. */
@@ -49,7 +49,9 @@ export function createChunkCsv (
   columns: readonly string[], { safe, original }: ChunkCsvOptions
 ): ChunkCsv {
   const begin = original === undefined ? writeRowAndInput : createOriginalWriter(original)
-  const names = columns.slice(2)
+  // Not stored, and always the last column.
+  const extensionAt = columns.at(-1) === 'extension' ? createExtensionReader() : undefined
+  const names = columns.slice(2, extensionAt && -1)
   const encode = safe ? (text: string) => csvCell(guardCell(text)) : csvCell
   const segmentsOf = oncePerBlock(rows => segmentsIn(rows, names, encode))
   let sizeBytes = FIRST_SIZE_BYTES
@@ -63,6 +65,7 @@ export function createChunkCsv (
       if (cells === undefined) {
         const position = chunk.positionOf[index] ?? 0
         writeSegments(writer, segments[chunk.blockOf[index] ?? 0] ?? [], position)
+        if (extensionAt !== undefined) writeCells(writer, [extensionAt(chunk, index)])
       } else writeCells(writer, cells.slice(2, columns.length))
       writer.endLine()
     }

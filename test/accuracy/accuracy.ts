@@ -1,12 +1,21 @@
 import { readFileSync } from 'node:fs'
 import { measureEmail } from './email.ts'
+import { measureCells, measureNumbers } from './phones.ts'
 import { POLICIES } from './policies.ts'
 import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
 import type { AccuracyRow } from './row.ts'
 
+/** More than there are: all numbers are compared. */
+const NUMBERS = 7_100
+/** How many numbers become cells, each in some hundred ways. */
+const CELL_NUMBERS = 100
+
 /** Measures everything that needs no network and no server. */
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
-  return [...measureEmail(), ...measureReplies()]
+  return [
+    ...measureNumbers({ numbers: NUMBERS }), ...measureCells({ numbers: CELL_NUMBERS }),
+    ...measureEmail(), ...measureReplies(),
+  ]
 }
 
 /** Saved figures by `suite: part`. */

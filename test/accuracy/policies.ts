@@ -22,6 +22,9 @@ export const POLICIES: Readonly<Record<string, string>> = {
     'found by the DNS.',
   'roles and names': 'sales, root, post, board, list, press, people, job, staff and seo ' +
     'are roles, although some people have these surnames.',
+  'phone places': 'A place that is the name of its country is shown where Google leaves it blank.',
+  'phones without plus, from abroad': 'Digits without a plus or an international prefix mean a ' +
+    'number of the country of the job, by the interface.',
   'short providers': 'A typo of a name of three letters or fewer is not corrected: too ' +
     'many real domains are near it.',
 }

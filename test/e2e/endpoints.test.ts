@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { parseCsv, runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
 let environment: Environment
 // Live keys are answered by the sandbox too, so that unavailable checks keep a live job open.
@@ -323,10 +324,11 @@ describe('money and services', () => {
       slug: service,
       inputKind: 'phone',
       priceMicros: 2_000,
-      columns: ['timezone', 'national_format'],
+      columns: ['timezone', 'national_format', 'extension'],
       configured: true,
       checks: ['syntax', 'numbering_plan', 'carrier_range'],
       limitations: ['range_only'],
+      data: referenceDataFor('phone', Date.now()),
     })
     expect(live.map((it: { configured: boolean }) => it.configured))
       .toEqual([true, false, false, true, true, true])

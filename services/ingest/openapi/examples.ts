@@ -258,9 +258,12 @@ const services: ServicesBody = {
     slug: 'phone-validation',
     inputKind: 'phone',
     priceMicros: 2_000,
-    columns: ['timezone', 'national_format'],
+    columns: ['timezone', 'national_format', 'extension'],
     configured: true,
     ...PLAN_CHECKS,
+    data: [
+      { name: 'number_ranges', version: '9.0.43', publishedAt: '2026-11-06', ageDays: 21 },
+    ],
   }],
 }
 

@@ -11,6 +11,7 @@ import {
 import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
 import { type Checks, limitationsOf } from '../../jobs/checks.ts'
+import { referenceDataFor } from '../../jobs/reference-data.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../results/columns.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../../topology.ts'
@@ -69,6 +70,7 @@ export function servicesBody (
     columns: [...SERVICES[slug].columns],
     configured: mode === 'test' || checks.has(slug),
     ...checksBody(checks, slug, mode),
+    data: referenceDataFor(SERVICES[slug].kind, Date.now()),
   }))
   return { data }
 }

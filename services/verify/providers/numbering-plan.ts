@@ -147,13 +147,13 @@ function rangeOf (e164: string, ranges: RangeData): Range | undefined {
   const type = number && typeOf(number)
   if (number === undefined || type === undefined) return undefined
   const { callingCode, national, country } = number
-  const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(number) : ''
+  const carrier = CARRIER_TYPES.has(type) ? ranges.carrierOf(callingCode + national) : ''
   if (!isGeographic(type, callingCode)) {
     const timezone = ranges.timezoneOf(callingCode)
     return { type, place: UNKNOWN_PLACE, carrier, timezone, country }
   }
   const area = withoutMobileToken(type, callingCode, national)
-  const place = ranges.placeOf({ callingCode, national: area })
+  const place = ranges.placeOf(callingCode + area)
   const timezone = ranges.timezoneOf(callingCode + national)
   return { type, place, carrier, timezone, country }
 }

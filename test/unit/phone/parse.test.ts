@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest'
 import {
   callingCodeAt, planOfCountry, type CallingCode,
 } from '../../../services/phone/calling-codes.ts'
-import { split, withoutNationalPrefix } from '../../../services/phone/national.ts'
-import { parsePhone, readInternational } from '../../../services/phone/parse.ts'
+import {
+  readInternational, split, withoutNationalPrefix,
+} from '../../../services/phone/national.ts'
+import { parsePhone } from '../../../services/phone/parse.ts'
 
 const codeOf = (digits: string): CallingCode => callingCodeAt(digits, 0)!
 
@@ -12,8 +14,6 @@ describe('parsePhone', () => {
     ['+12127365000', undefined, '+12127365000'],
     [' (212) 736-5000 ', 'US', '+12127365000'],
     ['1.212.736.5000', 'US', '+12127365000'],
-    ['(+49) 30 901820', undefined, '+4930901820'],
-    ['+44 (0)20 7946 0958', undefined, '+442079460958'],
     ['020 7946 0958', 'GB', '+442079460958'],
     ['011442079460958', 'US', '+442079460958'],
     ['442079460958', 'GB', '+442079460958'],
@@ -23,11 +23,8 @@ describe('parsePhone', () => {
     ['2345678', 'VI', '+13402345678'],
     ['+800 1234 5678', undefined, '+80012345678'],
     ['06 698 12345', 'VA', '+390669812345'],
-    ['Call me (212) 736-5000', 'US', '+12127365000'],
-    ['Tel. +49 30 901820', undefined, '+4930901820'],
     // Of no possible length, which is for the caller to say.
-    ['736 5000', 'US', '+17365000'],
-    ['call me 123', 'US', '+1123'],
+    ['7365000', 'US', '+17365000'],
     ['+1 212 736 5000 1', undefined, '+121273650001'],
   ])('reads %j in %s as %s', (input, country, expected) => {
     const number = parsePhone(input, country)
@@ -37,7 +34,6 @@ describe('parsePhone', () => {
   it.each([
     ['212 736 5000', undefined],
     ['212 736 5000', 'XX'],
-    ['+1 212 736 5000', 'XX'],
     ['212 736 5000 x12', 'US'],
     ['++12127365000', undefined],
     ['1+2127365000', 'US'],
@@ -45,6 +41,14 @@ describe('parsePhone', () => {
     ['+0123456789', undefined],
     ['+999123456', undefined],
     ['call me 12', 'US'],
+    ['Call me (212) 736-5000', 'US'],
+    ['+44 (0)20 7946 0958', undefined],
+    ['4930901820.0', 'DE'],
+    ['(+49) 30 901820', undefined],
+    ['BBB 4099', 'NU'],
+    ['2. 030 901820', 'DE'],
+    ['+8 495 123 45 67', 'RU'],
+    ['4921123456', 'DE'],
     ['1-800-FLOWERS', 'US'],
     ['office: 212 736 5000', 'US'],
     [`+1 212 736 ${' '.repeat(40)} 5000`, undefined],
@@ -52,7 +56,7 @@ describe('parsePhone', () => {
     ['\uff0b12127365000', undefined],
     ['', 'US'],
     [' - ', 'US'],
-  ])('leaves %j in %s to the library', (input, country) => {
+  ])('leaves %j in %s to readCell', (input, country) => {
     expect(parsePhone(input, country)).toBe(undefined)
   })
 })

@@ -10,11 +10,11 @@ describe('columnsOf', () => {
   })
 
   it.each([
-    ['phone-validation', 'timezone,national_format'],
-    ['carrier-single', 'timezone,mcc,mnc,ported'],
-    ['carrier-lookup', 'timezone,mcc,mnc,ported'],
-    ['whatsapp', 'whatsapp'],
-    ['telegram', 'telegram'],
+    ['phone-validation', 'timezone,national_format,extension'],
+    ['carrier-single', 'timezone,mcc,mnc,ported,extension'],
+    ['carrier-lookup', 'timezone,mcc,mnc,ported,extension'],
+    ['whatsapp', 'whatsapp,extension'],
+    ['telegram', 'telegram,extension'],
     ['email-validation',
       'email,domain,disposable,role,free,catch_all,mx_found,suggestion'],
   ] as const)('ends with the columns of %s', (service, own) => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   mergeChunk, type MergedChunk, createCellReader, createRepeater,
 } from '../../../services/results/merge.ts'
+import { createChunkCsv } from '../../../services/results/merged-csv.ts'
 import { bitmapOf } from '../../support/stage-doubles.ts'
 
 const columns = ['row', 'input', 'carrier', 'source', 'duplicate_of']
@@ -50,6 +51,27 @@ describe('a duplicate', () => {
     const original = ['3', 'mine', 'x', 'live', '', 'mine@x.org']
     expect(repeat(chunk, 1, original).at(-1)).toBe('MINE@x.org')
     expect(repeat(chunk, 2, original).at(-1)).toBe('mine@x.org')
+  })
+
+  it('has its own extension of a phone number, in cells and in CSV', () => {
+    const phoneColumns = ['row', 'input', 'e164', 'source', 'duplicate_of', 'extension']
+    const e164 = '+12127365000'
+    const phones: MergedChunk = {
+      ...chunk,
+      rows: 1,
+      inputs: ['212 736 5000 x12', '212 736 5000 x13'],
+      blocks: [{
+        inputs: null,
+        rows: [0, 1],
+        duplicateOf: [0, 8],
+        columns: [{ name: 'e164', values: [e164, ''], at: [] }],
+      }],
+    }
+    const original = createCellReader(phoneColumns)(phones, 0)
+    const copy = createRepeater(phoneColumns)(phones, 1, original)
+    expect([original.at(-1), copy.at(-1), copy[2]]).toEqual(['12', '13', e164])
+    const csv = createChunkCsv(phoneColumns, { safe: false })(phones, new Map())
+    expect(csv.toString()).toBe(`8,212 736 5000 x12,${e164},,,12\r\n`)
   })
 
   it('has the cells of its original, but for its own place, input and source', () => {

@@ -140,7 +140,7 @@ describe('results', () => {
     const text = (options: { safe?: boolean }) =>
       textOf(readerOf(blocks).csvStream(endedJob(), manifest, options))
     const line = (input: string) => `${columns.join(',')}\r\n1,${input},,,,,,,a,valid,live,90,,` +
-      'assigned_range,2026-08-11T00:00:00.000Z,2026-08-11T00:00:01.000Z,,,\r\n'
+      'assigned_range,2026-08-11T00:00:00.000Z,2026-08-11T00:00:01.000Z,,,,\r\n'
     expect(await text({})).toBe(line('=cmd()'))
     expect(await text({ safe: true })).toBe(line("'=cmd()"))
   })

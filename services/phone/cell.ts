@@ -1,0 +1,392 @@
+import { callingCodeAt, planOfCountry } from './calling-codes.ts'
+import {
+  type Dialed, type NumberFault, hasLostPrefix, isAssigned, onlyAssigned, readDigits,
+} from './dial.ts'
+import { readInternational, type SplitNumber } from './national.ts'
+import type { Plan } from './plan.ts'
+import { plainText, unwrap } from './text.ts'
+
+/** A number as it stands in a cell, or why there is none. `extension` is blank without one. */
+export type CellReading =
+  | { readonly number: SplitNumber, readonly extension: string }
+  | { readonly fault: NumberFault }
+
+type Reading = SplitNumber | NumberFault
+
+/**
+ * Reads the phone number in a cell as spreadsheets and people write it: labels and words around
+ * it, extensions, letters that are dialed, fractions of zeros. `text` has no control characters.
+ *
+ * A cell that can be read as two assigned numbers has none: any choice might be the number of a
+ * stranger. What is left out of the cell (words, marks, a list number) is left out only if the rest
+ * is an assigned number.
+ */
+export function readCell (text: string, country: string | undefined): CellReading {
+  const plan = country ? planOfCountry(country) : undefined
+  const cell = unwrap(plainText(text))
+  if (cell === undefined) return { fault: 'not_a_phone_number' }
+  const { main, extension } = separateExtension(withoutLabel(cell))
+  const reading = readMain(main, plan)
+  if (extension !== '') return asCell(reading, extension)
+  if (typeof reading !== 'string' && isAssigned(reading)) return { number: reading, extension: '' }
+  return readPaused(main, plan) ?? asCell(reading, '')
+}
+
+function asCell (reading: Reading, extension: string): CellReading {
+  return typeof reading === 'string' ? { fault: reading } : { number: reading, extension }
+}
+
+const NO_NUMBER = 'not_a_phone_number'
+const MIN_DIGITS = 3
+const MAX_DIGITS = 25
+const FIRST_DIGIT = /[+\d]/
+
+/** Labels that stand before an extension, in the languages of Google's library and more. */
+const LABELS = 'e?xt(?:ensi(?:o?|o\u0301|\u00f3))?n?|anexo|ramal|poste|interno?|int|durchwahl|' +
+  'nebenstelle|apparat|app|klappe|dw|kl|wewn?|linka|\u0434\u043e\u0431|\u0434\u043e\u043f|' +
+  '\u0432\u043d|\u5185\u7ebf|\u5167\u7dda|\u5206\u673a|\u5206\u6a5f|x'
+const EXTENSION = new RegExp(
+  `(?<!\\p{L})(?:${LABELS})\\p{L}{0,9}[.:]{0,2}[ ,-]{0,4}(\\d{1,20})#?[)\\]]?$`, 'iu')
+const LABEL_BEFORE = new RegExp(`(?<!\\p{L})(?:${LABELS})[.:]? ?$`, 'iu')
+const PLUS_BEFORE = /(?<!\p{L})plus ?$/iu
+/** Letters in place of digits. */
+const LETTERS_BEFORE = /(?<!\p{L})[OoQDlI|SBZ]+ ?$/u
+const LETTERS_AFTER = /^[OoQDlI|SsBZz]+(?!\p{L})/u
+const LOOKALIKES = /^[OoQDlISsBZz]+$/
+const SERVICE_CODE = /#$|\*\d{2,3}[*#]/
+
+/** The cell from its first digit on; blank if there is none, or if its begin is not clear. */
+function withoutLabel (cell: string): string {
+  const start = cell.search(FIRST_DIGIT)
+  if (start < 0) return ''
+  const label = cell.slice(0, start)
+  const number = cell.slice(start)
+  if (LETTERS_BEFORE.test(label) || LABEL_BEFORE.test(label)) return ''
+  if (SERVICE_CODE.test(label) || SERVICE_CODE.test(`${label.slice(-1)}${number.slice(0, 4)}`)) {
+    return ''
+  }
+  const bracket = /[([] ?$/.exec(label)?.[0].trim() ?? ''
+  return PLUS_BEFORE.test(label) ? `+${number}` : `${bracket}${number}`
+}
+
+/** Splits off an extension with a label; blank without one. */
+function separateExtension (cell: string): { readonly main: string, readonly extension: string } {
+  const end = endOfDigits(cell)
+  // Words after the extension.
+  const text = /^[#)\]]?/.test(cell.slice(end)) ? withoutWords(cell, end) : cell
+  const match = EXTENSION.exec(text)
+  const digits = text.slice(0, match?.index).replaceAll(/\D/g, '').length
+  if (match === null || digits < MIN_DIGITS) {
+    return { main: cell, extension: '' }
+  }
+  return { main: trimEnd(text.slice(0, match.index)), extension: match[1] ?? '' }
+}
+
+function withoutWords (cell: string, end: number): string {
+  const closing = /^#?[)\]]?/.exec(cell.slice(end))?.[0] ?? ''
+  return cell.slice(0, end + closing.length)
+}
+
+/**
+ * Reads a number that is followed by pauses and an extension: `212 736 5000,,12` and, in
+ * North America, `212-736-5000 12#`. Undefined unless the rest is an assigned number.
+ */
+function readPaused (main: string, plan: Plan | undefined): CellReading | undefined {
+  const match = PAUSED.exec(main)
+  const extension = match?.[1] ?? match?.[2]
+  if (match === null || extension === undefined) return undefined
+  const text = trimEnd(main.slice(0, match.index))
+  // Several commas separate groups, or numbers.
+  if (/[,;#]/.test(text) || !NUMERIC.test(text)) return undefined
+  const number = readNumeric(text, plan)
+  return typeof number === 'string' || !isAssigned(number) ? undefined : { number, extension }
+}
+
+/** An extension of more digits, or one that begins like a number, may be a second number. */
+const PAUSED = /(?:,{1,3}|;|#|~)[ .:-]{0,3}(?!0\d{4}|0+$)(\d{1,6})#?$|[ -](\d{1,6})#$/
+const NUMERIC = /^[+\d ()[\].'_-]*$/
+const SEPARATED = /^[+\d ()[\].'_\-/\\,;|&:~]*$/
+/** Open at all times. */
+const ALWAYS = / \(?24 ?\/ ?7\)?$/
+const OR = new RegExp(
+  '(?<=[\\d)]) (?:or|oder|o|u|und|and|ou|bzw|y|e|\u0438\u043b\u0438)(?!\\p{L})' +
+  '\\.? ?(?=[+(\\d])', 'giu')
+
+function readMain (cell: string, plan: Plan | undefined): Reading {
+  if (cell === '') return NO_NUMBER
+  const main = trimEnd(cell.replaceAll(OR, '|').replace(ALWAYS, ''))
+  const end = endOfDigits(main)
+  const number = main.slice(0, end)
+  const rest = main.slice(end)
+  const hasWords = /[^ .,;:!?'"*()[\]_/\\|-]/.test(rest)
+  if (!hasWords && SEPARATED.test(number)) {
+    const closing = /^[)\]]/.exec(rest)?.[0] ?? ''
+    return readSeparated(number + closing, plan)
+  }
+  const dialed = SEPARATED.test(number) ? readBeforeWords(number, rest, plan) : undefined
+  if (dialed !== undefined) return dialed
+  return readWithHours(main, plan) ?? readLetters(main, plan) ?? NO_NUMBER
+}
+
+/** Words or a mark after a number: they are cut if the rest is an assigned number. */
+function readBeforeWords (
+  number: string, rest: string, plan: Plan | undefined
+): Reading | undefined {
+  if (LETTERS_AFTER.test(rest)) return undefined
+  // `901820 24h`: the last digits belong to the word.
+  const token = /^\p{L}/u.test(rest) ? /[ ([-]+\d{1,4}$/.exec(number) : null
+  const hours = HOURS.exec(number)
+  const cut = token ?? hours
+  const whole = readSeparated(number, plan)
+  if (cut !== null) {
+    const before = readSeparated(trimEnd(number.slice(0, cut.index)), plan)
+    if (hours !== null && WEEKDAYS.test(rest) && isAssigned(before)) return before
+    return choose([before, whole])
+  }
+  if (isAssigned(whole) || whole === 'ambiguous_number' || whole === 'several_numbers') {
+    return whole
+  }
+  return undefined
+}
+
+const HOURS = / \d{1,2}(?::\d\d)? ?- ?\d{1,2}(?::\d\d)?$/
+const WEEKDAYS = new RegExp('^[ ,(]*(?:mo|mon|tu|tue|we|wed|th|thu|fr|fri|sa|sat|su|sun|' +
+  'di|mi|do|so|daily|t\u00e4glich|uhr|h|am|pm)(?!\\p{L})', 'iu')
+
+/** Words with digits after the number, as opening hours: the number must not go on with them. */
+function readWithHours (main: string, plan: Plan | undefined): Reading | undefined {
+  const letter = main.search(/\p{L}/u)
+  if (letter < 1 || !/[ (,;-]$/.test(main.slice(0, letter))) return undefined
+  const before = trimEnd(main.slice(0, letter))
+  if (!SEPARATED.test(before) || /\d{5}/.test(main.slice(letter))) return undefined
+  const head = readSeparated(before, plan)
+  if (!isAssigned(head)) return undefined
+  const all = readDigits(digitsIn(main), plan)
+  if (all === 'ambiguous') return 'ambiguous_number'
+  return choose([head, all ?? NO_NUMBER])
+}
+
+/** The only assigned number; undefined if none is. */
+function choose (readings: readonly Reading[]): Reading | undefined {
+  const fault = readings.find(reading =>
+    reading === 'ambiguous_number' || reading === 'several_numbers')
+  if (fault !== undefined) return fault
+  const only = onlyAssigned(readings.filter(reading => typeof reading !== 'string'))
+  return only === 'ambiguous' ? 'ambiguous_number' : only
+}
+
+const KEYS = '22233344455566677778889999'
+/** As in Google's library. */
+const MIN_LETTERS = 3
+const VANITY = /^[+(]?\d[\dA-Za-z ().-]*$/
+
+/**
+ * Letters that are dialed by the keys of a phone: `1-800-GO-FEDEX`. In North America, where every
+ * number has ten digits, the length shows that they are no words; other countries need one word of
+ * capitals.
+ */
+function readLetters (main: string, plan: Plan | undefined): Reading | undefined {
+  const words = main.match(/[A-Za-z]+/g) ?? []
+  if (!VANITY.test(main) || words.join('').length < MIN_LETTERS) return undefined
+  if (words.some(word => LOOKALIKES.test(word))) return undefined
+  const isCapital = words.every(word => word === word.toUpperCase())
+  const dialed = digitsIn(main.replaceAll(/[A-Za-z]/g, letter =>
+    KEYS[letter.toUpperCase().charCodeAt(0) - 'A'.charCodeAt(0)] ?? ''))
+  const number = readDigits(dialed, plan)
+  if (number === 'ambiguous') return 'ambiguous_number'
+  if (number === undefined || !isAssigned(number)) return undefined
+  const isFixed = number.callingCode.digits === '1'
+  const isJoined = !/ [A-Za-z]/.test(main)
+  return (isFixed ? isCapital || isJoined : isCapital && words.length === 1) ? number : undefined
+}
+
+/** Of one number: an amount of millions has fewer. */
+const MAX_PARTS = 6
+
+/** A number, or several with separators between them; a slash may also be within one. */
+function readSeparated (text: string, plan: Plan | undefined): Reading {
+  const parts = text.split(/[/\\,;|&:~]+/).filter(part => /\d/.test(part))
+  if (parts.length < 2) return readNumeric(withoutFraction(parts[0] ?? '', plan), plan)
+  if (parts.length > MAX_PARTS) return 'several_numbers'
+  const currency = withoutFraction(text, plan)
+  if (currency === undefined) return NO_NUMBER
+  if (currency !== text) return readSeparated(currency, plan)
+  const isGrouped = /^\+?\d{1,3}(?:,\d{3})+$/.test(text)
+  const numbers = parts.map(part => readNumeric(part, plan))
+  const isListed = /^\D*[1-9]\d?\D*$/.test(parts[0] ?? '')
+  if (isListed && parts.length === 2 && /[;|]/.test(text)) return numbers[1] ?? NO_NUMBER
+  if (!isGrouped && (/[;|&\\]/.test(text) || isAssigned(numbers[0] ?? NO_NUMBER))) {
+    return several(numbers)
+  }
+  const whole = readNumeric(parts.join(' '), plan)
+  if (isGrouped) return whole
+  for (let end = 2; end < parts.length; end++) {
+    if (isAssigned(readNumeric(parts.slice(0, end).join(' '), plan))) return 'several_numbers'
+  }
+  const later = numbers.slice(1).filter((number, index) =>
+    (isListed || /^ *[+(]?[+0]/.test(parts[index + 1] ?? '')) && isAssigned(number))
+  if (later.length > 1) return 'several_numbers'
+  // `5, 030 901820`: a list number and a phone number, or one number.
+  const [only] = later
+  return only === undefined ? whole : choose([whole, only]) ?? whole
+}
+
+/** Equal numbers are one; several are none, as a row has one number. */
+function several (numbers: readonly Reading[]): Reading {
+  const only = choose(numbers)
+  const areEqual = numbers.every(number => isAssigned(number))
+  return areEqual && typeof only === 'object' ? only : 'several_numbers'
+}
+
+/**
+ * The text without the fraction that a spreadsheet writes for a whole number, `.0` or `,00`;
+ * undefined for another fraction, which is no phone number. A dot may also be a separator.
+ */
+function withoutFraction (text: string, plan: Plan | undefined): string | undefined {
+  const match = /[.,](\d+)$/.exec(text)
+  if (match === null) return text
+  const [, fraction = ''] = match
+  const head = text.slice(0, match.index)
+  const isPlain = /^\+?\d+$/.test(head)
+  const isAmount = /^\+?\d{1,3}(?:[.,']\d{3})+$/.test(head) && !head.includes(match[0][0] ?? '')
+  const isDecimal = !/[.,]/.test(head)
+  if (/^0+$/.test(fraction)) {
+    if (isPlain || isAmount || fraction.length === 1) return head
+    if (fraction.length > 2) return text
+    if (match[0].startsWith(',')) return head
+    const whole = isAssigned(readNumeric(text, plan))
+    if (!isAssigned(readNumeric(head, plan))) return text
+    return isDecimal || !whole ? head : undefined
+  }
+  const isShort = isPlain || fraction.length < 3
+  if (match[0].startsWith(',') || !isDecimal || !isShort) return text
+  return isAssigned(readNumeric(head, plan)) ? undefined : text
+}
+
+const DATE = /^(?:(?:19|20)\d\d-[01]\d-[0-3]\d|[0-3]?\d([./-])[01]?\d\1(?:19|20)\d\d)$/
+const ZERO_IN_BRACKETS = /[([]0[)\]]/
+const LIST_NUMBER = /^[([]?\d{1,2}[.):\]] +(?=[+(\d])|^[([]?[1-9]\d?[)\]](?=[+0])/
+const FOOTNOTE = /[ ]*([([])\d{1,2}[)\]]$/
+
+/** Digits with separators; undefined is a fraction. */
+function readNumeric (text: string | undefined, plan: Plan | undefined): Reading {
+  if (text === undefined || DATE.test(text)) return NO_NUMBER
+  const number = withOnePlus(text)
+  if (number === undefined) return 'several_numbers'
+  const listed = LIST_NUMBER.exec(number)?.[0]
+  const note = FOOTNOTE.exec(number)
+  const readings = [readDigits(digitsIn(number), plan), ...foreignReadings(number, plan)]
+  if (ZERO_IN_BRACKETS.test(number)) {
+    readings.push(readDigits(digitsIn(number.replace(ZERO_IN_BRACKETS, '')), plan))
+  }
+  if (listed !== undefined) {
+    const rest = readDigits(digitsIn(number.slice(listed.length)), plan)
+    const isList = /^[([]?[1-9]/.test(listed) && /^[ (]*[+0]/.test(number.slice(listed.length))
+    if (isList && isAssigned(rest)) return asReading(rest, number, plan)
+    readings.push(rest)
+  }
+  if (note !== null) {
+    const before = readDigits(digitsIn(number.slice(0, note.index)), plan)
+    if (note[1] === '[' && isAssigned(before)) return asReading(before, number, plan)
+    readings.push(before)
+  }
+  const [first] = readings
+  return asReading(readings.length === 1 ? first : onlyAssigned(readings) ?? first, number, plan)
+}
+
+function asReading (dialed: Dialed, text: string, plan: Plan | undefined): Reading {
+  if (dialed === 'ambiguous') return 'ambiguous_number'
+  return dialed ?? faultOf(digitsIn(text), plan)
+}
+
+function faultOf (digits: string, plan: Plan | undefined): NumberFault {
+  const count = digits.replace('+', '').length
+  if (count === 0) return NO_NUMBER
+  if (count < MIN_DIGITS) return 'too_short'
+  if (count > MAX_DIGITS) return 'too_long'
+  if (!digits.startsWith('+')) return plan === undefined ? 'no_calling_code' : 'too_long'
+  const code = callingCodeAt(digits, 1)
+  if (code === undefined) return 'unknown_calling_code'
+  return count - code.digits.length < MIN_DIGITS ? 'too_short' : 'too_long'
+}
+
+/**
+ * The text from its plus on, of several the last: `++49`, `00+49`, `+49 +49 30`. Undefined if
+ * something else stands before it.
+ */
+function withOnePlus (text: string): string | undefined {
+  const at = text.lastIndexOf('+')
+  if (at <= 0) return text
+  const before = text.slice(0, at)
+  const digits = before.replaceAll(/\D/g, '')
+  const isRepeated = before.includes('+') && digits !== '' &&
+    text.slice(at).replaceAll(/\D/g, '').startsWith(digits) && digits.length < MIN_DIGITS + 1
+  const isSlip = /^0{0,2}$/.test(digits) || /^[([]?\d{1,2}[.):\]]? *$/.test(before)
+  return isRepeated || isSlip ? text.slice(at) : undefined
+}
+
+/**
+ * Other readings of digits whose groups are not those of the first reading: `+8 495 ...` in Russia,
+ * `44 20 ...` without its plus, and `049 30 ...` for +49.
+ */
+function foreignReadings (text: string, plan: Plan | undefined): readonly Dialed[] {
+  if (plan === undefined) return []
+  const digits = digitsIn(text)
+  const group = /^[ (]*(\+?\d{1,4})[ ().-]+\d/.exec(text)?.[1]
+  if (group === undefined) return []
+  if (group.startsWith('+')) {
+    const number = readInternational(digits, 1)
+    const isCut = number !== undefined && number.callingCode.digits.length > group.length - 1
+    return isCut ? [readDigits(digits.slice(1), plan)] : []
+  }
+  const code = group.replace(/^0/, '')
+  const number = readInternational(`+${digits.slice(group.length - code.length)}`, 1)
+  if (number?.callingCode.digits !== code) return []
+  if (group !== code) return code === plan.callingCode ? [number] : []
+  if (!isAssigned(number)) return []
+  const national = readDigits(digits, plan)
+  // Neither reading is safe: the plus was lost, or the national number is wrong.
+  if (!isAssigned(national)) return ['ambiguous']
+  return hasLostPrefix(digits, plan) ? [number] : []
+}
+
+/** Digits with at most a leading plus. */
+function digitsIn (text: string): string {
+  const digits = text.replaceAll(/\D/g, '')
+  return /^[^\d+]*\+/.test(text) ? `+${digits}` : digits
+}
+
+/** The index after the last digit. */
+function endOfDigits (text: string): number {
+  let end = text.length
+  while (end > 0 && !/\d/.test(text[end - 1] ?? '')) end--
+  return end
+}
+
+function trimEnd (text: string): string {
+  let end = text.length
+  while (end > 0 && ' .,;:-([/\\|_'.includes(text[end - 1] ?? '')) end--
+  return text.slice(0, end)
+}
+
+/**
+ * The extension in a cell whose number is `e164` (blank for a cell without one), with its label or
+ * after pauses; blank without one. Depends on the cell alone, so that a row needs nothing but its
+ * input.
+ */
+export function extensionOf (input: string, e164: string): string {
+  if (e164 === '' || PLAIN.test(input)) return ''
+  const cell = unwrap(plainText(input.trim()))
+  if (cell === undefined) return ''
+  const labeled = separateExtension(withoutLabel(cell))
+  if (labeled.extension !== '') return labeled.extension
+  const match = PAUSED.exec(labeled.main)
+  const extension = match?.[1] ?? match?.[2] ?? ''
+  const number = digitsIn(labeled.main.slice(0, match?.index ?? 0)).slice(-MIN_SAME_DIGITS)
+  return number.length === MIN_SAME_DIGITS && e164.endsWith(number) ? extension : ''
+}
+
+/** Most inputs: they have no extension. */
+const PLAIN = /^[+\d ().-]*$/
+/** The last digits of the number that an extension follows. */
+const MIN_SAME_DIGITS = 4

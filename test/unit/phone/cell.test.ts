@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import { canonicalPhone } from '../../../services/normalize/phone.ts'
+import { extensionOf } from '../../../services/phone/cell.ts'
+
+const outcome = (input: string, country?: string) => {
+  const result = canonicalPhone(input, country)
+  return result.ok ? result.canonical : result.reason
+}
+
+const BERLIN = '+4930901820'
+const NO_NUMBER = 'not_a_phone_number'
+
+const CELLS: readonly (readonly [input: string, country: string | undefined, outcome: string])[] = [
+  // Fractions of spreadsheets.
+  ['4930901820.0', 'DE', BERLIN], ['+4930901820.0', 'DE', BERLIN], ['030 901820.0', 'DE', BERLIN],
+  ['4930901820.00', 'DE', BERLIN], ['4930901820,0', 'DE', BERLIN], [' 30901820.0 ', 'DE', BERLIN],
+  ['4.930.901.820,00', 'DE', BERLIN], ['4,930,901,820.00', 'DE', BERLIN],
+  ['436641234567.0', 'AT', '+436641234567'], ['0463285968.0', 'AT', '+43463285968'],
+  ['4930901820.5', 'DE', NO_NUMBER], ['030901820.25', 'DE', NO_NUMBER],
+  ['01.42.68.53.00', 'FR', '+33142685300'], ['030.901820', 'DE', BERLIN],
+  ['4.930901820E9', 'DE', BERLIN], ['4,93E+10', 'DE', NO_NUMBER], ['4.93E+09', 'DE', NO_NUMBER],
+  ['="030901820"', 'DE', BERLIN], ['\'030901820', 'DE', BERLIN], ['=+4930901820', 'DE', BERLIN],
+  // Digits and marks.
+  ['+49 30 901820\u00b2', 'DE', BERLIN], ['+49 30 901820 \u2460', 'DE', BERLIN],
+  ['\u246003-1234-5678', 'JP', '+81312345678'], ['+49 30 90\u00b21820', 'DE', NO_NUMBER],
+  ['\u096f\u096e\u096d\u096c\u096b \u096a\u0969\u0968\u0967\u0966', 'IN', '+919876543210'],
+  ['+49 30 123456 \u096d\u096e', undefined, '+493012345678'],
+  ['030 901820 [1]', 'DE', BERLIN], ['1. 030 901820', 'DE', BERLIN],
+  ['2) 030 901820', 'DE', BERLIN],
+  // International prefixes.
+  ['+0044 7911 123456', 'GB', '+447911123456'], ['004930901820', 'US', BERLIN],
+  ['0055 81 98590-2279', 'BR', '+5581985902279'], ['+011 49 30 901820', undefined, BERLIN],
+  ['++49 30 901820', undefined, BERLIN], ['+ +49 30 901820', undefined, BERLIN],
+  ['00+49 30 901820', 'DE', BERLIN], ['+49 +49 30 901820', 'DE', BERLIN],
+  ['+49 0049 30 901820', 'DE', BERLIN], ['plus 49 30 901820', 'US', BERLIN],
+  ['+49 (0)30 901820', undefined, BERLIN], ['+34 (0)91 123 45 67', 'FR', '+34911234567'],
+  ['+39 (0)6 69812345', undefined, '+390669812345'],
+  // Letters.
+  ['1-800-GO-FEDEX', 'US', '+18004633339'], ['1-800-FLOWERS', 'US', '+18003569377'],
+  ['0800 CALL NOW', 'DE', NO_NUMBER], ['0800 REIMANN', 'DE', '+498007346266'],
+  ['030 9O1820', 'DE', NO_NUMBER], ['+49 3O 901820', 'DE', NO_NUMBER],
+  ['030 901820 (home)', 'DE', BERLIN], ['030 901820 privat', 'DE', BERLIN],
+  ['030 901820 24/7', 'DE', BERLIN], ['Tel.: 030 901820', 'DE', BERLIN],
+  ['030 901820 24h', 'DE', 'ambiguous_number'],
+  ['(212) 736-5000 Mo-Fr 9-17', 'US', '+12127365000'],
+  // Two readings.
+  ['4921123456', 'DE', 'ambiguous_number'], ['447911123456', 'DE', 'ambiguous_number'],
+  ['44 20 7946 0958', 'DE', 'ambiguous_number'], ['+8 495 123 45 67', 'RU', 'ambiguous_number'],
+  ['15123456789', 'DE', '+4915123456789'],
+  ['030 901820 / 030 901821', 'DE', 'several_numbers'], ['030 901820/21', 'DE', 'several_numbers'],
+  ['030 901820 oder 030 901821', 'DE', 'several_numbers'], ['030/901820', 'DE', BERLIN],
+  ['030 901820 / 030 901820', 'DE', BERLIN],
+  // Of the plan.
+  ['310-1234', 'CA', '+13101234'], ['2024-01-15', 'DE', NO_NUMBER],
+  // URIs.
+  ['tel:791234567;phone-context=+41', undefined, '+41791234567'],
+  ['tel:030901820;phone-context=example.org', 'DE', BERLIN],
+  ['tel:030901820;phone-context=+', 'DE', NO_NUMBER], ['%2B4930901820', 'US', BERLIN],
+  ['4930901820@example.org', 'DE', NO_NUMBER],
+]
+
+describe('a cell of a phone number', () => {
+  it.each(CELLS)('%j in %s is read as %s', (input, country, expected) => {
+    expect(outcome(input, country)).toBe(expected)
+  })
+
+  it('is read the same after any other', () => {
+    const once = CELLS.map(([input, country]) => outcome(input, country))
+    const backwards = CELLS.toReversed().map(([input, country]) => outcome(input, country))
+    expect(backwards.reverse()).toEqual(once)
+    const twice = CELLS.flatMap(([input, country]) =>
+      [outcome(input, country), outcome(input, country)])
+    expect(twice).toEqual(once.flatMap(result => [result, result]))
+  })
+})
+
+describe('the extension of a cell', () => {
+  it.each([
+    ['212 736 5000 x12', '+12127365000', '12'],
+    ['212-736-5000 ext. 5', '+12127365000', '5'],
+    ['tel:+1-212-736-5000;ext=12', '+12127365000', '12'],
+    ['212-736-5000,,77', '+12127365000', '77'],
+    ['212-736-5000 12#', '+12127365000', '12'],
+    ['212-736-5000 (ext 5)', '+12127365000', '5'],
+    ['030 901820 Durchwahl 15', BERLIN, '15'],
+    ['+7 495 123-45-67 \u0434\u043e\u0431. 12', '+74951234567', '12'],
+    ['030 901820', BERLIN, ''],
+    ['4930901820,00', BERLIN, ''],
+    ['4,930,901,820', BERLIN, ''],
+    ['Fax 030 901820', BERLIN, ''],
+    ['call me x12', '', ''],
+  ])('%j of %j is %j', (input, e164, extension) => {
+    expect(extensionOf(input, e164)).toBe(extension)
+  })
+})
