@@ -71,7 +71,7 @@ export type Run = RunFiles & {
 /** The file that stores the state of a run. */
 export const stateFileOf = (output: string) => `${output}.progress.json`
 /** The file that contains the lines joined so far. */
-export const unfinishedFileOf = (output: string) => `${output}.part`
+const unfinishedFileOf = (output: string) => `${output}.part`
 
 const START_OVER = 'start over with --restart'
 

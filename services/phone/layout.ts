@@ -10,7 +10,7 @@ type Layout = {
   readonly digits: readonly number[]
 }
 
-export type Layouts = { readonly international: Layout, readonly national: Layout }
+type Layouts = { readonly international: Layout, readonly national: Layout }
 
 /** The format of numbers with certain leading digits. */
 export type FormatRule = {

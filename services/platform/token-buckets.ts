@@ -49,7 +49,7 @@ export function createTokenBuckets (
   }
 }
 
-export type TokenBuckets = ReturnType<typeof createTokenBuckets>
+type TokenBuckets = ReturnType<typeof createTokenBuckets>
 
 function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
   const { capacity, seconds } = bucket

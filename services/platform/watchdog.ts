@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 
 /** An event loop that does not turn for this time is frozen: its process must start again. */
-export const FROZEN_AFTER_MS = 60_000
+const FROZEN_AFTER_MS = 60_000
 
 /** Counts its own ticks, so that a suspended process, whose threads all rest, is not frozen. */
 const WATCH = `

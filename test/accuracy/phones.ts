@@ -7,7 +7,7 @@ import { loadRangeData, splitPlace } from '../../services/verify/providers/range
 import type { AccuracyRow } from './row.ts'
 
 /** What Google's data say about a number. */
-export type GooglePhone = {
+type GooglePhone = {
   readonly kind: 'example' | 'range'
   readonly e164: string
   /** ISO 3166, blank for a service of no country. */
@@ -22,7 +22,7 @@ export type GooglePhone = {
 }
 
 /** Numbers of all regions and types with what Google's data say (by phones/export.py). */
-export function readGooglePhones (): readonly GooglePhone[] {
+function readGooglePhones (): readonly GooglePhone[] {
   const file = new URL('phones/google.json', import.meta.url)
   const { columns, rows } = JSON.parse(readFileSync(file, 'utf8')) as
     { readonly columns: readonly string[], readonly rows: readonly (readonly unknown[])[] }

@@ -7,7 +7,7 @@ import { measure, type AccuracyRow } from './row.ts'
 const ABOUT = ['not_about_the_mailbox', 'no_mailbox', 'full', 'domain_takes_no_mail'] as const
 
 /** What a reply is about; every meaning that leaves a row `unknown` is the first. */
-export type About = typeof ABOUT[number]
+type About = typeof ABOUT[number]
 
 export type Reply = { readonly reply: string, readonly want: About, readonly source?: string }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contactKinds } from '../../services/client/columns.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
+import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
@@ -221,10 +222,12 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       const path = join(folder, 'contacts.csv')
       writeFileSync(path, bytes)
       const dialect = detectDialect(bytes.subarray(0, 65_536))
+      const file = openInput(path)
       let cells = 0
-      for await (const record of readRecords(path, dialect, { from: 0, to: bytes.length })) {
+      for await (const record of readRecords(file, dialect, { from: 0, to: bytes.length })) {
         cells += record.cells.length
       }
+      file.close()
       return cells
     },
     shapes: LIBRARY_SHAPES,
@@ -296,7 +299,7 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
         mailExchanges: async () => ({ kind: 'found', records }),
         addresses: async () => ({ kind: 'found', records: hosts }),
       }, { keepMs: 60_000, keepNegativeMs: 5_000, maxDomains: 10, isReachable: () => true })
-      return await domains.hosts('example.com', 5)
+      return await domains.hosts('example.com')
     },
     shapes: {
       'many hosts': size =>

@@ -18,7 +18,7 @@ export type RangeData = {
   timezoneOf (digits: string): string
 }
 
-export type RangeRelease = {
+type RangeRelease = {
   readonly version: string
   /** Day of its publication: 2026-11-06. */
   readonly publishedAt: string

@@ -70,8 +70,8 @@ describe('a duplicate', () => {
     const original = createCellReader(phoneColumns)(phones, 0)
     const copy = createRepeater(phoneColumns)(phones, 1, original)
     expect([original.at(-1), copy.at(-1), copy[2]]).toEqual(['12', '13', e164])
-    const csv = createChunkCsv(phoneColumns, { safe: false })(phones, new Map())
-    expect(csv.toString()).toBe(`8,212 736 5000 x12,${e164},,,12\r\n`)
+    const csv = createChunkCsv(phoneColumns, { safe: false })(phones, new Map(), 0)
+    expect(String(csv.lines)).toBe(`8,212 736 5000 x12,${e164},,,12\r\n`)
   })
 
   it('has the cells of its original, but for its own place, input and source', () => {

@@ -14,7 +14,7 @@ export type ServerPolicy = {
 }
 
 /** A host moves to `truthful` when tests of real and of unknown names have shown that it is. */
-export const SERVER_POLICIES: readonly ServerPolicy[] = [
+const SERVER_POLICIES: readonly ServerPolicy[] = [
   { name: 'Gmail', acceptance: 'truthful', domains: ['gmail.com', 'googlemail.com'] },
   {
     name: 'Outlook.com',
