@@ -25,7 +25,7 @@ type OwnersDeps = {
   readonly now: () => number
 }
 
-/** A stage that is behind and commits nothing for so long in a partition makes no progress there. */
+/** A stage that is behind in a partition and commits nothing for so long makes no progress. */
 const NO_PROGRESS_MS = 300_000
 
 type Partition = Pick<GroupLag, 'topic' | 'partition'>

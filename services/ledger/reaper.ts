@@ -213,8 +213,9 @@ async function guarded<T> (
 
 /**
  * Runs in a loop beside the running stage, with a pause of `everyMs`, while this ledger leads: two
- * reapers would send the same twice. A failed run is logged and makes the service not ready until one succeeds; a FatalError is passed to `fatal` and ends
- * the loop. `stop` resolves when the current run has reached its next step.
+ * reapers would send the same twice. A failed run is logged and makes the service not ready until
+ * one succeeds; a FatalError is passed to `fatal` and ends the loop. `stop` resolves when the
+ * current run has reached its next step.
  */
 export function startReaper (
   stage: RunningStage,
