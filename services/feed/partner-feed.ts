@@ -181,6 +181,7 @@ function openPartition (
       read: () => retrying(() => deps.marks.read(feedPartition)),
       write: change => retrying(() => deps.marks.write(feedPartition, change)),
     },
+    reportReplays: outcomes => retrying(() => deps.deadLetters.report(outcomes, signal)),
     submit: async request => {
       await deps.gate?.opened(signal)
       return await submitContacts(deps, { partner, partition }, request)

@@ -38,6 +38,12 @@ export type ReplayGuard = {
   /** Checks an authentic contact. Call it once per contact, in the order of their offsets. */
   readonly check: (offset: number, stamp: Stamp) => ReplayVerdict
   /**
+   * Checks a contact that an operator replays, in the same order: it has a sequence below the mark
+   * of its sender. `replayed`: it was taken by an earlier replay of it or of a copy.
+   * @param atMs when the operator replayed it, in ms since 1970
+   */
+  readonly checkReplay: (offset: number, stamp: Stamp, atMs: number) => ReplayVerdict
+  /**
    * Stores the marks as of an offset up to which everything is finished. Resolves to false when
    * Redis has lost the stored marks: the partition must be opened again.
    */
@@ -47,6 +53,9 @@ export type ReplayGuard = {
 const DAY_MS = 86_400_000
 /** One day longer than a contact is accepted, so a forgotten sender cannot be replayed. */
 export const FORGET_AFTER_MS = 8 * DAY_MS
+/** Longer than a letter is kept and its replay is accepted. No sender may have such a name. */
+const FORGET_REPLAY_AFTER_MS = 40 * DAY_MS
+const REPLAY = 'replay:'
 /** Limits the memory that one partner uses. */
 export const MAX_SENDERS = 100_000
 
@@ -59,25 +68,38 @@ export function createReplayGuard ({ marks: stored, write, now }: ReplayGuardDep
   const marks = new Map(stored.senders)
   const unsaved: { readonly offset: number, readonly sender: string, readonly mark: Mark }[] = []
   let savedTo = stored.offset
+  const check = (offset: number, { sender, sequence, sentAt }: Stamp): ReplayVerdict => {
+    const mark = marks.get(sender)
+    if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
+    if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
+    const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
+    marks.set(sender, next)
+    unsaved.push({ offset, sender, mark: next })
+    return 'fresh'
+  }
   return {
     finishedTo: stored.offset,
-    check: (offset, { sender, sequence, sentAt }) => {
-      const mark = marks.get(sender)
-      if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
-      if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
-      const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
-      marks.set(sender, next)
-      unsaved.push({ offset, sender, mark: next })
-      return 'fresh'
+    check,
+    checkReplay: (offset, stamp, atMs) => {
+      const { sender, sequence } = stamp
+      // A sender of one contact, whatever its letter: a copy of the message may have one as well.
+      const once = { sender: `${REPLAY}${sender}:${sequence}`, sequence: 0, sentAt: atMs }
+      const verdict = check(offset, once)
+      // Above the mark of the sender, so that a copy without the signature is no other contact.
+      return verdict === 'fresh' && check(offset, stamp) === 'too_many_senders'
+        ? 'too_many_senders'
+        : verdict
     },
     save: async offset => {
       if (offset <= savedTo) return true
       const later = unsaved.findIndex(one => one.offset > offset)
       const saved = unsaved.splice(0, later < 0 ? unsaved.length : later)
-      const isOld = ({ sentAt }: Mark) => sentAt < now() - FORGET_AFTER_MS
-      const forgotten = [...marks].filter(([, mark]) => isOld(mark)).map(([sender]) => sender)
+      const isOld = (sender: string, { sentAt }: Mark) => sentAt < now() -
+        (sender.startsWith(REPLAY) ? FORGET_REPLAY_AFTER_MS : FORGET_AFTER_MS)
+      const forgotten = [...marks].filter(([sender, mark]) => isOld(sender, mark))
+        .map(([sender]) => sender)
       for (const sender of forgotten) marks.delete(sender)
-      const changed = new Map(saved.filter(({ mark }) => !isOld(mark))
+      const changed = new Map(saved.filter(({ sender, mark }) => !isOld(sender, mark))
         .map(({ sender, mark }) => [sender, mark]))
       const since = savedTo
       savedTo = offset

@@ -23,6 +23,10 @@ function notingDeps (resolveDead: () => Promise<never[]> = async () => []) {
     deadLetters: {
       checkLimit: (letters: readonly unknown[]) => { noted.push(`checkLimit ${letters.length}`) },
       send: async (letters: readonly unknown[]) => { noted.push(`letters ${letters.length}`) },
+      report: async (outcomes: readonly { letter: string, action: string, reason: string }[]) => {
+        noted.push(...outcomes.map(({ letter, action, reason }) =>
+          `report ${letter} ${action} ${reason}`))
+      },
       reset: () => { noted.push('reset') },
     },
     steps: { step: (_: number, action: () => Promise<unknown>) => action(), stalled: () => 0 },
