@@ -12,8 +12,8 @@ import type { Stamp } from './replay-guard.ts'
 /** A contact that can become a row of a job. */
 export type Contact = {
   readonly offset: number
-  /** The offset that its result names: of a replayed contact that of its first message. */
-  readonly answers: number
+  /** The offset that its result names instead: that of its first message, if it is replayed. */
+  readonly answers?: number | undefined
   readonly reference: string
   readonly input: string
 }
@@ -91,8 +91,8 @@ export function readContact (value: FeedContact, options: ContactReadOptions): R
   const reason = rejectReasonOf(value, input, options)
   if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
-  const { offset, answers = offset } = options
-  const contact = { offset, answers, reference, input }
+  const { offset, answers } = options
+  const contact = { offset, reference, input, ...answers !== undefined && { answers } }
   return { kind: 'contact', contact, terms: contactTermsOf(value) as Terms, endsBatch, stamp }
 }
 
@@ -172,8 +172,8 @@ export function createRejections (
       }
     },
     fail: async (target, { contact, terms: { service } }, signal) => {
-      const { answers: offset, reference, input } = contact
-      const failed = { offset, reference, cells: { ...cells('unknown', 'internal', '0'), input } }
+      const { offset, answers, reference, input } = contact
+      const failed = { offset: answers ?? offset, reference, cells: { ...cells('unknown', 'internal', '0'), input } }
       await results.send({ ...target, service }, [failed], signal)
     },
   }

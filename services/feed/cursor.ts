@@ -25,7 +25,7 @@ export type Backpressure = Extract<Refusal, {
  * `failed`: the pipeline could not decide. `lost`: the outcome is unknown.
  */
 export type JobOutcome =
-  | { readonly kind: 'taken', readonly job: string }
+  | { readonly kind: 'taken', readonly job?: string }
   | { readonly kind: 'moved' | 'late' | 'failed' | 'lost' }
   | { readonly kind: 'short', readonly refusal: Backpressure }
 
@@ -191,7 +191,7 @@ function requestOf (
     from: position,
     to,
     inputs: contacts.map(({ input }) => input),
-    offsets: contacts.map(({ answers }) => answers),
+    offsets: contacts.map(({ offset, answers }) => answers ?? offset),
     references: contacts.map(({ reference }) => reference),
   }
 }

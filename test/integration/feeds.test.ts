@@ -194,13 +194,15 @@ describe('letters of a feed', () => {
     // A partner has no means to replay one: its headers change nothing.
     await producer.send(lost.map(({ partition, value }) =>
       ({ topic, partition, key: 'c', value, headers: { replay_of: '0:0', mac: 'forged' } })))
-    const [first, second] = await Promise.all([replay(), replay()])
+    const isIgnored = ['ignored', 'an earlier replay of the contact was taken']
     const isTaken = ['taken', 'taken by a job']
-    expect([first, second].flat()).toEqual(Array.from({ length: 8 }, () => isTaken))
+    for (const outcome of (await Promise.all([replay('--again'), replay('--again')])).flat()) {
+      expect([isTaken, isIgnored]).toContainEqual(outcome)
+    }
+    await eventually(() => expect(taken(replaying.name)).toHaveLength(8))
     await expect(replay()).rejects.toThrow('No waiting letter of feed matches')
     const repeated = await replay('--again')
-    expect(repeated).toEqual(partitions.map(() =>
-      ['ignored', 'an earlier replay of the contact was taken']))
+    expect(repeated).toEqual(partitions.map(() => isIgnored))
 
     const inputs = partitions.flatMap(partition =>
       [`+1212736${partition}200`, `+1212736${partition}500`])

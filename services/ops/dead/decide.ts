@@ -244,7 +244,7 @@ export function replayMessage (
   if (!isReadBy(stage, topic)) return undefined
   const headers = Object.fromEntries(
     Object.entries(raw.headers).filter(([name]) => !ADDED_HEADERS.test(name)))
-  const contact = stage !== 'feed' ? {} : {
+  const contact: Record<string, string> = stage !== 'feed' ? {} : {
     replay_offset: offset,
     replay_dead_at: String(Date.parse(raw.headers['dead_at'] ?? '') || nowMs),
     replay_at: String(nowMs),
