@@ -26,12 +26,13 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
     await produce(deps, emits, batch)
     // 6. Send dead letters and wait. After a crash a dead letter may exist twice, but never none.
     await steps.step(6, () => deadLetters.send(letters, signal), batch)
-    const replays = decisions.flatMap(({ completes, dead, ignored }) =>
-      completes.flatMap(({ raw }) => replayOutcomes(raw, outcomeOf(dead, ignored))))
-    if (replays.length > 0) await steps.step(6, () => deadLetters.report(replays, signal), batch)
     // 7. Run actions that need all messages to be acknowledged. After a crash they are repeated.
     const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
     await steps.step(7, () => runAll(waiting), batch)
+    // Report what became of replayed letters, once nothing can fail any more.
+    const replays = decisions.flatMap(({ completes, dead, ignored }) =>
+      completes.flatMap(({ raw }) => replayOutcomes(raw, outcomeOf(dead, ignored))))
+    if (replays.length > 0) await steps.step(6, () => deadLetters.report(replays, signal), batch)
     for (const { completes, dead } of decisions) {
       for (const { raw } of completes) {
         batch.complete(raw)

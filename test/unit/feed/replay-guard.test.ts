@@ -23,6 +23,22 @@ describe('the replay guard', () => {
     expect(guard.check(5, stamp(1, 'b'))).toBe('fresh')
   })
 
+  it('accepts a replay below the mark of its sender once, and remembers it', async () => {
+    const { guard, written } = guardOn()
+    expect(guard.check(0, stamp(5))).toBe('fresh')
+    const day = 86_400_000
+    expect([3, 3, 4].map((sequence, index) =>
+      guard.checkReplay(1 + index, stamp(sequence), NOW_MS - 39 * day)))
+      .toEqual(['fresh', 'replayed', 'fresh'])
+    expect(guard.checkReplay(4, stamp(2), NOW_MS - 41 * day)).toBe('fresh')
+    await guard.save(4)
+    expect([...written[0]?.changed.keys() ?? []]).toEqual(['a', 'replay:a:3', 'replay:a:4'])
+    expect(written[0]?.forgotten).toEqual(['replay:a:2'])
+    // The mark of the sender stays where it was.
+    expect([5, 6].map((sequence, index) => guard.check(5 + index, stamp(sequence))))
+      .toEqual(['replayed', 'fresh'])
+  })
+
   it('stores the marks as of an offset, without later contacts', async () => {
     const { guard, written } = guardOn()
     for (const offset of [0, 1, 2, 3]) guard.check(offset, stamp(offset))
