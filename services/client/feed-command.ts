@@ -74,8 +74,9 @@ export type Terminal = {
   readonly say: (line: string) => void
   readonly confirm: Confirm
   /** The price of a contact by the price list, in micros; undefined if it is not available. */
-  readonly readPrice: (service: string, flags: Pick<SendFlags, 'data'>, env: Env) =>
-    Promise<number | undefined>
+  readonly readPrice: (
+    service: string, flags: Pick<SendFlags, 'data'>, env: Env,
+  ) => Promise<number | undefined>
 }
 
 function openTerminal (): Terminal {

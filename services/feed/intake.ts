@@ -2,7 +2,7 @@ import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { MessageMac } from '../kafka/message-mac.ts'
+import { REPLAY_OF, type MessageMac } from '../kafka/message-mac.ts'
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
 } from '../engine/dead-letters.ts'
@@ -124,7 +124,7 @@ async function takeIn (
 
 /** The outcome of a finished message that is no contact of a job, if it is a replay. */
 function outcomeOf (one: Opened): ReplayOutcome | undefined {
-  const { raw, replay } = one
+  const { replay } = one
   if (replay === undefined) return undefined
   const result = 'dead' in one ? diedAgain(one.dead) : 'skip' in one ? one.skip : answerOf(one.read)
   return result && { ...result, letter: replay.letter }
@@ -166,12 +166,12 @@ const MAX_REPLAY_AGE_MS = 8 * 86_400_000
 
 function readReplay ({ isReplay, clock }: IntakeDeps, raw: RawMessage): Replay | undefined {
   if (!isReplay(raw)) return undefined
-  const { replay_of: letter = '', replay_offset, replay_dead_at, replay_at } = raw.headers
+  const { headers } = raw
   const replay = {
-    letter,
-    offset: Number(replay_offset),
-    deadAtMs: Number(replay_dead_at),
-    atMs: Number(replay_at),
+    letter: headers[REPLAY_OF] ?? '',
+    offset: Number(headers['replay_offset']),
+    deadAtMs: Number(headers['replay_dead_at']),
+    atMs: Number(headers['replay_at']),
   }
   const isComplete = [replay.offset, replay.deadAtMs, replay.atMs].every(Number.isSafeInteger)
   return isComplete && clock.now() - replay.atMs < MAX_REPLAY_AGE_MS ? replay : undefined

@@ -18,9 +18,12 @@ const BATCH = Math.ceil(CONTACTS / 10)
 let environment: Environment
 beforeAll(async () => {
   environment = await startEnvironment({
-    FEED_BATCH_CONTACTS: String(BATCH), FEED_BATCH_AGE_MS: '1000', FEED_PAUSE_AFTER_MS: '1000',
+    FEED_BATCH_CONTACTS: String(BATCH),
+    FEED_BATCH_AGE_MS: '1000',
+    FEED_PAUSE_AFTER_MS: '1000',
     // Every job is slower than this, as on a busy machine.
-    ORPHAN_AGE_MS: '0', REAP_EVERY_MS: '10',
+    ORPHAN_AGE_MS: '0',
+    REAP_EVERY_MS: '10',
   }, { stages: ['feed'], apart: ['settle', 'publish'] })
 })
 afterAll(async () => { await environment.stop() })

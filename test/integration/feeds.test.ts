@@ -171,8 +171,13 @@ describe('letters of a feed', () => {
       })
       const value = await codec.encode('feeds.submitted-value', contact)
       return {
-        topic, partition, offset: BigInt(90 + partition), key: Buffer.from('c'), value,
-        headers: {}, timestampMs: 0,
+        topic,
+        partition,
+        offset: BigInt(90 + partition),
+        key: Buffer.from('c'),
+        value,
+        headers: {},
+        timestampMs: 0,
       }
     }
     const producer = bus.producer('letters')

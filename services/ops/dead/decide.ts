@@ -244,7 +244,7 @@ export function replayMessage (
   if (!isReadBy(stage, topic)) return undefined
   const headers = Object.fromEntries(
     Object.entries(raw.headers).filter(([name]) => !ADDED_HEADERS.test(name)))
-  const contact: Record<string, string> = stage !== 'feed' ? {} : {
+  const contact = {
     replay_offset: offset,
     replay_dead_at: String(Date.parse(raw.headers['dead_at'] ?? '') || nowMs),
     replay_at: String(nowMs),
@@ -253,7 +253,7 @@ export function replayMessage (
     topic,
     key: raw.key.toString(),
     value: raw.value,
-    headers: { ...headers, ...contact, [REPLAY_OF]: positionOf(raw) },
+    headers: { ...headers, ...stage === 'feed' && contact, [REPLAY_OF]: positionOf(raw) },
     ...partition !== undefined && { partition: Number(partition) },
   }
 }

@@ -64,12 +64,14 @@ const ACTIONS = ['replayed', 'ignored', 'discarded'] as const
  * letter with `dead_stage`, so a sender cannot forge a decision with headers of its own.
  */
 export function parseDecision (headers: RawMessage['headers']): DecisionRecord | undefined {
-  const { done_of: position, done_as, done_at: at = '', done_why: reason = '', done_job } = headers
+  const {
+    done_of: position, done_as: done, done_at: at = '', done_why: reason = '', done_job: job,
+  } = headers
   if (position === undefined || 'dead_stage' in headers) return undefined
-  const action = ACTIONS.find(name => name === done_as)
+  const action = ACTIONS.find(name => name === done)
   if (action === undefined) return undefined
-  const job = done_job === undefined ? {} : { job: done_job }
-  return { position, decision: { action, atMs: Date.parse(at), reason, ...job } }
+  const decision = { action, atMs: Date.parse(at), reason }
+  return { position, decision: job === undefined ? decision : { ...decision, job } }
 }
 
 /** Indexes the messages of a dead-letter topic. Keeps no content. */

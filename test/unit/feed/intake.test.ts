@@ -135,7 +135,18 @@ function createScenario ({
     await turn()
   }
   return {
-    deliver, sent, dead, requests, commits, seeks, buffered, lost, take, replays, saved, failures,
+    deliver,
+    sent,
+    dead,
+    requests,
+    commits,
+    seeks,
+    buffered,
+    lost,
+    take,
+    replays,
+    saved,
+    failures,
     reports,
   }
 }
