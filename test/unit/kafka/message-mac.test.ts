@@ -98,7 +98,8 @@ describe('a message of a partner', () => {
   it('is no replay, whatever headers it has', () => {
     expect(mac.sign(contact)).toBe(contact)
     const stolen = { replay_of: '0:6', mac: signed.headers['mac'] ?? '' }
-    for (const headers of [{}, { replay_of: '0:6' }, stolen]) {
+    const all: readonly Record<string, string>[] = [{}, { replay_of: '0:6' }, stolen]
+    for (const headers of all) {
       const message = received({ ...contact, headers })
       expect([mac.isAuthentic(message), mac.isReplay(message)]).toEqual([true, false])
     }
