@@ -109,6 +109,8 @@ async function takeIn (
   const opened = await retrying(() => Promise.all(messages.map(raw => open(deps, raw, into))))
   const checked = opened.map(one => 'read' in one ? checkReplay(deps, one, partition) : one)
   await sendFailures(deps, checked, into)
+  await partition.addDead(
+    checked.flatMap(one => 'dead' in one ? [Number(one.raw.offset)] : []))
   for (const one of checked) {
     metrics.count('stage_chunks_total', { stage: 'feed', lane: '', service: '' })
     if (!('read' in one)) {
@@ -140,7 +142,9 @@ async function open (
 ): Promise<Opened> {
   const replay = readReplay(deps, raw)
   if (raw.value === null) return { raw, replay, skip: IGNORED.empty }
-  if (partition.isFinished(Number(raw.offset))) return { raw, replay, skip: undefined }
+  const offset = Number(raw.offset)
+  if (partition.isFinished(offset)) return { raw, replay, skip: undefined }
+  if (partition.isDead(offset)) return { raw, replay, skip: diedAgain(UNDECODABLE) }
   try {
     const value = await deps.codec.decode('feeds.submitted', raw.value) as FeedContact
     const { partner, isConfigured, clock } = deps
@@ -151,16 +155,17 @@ async function open (
       // A letter may wait for longer than a contact is accepted.
       nowMs: replay?.deadAtMs ?? clock.now(),
       partition: raw.partition,
-      offset: Number(raw.offset),
+      offset,
       answers: replay?.offset,
     }
     return { raw, replay, value, read: readContact(value, options) }
   } catch (error) {
     if (isInfrastructure(error)) throw error
-    return { raw, replay, dead: 'undecodable' }
+    return { raw, replay, dead: UNDECODABLE }
   }
 }
 
+const UNDECODABLE = 'undecodable'
 /** A signature is valid for as long as the log may be read again, like the time of a contact. */
 const MAX_REPLAY_AGE_MS = 8 * 86_400_000
 

@@ -24,6 +24,7 @@ export type PartitionDeps =
     readonly marks: {
       readonly read: () => Promise<Marks>
       readonly write: ReplayGuardDeps['write']
+      readonly writeDead: ReplayGuardDeps['writeDead']
     }
     /** Records what became of replayed letters; waits until Kafka has acknowledged it. */
     readonly reportReplays: (outcomes: readonly ReplayOutcome[]) => Promise<void>
@@ -33,7 +34,7 @@ export type PartitionDeps =
   }
 
 /** Messages of one partition of a partner, from its opening until the signal is aborted. */
-export type Partition = Pick<ReplayGuard, 'check' | 'checkReplay'> & {
+export type Partition = Pick<ReplayGuard, 'check' | 'checkReplay' | 'isDead' | 'addDead'> & {
   /**
    * The offset to read from instead, if the first delivery does not start at the end of the stored
    * marks. Before it everything is finished; after it the log rebuilds lost marks. Undefined from
@@ -70,8 +71,9 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
   const { signal, buffered } = deps
   const own = createCapacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
   const cursors = new Map<string, Cursor>()
-  const { read, write } = deps.marks
-  const guard = createReplayGuard({ marks: await read(), write, now: deps.clock.now })
+  const { read, write, writeDead } = deps.marks
+  const guard =
+    createReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })
   const commits = createCommits(deps, guard)
   const positions = await deps.positions()
   let isFirst = true
@@ -103,6 +105,8 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
   return {
     check: guard.check,
     checkReplay: guard.checkReplay,
+    isDead: guard.isDead,
+    addDead: guard.addDead,
     seekTo: first => {
       const next = BigInt(guard.finishedTo) + 1n
       const isElsewhere = isFirst && first !== next

@@ -180,6 +180,7 @@ function openPartition (
     marks: {
       read: () => retrying(() => deps.marks.read(feedPartition)),
       write: change => retrying(() => deps.marks.write(feedPartition, change)),
+      writeDead: offsets => retrying(() => deps.marks.writeDead(feedPartition, offsets)),
     },
     reportReplays: outcomes => retrying(() => deps.deadLetters.report(outcomes, signal)),
     submit: async request => {

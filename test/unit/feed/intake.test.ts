@@ -78,6 +78,7 @@ function createScenario ({
   const replays: unknown[] = []
   const saved: MarksChange[] = []
   const reports: ReplayOutcome[] = []
+  const written: number[] = []
   const failures: string[] = []
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
@@ -107,6 +108,7 @@ function createScenario ({
       marks: {
         read: async () => marks,
         write: async change => saved.push(change) > 0 && keepsMarks,
+        writeDead: async offsets => { written.push(...offsets) },
       },
       clock: common.clock,
       reportReplays: async outcomes => {
@@ -148,6 +150,7 @@ function createScenario ({
     saved,
     failures,
     reports,
+    written,
   }
 }
 
@@ -359,6 +362,20 @@ const replayed = async (offset: number, change: Partial<FeedContact> = {}, heade
 const DAY_MS = 86_400_000
 const old = { sequence: 1, sentAt: NOW_MS - 20 * DAY_MS }
 const taken = { letter: '0:6', action: 'replayed', reason: 'taken by a job', job: 'job_1' }
+
+describe('a letter that is read again before its offset is committed', () => {
+  it('is neither a contact nor a second letter, though it is decodable by then', async () => {
+    const first = createScenario(finishedTo(3))
+    await first.deliver([await raw(4), { ...await raw(5), value: Buffer.from('garbage') }])
+    expect([first.dead.length, first.written]).toEqual([1, [5]])
+    const marks = { offset: 3, senders: new Map([['dead:5', { sequence: 0, sentAt: 0 }]]) }
+    const { deliver, dead, requests, take, saved } = createScenario({ marks })
+    await deliver([await raw(4), await raw(5), await raw(6), await raw(7)])
+    expect(requests.map(({ offsets }) => offsets)).toEqual([[4, 6, 7]])
+    await take()
+    expect([dead, saved.map(({ forgotten }) => forgotten)]).toEqual([[], [['dead:5']]])
+  })
+})
 
 describe('the replay of a letter', () => {
   it('is taken below the mark of its sender, as its first message, however old', async () => {

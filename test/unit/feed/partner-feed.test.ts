@@ -48,7 +48,11 @@ function createScenario (change: Partial<PartnerFeedDeps> = {}) {
     codec,
     isConfigured: () => true,
     cursors: { read: async () => new Map() } as unknown as PartnerFeedDeps['cursors'],
-    marks: { read: async () => ({ offset: -1, senders: new Map() }), write: async () => true },
+    marks: {
+      read: async () => ({ offset: -1, senders: new Map() }),
+      write: async () => true,
+      writeDead: async () => {},
+    },
     partners: { keysOf: async () => [key] },
     clock: systemClock,
     deadLetters: { send: async () => {}, report: async () => {} },
