@@ -173,7 +173,11 @@ export function createRejections (
     },
     fail: async (target, { contact, terms: { service } }, signal) => {
       const { offset, answers, reference, input } = contact
-      const failed = { offset: answers ?? offset, reference, cells: { ...cells('unknown', 'internal', '0'), input } }
+      const failed = {
+        offset: answers ?? offset,
+        reference,
+        cells: { ...cells('unknown', 'internal', '0'), input },
+      }
       await results.send({ ...target, service }, [failed], signal)
     },
   }

@@ -147,8 +147,8 @@ export type MarkStore = {
 }
 
 /**
- * Hash: offset, and sender -> sequence:sentAt. In place of a sender `replay:<sender>:<sequence>` is a
- * contact that was replayed, and `dead:<offset>` a letter whose offset is not committed.
+ * Hash: offset, and sender -> sequence:sentAt. `replay:<sender>:<sequence>` in place of a sender is
+ * a contact that was replayed, and `dead:<offset>` a letter whose offset is not committed.
  */
 const marksKeyOf = ({ tenant, partner, partition }: FeedPartition): string =>
   `marks:${taggedTenant(tenant)}:${partner}:${partition}`
