@@ -95,7 +95,7 @@ function openTerminal (): Terminal {
   }
 }
 
-/** Shows rows and price, and asks. Throws CommandError when the user declines or cannot be asked. */
+/** Shows rows and price, and asks. Throws CommandError unless the user confirms. */
 async function confirmPrice (
   facts: ContactFileFacts, { service, yes, ...flags }: SendFlags,
   { env, say, confirm, readPrice }: Terminal & { readonly env: Env }
@@ -108,7 +108,7 @@ async function confirmPrice (
   const unit = await readPrice(service, flags, env)
   const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
   say(unit === undefined
-    ? `Price of ${service}: as agreed with the partner; the price list is not available here.`
+    ? `Price of ${service}: as agreed with the partner; no price list is available here.`
     : `Price of ${service}: ${money(unit)} a contact by the price list, at most ${price} for all.`)
   if (yes === true) return
   const what = `Sending ${count(contacts)} contacts for ${price}`

@@ -66,9 +66,9 @@ function offsetsOf ({ messages, committed }: MemoryBus, names: readonly string[]
 }
 
 /**
- * Runs the reaper of `ledger` twice, without a minimum age. It may fail only jobs that lost data;
- * all others have to end by themselves. Every stage has committed everything, so what it finds in the
- * first run is an orphan in the second.
+ * Runs the reaper of `ledger` twice, without a minimum age: every stage has committed everything,
+ * so what it finds in the first run is an orphan in the second. It may fail only jobs that lost
+ * data; all others have to end by themselves.
  */
 export async function reapAll (output: ScenarioOutput, redis: Redis): Promise<void> {
   const { pipeline, tenants } = output

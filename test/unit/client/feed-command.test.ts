@@ -57,7 +57,7 @@ describe('feed send', () => {
     const { said, error } = await send(FILE, [], { readPrice: async () => undefined })
     expect(said).toEqual([
       '2 contacts from column phone, the rows are numbered.',
-      'Price of phone-validation: as agreed with the partner; the price list is not available here.',
+      'Price of phone-validation: as agreed with the partner; no price list is available here.',
     ])
     expect(error).toContain('for the price of its contract needs confirmation')
   })

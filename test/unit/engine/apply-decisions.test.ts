@@ -59,7 +59,7 @@ describe('applyDecisions', () => {
     ])
   })
 
-  it('reports what became of replayed letters, just before their messages are complete', async () => {
+  it('reports what became of replayed letters before their messages are complete', async () => {
     const { noted, deps, batch } = notingDeps()
     const afterProduced = async () => { noted.push('after') }
     const replayOf = (letter: string) => {

@@ -11,9 +11,9 @@ function guardOn (marks: Marks = { offset: -1, senders: new Map() }, isStored = 
     written.push(change)
     return isStored
   }
-  return { guard: createReplayGuard({
-      marks, write, writeDead: async () => {}, now: () => NOW_MS,
-    }), written }
+  const guard =
+    createReplayGuard({ marks, write, writeDead: async () => {}, now: () => NOW_MS })
+  return { guard, written }
 }
 const stamp = (sequence: number, sender = 'a', sentAt = NOW_MS) => ({ sender, sequence, sentAt })
 

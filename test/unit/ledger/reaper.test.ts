@@ -16,7 +16,10 @@ import {
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
 function setUp (
-  { job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [] as number[], isOwned = false } = {}
+  {
+    job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [] as number[],
+    isOwned = false,
+  } = {}
 ) {
   const clock = createManualClock()
   const blocks = createBlocksDouble()
