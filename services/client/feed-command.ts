@@ -1,10 +1,15 @@
 import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
-import { CommandError, count, createProgressLine } from './terminal.ts'
-import { checkLocal, readLocalStack } from './connection.ts'
+import { createClient } from './client.ts'
+import { checkLocal, connectionOf, readLocalStack } from './connection.ts'
+import {
+  CommandError, type Confirm, count, createConfirm, createProgressLine, money,
+} from './terminal.ts'
 import { type FeedOptions, kafkaSecurity, openFeed } from './feed-connection.ts'
-import { openContactFile, openResultFile } from './feed-files.ts'
+import {
+  type ContactFileFacts, inspectContactFile, openContactFile, openResultFile,
+} from './feed-files.ts'
 import { type Progress, sendContacts, type Summary } from './feed-send.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -18,6 +23,7 @@ type SendFlags = {
   readonly forceFresh?: true
   readonly output?: string
   readonly silence: string
+  readonly yes?: true
   readonly data: string
 }
 
@@ -25,6 +31,11 @@ const HELP = `
 The first line of a CSV file contains column names. The default field of the contacts is input,
 phone, email or contact. The fields reference (or id) and countryCode are used if they exist;
 without references the command numbers the rows. Each result is written once, as it arrives.
+
+The command shows the number of contacts and their price, and asks for confirmation before it sends
+anything; --yes confirms it, and is required without a terminal. The price of a contact comes from
+the REST API (VERIFICATION_JOBS_URL and VERIFICATION_JOBS_KEY, or the local stack). A partner may
+have agreed on prices of its own: "npm run workspace -- partner list".
 
 After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has expired: the first
 key seals contacts, and every key opens results.
@@ -34,7 +45,9 @@ KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD, SCHEMA_REGISTRY_URL. Without any addre
 password the command uses <data>/stack.json of "npm run up" with its demonstration partner.`
 
 /** Creates the command line for bulk feeds. */
-export function createFeedProgram (env: Env = process.env): Command {
+export function createFeedProgram (
+  env: Env = process.env, terminal: Terminal = openTerminal()
+): Command {
   const program = new Command('feed').description('Sends contacts through a bulk feed.')
   program.command('send <file>').description('seal and send a file, and collect the results')
     .addOption(new Option('--service <slug>', 'the service')
@@ -47,24 +60,80 @@ export function createFeedProgram (env: Env = process.env): Command {
     .option('--force-fresh', 'bypass the cache')
     .option('-o, --output <file>', 'result file, .csv or .ndjson')
     .option('--silence <seconds>', 'fail after this time without any result', '120')
+    .option('-y, --yes', 'confirm the price')
     .option('--data <folder>', 'folder of the local stack', '.local')
     .addHelpText('after', HELP)
     .action(async (file: string, flags: SendFlags) => {
-      printSummary(await sendFile(file, flags, env), flags.output)
+      printSummary(await sendFile(file, flags, { env, ...terminal }), flags.output)
     })
   return program
 }
 
-async function sendFile (file: string, flags: SendFlags, env: Env): Promise<Summary> {
+/** How the command talks to its user, and asks for a price; tests replace it. */
+export type Terminal = {
+  readonly say: (line: string) => void
+  readonly confirm: Confirm
+  /** The price of a contact by the price list, in micros; undefined if it is not available. */
+  readonly readPrice: (
+    service: string, flags: Pick<SendFlags, 'data'>, env: Env,
+  ) => Promise<number | undefined>
+}
+
+function openTerminal (): Terminal {
+  return {
+    say: line => process.stderr.write(`${line}\n`),
+    confirm: createConfirm({ input: process.stdin, output: process.stderr }),
+    readPrice: async (service, flags, env) => {
+      try {
+        const services = await createClient(connectionOf(flags, env)).services()
+        return services.find(({ slug }) => slug === service)?.priceMicros
+      } catch {
+        // The feed itself needs no REST API.
+        return undefined
+      }
+    },
+  }
+}
+
+/** Shows rows and price, and asks. Throws CommandError unless the user confirms. */
+async function confirmPrice (
+  facts: ContactFileFacts, { service, yes, ...flags }: SendFlags,
+  { env, say, confirm, readPrice }: Terminal & { readonly env: Env }
+): Promise<void> {
+  const { contacts, column, referenceColumn } = facts
+  const references = referenceColumn === undefined
+    ? 'the rows are numbered'
+    : `references from column ${referenceColumn}`
+  say(`${count(contacts)} contacts from column ${column}, ${references}.`)
+  const unit = await readPrice(service, flags, env)
+  const price = unit === undefined ? 'the price of its contract' : money(unit * contacts)
+  say(unit === undefined
+    ? `Price of ${service}: as agreed with the partner; no price list is available here.`
+    : `Price of ${service}: ${money(unit)} a contact by the price list, at most ${price} for all.`)
+  if (yes === true) return
+  const what = `Sending ${count(contacts)} contacts for ${price}`
+  if (confirm === undefined) {
+    throw new CommandError(`${what} needs confirmation, and there is no terminal to ask at. Add ` +
+      '--yes to confirm.')
+  }
+  if (!await confirm(`${what}? [y/N] `)) {
+    throw new CommandError('You declined. Nothing was sent.')
+  }
+}
+
+async function sendFile (
+  file: string, flags: SendFlags, terminal: Terminal & { readonly env: Env }
+): Promise<Summary> {
   const silenceMs = Number(flags.silence) * 1_000
   if (!(silenceMs > 0)) {
     throw new CommandError(`--silence ${flags.silence} is not a number of seconds above 0.`)
   }
-  const source = openContactFile({
-    file, column: flags.column, referenceColumn: flags.reference,
-  })
+  const options = { file, column: flags.column, referenceColumn: flags.reference }
+  const feedConnection = feedOptions(flags, terminal.env)
+  await confirmPrice(await inspectContactFile(options), flags, terminal)
+  const source = openContactFile(options)
   const output = openResultFile(flags.output)
-  const feed = await openFeed(feedOptions(flags, env))
+  const feed = await openFeed(feedConnection)
   const line = createProgressLine(process.stderr, { textOf: progressText })
   try {
     return await sendContacts({ feed, source, output }, {

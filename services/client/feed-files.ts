@@ -32,6 +32,8 @@ export type ContactFile = {
 }
 
 type Fields = Readonly<Record<string, unknown>>
+/** The fields of contacts and of references; undefined if the rows are numbered. */
+type FieldNames = { readonly input: string, readonly reference: string | undefined }
 
 const INPUT_NAMES = ['input', 'phone', 'email', 'contact']
 const REFERENCE_NAMES = ['reference', 'id']
@@ -41,7 +43,9 @@ const SAMPLE_BYTES = 64 * 1_024
  * Streams the contacts of a CSV file with a header, or of an NDJSON file of any size. Throws
  * CommandError when the file does not exist, is invalid, or has no recognizable contact field.
  */
-export function openContactFile (options: FileOptions): ContactFile {
+export function openContactFile (
+  options: FileOptions, onFields: (names: FieldNames) => void = () => {}
+): ContactFile {
   const { file } = options
   if (!existsSync(file)) throw new CommandError(`File ${file} does not exist.`)
   const isCsv = isCsvName(file)
@@ -49,9 +53,41 @@ export function openContactFile (options: FileOptions): ContactFile {
   const stream = createReadStream(file)
   const records = isCsv ? csvRecords(stream, delimiterOf(file)) : jsonRecords(stream, file)
   return {
-    contacts: contactsOf(records, options),
+    contacts: contactsOf(records, options, onFields),
     read: () => bytes === 0 ? 1 : stream.bytesRead / bytes,
   }
+}
+
+/** What a file of contacts has: its rows, and the fields that they are taken from. */
+export type ContactFileFacts = {
+  readonly contacts: number
+  readonly column: string
+  /** Undefined when the rows are numbered. */
+  readonly referenceColumn: string | undefined
+}
+
+/**
+ * Reads a file once and checks every row, so that nothing is sent of a file that cannot be sent to
+ * its end. Throws CommandError as `openContactFile`, for a file without rows, and for a row without
+ * its reference.
+ */
+export async function inspectContactFile (options: FileOptions): Promise<ContactFileFacts> {
+  const { file } = options
+  let fields: FieldNames | undefined
+  const { contacts } = openContactFile(options, names => { fields = names })
+  let rows = 0
+  for await (const { reference } of contacts) {
+    rows++
+    if (reference === '') throw emptyReference(rows)
+  }
+  if (fields === undefined) throw new CommandError(`File ${file} has no contacts.`)
+  return { contacts: rows, column: fields.input, referenceColumn: fields.reference }
+}
+
+/** The error for a row whose reference is empty. */
+export function emptyReference (row: number): CommandError {
+  return new CommandError(`Row ${row} of the file has an empty reference. Fill it in, or leave ` +
+    'the references of all rows out to number them.')
 }
 
 function isCsvName (file: string): boolean {
@@ -61,7 +97,8 @@ function isCsvName (file: string): boolean {
 }
 
 async function * contactsOf (
-  records: AsyncIterable<Fields>, { file, column, referenceColumn }: FileOptions
+  records: AsyncIterable<Fields>, { file, column, referenceColumn }: FileOptions,
+  onFields: (names: FieldNames) => void
 ): AsyncIterable<FileContact> {
   let input: string | undefined
   let reference: string | undefined
@@ -75,6 +112,7 @@ async function * contactsOf (
           `--column. The fields are: ${names.join(', ')}.`)
       }
       reference = selectField(names, { file, named: referenceColumn, usual: REFERENCE_NAMES })
+      onFields({ input, reference })
     }
     yield {
       input: stringOf(record[input]),

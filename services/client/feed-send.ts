@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './terminal.ts'
 import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
-import { type ContactFile, type FileContact, type ResultFile, textIn } from './feed-files.ts'
+import {
+  type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
+} from './feed-files.ts'
 
 export type SendOptions = {
   readonly service: string
@@ -76,10 +78,7 @@ export async function sendContacts (
 /** Rows without a reference get their number, with a prefix that is unique to this run. */
 function referenceOf ({ reference }: FileContact, row: number, run: string): string {
   if (reference === undefined) return `${run}:${row}`
-  if (reference === '') {
-    throw new CommandError(`Row ${row} of the file has an empty reference. Fill it in, or leave ` +
-      'the references of all rows out to number them.')
-  }
+  if (reference === '') throw emptyReference(row)
   return reference
 }
 

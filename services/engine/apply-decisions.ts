@@ -1,5 +1,7 @@
 import { partitionHeadersIn } from '../kafka/partitioning.ts'
-import { deadReasonOf, MISSING_KEY, type DeadLetter } from './dead-letters.ts'
+import {
+  deadReasonOf, diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter,
+} from './dead-letters.ts'
 import { decisionSpans } from './decision-spans.ts'
 import { byJob, idsOf, messageFields } from './message-ids.ts'
 import type { ProcessDeps, MessageBatch } from './batch.ts'
@@ -27,6 +29,10 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
     // 7. Run actions that need all messages to be acknowledged. After a crash they are repeated.
     const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
     await steps.step(7, () => runAll(waiting), batch)
+    // Report what became of replayed letters, once nothing can fail any more.
+    const replays = decisions.flatMap(({ completes, dead, ignored }) =>
+      completes.flatMap(({ raw }) => replayOutcomes(raw, outcomeOf(dead, ignored))))
+    if (replays.length > 0) await steps.step(6, () => deadLetters.report(replays, signal), batch)
     for (const { completes, dead } of decisions) {
       for (const { raw } of completes) {
         batch.complete(raw)
@@ -43,6 +49,12 @@ export function createApplyDecisions (deps: ProcessDeps): ApplyDecisions {
     await around(() => apply(decisions, emits, batch))
     logDecisions(deps, decisions)
   }
+}
+
+function outcomeOf (dead: string | undefined, ignored: string | undefined) {
+  if (dead !== undefined) return diedAgain(dead)
+  if (ignored !== undefined) return { action: 'ignored', reason: ignored } as const
+  return { action: 'replayed', reason: 'taken' } as const
 }
 
 /** Emissions go to the partitions of their job, which its messages name. */
@@ -152,6 +164,10 @@ export function createDeadLetterBatch (
     deadLetters.checkLimit([[letter]])
     if (letter.reason !== MISSING_KEY) await resolve(letter, batch)
     await steps.step(6, () => deadLetters.send([[letter]], batch.signal), batch)
+    const replays = replayOutcomes(letter.raw, diedAgain(letter.reason))
+    if (replays.length > 0) {
+      await steps.step(6, () => deadLetters.report(replays, batch.signal), batch)
+    }
     batch.complete(letter.raw)
     const about = { ...messageFields(letter.raw), reason: letter.reason }
     log.error(about, 'message sent to the dead-letter topic')

@@ -2,6 +2,7 @@ import type { StageName } from '../topology.ts'
 import type { OutgoingMessage, Producer, RawMessage } from '../kafka/bus.ts'
 import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import { FatalError } from '../platform/errors.ts'
+import { REPLAY_OF } from '../kafka/message-mac.ts'
 import { UnsendableError } from '../kafka/safe-producer.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { deadTopic } from '../platform/topics.ts'
@@ -33,6 +34,62 @@ export type DeadLetter = {
   readonly cause: DeadCause
 }
 
+/** What an operator decided about a letter, or what a stage did with its replay. */
+export type LetterDecision = {
+  /** `ignored`: a replay had no effect, so the letter still waits. */
+  readonly action: 'replayed' | 'ignored' | 'discarded'
+  readonly atMs: number
+  /** Why it was discarded or ignored; for a replay, what became of it. */
+  readonly reason: string
+  /** The job that a replayed contact of a feed is in. */
+  readonly job?: string | undefined
+}
+
+/** A decision and the position of its letter. */
+export type DecisionRecord = { readonly position: string, readonly decision: LetterDecision }
+
+/** What a stage did with the replay of a letter. */
+export type ReplayOutcome = Omit<LetterDecision, 'atMs'> & {
+  readonly action: 'replayed' | 'ignored'
+  /** The position of the letter. */
+  readonly letter: string
+}
+
+/** The outcome of a message; none if it is no replay. */
+export function replayOutcomes (
+  { headers, forged }: RawMessage, outcome: Omit<ReplayOutcome, 'letter'>
+): readonly ReplayOutcome[] {
+  const letter = headers[REPLAY_OF]
+  return letter === undefined || forged === true ? [] : [{ ...outcome, letter }]
+}
+
+/** The outcome of a replay that becomes another letter. */
+export const diedAgain = (reason: string) =>
+  ({ action: 'replayed', reason: `dead again: ${reason}` } as const)
+
+/**
+ * Builds the message that records a decision. It goes to the dead-letter topic itself, without
+ * content: the headers contain the position of the letter (`done_of`), the action (`done_as`), the
+ * time and the reason. So decisions need no other store and have the retention of the letters.
+ */
+export function decisionMessage (
+  stage: StageName, { position, decision }: DecisionRecord
+): OutgoingMessage {
+  const { action, atMs, reason, job } = decision
+  return {
+    topic: deadTopic(stage),
+    key: position,
+    value: null,
+    headers: {
+      done_of: position,
+      done_as: action,
+      done_at: new Date(atMs).toISOString(),
+      done_why: reason,
+      ...job !== undefined && { done_job: job },
+    },
+  }
+}
+
 /** The dead letters of one decision, which count as one failure. */
 export type DeadDecision = readonly DeadLetter[]
 
@@ -41,6 +98,11 @@ export type DeadLetters = {
   readonly checkLimit: (decisions: readonly DeadDecision[]) => void
   /** Resolves when the broker has acknowledged all of them. */
   readonly send: (decisions: readonly DeadDecision[], signal?: AbortSignal) => Promise<void>
+  /**
+   * Records what became of replayed letters; before the offsets of their replays are committed, as
+   * a letter leaves the list only then. Resolves when the broker has acknowledged all of them.
+   */
+  readonly report: (outcomes: readonly ReplayOutcome[], signal?: AbortSignal) => Promise<void>
   /** Resets the count of consecutive failures, after a message was processed. */
   readonly reset: () => void
 }
@@ -78,7 +140,12 @@ export function createDeadLetters (options: DeadLettersOptions): DeadLetters {
       metrics.count('stage_dead_letters_total', { stage, cause: causeOf(letter) })
     }
   }
-  return { checkLimit, send, reset: () => { inARow = 0 } }
+  const report = async (outcomes: readonly ReplayOutcome[], signal?: AbortSignal) => {
+    if (outcomes.length === 0) return
+    await producer().send(outcomes.map(({ letter: position, ...outcome }) =>
+      decisionMessage(stage, { position, decision: { ...outcome, atMs: now() } })), signal)
+  }
+  return { checkLimit, send, report, reset: () => { inARow = 0 } }
 }
 
 /** A missing key is a cause of its own, whatever failed without it. */

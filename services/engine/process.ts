@@ -9,7 +9,7 @@ import {
 } from './apply-decisions.ts'
 import { retry } from '../platform/retry.ts'
 import type { ProcessDeps, MessageBatch } from './batch.ts'
-import { deadReasonOf } from './dead-letters.ts'
+import { deadReasonOf, replayOutcomes } from './dead-letters.ts'
 import type { Decision, Incoming, Postponement, Decoded } from './stage.ts'
 import { mayRetry } from './steps.ts'
 
@@ -29,7 +29,7 @@ const BACKOFF = { firstMs: 100, maxMs: 2_000 }
  * is repeated from step 1, and nothing is lost.
  */
 export function createProcess (deps: ProcessDeps): Process {
-  const { stage, steps, metrics } = deps
+  const { stage, steps, metrics, deadLetters } = deps
   const decode = createDecode(deps)
   const applyDecisions = createApplyDecisions(deps)
   const deadLetter = createDeadLetterBatch(deps, applyDecisions)
@@ -59,6 +59,10 @@ export function createProcess (deps: ProcessDeps): Process {
       }
       if (one.kind !== 'skip') continue
       metrics.count('stage_messages_skipped_total', { stage: stage.name, reason: one.why })
+      const replays = replayOutcomes(raw, { action: 'ignored', reason: one.why })
+      if (replays.length > 0) {
+        await steps.step(6, () => deadLetters.report(replays, batch.signal), batch)
+      }
       batch.complete(raw)
     }
     return decideAndClear(readable, batch)

@@ -52,6 +52,8 @@ export type Decision<S extends StageName = StageName> = {
   readonly emits: readonly EmittedBy<S>[]
   /** If set, the messages also go to `<stage>.dead`, with this reason. */
   readonly dead?: string
+  /** If set, why the messages had no effect, for the report of a replay. */
+  readonly ignored?: string
   /** Runs after all emitted messages are acknowledged and before offsets are committed. */
   readonly afterProduced?: () => Promise<void>
 }

@@ -12,6 +12,8 @@ import type { Stamp } from './replay-guard.ts'
 /** A contact that can become a row of a job. */
 export type Contact = {
   readonly offset: number
+  /** The offset that its result names instead: that of its first message, if it is replayed. */
+  readonly answers?: number | undefined
   readonly reference: string
   readonly input: string
 }
@@ -58,7 +60,9 @@ export type ContactReadOptions = {
   readonly keys: readonly Buffer[]
   readonly partition: number
   readonly offset: number
-  /** Milliseconds since 1970. */
+  /** The offset of its first message, if an operator has replayed it. */
+  readonly answers?: number | undefined
+  /** When it came, in ms since 1970. */
   readonly nowMs: number
   /** Whether the partner may use a service. */
   readonly isConfigured: (service: ServiceSlug) => boolean
@@ -87,7 +91,8 @@ export function readContact (value: FeedContact, options: ContactReadOptions): R
   const reason = rejectReasonOf(value, input, options)
   if (reason !== undefined) return { kind: 'rejected', reason, endsBatch, stamp }
   const { reference } = value
-  const contact = { offset: options.offset, reference, input }
+  const { offset, answers } = options
+  const contact = { offset, reference, input, ...answers !== undefined && { answers } }
   return { kind: 'contact', contact, terms: contactTermsOf(value) as Terms, endsBatch, stamp }
 }
 
@@ -167,8 +172,12 @@ export function createRejections (
       }
     },
     fail: async (target, { contact, terms: { service } }, signal) => {
-      const { offset, reference, input } = contact
-      const failed = { offset, reference, cells: { ...cells('unknown', 'internal', '0'), input } }
+      const { offset, answers, reference, input } = contact
+      const failed = {
+        offset: answers ?? offset,
+        reference,
+        cells: { ...cells('unknown', 'internal', '0'), input },
+      }
       await results.send({ ...target, service }, [failed], signal)
     },
   }

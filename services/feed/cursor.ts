@@ -25,7 +25,8 @@ export type Backpressure = Extract<Refusal, {
  * `failed`: the pipeline could not decide. `lost`: the outcome is unknown.
  */
 export type JobOutcome =
-  | { readonly kind: 'taken' | 'moved' | 'late' | 'failed' | 'lost' }
+  | { readonly kind: 'taken', readonly job?: string }
+  | { readonly kind: 'moved' | 'late' | 'failed' | 'lost' }
   | { readonly kind: 'short', readonly refusal: Backpressure }
 
 export type BatchLimits = {
@@ -34,6 +35,9 @@ export type BatchLimits = {
   /** A batch closes this long after its first contact arrived. */
   readonly ageMs: number
 }
+
+/** A job has the contacts, whose id may be unknown after a crash, or they were answered. */
+export type PassedBy = { readonly job?: string | undefined } | { readonly answer: string }
 
 export type CursorDeps = {
   readonly cursor: string
@@ -44,8 +48,8 @@ export type CursorDeps = {
   readonly submit: (request: FeedJobRequest) => Promise<JobOutcome>
   /** Reads the offset of the stored cursor again. */
   readonly reread: () => Promise<number>
-  /** Called with contacts that are finished: a job has them, or they were answered. */
-  readonly passed: (contacts: readonly Contact[]) => void
+  /** Called with contacts that are finished. */
+  readonly passed: (contacts: readonly Contact[], by: PassedBy) => void
   /** Answers a contact for which no job can be created. */
   readonly failContact: (contact: Contact, terms: Terms) => Promise<void>
   /** Resolves when a retry may succeed. */
@@ -141,7 +145,7 @@ async function submitBatch (state: State): Promise<void> {
   if (outcome.kind === 'taken') {
     failpoint('feed.taken')
     Object.assign(state, NO_FAILURES)
-    return moveTo(state, to)
+    return moveTo(state, to, { job: outcome.job })
   }
   if (outcome.kind === 'short') return await unlessAborted(state.pause(outcome.refusal))
   if (outcome.kind === 'late') state.late++
@@ -170,12 +174,12 @@ async function countSingleFailure (state: State, contacts: readonly Contact[]): 
   if (contact === undefined || state.single < MAX_SINGLE_TRIES) return
   await state.failContact(contact, state.terms)
   state.single = 0
-  state.passed(state.batch.passTo(contact.offset))
+  state.passed(state.batch.passTo(contact.offset), { answer: 'internal' })
 }
 
-function moveTo (state: State, position: number): void {
+function moveTo (state: State, position: number, by: PassedBy = {}): void {
   state.position = position
-  state.passed(state.batch.passTo(position))
+  state.passed(state.batch.passTo(position), by)
 }
 
 function requestOf (
@@ -187,7 +191,7 @@ function requestOf (
     from: position,
     to,
     inputs: contacts.map(({ input }) => input),
-    offsets: contacts.map(({ offset }) => offset),
+    offsets: contacts.map(({ offset, answers }) => answers ?? offset),
     references: contacts.map(({ reference }) => reference),
   }
 }

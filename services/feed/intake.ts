@@ -2,7 +2,10 @@ import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
 import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { DeadLetters } from '../engine/dead-letters.ts'
+import { REPLAY_OF, type MessageMac } from '../kafka/message-mac.ts'
+import {
+  diedAgain, type DeadLetters, type ReplayOutcome,
+} from '../engine/dead-letters.ts'
 import { isInfrastructure } from '../platform/errors.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { OPEN_GATE, type Gate } from '../engine/pause.ts'
@@ -19,7 +22,9 @@ export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & 
   readonly keys: () => Promise<PartnerKeys>
   readonly clock: Pick<Clock, 'now'>
   readonly codec: Pick<Codec, 'decode'>
-  readonly deadLetters: Pick<DeadLetters, 'send'>
+  readonly deadLetters: Pick<DeadLetters, 'send' | 'report'>
+  /** Whether an operator has replayed a message; nothing that a partner writes is a replay. */
+  readonly isReplay: MessageMac['isReplay']
   readonly rejections: Rejections
   readonly metrics: Pick<Metrics, 'count'>
   readonly openPartition: (delivery: FetchedBatch) => Promise<Partition>
@@ -33,9 +38,19 @@ export type IntakeDeps = Pick<ContactReadOptions, 'partner' | 'isConfigured'> & 
   readonly gate?: Gate | undefined
 }
 
-type Read = { readonly raw: RawMessage, readonly value: FeedContact, readonly read: ReadContact }
-type Opened = Read | { readonly raw: RawMessage, readonly dead: string } |
-  { readonly raw: RawMessage, readonly skip: true }
+/** A message that an operator replays: whose letter it is of, and when that was. */
+type Replay = {
+  readonly letter: string
+  /** The offset of the first message of the contact. */
+  readonly offset: number
+  readonly deadAtMs: number
+  readonly atMs: number
+}
+type Message = { readonly raw: RawMessage, readonly replay: Replay | undefined }
+type Read = Message & { readonly value: FeedContact, readonly read: ReadContact }
+/** `skip`: what became of the message, for the report of a replay; none if that was reported. */
+type Opened = Read | Message & { readonly dead: string } |
+  Message & { readonly skip: Pick<ReplayOutcome, 'action' | 'reason'> | undefined }
 type Into = {
   readonly partition: Partition
   readonly keys: PartnerKeys
@@ -94,32 +109,84 @@ async function takeIn (
   const opened = await retrying(() => Promise.all(messages.map(raw => open(deps, raw, into))))
   const checked = opened.map(one => 'read' in one ? checkReplay(deps, one, partition) : one)
   await sendFailures(deps, checked, into)
+  await partition.addDead(
+    checked.flatMap(one => 'dead' in one ? [Number(one.raw.offset)] : []))
   for (const one of checked) {
     metrics.count('stage_chunks_total', { stage: 'feed', lane: '', service: '' })
     if (!('read' in one)) {
-      partition.finish(one.raw)
+      partition.finish(one.raw, outcomeOf(one))
       continue
     }
-    const { read, raw } = one
-    if (read.kind === 'contact') partition.take(read.contact, read.terms)
-    else partition.finish(raw)
+    const { read, raw, replay } = one
+    if (read.kind === 'contact') partition.take(read.contact, read.terms, replay?.letter)
+    else partition.finish(raw, outcomeOf(one))
     if (read.kind === 'end_marker' || ('endsBatch' in read && read.endsBatch)) partition.close()
   }
+}
+
+/** The outcome of a finished message that is no contact of a job, if it is a replay. */
+function outcomeOf (one: Opened): ReplayOutcome | undefined {
+  const { replay } = one
+  if (replay === undefined) return undefined
+  const result = 'dead' in one ? diedAgain(one.dead) : 'skip' in one ? one.skip : answerOf(one.read)
+  return result && { ...result, letter: replay.letter }
+}
+
+function answerOf (read: ReadContact) {
+  const reason = read.kind === 'rejected' ? `answered: ${read.reason}` : 'taken'
+  return { action: 'replayed', reason } as const
 }
 
 async function open (
   deps: IntakeDeps, raw: RawMessage, { partition, keys }: Pick<Into, 'partition' | 'keys'>
 ): Promise<Opened> {
-  if (raw.value === null || partition.isFinished(Number(raw.offset))) return { raw, skip: true }
+  const replay = readReplay(deps, raw)
+  if (raw.value === null) return { raw, replay, skip: IGNORED.empty }
+  const offset = Number(raw.offset)
+  if (partition.isFinished(offset)) return { raw, replay, skip: undefined }
+  if (partition.isDead(offset)) return { raw, replay, skip: diedAgain(UNDECODABLE) }
   try {
     const value = await deps.codec.decode('feeds.submitted', raw.value) as FeedContact
     const { partner, isConfigured, clock } = deps
-    const options = { partner, isConfigured, keys, nowMs: clock.now(), partition: raw.partition }
-    return { raw, value, read: readContact(value, { ...options, offset: Number(raw.offset) }) }
+    const options = {
+      partner,
+      isConfigured,
+      keys,
+      // A letter may wait for longer than a contact is accepted.
+      nowMs: replay?.deadAtMs ?? clock.now(),
+      partition: raw.partition,
+      offset,
+      answers: replay?.offset,
+    }
+    return { raw, replay, value, read: readContact(value, options) }
   } catch (error) {
     if (isInfrastructure(error)) throw error
-    return { raw, dead: 'undecodable' }
+    return { raw, replay, dead: UNDECODABLE }
   }
+}
+
+const UNDECODABLE = 'undecodable'
+/** A signature is valid for as long as the log may be read again, like the time of a contact. */
+const MAX_REPLAY_AGE_MS = 8 * 86_400_000
+
+function readReplay ({ isReplay, clock }: IntakeDeps, raw: RawMessage): Replay | undefined {
+  if (!isReplay(raw)) return undefined
+  const { headers } = raw
+  const replay = {
+    letter: headers[REPLAY_OF] ?? '',
+    offset: Number(headers['replay_offset']),
+    deadAtMs: Number(headers['replay_dead_at']),
+    atMs: Number(headers['replay_at']),
+  }
+  const isComplete = [replay.offset, replay.deadAtMs, replay.atMs].every(Number.isSafeInteger)
+  return isComplete && clock.now() - replay.atMs < MAX_REPLAY_AGE_MS ? replay : undefined
+}
+
+const ignored = (reason: string) => ({ action: 'ignored', reason } as const)
+const IGNORED = {
+  empty: ignored('the message is empty'),
+  taken: ignored('an earlier replay of the contact was taken'),
+  elsewhere: ignored('the contact was sent to another partition'),
 }
 
 /**
@@ -127,23 +194,37 @@ async function open (
  * or became a row while its key or its time was still valid.
  */
 function checkReplay (deps: IntakeDeps, one: Read, partition: Partition): Opened {
-  const { raw, value, read } = one
+  const { raw, replay, value, read } = one
   if (read.kind === 'end_marker') return one
-  if (read.kind === 'wrong_partition') return skipReplay(deps, raw)
+  if (read.kind === 'wrong_partition') return skipReplay(deps, one, IGNORED.elsewhere)
   const offset = Number(raw.offset)
-  const verdict = read.stamp === undefined ? 'fresh' : partition.check(offset, read.stamp)
-  if (verdict === 'replayed') return skipReplay(deps, raw)
+  const verdict = checkStamp(one, partition)
+  if (verdict === 'replayed') return skipReplay(deps, one, IGNORED.taken)
   if (verdict === 'fresh' && read.kind === 'contact') return one
-  if (partition.isPassed(contactTermsOf(value), offset)) return { raw, skip: true }
+  if (partition.isPassed(contactTermsOf(value), offset)) {
+    return { raw, replay, skip: { action: 'replayed', reason: 'taken' } }
+  }
   if (verdict === 'fresh') return one
   const { endsBatch } = read
-  return { raw, value, read: { kind: 'rejected', reason: 'too_many_senders', endsBatch } }
+  return { raw, replay, value, read: { kind: 'rejected', reason: 'too_many_senders', endsBatch } }
 }
 
-function skipReplay ({ metrics, onReplay, partner }: IntakeDeps, raw: RawMessage): Opened {
+function checkStamp ({ raw, replay, read }: Read, partition: Partition) {
+  const stamp = 'stamp' in read ? read.stamp : undefined
+  if (stamp === undefined) return 'fresh'
+  const offset = Number(raw.offset)
+  return replay === undefined
+    ? partition.check(offset, stamp)
+    : partition.checkReplay(offset, stamp, replay.atMs)
+}
+
+function skipReplay (
+  { metrics, onReplay, partner }: IntakeDeps, { raw, replay }: Message,
+  skip: Pick<ReplayOutcome, 'action' | 'reason'>
+): Opened {
   metrics.count('feed_replays_total', {})
   onReplay({ partner, partition: raw.partition, offset: Number(raw.offset) })
-  return { raw, skip: true }
+  return { raw, replay, skip }
 }
 
 /** Sends dead letters and rejections; retries until Kafka has acknowledged both. */
@@ -155,7 +236,11 @@ async function sendFailures (
     ? [{ raw: one.raw, reason: one.dead, cause: 'unreadable' as const }]
     : [])
   const rejected = opened.flatMap(one => 'read' in one && one.read.kind === 'rejected'
-    ? [{ offset: Number(one.raw.offset), value: one.value, reason: one.read.reason }]
+    ? [{
+        offset: one.replay?.offset ?? Number(one.raw.offset),
+        value: one.value,
+        reason: one.read.reason,
+      }]
     : [])
   const target = { partner, key, partition: opened[0]?.raw.partition ?? 0 }
   const retrying = (action: () => Promise<void>) =>

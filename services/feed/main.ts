@@ -3,6 +3,7 @@ import { createCursors } from '../jobs/cursors.ts'
 import { connectDeps, type Connections } from '../engine/connections.ts'
 import { createDeadLetters } from '../engine/dead-letters.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createMessageMac } from '../kafka/message-mac.ts'
 import { createLogThrottle } from '../platform/log.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { createWallet } from '../money/wallet.ts'
@@ -53,6 +54,7 @@ export function feedDeps (
       now: clock.now,
     }),
     rejections: connectRejections({ bus, codec }, clock),
+    isReplay: createMessageMac(config).isReplay,
     batchLimits: { contacts: config.FEED_BATCH_CONTACTS, ageMs: config.FEED_BATCH_AGE_MS },
     backpressure: {
       wallet: createWallet(state),

@@ -3,9 +3,10 @@ import type { FetchedBatch, RawMessage } from '../kafka/bus.ts'
 import { InconsistencyError } from '../platform/errors.ts'
 import { createCapacity, type Capacity } from '../platform/capacity.ts'
 import { failpoint } from '../platform/failpoint.ts'
+import type { ReplayOutcome } from '../engine/dead-letters.ts'
 import { createOffsets } from '../engine/offsets.ts'
 import { cursorNameOf, type Contact, type Terms } from './contact.ts'
-import { createCursor, type Cursor, type CursorDeps } from './cursor.ts'
+import { createCursor, type Cursor, type CursorDeps, type PassedBy } from './cursor.ts'
 import {
   createReplayGuard, type Marks, type ReplayGuard, type ReplayGuardDeps,
 } from './replay-guard.ts'
@@ -23,14 +24,17 @@ export type PartitionDeps =
     readonly marks: {
       readonly read: () => Promise<Marks>
       readonly write: ReplayGuardDeps['write']
+      readonly writeDead: ReplayGuardDeps['writeDead']
     }
+    /** Records what became of replayed letters; waits until Kafka has acknowledged it. */
+    readonly reportReplays: (outcomes: readonly ReplayOutcome[]) => Promise<void>
     readonly clock: { readonly now: ReplayGuardDeps['now'] }
     /** The memory for contacts of all partners. */
     readonly buffered: Capacity
   }
 
 /** Messages of one partition of a partner, from its opening until the signal is aborted. */
-export type Partition = Pick<ReplayGuard, 'check'> & {
+export type Partition = Pick<ReplayGuard, 'check' | 'checkReplay' | 'isDead' | 'addDead'> & {
   /**
    * The offset to read from instead, if the first delivery does not start at the end of the stored
    * marks. Before it everything is finished; after it the log rebuilds lost marks. Undefined from
@@ -43,9 +47,10 @@ export type Partition = Pick<ReplayGuard, 'check'> & {
   readonly isPassed: (terms: Parameters<typeof cursorNameOf>[0], offset: number) => boolean
   /** Adds the unfinished messages of a delivery, and its way to commit. */
   readonly begin: (delivery: FetchedBatch) => void
-  readonly take: (contact: Contact, terms: Terms) => void
-  /** Marks a message as finished. */
-  readonly finish: (raw: Pick<RawMessage, 'offset'>) => void
+  /** `letter`: the position of the letter whose replay the contact is. */
+  readonly take: (contact: Contact, terms: Terms, letter?: string) => void
+  /** Marks a message as finished, with its outcome if it is the replay of a letter. */
+  readonly finish: (raw: Pick<RawMessage, 'offset'>, outcome?: ReplayOutcome) => void
   /** Closes the batches of all cursors. */
   readonly close: () => void
   /** Resolves once the memory has capacity for more contacts. */
@@ -66,14 +71,21 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
   const { signal, buffered } = deps
   const own = createCapacity(deps.batchLimits.contacts * BUFFERED_BATCHES)
   const cursors = new Map<string, Cursor>()
-  const { read, write } = deps.marks
-  const guard = createReplayGuard({ marks: await read(), write, now: deps.clock.now })
+  const { read, write, writeDead } = deps.marks
+  const guard =
+    createReplayGuard({ marks: await read(), write, writeDead, now: deps.clock.now })
   const commits = createCommits(deps, guard)
   const positions = await deps.positions()
   let isFirst = true
-  const passed = (contacts: readonly Contact[]) => {
+  /** By offset, the letters of replayed contacts that no job has yet. */
+  const letters = new Map<number, string>()
+  const passed = (contacts: readonly Contact[], by: PassedBy) => {
     if (signal.aborted || contacts.length === 0) return
-    for (const { offset } of contacts) commits.finish(BigInt(offset))
+    for (const { offset } of contacts) {
+      const letter = letters.get(offset)
+      letters.delete(offset)
+      commits.finish(BigInt(offset), letter === undefined ? undefined : passedOutcome(letter, by))
+    }
     buffered.release(contacts.length)
     own.release(contacts.length)
     commits.commit().catch(deps.fail)
@@ -92,6 +104,9 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
 
   return {
     check: guard.check,
+    checkReplay: guard.checkReplay,
+    isDead: guard.isDead,
+    addDead: guard.addDead,
     seekTo: first => {
       const next = BigInt(guard.finishedTo) + 1n
       const isElsewhere = isFirst && first !== next
@@ -101,13 +116,17 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
     isFinished: offset => offset <= guard.finishedTo,
     isPassed: (terms, offset) => offset <= (positions.get(cursorNameOf(terms)) ?? BEGINNING),
     begin: commits.begin,
-    take: (contact, terms) => {
+    take: (contact, terms, letter) => {
       if (signal.aborted) return
-      if (!cursorOf(terms).add(contact)) return commits.finish(BigInt(contact.offset))
+      if (!cursorOf(terms).add(contact)) {
+        const outcome = letter === undefined ? undefined : passedOutcome(letter, {})
+        return commits.finish(BigInt(contact.offset), outcome)
+      }
+      if (letter !== undefined) letters.set(contact.offset, letter)
       buffered.take(1)
       own.take(1)
     },
-    finish: raw => commits.finish(raw.offset),
+    finish: (raw, outcome) => commits.finish(raw.offset, outcome),
     close: () => { for (const cursor of cursors.values()) cursor.close() },
     untilFree: async () => {
       await own.untilFree(signal)
@@ -118,20 +137,32 @@ export async function createPartition (deps: PartitionDeps): Promise<Partition> 
   }
 }
 
+function passedOutcome (letter: string, by: PassedBy): ReplayOutcome {
+  return 'answer' in by
+    ? { letter, action: 'replayed', reason: `answered: ${by.answer}` }
+    : { letter, action: 'replayed', reason: 'taken by a job', job: by.job }
+}
+
 /**
  * Commits one offset after another, each as far as all messages below it are finished. The marks
- * are stored first: a message that Kafka does not deliver again must have left its mark.
+ * are stored first: a message that Kafka does not deliver again must have left its mark, and the
+ * outcome of a replay must be recorded by then.
  */
 function createCommits (
-  { topicPartition, signal, fail }: Pick<PartitionDeps, 'topicPartition' | 'signal' | 'fail'>,
+  { topicPartition, signal, fail, reportReplays }:
+  Pick<PartitionDeps, 'topicPartition' | 'signal' | 'fail' | 'reportReplays'>,
   guard: Pick<ReplayGuard, 'save'>
 ) {
+  const outcomes = new Map<bigint, ReplayOutcome>()
   const offsets = createOffsets()
   let commitOffset: FetchedBatch['commit'] = () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {
     const offset = offsets.committable(topicPartition)
     if (offset === undefined || signal.aborted) return
+    const reported = [...outcomes].filter(([finished]) => finished < offset)
+    if (reported.length > 0) await reportReplays(reported.map(([, outcome]) => outcome))
+    for (const [finished] of reported) outcomes.delete(finished)
     failpoint('feed.committing')
     if (!await guard.save(Number(offset) - 1)) {
       const { topic, partition } = topicPartition
@@ -146,7 +177,10 @@ function createCommits (
       commitOffset = delivery.commit
       offsets.add(delivery.messages)
     },
-    finish: (offset: bigint) => offsets.complete({ ...topicPartition, offset }),
+    finish: (offset: bigint, outcome?: ReplayOutcome) => {
+      if (outcome !== undefined) outcomes.set(offset, outcome)
+      offsets.complete({ ...topicPartition, offset })
+    },
     commit: () => {
       // A failed commit is not retried: the next one covers it.
       committing = committing.then(commitNow).catch(() => {})

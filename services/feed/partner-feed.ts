@@ -180,7 +180,9 @@ function openPartition (
     marks: {
       read: () => retrying(() => deps.marks.read(feedPartition)),
       write: change => retrying(() => deps.marks.write(feedPartition, change)),
+      writeDead: offsets => retrying(() => deps.marks.writeDead(feedPartition, offsets)),
     },
+    reportReplays: outcomes => retrying(() => deps.deadLetters.report(outcomes, signal)),
     submit: async request => {
       await deps.gate?.opened(signal)
       return await submitContacts(deps, { partner, partition }, request)

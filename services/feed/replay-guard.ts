@@ -27,6 +27,8 @@ export type ReplayGuardDeps = {
   readonly marks: Marks
   /** As `MarkStore.write`. */
   readonly write: (change: MarksChange) => Promise<boolean>
+  /** As `MarkStore.writeDead`. */
+  readonly writeDead: (offsets: readonly number[]) => Promise<void>
   /** Milliseconds since 1970, by the clock that all processes share. */
   readonly now: () => number
 }
@@ -38,6 +40,19 @@ export type ReplayGuard = {
   /** Checks an authentic contact. Call it once per contact, in the order of their offsets. */
   readonly check: (offset: number, stamp: Stamp) => ReplayVerdict
   /**
+   * Checks a contact that an operator replays, in the same order: it has a sequence below the mark
+   * of its sender. `replayed`: it was taken by an earlier replay of it or of a copy.
+   * @param atMs when the operator replayed it, in ms since 1970
+   */
+  readonly checkReplay: (offset: number, stamp: Stamp, atMs: number) => ReplayVerdict
+  /**
+   * Whether the message at an offset is a letter already. It may be read again before its offset is
+   * committed, and decodable by then; but only a replay of the letter is a contact.
+   */
+  readonly isDead: (offset: number) => boolean
+  /** Stores that the messages at these offsets are letters. */
+  readonly addDead: (offsets: readonly number[]) => Promise<void>
+  /**
    * Stores the marks as of an offset up to which everything is finished. Resolves to false when
    * Redis has lost the stored marks: the partition must be opened again.
    */
@@ -47,6 +62,12 @@ export type ReplayGuard = {
 const DAY_MS = 86_400_000
 /** One day longer than a contact is accepted, so a forgotten sender cannot be replayed. */
 export const FORGET_AFTER_MS = 8 * DAY_MS
+/** Longer than a letter is kept and its replay is accepted. No sender may have such a name. */
+const FORGET_REPLAY_AFTER_MS = 40 * DAY_MS
+const REPLAY = 'replay:'
+const DEAD = 'dead:'
+/** Letters whose offsets are not committed; further ones may have a second letter. */
+const MAX_DEAD = 10_000
 /** Limits the memory that one partner uses. */
 export const MAX_SENDERS = 100_000
 
@@ -55,33 +76,61 @@ export const MAX_SENDERS = 100_000
  * which contacts are fresh. Memory holds the marks as of the newest message that was read. Redis
  * holds those as of the next committed offset, where the next process continues.
  */
-export function createReplayGuard ({ marks: stored, write, now }: ReplayGuardDeps): ReplayGuard {
-  const marks = new Map(stored.senders)
+export function createReplayGuard (
+  { marks: stored, write, writeDead, now }: ReplayGuardDeps
+): ReplayGuard {
+  const marks = new Map([...stored.senders].filter(([name]) => !name.startsWith(DEAD)))
+  const dead = new Set([...stored.senders.keys()].filter(name => name.startsWith(DEAD))
+    .map(name => Number(name.slice(DEAD.length))))
   const unsaved: { readonly offset: number, readonly sender: string, readonly mark: Mark }[] = []
   let savedTo = stored.offset
+  const check = (offset: number, { sender, sequence, sentAt }: Stamp): ReplayVerdict => {
+    const mark = marks.get(sender)
+    if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
+    if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
+    const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
+    marks.set(sender, next)
+    unsaved.push({ offset, sender, mark: next })
+    return 'fresh'
+  }
   return {
     finishedTo: stored.offset,
-    check: (offset, { sender, sequence, sentAt }) => {
-      const mark = marks.get(sender)
-      if (mark === undefined && marks.size >= MAX_SENDERS) return 'too_many_senders'
-      if (mark !== undefined && sequence <= mark.sequence) return 'replayed'
-      const next = { sequence, sentAt: Math.max(sentAt, mark?.sentAt ?? sentAt) }
-      marks.set(sender, next)
-      unsaved.push({ offset, sender, mark: next })
-      return 'fresh'
+    check,
+    checkReplay: (offset, stamp, atMs) => {
+      const { sender, sequence } = stamp
+      // A sender of one contact, whatever its letter: a copy of the message may have one as well.
+      const once = { sender: `${REPLAY}${sender}:${sequence}`, sequence: 0, sentAt: atMs }
+      const verdict = check(offset, once)
+      // Above the mark of the sender, so that a copy without the signature is no other contact.
+      return verdict === 'fresh' && check(offset, stamp) === 'too_many_senders'
+        ? 'too_many_senders'
+        : verdict
+    },
+    isDead: offset => dead.has(offset),
+    addDead: async offsets => {
+      const added = offsets.filter(offset => !dead.has(offset)).slice(0, MAX_DEAD - dead.size)
+      if (added.length === 0) return
+      await writeDead(added)
+      for (const offset of added) dead.add(offset)
     },
     save: async offset => {
       if (offset <= savedTo) return true
       const later = unsaved.findIndex(one => one.offset > offset)
       const saved = unsaved.splice(0, later < 0 ? unsaved.length : later)
-      const isOld = ({ sentAt }: Mark) => sentAt < now() - FORGET_AFTER_MS
-      const forgotten = [...marks].filter(([, mark]) => isOld(mark)).map(([sender]) => sender)
+      const isOld = (sender: string, { sentAt }: Mark) => sentAt < now() -
+        (sender.startsWith(REPLAY) ? FORGET_REPLAY_AFTER_MS : FORGET_AFTER_MS)
+      const forgotten = [...marks].filter(([sender, mark]) => isOld(sender, mark))
+        .map(([sender]) => sender)
       for (const sender of forgotten) marks.delete(sender)
-      const changed = new Map(saved.filter(({ mark }) => !isOld(mark))
+      const committed = [...dead].filter(one => one <= offset)
+      for (const one of committed) dead.delete(one)
+      const changed = new Map(saved.filter(({ sender, mark }) => !isOld(sender, mark))
         .map(({ sender, mark }) => [sender, mark]))
       const since = savedTo
       savedTo = offset
-      return await write({ since, offset, changed, forgotten })
+      return await write({
+        since, offset, changed, forgotten: [...forgotten, ...committed.map(one => DEAD + one)],
+      })
     },
   }
 }
@@ -93,9 +142,14 @@ export type MarkStore = {
    * when the marks before the change are no longer stored.
    */
   readonly write: (partition: FeedPartition, change: MarksChange) => Promise<boolean>
+  /** Stores offsets of letters, until a change is stored as of a later offset. */
+  readonly writeDead: (partition: FeedPartition, offsets: readonly number[]) => Promise<void>
 }
 
-/** Hash: offset, and sender -> sequence:sentAt. */
+/**
+ * Hash: offset, and sender -> sequence:sentAt. `replay:<sender>:<sequence>` in place of a sender is
+ * a contact that was replayed, and `dead:<offset>` a letter whose offset is not committed.
+ */
 const marksKeyOf = ({ tenant, partner, partition }: FeedPartition): string =>
   `marks:${taggedTenant(tenant)}:${partner}:${partition}`
 
@@ -140,6 +194,10 @@ export function createMarkStore (redis: RedisClient): MarkStore {
         [sender, `${sequence}:${sentAt}`])
       const args = [since, offset, changed.size, ...fields, ...forgotten]
       return await run([marksKeyOf(partition)], args) === 1
+    },
+    writeDead: async (partition, offsets) => {
+      await redis.hset(
+        marksKeyOf(partition), ...offsets.flatMap(offset => [`${DEAD}${offset}`, '0:0']))
     },
   }
 }

@@ -68,7 +68,7 @@ export function submissionOf (
 }
 
 function outcomeOf (submitted: Submitted): JobOutcome {
-  if (submitted.kind === 'accepted') return { kind: 'taken' }
+  if (submitted.kind === 'accepted') return { kind: 'taken', job: submitted.job.id }
   if (submitted.kind === 'reused') return { kind: 'failed' }
   const { refusal } = submitted
   switch (refusal.code) {

@@ -18,6 +18,8 @@ export type OutgoingMessage = {
   readonly key: string
   readonly value: Buffer | null
   readonly headers: Readonly<Record<string, string>>
+  /** By default the key chooses the partition. */
+  readonly partition?: number
 }
 
 /** Messages of one partition, in the order of their offsets. */

@@ -9,13 +9,17 @@ type Received = Pick<RawMessage, 'topic' | 'partition' | 'offset' | 'key' | 'val
 
 /** Signs messages, and detects messages that were not sent by a service. */
 export type MessageMac = {
-  /** The message with the header `mac`; messages to partners are not changed. */
+  /** The message with the header `mac`; messages of partners' topics only if they are replayed. */
   readonly sign: (message: OutgoingMessage) => OutgoingMessage
   /** False for a message that no service has sent to this topic, which is also reported. */
   readonly isAuthentic: (message: Received) => boolean
+  /** Whether an operator has replayed this message, which a partner wrote first. */
+  readonly isReplay: (message: Received) => boolean
 }
 
 const HEADER = 'mac'
+/** The header of a replayed message: the position of its letter, `partition:offset`. */
+export const REPLAY_OF = 'replay_of'
 
 /**
  * Signs topic, key, headers and value with one subkey per topic. Partition and offset are not
@@ -27,20 +31,22 @@ export function createMessageMac (
   settings: MessageKeySettings, onForged: (message: Received) => void = () => {}
 ): MessageMac {
   const mac = createMac(settings)
+  const isSigned = (message: Received): boolean => {
+    const content = contentOf({ ...message, key: message.key.toString() })
+    return mac.isAuthentic(message.headers[HEADER] ?? '', `message ${message.topic}`, content)
+  }
   return {
     sign: message => {
-      if (isForPartners(message.topic)) return message
+      if (isForPartners(message.topic) && !(REPLAY_OF in message.headers)) return message
       const signature = mac.sign(`message ${message.topic}`, contentOf(message))
       return { ...message, headers: { ...message.headers, [HEADER]: signature } }
     },
     isAuthentic: message => {
-      if (isForPartners(message.topic)) return true
-      const content = contentOf({ ...message, key: message.key.toString() })
-      const given = message.headers[HEADER] ?? ''
-      if (mac.isAuthentic(given, `message ${message.topic}`, content)) return true
+      if (isForPartners(message.topic) || isSigned(message)) return true
       onForged(message)
       return false
     },
+    isReplay: message => REPLAY_OF in message.headers && isSigned(message),
   }
 }
 

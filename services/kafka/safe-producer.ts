@@ -213,9 +213,11 @@ class SafeProducer implements Producer {
 
 function byTopic (batch: readonly Entry[]): TopicMessages[] {
   const topics = new Map<string, Message[]>()
-  for (const { message: { topic, key, value, headers } } of batch) {
+  for (const { message: { topic, key, value, headers, partition } } of batch) {
     const messages = topics.get(topic) ?? []
-    messages.push({ key, value, headers: { ...headers } })
+    messages.push({
+      key, value, headers: { ...headers }, ...partition !== undefined && { partition },
+    })
     topics.set(topic, messages)
   }
   return [...topics].map(([topic, messages]) => ({ topic, messages }))

@@ -27,7 +27,8 @@ export const ledgerConfig = defineConfig({
   ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,
     minimum: 0,
-    description: 'Age from which entries not shipped and ended jobs not closed are taken over.',
+    description: 'Age from which entries not shipped and ended jobs not closed are looked at. ' +
+      'They are taken over once their stage can no longer finish them.',
   }),
   LEADER_POLL_MS: Type.Integer({
     default: 1_000,

@@ -31,7 +31,7 @@ async function startLedger (
   const deps = { ...connected, messageCodec: createJobMessageCodec(connected, config) }
   const journal = meteredJournal(deps)
   watchSystem(config, { ...context, ...deps, journal })
-  const reaperDeps = reapDeps(config, { ...deps, fatal: context.fatal })
+  const reaperDeps = reapDeps(config, { ...deps, ...context })
   const subscriber = openSubscriber(deps.state, context)
   const leader = startLeader({ ...leaderDeps(config, deps, reaperDeps), subscriber })
   context.onStop(() => leader.stop())
@@ -45,7 +45,8 @@ async function startLedger (
   const running = await runStage<'ledger'>(stage, {
     ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,
   })
-  const { ready, stop } = startReaper(running, reaperDeps, config.REAP_EVERY_MS)
+  const { ready, stop } = startReaper(
+    running, { ...reaperDeps, isLeader: leader.isLeader }, config.REAP_EVERY_MS)
   return { ready: () => ready() && leader.ready(), stop }
 }
 

@@ -12,6 +12,7 @@ import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
 import { publishConfig, type PublishConfig } from './config.ts'
 import { connectPartners } from './partners.ts'
+import { createPublishProgress } from './progress.ts'
 import { createPublishStage, type PublishDeps } from './stage.ts'
 
 const TOPIC_CHECK_MS = 5_000
@@ -32,6 +33,7 @@ export function publishDeps (config: PublishConfig, connected: Connected): Publi
       await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
     findArchived: archive.find,
     results: createResults({ blocks: createResultBlocks(clickhouse), codec, keys }),
+    progress: createPublishProgress(state),
     partnerResults: connectPartnerResults({ bus, codec }, 'publish'),
     topicCheckMs: TOPIC_CHECK_MS,
     batch: config.PUBLISH_BATCH_MESSAGES,

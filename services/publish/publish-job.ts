@@ -12,6 +12,7 @@ import { LostResultsError } from '../results/read-chunks.ts'
 import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
 
 export type PublishJobDeps = {
+  readonly progress: PublishProgress
   readonly partners: Pick<Partners, 'keysOf'>
   readonly findArchived: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
   readonly results: Pick<Results, 'feedRows'>
@@ -21,6 +22,13 @@ export type PublishJobDeps = {
   readonly topicCheckMs: number
   /** A job is stalled when its results are not acknowledged for this time. */
   readonly stalledAfterMs: number
+}
+
+/** How much of a job Kafka has acknowledged, for a job that is settled or delivered twice. */
+export type PublishProgress = {
+  /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
+  readonly read: (tenant: string, job: string) => Promise<number>
+  readonly write: (tenant: string, job: string, pieces: number) => Promise<void>
 }
 
 /** Why some results of a job cannot be published; the reason of its dead letter. */
@@ -36,12 +44,13 @@ export type Publication = {
 }
 
 /**
- * Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. Of an
- * erased organization there is nothing left to publish.
+ * Resolves once Kafka has acknowledged every result, or with the reason for a dead letter. What was
+ * acknowledged before is not sent again. Of an erased organization there is nothing left to
+ * publish.
  */
 export async function publishJob (
   deps: PublishJobDeps, publication: Publication
-): Promise<DeadReason | undefined> {
+): Promise<DeadReason | 'already_published' | undefined> {
   try {
     return await publishResults(deps, publication)
   } catch (error) {
@@ -52,8 +61,10 @@ export async function publishJob (
 
 async function publishResults (
   deps: PublishJobDeps, publication: Publication
-): Promise<DeadReason | undefined> {
+): Promise<DeadReason | 'already_published' | undefined> {
   const { message: { value: { tenant, job: id } }, feed: { partner }, signal } = publication
+  const published = await deps.progress.read(tenant, id)
+  if (published === Infinity) return 'already_published'
   const [key] = await deps.partners.keysOf(partner) ?? []
   if (key === undefined) return 'unknown_partner'
   const archived = await deps.findArchived(tenant, id)
@@ -63,38 +74,47 @@ async function publishResults (
   }
   const isDeleted = () => deps.isDeleted(partner)
   const send = (sending: AbortSignal) =>
-    sendResults(deps, { ...publication, archived, key, signal: sending })
+    sendResults(deps, { ...publication, archived, key, published, signal: sending })
   return await sendUnlessDeleted(send, { isDeleted, checkMs: deps.topicCheckMs, signal })
 }
 
 type Sending = Pick<Publication, 'feed' | 'signal' | 'onStalled'> & {
   readonly archived: ArchivedJob
   readonly key: Buffer
+  /** Pieces to leave out. */
+  readonly published: number
 }
 
 async function sendResults (
-  { results, partnerResults, stalledAfterMs }: PublishJobDeps,
-  { archived: { job, manifest }, feed, key, signal, onStalled }: Sending
+  { results, partnerResults, progress, stalledAfterMs }: PublishJobDeps,
+  { archived: { job, manifest }, feed, key, published, signal, onStalled }: Sending
 ): Promise<DeadReason | undefined> {
   const target = { ...feed, key, service: job.service }
   const columns = columnsOf(job.service)
   let lost: DeadReason | undefined
+  let pieces = 0
   try {
     for await (const { rows, contacts } of results.feedRows(job, manifest)) {
       signal.throwIfAborted()
-      if (contacts === undefined) lost = 'contacts_lost'
-      else {
-        failpoint('publish.sending')
-        const stalling = setTimeout(onStalled, stalledAfterMs)
-        await partnerResults.send(target, resultsOf({ rows, contacts }, columns, job.id), signal)
-          .finally(() => clearTimeout(stalling))
-        failpoint('publish.sent')
+      pieces++
+      if (pieces <= published) continue
+      if (contacts === undefined) {
+        lost = 'contacts_lost'
+        continue
       }
+      failpoint('publish.sending')
+      const stalling = setTimeout(onStalled, stalledAfterMs)
+      await partnerResults.send(target, resultsOf({ rows, contacts }, columns, job.id), signal)
+        .finally(() => clearTimeout(stalling))
+      failpoint('publish.sent')
+      // What follows a loss is sent again with it, once the letter of the job is replayed.
+      if (lost === undefined) await progress.write(job.tenant, job.id, pieces)
     }
   } catch (error) {
     if (!(error instanceof LostResultsError)) throw error
     lost = 'results_lost'
   }
+  if (lost === undefined) await progress.write(job.tenant, job.id, Infinity)
   return lost
 }
 

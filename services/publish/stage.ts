@@ -37,8 +37,10 @@ const TRIES = 3
  * Publishes the results of feed jobs to the result topics of their partners. Jobs of a partner
  * follow each other; partners do not wait for each other: a job is held until it is published, and
  * one whose topic is slow or missing leaves its slot to others. Only its offset is not committed,
- * so a crash repeats the jobs after it. Each result has the id of its contact, so a partner
- * recognizes repeats. A job whose results cannot be published completely becomes a dead letter.
+ * so a crash delivers the jobs after it again. What Kafka has acknowledged of a job is not sent
+ * again, be it delivered or settled twice; each result has the id of its contact, so a partner
+ * recognizes what a crash repeats all the same. A job whose results cannot be published completely
+ * becomes a dead letter.
  */
 export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   const held = createHeldMessages<Held>()
@@ -48,9 +50,12 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
     const one: Held = { raw: message.raw }
     held.add(one, message.raw.timestampMs)
     unpublished.take(1)
-    publish({ message, feed, signal }).then(dead => {
+    publish({ message, feed, signal }).then(outcome => {
       const finished = { completes: [message], emits: [] }
-      one.decision = dead === undefined ? finished : { ...finished, dead }
+      if (outcome === undefined) one.decision = finished
+      else if (outcome === 'already_published') {
+        one.decision = { ...finished, ignored: 'its results were published before' }
+      } else one.decision = { ...finished, dead: outcome }
       // It rejects only after the end of its generation, when nothing is held any more.
     }, () => {}).finally(() => unpublished.release(1)).catch(() => {})
   }
@@ -84,8 +89,8 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
   }
 }
 
-/** The reason of the dead letter of a job that was not published completely. */
-type Unpublished = DeadReason | 'publish_failed' | typeof MISSING_KEY
+/** Otherwise the reason of the dead letter of a job that was not published completely. */
+type Outcome = 'already_published' | DeadReason | 'publish_failed' | typeof MISSING_KEY
 
 /** Publishes jobs: of each partner one at a time, and of all partners up to `batch`. */
 function createPublish (deps: PublishDeps) {
@@ -93,7 +98,7 @@ function createPublish (deps: PublishDeps) {
   const slots = createFairSlots({ capacity: deps.batch, maxCredit: 0 })
   const inSlot = (publication: Omit<Publication, 'onStalled'>) => {
     const { promise: stalled, resolve: onStalled } = Promise.withResolvers<void>()
-    const ended = Promise.withResolvers<Unpublished | undefined>()
+    const ended = Promise.withResolvers<Outcome | undefined>()
     slots.run({ name: publication.feed.partner, cost: 1 }, async () => {
       await deps.gate?.opened(publication.signal)
       const publishing = publishRetrying(deps, { ...publication, onStalled })
@@ -109,7 +114,7 @@ function createPublish (deps: PublishDeps) {
 /** As the engine retries decisions: outages forever, other failures a few times. */
 async function publishRetrying (
   deps: PublishDeps, publication: Publication
-): Promise<Unpublished | undefined> {
+): Promise<Outcome | undefined> {
   const { message: { value: { job } }, feed: { partner }, signal } = publication
   const onRetry = (error: unknown) => deps.onRetry(error, { job, partner })
   const isOther = (error: unknown) => !signal.aborted && !isInfrastructure(error)

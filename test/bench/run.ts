@@ -15,6 +15,7 @@ import { measureSoak } from './scenarios/soak.ts'
 import { measureState } from './scenarios/state.ts'
 import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
+import { findRepeats } from '../support/repeats.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =
@@ -41,7 +42,8 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
     withServices(stack, { scale, overrides, processes },
       running => measure({ ...running, ...common }))
   const report = await onServices(async context => ({
-    ...await measureCore(context), ...await runScenarios(options, sharedScenarios(context)),
+    ...await withoutRepeats(stack, log, () => measureCore(context)),
+    ...await runScenarios(options, sharedScenarios(context)),
   }))
   const separate = await runScenarios(options, [
     {
@@ -60,19 +62,33 @@ export async function runBenchmark (stack: BenchStack, options: RunOptions): Pro
       scenario: 'small',
       measure: async () => {
         const apiKey = await createFundedKey(stack.env)
-        return await onServices(context =>
-          measureSmallJobs(context, { apiKey, seconds: options.smallSeconds }))
+        return await onServices(context => withoutRepeats(stack, log, () =>
+          measureSmallJobs(context, { apiKey, seconds: options.smallSeconds })))
       },
     },
     {
       scenario: 'partners',
-      measure: () => measurePartners(stack, { counts: options.partnerCounts, overrides, log }),
+      measure: () => withoutRepeats(stack, log, () =>
+        measurePartners(stack, { counts: options.partnerCounts, overrides, log })),
     },
     { scenario: 'soak', measure: () => onServices(context => measureSoak(context, soakMinutes)) },
     { scenario: 'peers', measure: () => measurePeers({ env: stack.env, overrides, ...common }) },
     { scenario: 'state', measure: () => measureState(stack, log) },
   ])
   return { ...report, ...separate }
+}
+
+/** Reports messages that a measurement without faults has sent twice. */
+async function withoutRepeats<T> (
+  { env }: BenchStack, log: RunOptions['log'], measure: () => Promise<T>
+): Promise<T> {
+  const sinceMs = Date.now()
+  const figures = await measure()
+  for (const line of await findRepeats(env, { sinceMs })) {
+    log(`!! ${line}, without any fault`)
+    process.exitCode = 1
+  }
+  return figures
 }
 
 /** The scenarios that run on the same services as the core figures. */

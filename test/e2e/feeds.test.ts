@@ -7,6 +7,7 @@ import { runAudit } from '../support/audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { findRepeats } from '../support/repeats.ts'
 import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
 
 /** The story of 250,000 belongs to the full tests. */
@@ -17,7 +18,12 @@ const BATCH = Math.ceil(CONTACTS / 10)
 let environment: Environment
 beforeAll(async () => {
   environment = await startEnvironment({
-    FEED_BATCH_CONTACTS: String(BATCH), FEED_BATCH_AGE_MS: '1000', FEED_PAUSE_AFTER_MS: '1000',
+    FEED_BATCH_CONTACTS: String(BATCH),
+    FEED_BATCH_AGE_MS: '1000',
+    FEED_PAUSE_AFTER_MS: '1000',
+    // Every job is slower than this, as on a busy machine.
+    ORPHAN_AGE_MS: '0',
+    REAP_EVERY_MS: '10',
   }, { stages: ['feed'], apart: ['settle', 'publish'] })
 })
 afterAll(async () => { await environment.stop() })
@@ -26,6 +32,17 @@ const named = (inputs: readonly string[]): FileContact[] => inputs.map((input, i
   ({ input, reference: `customer-${index}`, countryCode: undefined }))
 
 describe('a bulk feed', () => {
+  it('sends nothing twice while nothing fails, however slow its jobs are', async () => {
+    const partner = await createTestPartner(environment.env, { usd: '10000' })
+    const sinceMs = Date.now()
+    const { summary } = await feedContacts(partner, named(mixedPhones(CONTACTS, 4_000_000)))
+    expect([summary.results, summary.repeated]).toEqual([CONTACTS, 0])
+    await eventually(async () =>
+      expect(await breachesOf(environment.env, partner.org)).toEqual([]))
+    const scope = { sinceMs, tenant: `${partner.org}.live` }
+    expect(await findRepeats(environment.env, scope)).toEqual([])
+  })
+
   it('yields one result per contact, though feed, settle and publish are killed', async () => {
     const partner = await createTestPartner(environment.env, { usd: '10000' })
     const contacts = named(mixedPhones(CONTACTS, 5_000_000))

@@ -70,8 +70,9 @@ describe('a letter of a running job', () => {
     expect(opened.warning).toContain('decrypted')
     expect(opened.content.canonicals).toEqual(inputs)
 
-    expect(await dead('replay', 'verify', letter)).toBe(`verify: replayed ${letter}`)
-    expect(await dead('replay', 'settle', '--job', id, '--yes')).toContain('settle: replayed 0:')
+    expect(await dead('replay', 'verify', letter)).toContain(`verify ${letter}: taken, job ${id}`)
+    expect(await dead('replay', 'settle', '--job', id, '--yes'))
+      .toMatch(new RegExp(`^settle 0:\\d+: taken, job ${id}, completed, charged [1-9]\\d* micros$`))
     const job = await client.waitForEnd(id)
     expect([job.status, job.successRecords, job.failedRecords]).toEqual(['completed', 3, 0])
     expect(job.chargedMicros).toBe(job.maxQuoteMicros)
@@ -135,7 +136,7 @@ describe('a letter whose rows have ended without a verdict', () => {
     // The same batch as a readable letter: as if a release had fixed the defect.
     await producer.send([deadLetter('verify', { raw: first, reason: 'fixed' }, Date.now())])
     const again = await dead('replay', 'verify', '--job', id, '--reason', 'fixed', '--yes')
-    expect(again).toMatch(/^verify: replayed 0:\d+$/)
+    expect(again).toMatch(/^verify 0:\d+: taken, job /)
     await untilRead(brokers, CHECKS, MISSED)
     await producer.send(others.map(part => onceMore(part)))
 
@@ -187,7 +188,8 @@ describe('an unreadable message', () => {
       expect(shown).not.toContain(CANARY)
     }
 
-    expect(await dead('replay', stage, letter)).toBe(`${stage}: replayed ${letter}`)
+    expect(await dead('replay', stage, letter))
+      .toBe(`${stage} ${letter}: dead again, undecodable; it is a new letter`)
     const [second] = await waitingOf(job)
     expect(second?.letter).not.toBe(letter)
     await expect(dead('replay', stage, letter)).rejects.toThrow('Add --again')

@@ -8,7 +8,11 @@ import { createLog } from '../../services/platform/log.ts'
 import { createDemoPartner } from '../../services/workspace/demo.ts'
 import { withWorkspace } from '../../services/workspace/deps.ts'
 import { createPartner } from '../../services/workspace/partner-tasks.ts'
+import { deadLetter } from '../../services/engine/dead-letters.ts'
+import type { RawMessage } from '../../services/kafka/bus.ts'
+import type { Replay } from '../../services/ops/dead/decide.ts'
 import { connectAll } from '../support/connected.ts'
+import { openDeadCommands } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
 import { sealedContact } from '../support/feeds.ts'
 import { createTestPartner, sendTo, type TestPartner } from '../support/partner.ts'
@@ -150,6 +154,67 @@ describe('the feeds on real parts', () => {
     await bus.producer('partner').send([{ topic, key: 'k', value, headers: {} }])
     await eventually(() => expect(dead).toEqual([value]))
     await consumption.stop()
+  })
+})
+
+describe('letters of a feed', () => {
+  const dead = openDeadCommands(env)
+  afterAll(() => dead.close())
+
+  it('are replayed to their partitions, and each contact is taken once', async () => {
+    const replaying = await createTestPartner(env)
+    const topic = `feeds.${replaying.name}.submitted`
+    const messageOf = async (partition: number, sequence: number): Promise<RawMessage> => {
+      const input = `+1212736${partition}${sequence}00`
+      const contact = sealedContact(replaying.key, input, {
+        partner: replaying.name, service: 'phone-validation', partition, sequence,
+      })
+      const value = await codec.encode('feeds.submitted-value', contact)
+      return {
+        topic,
+        partition,
+        offset: BigInt(90 + partition),
+        key: Buffer.from('c'),
+        value,
+        headers: {},
+        timestampMs: 0,
+      }
+    }
+    const producer = bus.producer('letters')
+    const partitions = [0, 1, 2, 3]
+    // Their sender has gone on, so that the contacts of the letters are below its mark.
+    const later = await Promise.all(partitions.map(partition => messageOf(partition, 5)))
+    await producer.send(later.map(({ partition, value }) =>
+      ({ topic, partition, key: 'c', value, headers: {} })))
+    await eventually(() => expect(taken(replaying.name)).toHaveLength(4))
+    const lost = await Promise.all(partitions.map(partition => messageOf(partition, 2)))
+    await producer.send(lost.map(raw =>
+      deadLetter('feed', { raw, reason: `schema of ${replaying.name}` }, Date.now())))
+    const replay = async (...words: readonly string[]) => {
+      const { letters } = JSON.parse(await dead.dead('replay', 'feed', '--yes', '--json',
+        '--reason', `schema of ${replaying.name}`, ...words)) as Replay
+      return letters.map(({ outcome, reason }) => [outcome, reason])
+    }
+
+    // A partner has no means to replay one: its headers change nothing.
+    await producer.send(lost.map(({ partition, value }) =>
+      ({ topic, partition, key: 'c', value, headers: { replay_of: '0:0', mac: 'forged' } })))
+    const isIgnored = ['ignored', 'an earlier replay of the contact was taken']
+    const isTaken = ['taken', 'taken by a job']
+    for (const outcome of (await Promise.all([replay('--again'), replay('--again')])).flat()) {
+      expect([isTaken, isIgnored]).toContainEqual(outcome)
+    }
+    await eventually(() => expect(taken(replaying.name)).toHaveLength(8))
+    await expect(replay()).rejects.toThrow('No waiting letter of feed matches')
+    const repeated = await replay('--again')
+    expect(repeated).toEqual(partitions.map(() => isIgnored))
+
+    const inputs = partitions.flatMap(partition =>
+      [`+1212736${partition}200`, `+1212736${partition}500`])
+    expect(taken(replaying.name)).toEqual(inputs)
+    const offsets = feeds.requested.filter(({ feed }) => feed?.source.partner === replaying.name)
+      .flatMap(({ feed }) => feed?.offsets ?? [])
+    expect(offsets.toSorted((a, b) => a - b)).toEqual([0, 0, 0, 0, 90, 91, 92, 93])
   })
 })
 

@@ -41,7 +41,13 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   }
   const log = createLog('ledger-test', { level: 'silent' })
   const messageCodec = createJobMessageCodec(connected, rootKeysIn(env))
-  const life = { log, metrics: createMetrics(), fatal: () => {} }
+  const closers: (() => unknown)[] = []
+  const life = {
+    log,
+    metrics: createMetrics(),
+    fatal: () => {},
+    onStop: (close: () => unknown) => { closers.push(close) },
+  }
   const deps = reapDeps(config, { ...connected, ...life, messageCodec })
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 3 }),
@@ -57,6 +63,7 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
     outbox: { ...deps.outbox, tenantsWithPending: async () => [tenant] },
     backlog: { mayContain: async () => false },
   })
+  for (const close of closers) await close()
   expect(entries).toBe(0)
   return { tenant, job }
 }

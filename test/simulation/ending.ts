@@ -2,6 +2,7 @@ import { sleep } from '../../services/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
 import type { Recovery } from './recovery.ts'
 import type { Pipeline } from './pipeline.ts'
+import { findRepeats } from './repeats.ts'
 
 export type Ending = {
   readonly pipeline: Pipeline
@@ -15,11 +16,15 @@ export type Ending = {
 /** Longer than any job waits for chunks that may never come. */
 const ALL_DEADLINES_MS = 600_000
 
-/** Completes everything under way; at times all topics are read again from the start. */
+/**
+ * Completes everything under way; at times all topics are read again from the start. Returns the
+ * messages that were sent more than once until then.
+ */
 export async function endAll (
   { pipeline, recovery, chaos, acceptWithinMs }: Ending
-): Promise<void> {
+): Promise<{ readonly repeats: readonly string[] }> {
   await pipeline.idle()
+  const repeats = await findRepeats(pipeline)
   pipeline.stopFaults()
   pipeline.pass(ALL_DEADLINES_MS)
   await pipeline.idle()
@@ -31,6 +36,7 @@ export async function endAll (
   // Claims of an old file end by the clock of Redis.
   if (recovery !== undefined) await sleep(acceptWithinMs)
   await pipeline.idle()
+  return { repeats }
 }
 
 async function replayEverything (pipeline: Pipeline): Promise<void> {

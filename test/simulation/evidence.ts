@@ -27,6 +27,8 @@ export type Evidence = {
   readonly losses: readonly LossKind[]
   readonly deaths: number
   readonly salvaged: readonly Journal[]
+  /** Messages that were sent more than once in a run without faults. */
+  readonly repeats: readonly string[]
 }
 
 /** A finished scenario; the outcomes of its requests are known after the reaper ran. */

@@ -58,7 +58,8 @@ function startProcess (options: LeaderOptions, redis: Redis, name: string): Lead
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
   const leading = election.startLeader(deps)
-  const reaping = startReaper(noStage, deps, REAP_EVERY_MS)
+  const reaping =
+    startReaper(noStage, { ...deps, isLeader: leading.isLeader }, REAP_EVERY_MS)
   return { stop: async () => { await Promise.all([leading.stop(), reaping.stop()]) } }
 }
 

@@ -31,6 +31,7 @@ export async function breachesOf (evidence: Evidence, redis: Redis): Promise<rea
   const { unreserved, miscounted } = evidence.pipeline.observer
   complain('jobs checked before their reserve', [], [...unreserved])
   complain('jobs whose counters did not add up', [], [...miscounted])
+  complain('messages sent twice without a fault', [], evidence.repeats)
   let charged = new Map<string, number>()
   for (const sent of evidence.sent) {
     if (sent.outcome.kind !== 'accepted') continue

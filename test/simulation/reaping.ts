@@ -1,13 +1,18 @@
 import type { Redis } from 'ioredis'
 import { createEmitter } from '../../services/engine/emit.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { reap, type ReapDeps } from '../../services/ledger/reaper.ts'
+import { reap, startReaper, type ReapDeps } from '../../services/ledger/reaper.ts'
+import { createOwners } from '../../services/ledger/owners.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
+import { TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
 import { storeBlock } from '../../services/results/repositories.ts'
 import { redisLike } from './early-stages.ts'
+import type { MemoryBus } from '../support/memory-bus.ts'
 import type { ScenarioOutput } from './evidence.ts'
 import type { Pipeline } from './pipeline.ts'
 import { jobsOf, noMetrics, silent } from './stubs.ts'
+
+const NEVER_MS = 3_600_000
 
 /** The dependencies of a reaper, on its own connection. */
 export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
@@ -20,27 +25,64 @@ export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis:
     emitter: createEmitter({
       messageCodec, producerOf: lane => bus.producer(`reaper.${lane}`),
     }),
+    owners: createOwners({
+      readOffsets: async groups => offsetsOf(bus, groups),
+      // A stage that is killed is replaced, so none makes no progress.
+      now: () => 0,
+    }),
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,
     log: silent,
   } satisfies Partial<ReapDeps>
 }
 
+const REAP_EVERY_MS = 1
+
+/** Runs the reaper all the time, without a minimum age: it takes nothing that has an owner. */
+export function startReaping (pipeline: Pipeline, redis: Redis, tenants: readonly string[]) {
+  const noStage = { ready: () => true, stop: async () => {} }
+  return startReaper(noStage, {
+    ...reapDeps(pipeline, redis),
+    backlog: { mayContain: async () => true },
+    tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
+    metrics: { ...noMetrics, watch: () => {} },
+    orphanAgeMs: 0,
+    stalledAfterMs: NEVER_MS,
+    isLeader: () => true,
+    fatal: (error: unknown) => { throw error },
+  }, REAP_EVERY_MS)
+}
+
+/** As Kafka reports them: a group without a commit is at the beginning. */
+function offsetsOf ({ messages, committed }: MemoryBus, names: readonly string[]) {
+  return TOPOLOGY_GROUPS.filter(({ group }) => names.includes(group))
+    .flatMap(({ stage, group, topics }) => topics.flatMap(topic => {
+      const byPartition = Map.groupBy(messages(topic), ({ partition }) => partition)
+      return [...byPartition].map(([partition, { length }]) => {
+        const offset = Number(committed(group, topic, partition))
+        return { stage, group, topic, partition, offset, lag: length - offset }
+      })
+    }))
+}
+
 /**
- * Runs the reaper of `ledger` once, without a minimum age. It may fail only jobs that lost data;
- * all others have to end by themselves.
+ * Runs the reaper of `ledger` twice, without a minimum age: every stage has committed everything,
+ * so what it finds in the first run is an orphan in the second. It may fail only jobs that lost
+ * data; all others have to end by themselves.
  */
 export async function reapAll (output: ScenarioOutput, redis: Redis): Promise<void> {
   const { pipeline, tenants } = output
   const lost = lostJobs(output)
-  await reap({
+  const deps = {
     ...reapDeps(pipeline, redis),
-    backlog: { mayContain: async job => !lost.has((job as Job).id) },
+    backlog: { mayContain: async (job: object) => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,
     orphanAgeMs: 0,
     stalledAfterMs: 0,
-  })
+  }
+  await reap(deps)
+  await reap(deps)
   await pipeline.idle()
 }
 

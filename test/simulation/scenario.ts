@@ -7,6 +7,7 @@ import type { ScenarioOutput } from './evidence.ts'
 import { fund } from './funding.ts'
 import { startRecovery, type Recovery, type RecoveryOptions } from './recovery.ts'
 import { startPipeline, type Faults } from './pipeline.ts'
+import { startReaping } from './reaping.ts'
 import { sendAll } from './sending.ts'
 import { submitterOn } from './submitter.ts'
 import type { Environment } from './environment.ts'
@@ -44,10 +45,23 @@ export async function runScenario (
   const { options, awaitRows, stop } =
     await submitterOn({ pipeline, subscriber, seed, chaos, acceptWithinMs })
   const losing = recovery && (() => lossesSoFar(recovery, losses))
+  const isFaultFree = Object.values(faults).every(fault => fault === 0)
+  const reaping = isFaultFree
+    ? startReaping(pipeline, setting.connect('state', 'reaper'), tenants)
+    : undefined
   const requested = await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows })
-  await endAll({ pipeline, recovery, chaos, acceptWithinMs })
+  const { repeats } = await endAll({ pipeline, recovery, chaos, acceptWithinMs })
+  await reaping?.stop()
   stop()
-  return { seed, pipeline, tenants, funded, requested, ...lossesOf(recovery, setting) }
+  return {
+    seed,
+    pipeline,
+    tenants,
+    funded,
+    requested,
+    repeats: isFaultFree ? repeats : [],
+    ...lossesOf(recovery, setting),
+  }
 }
 
 /** Plans losses of the state Redis once the journal has every entry written before. */

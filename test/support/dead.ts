@@ -29,7 +29,9 @@ export function openDeadCommands (env: Env) {
   const dead = async (...words: readonly string[]): Promise<string> => {
     const lines: string[] = []
     const program = createOpsProgram(line => { lines.push(line) })
+    const before = process.exitCode
     await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
+    process.exitCode = before
     return lines.join('\n')
   }
   const lettersOf = async (

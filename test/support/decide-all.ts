@@ -32,7 +32,9 @@ export async function decideAll<S extends StageName> (
       },
       send: async () => {},
     },
-    deadLetters: { checkLimit: () => {}, send: async () => {}, reset: () => {} },
+    deadLetters: {
+      checkLimit: () => {}, send: async () => {}, report: async () => {}, reset: () => {},
+    },
     steps: createSteps(common),
     clock: createManualClock(),
     readAhead: { bytes: 0, maxBytes: 0 },

@@ -104,5 +104,5 @@ export function filled (commands: string, { environment, job }: GuideEnvironment
     .replaceAll('JOB_ID', job)
     .replaceAll('--name acme', `--name ${partner}`)
     // No user is here to confirm the price.
-    .replaceAll(/^npm run submit .*$/gm, '$& --yes')
+    .replaceAll(/^npm run (submit|feed -- send) .*$/gm, '$& --yes')
 }

@@ -195,10 +195,10 @@ class Broker {
     })
   }
 
-  #store ({ topic, key, value, headers }: OutgoingMessage): void {
+  #store ({ topic, key, value, headers, partition: chosen }: OutgoingMessage): void {
     const logs = this.logsOf(topic)
     const count = Math.min(partitionsForJob(topic, headers) ?? Infinity, logs.length)
-    const partition = hashOf(key) % count
+    const partition = chosen ?? hashOf(key) % count
     const log = logs[partition]
     log?.push({
       topic,

@@ -4,9 +4,12 @@ import { UsageError } from '../../platform/run-command.ts'
 import { recordsText } from '../../platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { Screen } from '../command-line.ts'
-import { discard, replay, type DecidedLetters, type Selection } from './decide.ts'
+import {
+  discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
+} from './decide.ts'
 import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
 import type { Filter } from './letters.ts'
+import { safeText } from './content.ts'
 import { list, show, type LetterList, type Summary } from './list.ts'
 
 type GlobalOptions = { readonly json?: true, readonly data: string }
@@ -23,10 +26,11 @@ type Options = {
   readonly again?: true
   readonly yes?: true
   readonly open?: true
+  readonly wait?: string
 }
 
-/** The result of a command as data and as text. */
-type Result = { readonly data: object, readonly text: string }
+/** The result of a command as data and as text; `isUndone` if some of it is left to do. */
+type Result = { readonly data: object, readonly text: string, readonly isUndone?: boolean }
 type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
 type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
 type Run = (task: Task) => (...given: unknown[]) => Promise<void>
@@ -50,8 +54,10 @@ export function addDead (
     const { json, data: folder, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
     const env = commandEnvironment(process.env, folder)
     const names = command.args
-    const { data, text } = await open(env, deps => task(deps, { names, options }))
+    const { data, text, isUndone = false } =
+      await open(env, deps => task(deps, { names, options }))
     print(json === true ? JSON.stringify(data) : text)
+    if (isUndone) process.exitCode = 1
   }
   addQueries(dead, run)
   addDecisions(dead, run)
@@ -92,11 +98,16 @@ function addDecisions (dead: Command, run: Run): void {
     .option('--again', 'also letters that were replayed or discarded before')
     .option('--limit <number>', 'maximum number of letters, the oldest first', '50')
     .option('--yes', 'confirm a decision about more than a single named letter')
-  add('replay', 'send letters unchanged back to the topics they came from')
+  add('replay', 'send letters unchanged back to the partitions they came from, and report what ' +
+    'became of each; the exit code is 1 unless all of them were taken or answered')
     .option('--reason <reason>', 'all letters with this reason')
+    .option('--wait <seconds>', 'how long to wait for the stage', '60')
     .action(run(async (deps, { names: [stage = '', position], options }) => {
-      const data = await replay(deps, parseSelection(stage, position, options))
-      return { data, text: decidedText(data) }
+      const selection = parseSelection(stage, position, options)
+      const data = await replay(deps, selection, {
+        waitMs: parseWait(options.wait), onProgress: createProgressLog(),
+      })
+      return { data, text: replayText(data), isUndone: !data.letters.every(isDone) }
     }))
   add('discard', 'record that letters will not be replayed')
     .requiredOption('--reason <text>', 'the reason, for other operators')
@@ -161,6 +172,45 @@ function parseLimit (text = ''): number {
   throw new UsageError(`--limit ${text} is not an integer from 1.`)
 }
 
+function parseWait (text = ''): number {
+  const seconds = Number(text)
+  if (text.trim() !== '' && Number.isFinite(seconds) && seconds >= 0) return seconds * 1_000
+  throw new UsageError(`--wait ${text} is not a number of seconds from 0.`)
+}
+
+/** Logs each change of the progress, for people: results go to stdout alone. */
+function createProgressLog () {
+  let last = ''
+  return ({ sent, reported }: { readonly sent: number, readonly reported: number }): void => {
+    const line = `${sent} sent, ${reported} reported`
+    if (line !== last && process.stderr.isTTY) process.stderr.write(`${line}\n`)
+    last = line
+  }
+}
+
+const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome === 'answered'
+
+/** Formats what became of each letter, one a line. */
+export function replayText ({ stage, letters, remaining }: Replay): string {
+  const lines = letters.map(one => `${stage} ${one.letter}: ${outcomeText(one)}`)
+  return [...lines, ...restOf(remaining)].join('\n')
+}
+
+function outcomeText (letter: ReplayedLetter): string {
+  const { outcome, reason, job, jobStatus, jobChargedMicros } = letter
+  switch (outcome) {
+    case 'taken': {
+      const state = jobStatus === null ? '' : `, ${jobStatus}, charged ${jobChargedMicros} micros`
+      return job === null ? reason : `taken, job ${safeText(job)}${state}`
+    }
+    case 'answered': return `answered, ${safeText(reason)}`
+    case 'ignored': return `ignored, ${safeText(reason)}; the letter still waits`
+    case 'dead': return `dead again, ${safeText(reason)}; it is a new letter`
+    case 'pending': return 'not taken yet; the letter waits until its stage reports. Check that ' +
+      'the stage runs, and see "list".'
+  }
+}
+
 /** Formats a list: the number of waiting letters by stage, then a table of the letters. */
 export function listText ({ waiting, letters }: LetterList): string {
   const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
@@ -194,11 +244,12 @@ function ageText (seconds: number | null): string {
 
 /** Formats a decision. */
 export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
-  const rest = remaining === 0
-    ? ''
-    : `\n${remaining} more letters match. Run the command again for the next ones.`
-  return `${stage}: ${action} ${letters.join(', ') || 'nothing'}${rest}`
+  return [`${stage}: ${action} ${letters.join(', ') || 'nothing'}`, ...restOf(remaining)].join('\n')
 }
+
+const restOf = (remaining: number) => remaining === 0
+  ? []
+  : [`${remaining} more letters match. Run the command again for the next ones.`]
 
 /** Formats one field per line; objects as indented JSON. */
 export function fieldsText (fields: object): string {

@@ -2,14 +2,16 @@ import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
 import { CommandFailure, UsageError } from '../../platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
-import type { DeadLetterDeps } from './deps.ts'
+import type { DeadLetterDeps, JobState } from './deps.ts'
+import { decisionMessage, type LetterDecision } from '../../engine/dead-letters.ts'
+import { REPLAY_OF } from '../../kafka/message-mac.ts'
+import type { PartitionOffsets } from '../../kafka/topic-reader.ts'
 import {
-  decisionMessage, isWaiting, matches, positionOf,
-  type DecidedLetter, type LetterDecision, type Filter,
+  isWaiting, matches, parseDecision, positionOf, type DecidedLetter, type Filter,
 } from './letters.ts'
 import { readLetters, unknownLetter } from './list.ts'
 
-type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now'>
+type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now' | 'readJobs' | 'sleep'>
 
 /** The selected letters, and what the operator has confirmed. */
 export type Selection = {
@@ -25,19 +27,56 @@ export type Selection = {
 
 export type DecidedLetters = {
   readonly stage: StageName
-  readonly action: LetterDecision['action']
+  readonly action: 'discarded'
   readonly letters: readonly string[]
   /** Number of matching letters beyond the limit. */
   readonly remaining: number
 }
 
+/** What became of a letter that was replayed. */
+export type ReplayedLetter = {
+  readonly letter: string
+  /**
+   * `taken`: the stage has done with it what it does with every message. `answered`: the contact of
+   * a feed has a result without a job. `ignored`: it had no effect. `dead`: it is a new letter.
+   * `pending`: the stage has not reported yet.
+   */
+  readonly outcome: 'taken' | 'answered' | 'ignored' | 'dead' | 'pending'
+  /** Why it was ignored, the answer, or the reason of the new letter. */
+  readonly reason: string
+  /** The job of the message, with its status and charge by now; null if there is none. */
+  readonly job: string | null
+  readonly jobStatus: string | null
+  readonly jobChargedMicros: number | null
+}
+
+export type Replay = {
+  readonly stage: StageName
+  readonly letters: readonly ReplayedLetter[]
+  /** Number of matching letters beyond the limit. */
+  readonly remaining: number
+}
+
+export type ReplayOptions = {
+  /** How long to wait for the reports of the stage. */
+  readonly waitMs: number
+  /** Called when letters are sent, and with each report. */
+  readonly onProgress?: (progress: { readonly sent: number, readonly reported: number }) => void
+}
+
+const POLL_MS = 500
+/** How long to wait for the end of the jobs of letters that were taken. */
+const JOBS_MS = 5_000
+
 /**
- * Sends letters back to the topics that they came from, unchanged, and records that. A crash in
- * between sends them twice, which the pipeline deduplicates. A contact of a feed however becomes a
- * new contact each time, so there the record comes first.
+ * Sends letters back to the partitions that they came from, unchanged, and waits until their stage
+ * has reported what became of them. Only that report takes a letter off the list, so a crash leaves
+ * it there; replayed again, a row counts once, and a contact of a feed is taken once.
  * @throws UsageError when no letter matches, when a letter cannot be sent, or without confirmation.
  */
-export async function replay (deps: Deps, selection: Selection): Promise<DecidedLetters> {
+export async function replay (
+  deps: Deps, selection: Selection, { waitMs, onProgress = () => {} }: ReplayOptions
+): Promise<Replay> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'replayed')
   const foreign = selected.find(({ from }) => !isReadBy(stage, from.topic))
@@ -46,8 +85,8 @@ export async function replay (deps: Deps, selection: Selection): Promise<Decided
       `which ${stage} does not read. It can only be discarded.`)
   }
   const pending = new Set(selected.map(({ position }) => position))
-  const letters: string[] = []
-  await deps.read(deadTopic(stage), async messages => {
+  let sent = 0
+  const reportsFrom = await deps.read(deadTopic(stage), async messages => {
     const batch = messages.filter(message => pending.delete(positionOf(message)))
     if (batch.length === 0) return
     const truncated = batch.find(({ headers }) => 'dead_value' in headers)
@@ -55,15 +94,87 @@ export async function replay (deps: Deps, selection: Selection): Promise<Decided
       throw new CommandFailure(`Letter ${positionOf(truncated)} has no content, because the ` +
         'message was too large for the dead-letter topic. It can only be discarded.')
     }
-    const decision = { action: 'replayed', atMs: deps.now(), reason: '' } as const
-    const records = batch.map(raw =>
-      decisionMessage(stage, { position: positionOf(raw), decision }))
-    const originals = batch.flatMap(raw => originalMessage(stage, raw) ?? [])
-    const steps = stage === 'feed' ? [records, originals] : [originals, records]
-    for (const step of steps) await deps.send(step)
-    letters.push(...batch.map(positionOf))
+    await deps.send(batch.flatMap(raw => replayMessage(stage, raw, deps.now()) ?? []))
+    sent += batch.length
+    onProgress({ sent, reported: 0 })
   })
-  return { stage, action: 'replayed', letters, remaining }
+  const reports = await readReports(deps, stage, {
+    letters: new Set(selected.map(({ position }) => position)),
+    from: reportsFrom,
+    waitMs,
+    onReported: reported => onProgress({ sent, reported }),
+  })
+  const replayed = selected.map(letter => replayedLetter(letter, reports.get(letter.position)))
+  return { stage, letters: await addJobs(deps, selected, replayed), remaining }
+}
+
+type ReportsWanted = {
+  readonly letters: ReadonlySet<string>
+  readonly from: PartitionOffsets
+  readonly waitMs: number
+  readonly onReported: (count: number) => void
+}
+
+/** Reads what the stage reports from some positions on, until it has all or the wait is over. */
+async function readReports (
+  { read, sleep }: Deps, stage: StageName, { letters, from, waitMs, onReported }: ReportsWanted
+): Promise<ReadonlyMap<string, LetterDecision>> {
+  const reports = new Map<string, LetterDecision>()
+  let next = from
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    next = await read(deadTopic(stage), messages => {
+      for (const { headers } of messages) {
+        const record = parseDecision(headers)
+        if (record === undefined || !letters.has(record.position)) continue
+        const { position, decision } = record
+        if (decision.action === 'discarded') continue
+        // Another operator may replay it at the same time: it is taken once, and then ignored.
+        if (reports.get(position)?.action !== 'replayed') reports.set(position, decision)
+      }
+    }, { from: next })
+    onReported(reports.size)
+    if (reports.size === letters.size || waitedMs >= waitMs) return reports
+    await sleep(POLL_MS)
+  }
+}
+
+function replayedLetter (
+  { position: letter, job }: DecidedLetter, report: LetterDecision | undefined
+): ReplayedLetter {
+  const about = {
+    letter, job: report?.job ?? (job || null), jobStatus: null, jobChargedMicros: null,
+  }
+  if (report === undefined) return { ...about, outcome: 'pending', reason: '' }
+  const { action, reason } = report
+  if (action === 'ignored') return { ...about, outcome: 'ignored', reason }
+  const [, word = '', rest = ''] = /^(answered|dead again): (.*)$/.exec(reason) ?? []
+  if (word === 'answered') return { ...about, outcome: 'answered', reason: rest }
+  if (word === 'dead again') return { ...about, outcome: 'dead', reason: rest }
+  return { ...about, outcome: 'taken', reason }
+}
+
+/** Adds the jobs of letters that were taken, once they have ended or after JOBS_MS. */
+async function addJobs (
+  { readJobs, sleep }: Deps, selected: readonly DecidedLetter[],
+  replayed: readonly ReplayedLetter[]
+): Promise<readonly ReplayedLetter[]> {
+  const wanted = replayed.flatMap(({ outcome, job }, index) => {
+    const letter = selected[index]
+    if (outcome !== 'taken' || job === null || letter === undefined) return []
+    return [{ tenant: letter.tenant, topic: letter.from.topic, job }]
+  })
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    const states: ReadonlyMap<string, JobState> =
+      wanted.length === 0 ? new Map() : await readJobs(wanted)
+    if ([...states.values()].every(({ ended }) => ended) || waitedMs >= JOBS_MS) {
+      return replayed.map(letter => {
+        const state = letter.outcome === 'taken' ? states.get(letter.job ?? '') : undefined
+        if (state === undefined) return letter
+        return { ...letter, jobStatus: state.status, jobChargedMicros: state.chargedMicros }
+      })
+    }
+    await sleep(POLL_MS)
+  }
 }
 
 /**
@@ -72,7 +183,7 @@ export async function replay (deps: Deps, selection: Selection): Promise<Decided
  * @throws UsageError like `replay`.
  */
 export async function discard (
-  deps: Deps, selection: Selection, reason: string
+  deps: Pick<Deps, 'read' | 'send' | 'now'>, selection: Selection, reason: string
 ): Promise<DecidedLetters> {
   const { stage } = selection
   const { selected, remaining } = await select(deps, selection, 'discarded')
@@ -84,7 +195,8 @@ export async function discard (
 }
 
 async function select (
-  deps: Deps, { stage, filter, again, yes, limit }: Selection, action: LetterDecision['action']
+  deps: Pick<Deps, 'read'>, { stage, filter, again, yes, limit }: Selection,
+  action: 'replayed' | 'discarded'
 ): Promise<{ readonly selected: readonly DecidedLetter[], readonly remaining: number }> {
   const matching = (await readLetters(deps, stage)).filter(letter => matches(letter, filter))
   const { position } = filter
@@ -108,7 +220,7 @@ function selectOne (
   { stage, position, again }: { stage: StageName, position: string, again: boolean }
 ): DecidedLetter {
   if (letter === undefined) throw unknownLetter(stage, position)
-  const last = letter.decisions.at(-1)
+  const last = letter.decisions.findLast(({ action }) => action !== 'ignored')
   if (last === undefined || again) return letter
   throw new UsageError(`Letter ${position} of ${stage} was already ${last.action} at ` +
     `${new Date(last.atMs).toISOString()}. Add --again to repeat it.`)
@@ -116,18 +228,34 @@ function selectOne (
 
 const letterCount = (count: number) => count === 1 ? '1 letter' : `${count} letters`
 
-const ADDED_HEADERS = 'dead_'
+/** Headers that the engine and earlier replays have added. */
+const ADDED_HEADERS = /^(dead|replay)_/
 
 /**
- * Returns the original message of a letter: same key, content, headers and topic. Undefined when
- * the stage does not read that topic.
+ * Returns the original message of a letter: same key, content, headers, topic and partition. Its
+ * header `replay_of` asks the stage to report; a contact of a feed also gets the identity and time
+ * of its first message. Undefined when the stage does not read that topic.
  */
-export function originalMessage (stage: StageName, raw: RawMessage): OutgoingMessage | undefined {
-  const topic = raw.headers['dead_topic'] ?? ''
+export function replayMessage (
+  stage: StageName, raw: RawMessage, nowMs: number
+): OutgoingMessage | undefined {
+  const { dead_topic: topic = '', dead_partition: partition, dead_offset: offset = '' } =
+    raw.headers
   if (!isReadBy(stage, topic)) return undefined
   const headers = Object.fromEntries(
-    Object.entries(raw.headers).filter(([name]) => !name.startsWith(ADDED_HEADERS)))
-  return { topic, key: raw.key.toString(), value: raw.value, headers }
+    Object.entries(raw.headers).filter(([name]) => !ADDED_HEADERS.test(name)))
+  const contact = {
+    replay_offset: offset,
+    replay_dead_at: String(Date.parse(raw.headers['dead_at'] ?? '') || nowMs),
+    replay_at: String(nowMs),
+  }
+  return {
+    topic,
+    key: raw.key.toString(),
+    value: raw.value,
+    headers: { ...headers, ...stage === 'feed' && contact, [REPLAY_OF]: positionOf(raw) },
+    ...partition !== undefined && { partition: Number(partition) },
+  }
 }
 
 /** Whether a stage reads a topic of the brokers. */

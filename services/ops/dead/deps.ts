@@ -6,6 +6,7 @@ import { createKafkaBus } from '../../kafka/kafka-bus.ts'
 import { kafkaConnectionOf } from '../../kafka/connection.ts'
 import { createTopicReader, type TopicReader } from '../../kafka/topic-reader.ts'
 import { createMessageMac } from '../../kafka/message-mac.ts'
+import { sleep } from '../../platform/retry.ts'
 import type { Inspector } from './inspector.ts'
 
 export type DeadLetterDeps = {
@@ -14,7 +15,16 @@ export type DeadLetterDeps = {
   readonly send: (messages: readonly OutgoingMessage[]) => Promise<void>
   /** Runs work with an inspector. `open` lets it decrypt content, which needs the key ring. */
   readonly inspect: <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) => Promise<T>
+  /** The state of jobs by id; without those that are gone or whose store is unavailable. */
+  readonly readJobs: (jobs: readonly LetterJob[]) => Promise<ReadonlyMap<string, JobState>>
   readonly now: () => number
+  readonly sleep: (ms: number) => Promise<void>
+}
+
+/** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
+export type LetterJob = { readonly tenant: string, readonly topic: string, readonly job: string }
+export type JobState = {
+  readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
 }
 
 const config = Type.Object(pick(commonConfig, messageKeys))
@@ -32,16 +42,25 @@ export async function withDeadLetters<T> (
   const clientId = 'dead-letters'
   const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
   const producer = bus.producer('resend')
+  const inspect: DeadLetterDeps['inspect'] = async (open, inspectWork) => {
+    // Loaded on demand: only the inspector needs Redis and the schema registry.
+    const { withInspector } = await import('./inspector.ts')
+    return await withInspector({ env, bus, open }, inspectWork)
+  }
   try {
     return await work({
       read: createTopicReader({ ...connection, clientId }).read,
       send: messages => producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
-      inspect: async (open, inspectWork) => {
-        // Loaded on demand: only the inspector needs Redis and the schema registry.
-        const { withInspector } = await import('./inspector.ts')
-        return await withInspector({ env, bus, open }, inspectWork)
+      inspect,
+      readJobs: async jobs => {
+        try {
+          return await inspect(false, inspector => inspector.jobs(jobs))
+        } catch {
+          return new Map()
+        }
       },
       now: Date.now,
+      sleep,
     })
   } finally {
     await bus.close()

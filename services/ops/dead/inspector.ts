@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
-import { createPartners } from '../../accounts/partners.ts'
+import { createPartners, readPartners } from '../../accounts/partners.ts'
 import { keysInTopic } from '../../jobs/job-keys.ts'
 import { createJobStore } from '../../jobs/store.ts'
 import type { Outcome } from '../../jobs/store-types.ts'
@@ -9,12 +9,16 @@ import type { Environment } from '../../platform/command-environment.ts'
 import { loadConfig, pick, commonConfig, rootKeys } from '../../platform/config.ts'
 import { connectCommandRedis } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
+import { logicalTopic } from '../../platform/topics.ts'
+import type { DeadLetterDeps, JobState, LetterJob } from './deps.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
 import { openContent, readEnvelope } from './content.ts'
 
 export type Inspector = {
   readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
   readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
+  /** The state of these jobs, by id, without those that are gone. */
+  readonly jobs: DeadLetterDeps['readJobs']
   /** The decrypted content, or why it cannot be decrypted; undefined unless `open` is set. */
   readonly content: (raw: RawMessage) => Promise<unknown>
 }
@@ -43,8 +47,22 @@ export async function withInspector<T> (
     })
     return await openContent({ codec, messageCodec, partners }, raw)
   }
+  const jobs = async (letterJobs: readonly LetterJob[]) => {
+    const tenants = new Map((await readPartners(state)).map(({ name, tenant }) => [name, tenant]))
+    const states = new Map<string, JobState>()
+    for (const { tenant, topic, job } of letterJobs) {
+      const partner = logicalTopic(topic)?.partner
+      const outcome =
+        await store.outcome(partner === undefined ? tenant : tenants.get(partner) ?? '', job)
+      if (outcome.kind !== 'accepted') continue
+      const { status, ended, chargedMicros } = outcome.job
+      states.set(job, { status, ended, chargedMicros })
+    }
+    return states
+  }
   try {
     return await work({
+      jobs,
       envelope: raw => readEnvelope(codec, raw),
       replayEffect: async (tenant, job) => replayEffectOf(await store.outcome(tenant, job)),
       content,

@@ -1,6 +1,6 @@
-import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
+import type { RawMessage } from '../../kafka/bus.ts'
+import type { DecisionRecord, LetterDecision } from '../../engine/dead-letters.ts'
 import { rowCountOf } from '../../engine/stage.ts'
-import { deadTopic } from '../../platform/topics.ts'
 import type { StageName } from '../../topology.ts'
 
 /** A message of a dead-letter topic, without its content. */
@@ -21,14 +21,6 @@ type Letter = {
   /** Number of rows in the message; 0 when unknown. */
   readonly rows: number
   readonly bytes: number
-}
-
-/** What an operator decided about a letter. */
-export type LetterDecision = {
-  readonly action: 'replayed' | 'discarded'
-  readonly atMs: number
-  /** Empty for a replay. */
-  readonly reason: string
 }
 
 /** A letter with all decisions about it, oldest first. */
@@ -65,39 +57,21 @@ export function letterOf (stage: StageName, raw: RawMessage): Letter {
   }
 }
 
-/** A decision and the position of its letter. */
-type DecisionRecord = { readonly position: string, readonly decision: LetterDecision }
-
-/**
- * Builds the message that records a decision. It goes to the dead-letter topic itself, without
- * content: the headers contain the position of the letter (`done_of`), the action (`done_as`), the
- * time and the reason. So decisions need no other store and have the retention of the letters.
- */
-export function decisionMessage (
-  stage: StageName, { position, decision }: DecisionRecord
-): OutgoingMessage {
-  return {
-    topic: deadTopic(stage),
-    key: position,
-    value: null,
-    headers: {
-      done_of: position,
-      done_as: decision.action,
-      done_at: new Date(decision.atMs).toISOString(),
-      done_why: decision.reason,
-    },
-  }
-}
+const ACTIONS = ['replayed', 'ignored', 'discarded'] as const
 
 /**
  * Parses a decision from the headers of a message; undefined for letters. The engine marks every
  * letter with `dead_stage`, so a sender cannot forge a decision with headers of its own.
  */
 export function parseDecision (headers: RawMessage['headers']): DecisionRecord | undefined {
-  const { done_of: position, done_as: action, done_at: at = '', done_why: reason = '' } = headers
+  const {
+    done_of: position, done_as: done, done_at: at = '', done_why: reason = '', done_job: job,
+  } = headers
   if (position === undefined || 'dead_stage' in headers) return undefined
-  if (action !== 'replayed' && action !== 'discarded') return undefined
-  return { position, decision: { action, atMs: Date.parse(at), reason } }
+  const action = ACTIONS.find(name => name === done)
+  if (action === undefined) return undefined
+  const decision = { action, atMs: Date.parse(at), reason }
+  return { position, decision: job === undefined ? decision : { ...decision, job } }
 }
 
 /** Indexes the messages of a dead-letter topic. Keeps no content. */
@@ -127,9 +101,9 @@ export type Filter = {
   readonly tenant?: string | undefined
 }
 
-/** Whether there is no decision about a letter yet. */
+/** Whether a letter was neither discarded nor taken: a replay without effect leaves it waiting. */
 export function isWaiting ({ decisions }: DecidedLetter): boolean {
-  return decisions.length === 0
+  return decisions.every(({ action }) => action === 'ignored')
 }
 
 /** Whether a letter matches all defined fields of a filter. */

@@ -85,7 +85,8 @@ export function unknownLetter (stage: StageName, position: string): UsageError {
 /** A contact of a feed belongs to no job yet. */
 export const CONTACT_REPLAY_EFFECT: ReplayEffect = {
   jobStatus: 'no job',
-  replayEffect: 'adds a new contact to the feed: checked, charged and answered like any other',
+  replayEffect: 'adds the contact to the feed, unless an earlier replay of it was taken: ' +
+    'checked, charged and answered like any other',
 }
 
 async function readReplayEffect (inspector: Inspector, { from, tenant, job }: DecidedLetter) {

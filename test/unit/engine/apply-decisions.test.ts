@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { replayOutcomes } from '../../../services/engine/dead-letters.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
@@ -23,6 +24,10 @@ function notingDeps (resolveDead: () => Promise<never[]> = async () => []) {
     deadLetters: {
       checkLimit: (letters: readonly unknown[]) => { noted.push(`checkLimit ${letters.length}`) },
       send: async (letters: readonly unknown[]) => { noted.push(`letters ${letters.length}`) },
+      report: async (outcomes: readonly { letter: string, action: string, reason: string }[]) => {
+        noted.push(...outcomes.map(({ letter, action, reason }) =>
+          `report ${letter} ${action} ${reason}`))
+      },
       reset: () => { noted.push('reset') },
     },
     steps: { step: (_: number, action: () => Promise<unknown>) => action(), stalled: () => 0 },
@@ -52,6 +57,29 @@ describe('applyDecisions', () => {
       'after', 'complete', 'completed', 'complete', 'reset',
       'error messages sent to the dead-letter topic',
     ])
+  })
+
+  it('reports what became of replayed letters before their messages are complete', async () => {
+    const { noted, deps, batch } = notingDeps()
+    const afterProduced = async () => { noted.push('after') }
+    const replayOf = (letter: string) => {
+      const raw = rawMessage(0)
+      return { raw: { ...raw, headers: { ...raw.headers, replay_of: letter } } }
+    }
+    await createApplyDecisions(deps)([
+      { completes: [replayOf('0:1'), message], emits: [], afterProduced },
+      { completes: [replayOf('0:2')], emits: [], dead: 'why' },
+      { completes: [replayOf('0:3')], emits: [], ignored: 'nothing to do' },
+    ] as never, batch)
+    expect(noted.slice(noted.indexOf('letters 1'), noted.indexOf('complete') + 1)).toEqual([
+      'letters 1', 'after', 'report 0:1 replayed taken', 'report 0:2 replayed dead again: why',
+      'report 0:3 ignored nothing to do', 'complete',
+    ])
+  })
+
+  it('reports no forged replay', () => {
+    const raw = { ...rawMessage(0), headers: { replay_of: '0:1' }, forged: true } as const
+    expect(replayOutcomes(raw, { action: 'ignored', reason: 'forged' })).toEqual([])
   })
 
   it('completes nothing if afterProduced fails', async () => {

@@ -17,7 +17,9 @@ function workerOf (stage: Partial<Stage>, lane: Lane, more: Partial<WorkerDeps> 
     subscription: { group: 'g', topics: [], lane },
     messageCodec: plainCodec,
     emitter: { emit: async () => {}, seal: async () => new Map(), send: async () => {} },
-    deadLetters: { checkLimit: () => {}, send: async () => {}, reset: () => {} },
+    deadLetters: {
+      checkLimit: () => {}, send: async () => {}, report: async () => {}, reset: () => {},
+    },
     steps: createSteps(common),
     clock: { now: () => 9_500 },
     readAhead: { bytes: 0, maxBytes: 0 },

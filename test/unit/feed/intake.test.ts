@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { openResult, resultIdOf } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact, FeedResult } from '../../../schemas/types.ts'
 import type { OutgoingMessage, RawMessage } from '../../../services/kafka/bus.ts'
+import type { ReplayOutcome } from '../../../services/engine/dead-letters.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/kafka/registry.ts'
 import { createPartnerResults } from '../../../services/results/partner-results.ts'
@@ -46,6 +47,9 @@ async function raw (offset: number, change: Partial<FeedContact> = {}): Promise<
 /** No sender has a mark, and everything up to this offset is finished. */
 const finishedTo = (offset: number): Given => ({ marks: { offset, senders: new Map() } })
 
+const marked = (offset: number, sequence: number): Marks =>
+  ({ offset, senders: new Map([[SENDER, { sequence, sentAt: NOW_MS }]]) })
+
 type Given = {
   readonly positions?: ReadonlyMap<string, number>
   readonly outages?: Error[]
@@ -73,6 +77,8 @@ function createScenario ({
 }: Given = {}) {
   const replays: unknown[] = []
   const saved: MarksChange[] = []
+  const reports: ReplayOutcome[] = []
+  const written: number[] = []
   const failures: string[] = []
   const sent: OutgoingMessage[] = []
   const dead: unknown[] = []
@@ -85,7 +91,11 @@ function createScenario ({
   const results = createPartnerResults({ codec, producerOf: () => producerInto(sent, outages) })
   const takeIn = createIntake({
     ...common,
-    deadLetters: { send: async decisions => { dead.push(...decisions.flat()) } },
+    deadLetters: {
+      send: async decisions => { dead.push(...decisions.flat()) },
+      report: async () => { throw new Error('a partition reports') },
+    },
+    isReplay: message => message.headers['signed'] === 'yes',
     rejections: createRejections({ results, now: () => 0 }),
     metrics: { count: name => { if (name === 'feed_replays_total') replays.push(name) } },
     onReplay: replay => { replays.push(replay.offset) },
@@ -98,8 +108,13 @@ function createScenario ({
       marks: {
         read: async () => marks,
         write: async change => saved.push(change) > 0 && keepsMarks,
+        writeDead: async offsets => { written.push(...offsets) },
       },
       clock: common.clock,
+      reportReplays: async outcomes => {
+        reports.push(...outcomes)
+        commits.push(-1n)
+      },
       fail: error => { failures.push(String(error)) },
       buffered,
       submit: request => new Promise(resolve => {
@@ -118,11 +133,24 @@ function createScenario ({
   }
   const deliver = (messages: readonly RawMessage[]) => takeIn({ ...of, messages })
   const take = async () => {
-    answer({ kind: 'taken' })
+    answer({ kind: 'taken', job: 'job_1' })
     await turn()
   }
   return {
-    deliver, sent, dead, requests, commits, seeks, buffered, lost, take, replays, saved, failures,
+    deliver,
+    sent,
+    dead,
+    requests,
+    commits,
+    seeks,
+    buffered,
+    lost,
+    take,
+    replays,
+    saved,
+    failures,
+    reports,
+    written,
   }
 }
 
@@ -239,9 +267,6 @@ describe('the intake of a feed', () => {
 })
 
 describe('a replayed contact of a feed', () => {
-  const marked = (offset: number, sequence: number): Marks =>
-    ({ offset, senders: new Map([[SENDER, { sequence, sentAt: NOW_MS }]]) })
-
   it('becomes no row, gets no answer and is counted', async () => {
     const { deliver, requests, sent, commits, take, replays } = createScenario()
     const invalid = { service: 'fortune-telling' }
@@ -319,5 +344,107 @@ describe('the sender marks of a feed', () => {
     const { deliver, sent, commits } = createScenario({ positions: new Map([['whatsapp||', 4]]) })
     await deliver([await raw(0, { sentAt: 1 }), await raw(1, { sealed: Buffer.alloc(60) })])
     expect([sent, commits]).toEqual([[], [2n]])
+  })
+})
+
+/** A message that an operator replays from a letter, which was at offset 1 first. */
+const replayed = async (offset: number, change: Partial<FeedContact> = {}, headers = {}) => ({
+  ...await raw(offset, change),
+  headers: {
+    signed: 'yes',
+    replay_of: '0:6',
+    replay_offset: '1',
+    replay_dead_at: String(NOW_MS - 20 * DAY_MS),
+    replay_at: String(NOW_MS),
+    ...headers,
+  },
+})
+const DAY_MS = 86_400_000
+const old = { sequence: 1, sentAt: NOW_MS - 20 * DAY_MS }
+const taken = { letter: '0:6', action: 'replayed', reason: 'taken by a job', job: 'job_1' }
+
+describe('a letter that is read again before its offset is committed', () => {
+  it('is neither a contact nor a second letter, though it is decodable by then', async () => {
+    const first = createScenario(finishedTo(3))
+    await first.deliver([await raw(4), { ...await raw(5), value: Buffer.from('garbage') }])
+    expect([first.dead.length, first.written]).toEqual([1, [5]])
+    const marks = { offset: 3, senders: new Map([['dead:5', { sequence: 0, sentAt: 0 }]]) }
+    const { deliver, dead, requests, take, saved } = createScenario({ marks })
+    await deliver([await raw(4), await raw(5), await raw(6), await raw(7)])
+    expect(requests.map(({ offsets }) => offsets)).toEqual([[4, 6, 7]])
+    await take()
+    expect([dead, saved.map(({ forgotten }) => forgotten)]).toEqual([[], [['dead:5']]])
+  })
+})
+
+describe('the replay of a letter', () => {
+  it('is taken below the mark of its sender, as its first message, however old', async () => {
+    const { deliver, requests, take, reports, commits, replays } =
+      createScenario({ marks: marked(3, 3) })
+    await deliver([await replayed(4, old), await raw(5), await raw(6)])
+    expect(requests.map(({ to, offsets }) => [to, offsets])).toEqual([[6, [1, 5, 6]]])
+    expect(reports).toEqual([])
+    await take()
+    expect(reports).toEqual([taken])
+    // Reported before its offset is committed.
+    expect(commits).toEqual([-1n, 7n])
+    expect(replays).toEqual([])
+  })
+
+  it('is taken once, whichever letter and copy it comes from', async () => {
+    const { deliver, requests, take, reports } = createScenario({ marks: marked(3, 3) })
+    const copy = await raw(6, old)
+    await deliver([await replayed(4, old), await replayed(5, old, { replay_of: '0:7' }), copy])
+    await deliver([await raw(7), await raw(8)])
+    expect(requests.map(({ offsets }) => offsets)).toEqual([[1, 7, 8]])
+    await take()
+    expect(reports.toSorted((a, b) => a.letter < b.letter ? -1 : 1)).toEqual([taken, {
+      letter: '0:7', action: 'ignored', reason: 'an earlier replay of the contact was taken',
+    }])
+  })
+
+  it('moves the mark of its sender, so that a copy of it is no other contact', async () => {
+    const { deliver, requests, replays } = createScenario(finishedTo(3))
+    await deliver([await replayed(4, { ...old, sequence: 7 }), await raw(5, { sequence: 7 })])
+    await deliver([await raw(6, { sequence: 8 }), await raw(7, { sequence: 9 })])
+    expect(requests.map(({ offsets }) => offsets)).toEqual([[1, 6, 7]])
+    expect(replays).toEqual(['feed_replays_total', 5])
+  })
+
+  it('is reported when it is answered, dead again, or was sent to another partition', async () => {
+    const { deliver, reports, sent, dead } = createScenario(finishedTo(3))
+    const garbage = { ...await replayed(6, old), value: Buffer.from('garbage') }
+    await deliver([
+      await replayed(4, { ...old, service: 'fax' }), await replayed(5, { partition: 2 }), garbage,
+    ])
+    expect(reports.map(({ action, reason }) => `${action}, ${reason}`)).toEqual([
+      'replayed, answered: unknown_service',
+      'ignored, the contact was sent to another partition',
+      'replayed, dead again: undecodable',
+    ])
+    expect([sent.length, dead.length]).toEqual([1, 1])
+    const result = await codec.decode('feeds.finished', sent[0]!.value!) as FeedResult
+    expect(result.resultId).toBe(resultIdOf('acme', 1, 1))
+  })
+
+  it.each([
+    ['is not signed', { signed: 'no' }],
+    ['was signed long ago', { replay_at: String(NOW_MS - 9 * DAY_MS) }],
+    ['lacks the first offset', { replay_offset: 'x' }],
+  ])('is any other copy if it %s', async (_, headers) => {
+    const { deliver, reports, replays, buffered } = createScenario({ marks: marked(3, 3) })
+    await deliver([await replayed(4, { sequence: 1 }, headers)])
+    expect([reports, buffered.used()]).toEqual([[], 0])
+    expect(replays).toEqual(['feed_replays_total', 4])
+  })
+
+  it('is reported as taken when a crash kept the report of its job', async () => {
+    const { deliver, reports, requests } = createScenario({
+      marks: marked(3, 3), positions: new Map([['whatsapp||', 4]]),
+    })
+    await deliver([await replayed(4, old)])
+    await turn()
+    expect(requests).toEqual([])
+    expect(reports).toMatchObject([{ letter: '0:6', action: 'replayed' }])
   })
 })

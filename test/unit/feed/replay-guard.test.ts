@@ -11,7 +11,9 @@ function guardOn (marks: Marks = { offset: -1, senders: new Map() }, isStored = 
     written.push(change)
     return isStored
   }
-  return { guard: createReplayGuard({ marks, write, now: () => NOW_MS }), written }
+  const guard =
+    createReplayGuard({ marks, write, writeDead: async () => {}, now: () => NOW_MS })
+  return { guard, written }
 }
 const stamp = (sequence: number, sender = 'a', sentAt = NOW_MS) => ({ sender, sequence, sentAt })
 
@@ -21,6 +23,22 @@ describe('the replay guard', () => {
     expect([3, 3, 2, 4, -1].map((sequence, offset) => guard.check(offset, stamp(sequence))))
       .toEqual(['fresh', 'replayed', 'replayed', 'fresh', 'replayed'])
     expect(guard.check(5, stamp(1, 'b'))).toBe('fresh')
+  })
+
+  it('accepts a replay below the mark of its sender once, and remembers it', async () => {
+    const { guard, written } = guardOn()
+    expect(guard.check(0, stamp(5))).toBe('fresh')
+    const day = 86_400_000
+    expect([3, 3, 4].map((sequence, index) =>
+      guard.checkReplay(1 + index, stamp(sequence), NOW_MS - 39 * day)))
+      .toEqual(['fresh', 'replayed', 'fresh'])
+    expect(guard.checkReplay(4, stamp(2), NOW_MS - 41 * day)).toBe('fresh')
+    await guard.save(4)
+    expect([...written[0]?.changed.keys() ?? []]).toEqual(['a', 'replay:a:3', 'replay:a:4'])
+    expect(written[0]?.forgotten).toEqual(['replay:a:2'])
+    // The mark of the sender stays where it was.
+    expect([5, 6].map((sequence, index) => guard.check(5 + index, stamp(sequence))))
+      .toEqual(['replayed', 'fresh'])
   })
 
   it('stores the marks as of an offset, without later contacts', async () => {

@@ -91,3 +91,26 @@ it('forged messages are counted, and logged once per topic and minute', () => {
   report({ ...signed, topic: 'a' })
   expect(log.error).toHaveBeenCalledTimes(3)
 })
+
+describe('a message of a partner', () => {
+  const contact = { ...sent, topic: 'feeds.acme.submitted', headers: { trace: 'x' } }
+
+  it('is no replay, whatever headers it has', () => {
+    expect(mac.sign(contact)).toBe(contact)
+    const stolen = { replay_of: '0:6', mac: signed.headers['mac'] ?? '' }
+    const all: readonly Record<string, string>[] = [{}, { replay_of: '0:6' }, stolen]
+    for (const headers of all) {
+      const message = received({ ...contact, headers })
+      expect([mac.isAuthentic(message), mac.isReplay(message)]).toEqual([true, false])
+    }
+  })
+
+  it('is a replay if a service has signed it, with nothing changed', () => {
+    const replay = received(mac.sign({ ...contact, headers: { replay_of: '0:6' } }))
+    expect(mac.isReplay(replay)).toBe(true)
+    expect(mac.isReplay({ ...replay, value: Buffer.from('another') })).toBe(false)
+    expect(mac.isReplay({ ...replay, topic: 'feeds.other.submitted' })).toBe(false)
+    expect(mac.isReplay({ ...replay, headers: { ...replay.headers, replay_of: '0:7' } }))
+      .toBe(false)
+  })
+})

@@ -4,6 +4,7 @@ import type { Job } from '../../../services/jobs/job.ts'
 import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
+import type { Owned } from '../../../services/ledger/owners.ts'
 import { failStalled } from '../../../services/ledger/stalled.ts'
 import { reap, startReaper, type ReapDeps } from '../../../services/ledger/reaper.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
@@ -15,7 +16,10 @@ import {
 const running = endedJob({ ended: false, status: 'verifying' }, 4)
 
 function setUp (
-  { job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [] as number[] } = {}
+  {
+    job = running, waits = false, idleMs = 0, rowsIdleMs = 100_000, ages = [] as number[],
+    isOwned = false,
+  } = {}
 ) {
   const clock = createManualClock()
   const blocks = createBlocksDouble()
@@ -24,6 +28,7 @@ function setUp (
   const done: string[] = []
   const fails: FailBlock[] = []
   const counts: string[] = []
+  const asked: Owned[] = []
   const jobs = new Map<string, Job>([
     [JOB, { ...job, updatedAtMs: clock.now() - rowsIdleMs }],
   ])
@@ -47,6 +52,12 @@ function setUp (
     },
     archive: { save: async () => { done.push('save') } },
     blocks,
+    owners: {
+      findOrphans: async owned => {
+        asked.push(...owned)
+        return new Set(isOwned ? [] : owned.map(({ id }) => id))
+      },
+    },
     backlog: { mayContain: async () => waits },
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     store: {
@@ -67,7 +78,7 @@ function setUp (
       },
     },
   }
-  return { parts: deps, blocks, emitted, removed, done, fails, counts }
+  return { parts: deps, blocks, emitted, removed, done, fails, counts, asked }
 }
 
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
@@ -79,6 +90,34 @@ describe('a run of the reaper', () => {
     expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
     expect(removed).toEqual([1, 2])
     expect(counts).toEqual(['entry 2'])
+  })
+
+  it('leaves old entries and ended jobs to the stage that made them', async () => {
+    const { parts, emitted, removed, done, asked } =
+      setUp({ ages: [5_000], job: endedJob(), idleMs: 90_000, isOwned: true })
+    expect(await reap(parts)).toEqual({ entries: 1, stalledJobs: 0 })
+    expect([emitted, removed, done]).toEqual([[], [], []])
+    expect(asked.map(({ stage, lane }) => [stage, lane]))
+      .toEqual([['lookup', 'small'], ['settle', 'small']])
+  })
+
+  it('ships a movement without a job at once, as no stage does', async () => {
+    const { parts, removed, asked } = setUp({ ages: [5_000], isOwned: true })
+    const [entry] = await parts.outbox.pending(TENANT)
+    const outbox = {
+      ...parts.outbox, pending: async () => [{ ...entry!, type: 'topup', job: '' }],
+    }
+    await reap({ ...parts, outbox })
+    expect([removed, asked]).toEqual([[1], []])
+  })
+
+  it('ships no entry that its stage has shipped meanwhile', async () => {
+    const { parts, emitted } = setUp({ ages: [5_000] })
+    const [entry] = await parts.outbox.pending(TENANT)
+    const reads = [[entry!], []]
+    const outbox = { ...parts.outbox, pending: async () => reads.shift() ?? [] }
+    expect((await reap({ ...parts, outbox })).entries).toBe(0)
+    expect(emitted).toEqual([])
   })
 
   it('keeps entries that were not acknowledged, and continues with the jobs', async () => {
@@ -167,7 +206,8 @@ describe('startReaper', () => {
     const stopped: string[] = []
     const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
     const fatal = () => { throw new Error('nothing was fatal') }
-    const running = startReaper(stage, { ...parts, tenants: { active }, fatal }, 5)
+    const running = startReaper(
+      stage, { ...parts, tenants: { active }, isLeader: () => true, fatal }, 5)
     expect(running.ready()).toBe(true)
     await new Promise(resolve => setImmediate(resolve))
     expect(running.ready()).toBe(false)
@@ -183,9 +223,25 @@ describe('startReaper', () => {
     const storeBlock = async () => { throw lacking }
     const fatal = Promise.withResolvers<unknown>()
     const stage = { ready: () => true, stop: async () => {} }
-    const running = startReaper(stage, { ...parts, storeBlock, fatal: fatal.resolve }, 1)
+    const running = startReaper(
+      stage, { ...parts, storeBlock, isLeader: () => true, fatal: fatal.resolve }, 1)
     expect(await fatal.promise).toBe(lacking)
     expect([running.ready(), fails]).toEqual([false, []])
     await running.stop()
+  })
+
+  it('does nothing while another ledger leads', async () => {
+    const { parts, done, fails } = setUp({ idleMs: 60_000 })
+    const asked = Promise.withResolvers<void>()
+    let times = 0
+    const isLeader = () => {
+      if (++times === 3) asked.resolve()
+      return false
+    }
+    const stage = { ready: () => true, stop: async () => {} }
+    const running = startReaper(stage, { ...parts, isLeader, fatal: asked.reject }, 1)
+    await asked.promise
+    await running.stop()
+    expect([running.ready(), done, fails]).toEqual([true, [], []])
   })
 })

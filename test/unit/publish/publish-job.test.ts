@@ -19,6 +19,7 @@ function depsWith (change: Partial<PublishJobDeps>): PublishJobDeps {
     findArchived: async () => ({ job, manifest: [] }),
     results: { feedRows: pieces },
     partnerResults: { send: async () => {} },
+    progress: { read: async () => 0, write: async () => {} },
     isDeleted: async () => false,
     topicCheckMs: 60_000,
     stalledAfterMs: 60_000,

@@ -45,6 +45,7 @@ function createStage (change: Partial<PublishDeps> = {}) {
     findArchived: async (_tenant, id) => ({ job: jobOf(id), manifest: [] }),
     results: { feedRows: () => from([piece]) },
     partnerResults: { send: async () => {} },
+    progress: { read: async () => 0, write: async () => {} },
     isDeleted: async () => false,
     topicCheckMs: 60_000,
     batch: 10,
@@ -247,4 +248,67 @@ it('a published result has the columns that are not blank, the checks made, and 
     .toEqual({ syntax: 'passed', lists: 'passed', domain: 'failed' })
   expect(feedCells(names, ['4', '?', 'invalid', 'preflight', '', ''], 'job_1').checks)
     .toEqual({ syntax: 'failed' })
+})
+
+describe('a job that is settled or delivered again', () => {
+  const second = { rows: [row(3)], contacts: { offsets: [12], references: ['c'] } }
+  const createProgress = () => {
+    const pieces = new Map<string, number>()
+    return {
+      pieces,
+      read: async (_tenant: string, job: string) => pieces.get(job) ?? 0,
+      write: async (_tenant: string, job: string, count: number) => { pieces.set(job, count) },
+    }
+  }
+
+  it('is not published twice', async () => {
+    const sent: number[] = []
+    const progress = createProgress()
+    const stage = createStage({
+      progress,
+      results: { feedRows: () => from([piece, second]) },
+      partnerResults: {
+        send: async (_, results) => { sent.push(...results.map(({ offset }) => offset)) },
+      },
+    })
+    const again = { ...messageOf(2), value: message.value }
+    expect(await decide(stage)).toEqual({ completes: [message], emits: [] })
+    expect(await decide(stage, again)).toMatchObject({
+      completes: [again], ignored: 'its results were published before',
+    })
+    expect(sent).toEqual([7, 9, 12])
+  })
+
+  it('is published from the first piece on that was not acknowledged', async () => {
+    const sent: number[] = []
+    const progress = createProgress()
+    const failing = new AbortController()
+    const create = (fails: boolean) => createStage({
+      progress,
+      results: { feedRows: () => from([piece, second]) },
+      partnerResults: {
+        send: async (_, results) => {
+          if (fails && results.length === 1) {
+            failing.abort()
+            return await new Promise(() => {})
+          }
+          sent.push(...results.map(({ offset }) => offset))
+        },
+      },
+    })
+    await create(true).decide([message], failing.signal)
+    await eventually(() => expect(failing.signal.aborted).toBe(true))
+    expect([...progress.pieces.values()]).toEqual([1])
+    await decide(create(false))
+    expect(sent).toEqual([7, 9, 12])
+  })
+
+  it('is published again from a piece on whose contacts were lost', async () => {
+    const progress = createProgress()
+    const lost = { rows: [row(1)], contacts: undefined }
+    const results = { feedRows: () => from([piece, lost, second]) }
+    expect(await decide(createStage({ progress, results })))
+      .toMatchObject({ dead: 'contacts_lost' })
+    expect([...progress.pieces.values()]).toEqual([1])
+  })
 })

@@ -54,9 +54,12 @@ it('dead show prints the content only with --open', async () => {
 })
 
 it('dead replay and dead discard decide about the selected letters', async () => {
-  expect(await outputOf('replay', 'verify', '0:0')).toBe('verify: replayed 0:0')
+  dead.reports.push({ action: 'replayed', reason: 'taken' })
+  dead.jobs.set('job_a', { status: 'completed', ended: true, chargedMicros: 3_000 })
+  const taken = 'verify 0:0: taken, job job_a, completed, charged 3000 micros'
+  expect(await outputOf('replay', 'verify', '0:0')).toBe(taken)
   await expect(outputOf('replay', 'verify', '0:0')).rejects.toThrow('Add --again')
-  expect(await outputOf('replay', 'verify', '0:0', '--again')).toBe('verify: replayed 0:0')
+  expect(await outputOf('replay', 'verify', '0:0', '--again')).toBe(taken)
   const discarded = await outputOf(
     'discard', 'verify', '--reason', 'a test', '--died-of', 'undecodable', '--yes', '--json')
   expect(JSON.parse(discarded))
@@ -136,13 +139,33 @@ it('a list of dead letters is a table with a line per letter', async () => {
   ])
 })
 
+it.each([
+  [undefined, 'verify 0:0: not taken yet; the letter waits until its stage reports.'],
+  ['ignored why', 'verify 0:0: ignored, why; the letter still waits'],
+  ['replayed dead again: undecodable', 'verify 0:0: dead again, undecodable; it is a new letter'],
+] as const)('a replay with the report "%s" ends with exit code 1', async (report, text) => {
+  if (report !== undefined) {
+    const [action = '', ...reason] = report.split(' ')
+    dead.reports.push({ action: action as 'replayed', reason: reason.join(' ') })
+  }
+  const before = process.exitCode
+  try {
+    expect(await outputOf('replay', 'verify', '0:0', '--wait', '0')).toContain(text)
+    expect(process.exitCode).toBe(1)
+  } finally {
+    process.exitCode = before
+  }
+  await expect(outputOf('replay', 'verify', '0:0', '--wait', 'x')).rejects
+    .toThrow('--wait x is not a number of seconds from 0.')
+})
+
 it('a dead-letter decision is formatted with its letters and the remaining number', () => {
   const letters = ['0:1', '0:2']
-  const decided = { stage: 'verify', action: 'replayed', letters, remaining: 3 } as const
+  const decided = { stage: 'verify', action: 'discarded', letters, remaining: 3 } as const
   expect(decidedText(decided))
-    .toBe('verify: replayed 0:1, 0:2\n3 more letters match. Run the command again for the next ' +
+    .toBe('verify: discarded 0:1, 0:2\n3 more letters match. Run the command again for the next ' +
       'ones.')
-  expect(decidedText({ ...decided, letters: [], remaining: 0 })).toBe('verify: replayed nothing')
+  expect(decidedText({ ...decided, letters: [], remaining: 0 })).toBe('verify: discarded nothing')
 })
 
 it('the fields of a dead letter are formatted one per line', () => {

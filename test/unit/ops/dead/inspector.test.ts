@@ -41,6 +41,6 @@ it('the effect of a dead-letter replay depends on the job', () => {
     ['completed', 'charges nothing'],
     ['failed', 'charges nothing'],
     ['verifying', 'can complete open rows; all other rows keep their result and price'],
-    ['no job', 'adds a new contact to the feed'],
+    ['no job', 'adds the contact to the feed, unless an earlier replay of it was taken'],
   ])
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { deadLetter } from '../../../../services/engine/dead-letters.ts'
+import { deadLetter, decisionMessage } from '../../../../services/engine/dead-letters.ts'
 import {
-  createLetterIndex, decisionMessage, isWaiting, letterOf, matches, parseDecision, positionOf,
+  createLetterIndex, isWaiting, letterOf, matches, parseDecision, positionOf,
 } from '../../../../services/ops/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead } from './memory-dead.ts'
 

@@ -1,6 +1,8 @@
 import type { OutgoingMessage, RawMessage } from '../../../../services/kafka/bus.ts'
-import { deadLetter } from '../../../../services/engine/dead-letters.ts'
-import type { DeadLetterDeps } from '../../../../services/ops/dead/deps.ts'
+import {
+  deadLetter, decisionMessage, type LetterDecision,
+} from '../../../../services/engine/dead-letters.ts'
+import type { DeadLetterDeps, JobState, LetterJob } from '../../../../services/ops/dead/deps.ts'
 import type { Inspector } from '../../../../services/ops/dead/inspector.ts'
 import type { StageName } from '../../../../services/topology.ts'
 
@@ -51,21 +53,38 @@ export function memoryDead () {
     envelope: async () => ({ chunk: 1 }),
     replayEffect: async (tenant, job) =>
       ({ jobStatus: `${tenant} ${job}`, replayEffect: 'r' }),
+    jobs: async () => new Map(),
     content: async raw => String(raw.value),
   }
+  const reports: Omit<LetterDecision, 'atMs'>[] = []
+  const jobs = new Map<string, JobState>()
+  const asked: LetterJob[] = []
   const deps: DeadLetterDeps = {
-    read: async (topic, onMessages) => {
-      for (const message of [...topics.get(topic) ?? []]) await onMessages([message])
-      return new Map()
+    read: async (topic, onMessages, { from } = {}) => {
+      const all = [...topics.get(topic) ?? []]
+      for (const message of all.slice(Number(from?.get(0) ?? 0))) await onMessages([message])
+      return new Map([[0, BigInt(all.length)]])
     },
     send: async messages => {
       sends.push(messages)
       messages.forEach(append)
+      // As the stage reports what it has read; nothing once the reports are used up.
+      for (const { topic, headers: { replay_of: position } } of messages) {
+        const report = reports.length > 1 ? reports.shift() : reports[0]
+        if (position === undefined || report === undefined) continue
+        const stage = topic.startsWith('feeds.') ? 'feed' : 'verify'
+        append(decisionMessage(stage, { position, decision: { ...report, atMs: NOW_MS } }))
+      }
     },
+    readJobs: async wanted => {
+      asked.push(...wanted)
+      return jobs
+    },
+    sleep: async () => {},
     inspect: async (_open, work) => await work(inspector),
     now: () => NOW_MS,
   }
   const die = (stage: StageName, reason: string, change: Partial<RawMessage> = {}) =>
     append(deadLetter(stage, { raw: liveMessage(change), reason }, DEAD_AT_MS))
-  return { deps, topics, sends, die }
+  return { deps, topics, sends, die, reports, jobs, asked }
 }
