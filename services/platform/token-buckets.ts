@@ -49,8 +49,6 @@ export function createTokenBuckets (
   }
 }
 
-type TokenBuckets = ReturnType<typeof createTokenBuckets>
-
 function flowIn ({ bucket, tokens }: Level, elapsedMs: number): Level {
   const { capacity, seconds } = bucket
   const perMicro = capacity / (seconds * 1_000_000)

@@ -51,7 +51,7 @@ const PROBES: readonly Probed[] = [
   { mailbox: 'accepted', catchAll: true },
   { mailbox: 'accepted', catchAll: false },
 ]
-const MAILS = ['accepts', 'implicit', 'refuses', 'missing', 'fault'] as const
+const MAILS = ['accepts', 'disposable', 'implicit', 'refuses', 'missing', 'fault'] as const
 const FINDINGS: readonly EmailEvidence[] = [
   {}, ...MAILS.map(mail => ({ mail })),
   // Only domains with mail service are probed.

@@ -54,7 +54,12 @@ const OUTCOMES = {
 
 /** `fault` leaves the column blank. */
 const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
-  accepts: 'true', implicit: 'false', refuses: 'false', missing: 'false', fault: undefined,
+  accepts: 'true',
+  disposable: 'true',
+  implicit: 'false',
+  refuses: 'false',
+  missing: 'false',
+  fault: undefined,
 }
 
 /** What is known beyond the address itself. */
@@ -70,7 +75,9 @@ export function emailVerdictOf (address: string, found: EmailEvidence = {}): Pro
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
   const flags = {
-    disposable: isDisposable(domain), role: isRole(local, domain), free: isFree(domain),
+    disposable: found.mail === 'disposable' || isDisposable(domain),
+    role: isRole(local, domain),
+    free: isFree(domain),
   }
   const suggestion = suggestDomain(domain)
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
@@ -114,6 +121,7 @@ function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeCheck
 
 const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
   accepts: 'passed',
+  disposable: 'passed',
   implicit: 'caution',
   refuses: 'failed',
   missing: 'failed',

@@ -5,14 +5,17 @@ import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import { isPublicAddress } from '../../platform/networks.ts'
 import type { RedisClient } from '../../platform/redis.ts'
+import { isDisposable } from './email-lists.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
- * `implicit`: it has none, but an address of its own (RFC 5321, 5.1). `refuses`: it declares that
+ * `disposable`: that exchange belongs to a service of disposable addresses, which register new
+ * domains faster than lists follow. `implicit`: it has none, but an address of its own (RFC 5321, 5.1). `refuses`: it declares that
  * it accepts no mail (RFC 7505), or none of its mail exchanges has a reachable address. `missing`:
  * the domain does not exist. `fault`: DNS gave no answer.
  */
-export type MailDomain = 'accepts' | 'implicit' | 'refuses' | 'missing' | 'fault'
+export type MailDomain =
+  'accepts' | 'disposable' | 'implicit' | 'refuses' | 'missing' | 'fault'
 
 /** A mail exchange, with its reachable addresses. */
 export type MailHost = { readonly name: string, readonly addresses: readonly string[] }
@@ -127,7 +130,7 @@ async function byExchanges (
   let faults = 0
   for (const host of names) {
     const { kind } = await findAddresses(host)
-    if (kind === 'found') return { kind: 'accepts', names }
+    if (kind === 'found') return { kind: isDisposable(host) ? 'disposable' : 'accepts', names }
     if (kind === 'fault') faults++
   }
   // Of exchanges that were ignored nothing is known.
@@ -180,7 +183,7 @@ function ttlOf (
   kind: AnyKind, { keepMs, keepNegativeMs }: Pick<MailDomainOptions, 'keepMs' | 'keepNegativeMs'>
 ): number {
   if (kind === 'fault') return 0
-  return ['accepts', 'implicit', 'found'].includes(kind) ? keepMs : keepNegativeMs
+  return ['accepts', 'disposable', 'implicit', 'found'].includes(kind) ? keepMs : keepNegativeMs
 }
 
 /** `none`: the name has no such records; `no_domain`: the name does not exist. */
@@ -245,7 +248,9 @@ export function literalAddress (domain: string): string | undefined {
   return /^\[(?:IPv6:)?(.+)\]$/.exec(domain)?.[1]
 }
 
-const KINDS = ['accepts', 'implicit', 'refuses', 'missing'] as const satisfies MailDomain[]
+const KINDS = [
+  'accepts', 'disposable', 'implicit', 'refuses', 'missing',
+] as const satisfies MailDomain[]
 
 /**
  * Results of mail domains in the cache Redis: a string per domain with its kind, which expires. The

@@ -71,6 +71,8 @@ export const ZONES: Readonly<Record<string, Zone>> = {
   'gmial.com': host,
   'gmail.con': { fault: 'SERVFAIL' },
   'mailinator.com': mx('mx1.net-a.org'),
+  'mail.mailinator.com': host,
+  'fresh-today.org': mx('mail.mailinator.com'),
   'yopmail.com': { mx: [[0, '']] },
   'guerrillamail.com': { fault: 'SERVFAIL' },
   'duck.com': mx('mx1.net-a.org'),
@@ -86,6 +88,7 @@ export const SITUATIONS: readonly (readonly [address: string, expected: string])
     'jane@deep.sub.plain.org', 'jane.doe@gmail.com', '"a@b"@plain.org', 'jane+tag@plain.org',
     'jane@duck.com',
   ].map((address) => [address, 'unknown domain_accepts_mail 0 true'] as const),
+  ['jane@fresh-today.org', 'risky disposable_domain 90 true'],
   ...['jane@host-only.org', 'jane@host-six.org', 'jane@alias-host.org', 'jane@host-broken-four.org']
     .map((address) => [address, 'risky no_mx_record 60 false'] as const),
   ...[
