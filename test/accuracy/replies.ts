@@ -53,6 +53,7 @@ export function measureReplies (): readonly AccuracyRow[] {
       measure({ suite, part: about.replaceAll('_', ' ') }, some, ({ reply, want }) => {
         const got = readAbout(reply)
         if (got === want) return { is: 'right' }
-        return { is: got === 'not_about_the_mailbox' ? 'missed' : 'wrong', case: `${reply}: ${got}` }
+        const is = got === 'not_about_the_mailbox' ? 'missed' : 'wrong'
+        return { is, case: `${reply}: ${got}` }
       })))
 }

@@ -119,7 +119,8 @@ const SHEET_SHAPES: Readonly<Record<string, Shape>> = {
   'empty cells': after('<worksheet><sheetData><row>', '<c/>', '</row></sheetData></worksheet>'),
   'one cell many times': after('<worksheet><sheetData><row>', '<c r="A1"><v>1</v></c>'),
   'elements in elements': after('<worksheet>', '<a>'),
-  attributes: size => `<worksheet ${Array.from({ length: size / 8 }, (_, at) => `a${at}=""`).join(' ')}>`,
+  attributes: size =>
+    `<worksheet ${Array.from({ length: size / 8 }, (_, at) => `a${at}=""`).join(' ')}>`,
   'a long attribute': after('<worksheet a="', 'a'),
   'a long text': after('<worksheet><sheetData><row><c><v>', '1'),
   'a comment': after('<worksheet><!--', '-'),

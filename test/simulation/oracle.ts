@@ -87,7 +87,8 @@ async function checkLost (
 ): Promise<number> {
   const results = createResults({ ...pipeline, blocks: pipeline.stores.blocks })
   const rows = results.rows(job, manifest, { limit: 1 })[Symbol.asyncIterator]()
-  const found = await rows.next().catch((error: unknown) => error instanceof LostResultsError ? 'lost' : error)
+  const found = await rows.next()
+    .catch((error: unknown) => error instanceof LostResultsError ? 'lost' : error)
   complain(`${job.id} results`, 'lost', found)
   const { successRecords, failedRecords } = job.counts
   complain(`${job.id} successes and failures`, job.preflight.totalRows,

@@ -191,7 +191,7 @@ function createProgressLog () {
 const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome === 'answered'
 
 /** Formats what became of each letter, one a line. */
-export function replayText ({ stage, letters, remaining }: Replay): string {
+function replayText ({ stage, letters, remaining }: Replay): string {
   const lines = letters.map(one => `${stage} ${one.letter}: ${outcomeText(one)}`)
   return [...lines, ...restOf(remaining)].join('\n')
 }

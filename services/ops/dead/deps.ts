@@ -16,15 +16,9 @@ export type DeadLetterDeps = {
   /** Runs work with an inspector. `open` lets it decrypt content, which needs the key ring. */
   readonly inspect: <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) => Promise<T>
   /** The state of jobs by id; without those that are gone or whose store is unavailable. */
-  readonly readJobs: (jobs: readonly LetterJob[]) => Promise<ReadonlyMap<string, JobState>>
+  readonly readJobs: Inspector['jobs']
   readonly now: () => number
   readonly sleep: (ms: number) => Promise<void>
-}
-
-/** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
-export type LetterJob = { readonly tenant: string, readonly topic: string, readonly job: string }
-export type JobState = {
-  readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
 }
 
 const config = Type.Object(pick(commonConfig, messageKeys))

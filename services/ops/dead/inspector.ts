@@ -10,15 +10,20 @@ import { loadConfig, pick, commonConfig, rootKeys } from '../../platform/config.
 import { connectCommandRedis } from '../../platform/redis.ts'
 import { createCodec, registrySource } from '../../kafka/registry.ts'
 import { logicalTopic } from '../../platform/topics.ts'
-import type { DeadLetterDeps, JobState, LetterJob } from './deps.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
 import { openContent, readEnvelope } from './content.ts'
+
+/** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
+export type LetterJob = { readonly tenant: string, readonly topic: string, readonly job: string }
+export type JobState = {
+  readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
+}
 
 export type Inspector = {
   readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
   readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
   /** The state of these jobs, by id, without those that are gone. */
-  readonly jobs: DeadLetterDeps['readJobs']
+  readonly jobs: (jobs: readonly LetterJob[]) => Promise<ReadonlyMap<string, JobState>>
   /** The decrypted content, or why it cannot be decrypted; undefined unless `open` is set. */
   readonly content: (raw: RawMessage) => Promise<unknown>
 }

@@ -10,9 +10,9 @@ import { isDisposable } from './email-lists.ts'
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
  * `disposable`: that exchange belongs to a service of disposable addresses, which register new
- * domains faster than lists follow. `implicit`: it has none, but an address of its own (RFC 5321, 5.1). `refuses`: it declares that
- * it accepts no mail (RFC 7505), or none of its mail exchanges has a reachable address. `missing`:
- * the domain does not exist. `fault`: DNS gave no answer.
+ * domains faster than lists follow. `implicit`: it has none, but an address of its own (RFC 5321,
+ * 5.1). `refuses`: it declares that it accepts no mail (RFC 7505), or none of its mail exchanges
+ * has a reachable address. `missing`: the domain does not exist. `fault`: DNS gave no answer.
  */
 export type MailDomain =
   'accepts' | 'disposable' | 'implicit' | 'refuses' | 'missing' | 'fault'

@@ -21,9 +21,7 @@ type World = {
 }
 
 /** Runs a stage as processes that die, until all of its messages are committed or dead letters. */
-async function runToEnd (
-  { killers, death = 0, batch = 10, held = [] }: World, seed = 1
-) {
+async function runToEnd ({ killers, death = 0, batch = 10, held = [] }: World, seed = 1) {
   let state = seed
   const random = () => {
     state = (state * 48_271) % 2_147_483_647

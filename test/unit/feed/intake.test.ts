@@ -75,16 +75,19 @@ function createScenario ({
   positions = new Map(), outages = [], gate, marks = { offset: -1, senders: new Map() },
   keepsMarks = true,
 }: Given = {}) {
-  const replays: unknown[] = []
-  const saved: MarksChange[] = []
-  const reports: ReplayOutcome[] = []
-  const written: number[] = []
-  const failures: string[] = []
-  const sent: OutgoingMessage[] = []
-  const dead: unknown[] = []
-  const requests: FeedJobRequest[] = []
-  const commits: bigint[] = []
-  const seeks: bigint[] = []
+  const records = {
+    replays: [] as unknown[],
+    saved: [] as MarksChange[],
+    reports: [] as ReplayOutcome[],
+    written: [] as number[],
+    failures: [] as string[],
+    sent: [] as OutgoingMessage[],
+    dead: [] as unknown[],
+    requests: [] as FeedJobRequest[],
+    commits: [] as bigint[],
+    seeks: [] as bigint[],
+  }
+  const { replays, saved, reports, written, failures, sent, dead, requests, commits } = records
   const buffered = createCapacity(100)
   const lost = new AbortController()
   let answer = (_outcome: JobOutcome) => {}
@@ -129,29 +132,14 @@ function createScenario ({
     more: () => [],
     signal: lost.signal,
     commit: (next: bigint) => { commits.push(next) },
-    redeliver: (fromOffset: bigint) => { seeks.push(fromOffset) },
+    redeliver: (fromOffset: bigint) => { records.seeks.push(fromOffset) },
   }
   const deliver = (messages: readonly RawMessage[]) => takeIn({ ...of, messages })
   const take = async () => {
     answer({ kind: 'taken', job: 'job_1' })
     await turn()
   }
-  return {
-    deliver,
-    sent,
-    dead,
-    requests,
-    commits,
-    seeks,
-    buffered,
-    lost,
-    take,
-    replays,
-    saved,
-    failures,
-    reports,
-    written,
-  }
+  return { ...records, deliver, buffered, lost, take }
 }
 
 describe('the intake of a feed', () => {

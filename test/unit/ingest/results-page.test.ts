@@ -33,7 +33,8 @@ describe('a page of results', () => {
   })
 
   it('begins behind its cursor, has its limit and its filter, and names the next', async () => {
-    const { answer, calls } = await ask(`&limit=1&cursor=${cursorOf(7)}&status=valid`, [cells, cells])
+    const query = `&limit=1&cursor=${cursorOf(7)}&status=valid`
+    const { answer, calls } = await ask(query, [cells, cells])
     expect(calls[0]).toMatchObject({ afterRow: 7, limit: 2 })
     expect(calls[0]?.keep?.(cells)).toBe(true)
     expect(answer.json()).toMatchObject({ has_more: true, next_cursor: cursorOf(8) })

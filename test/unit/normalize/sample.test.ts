@@ -87,7 +87,8 @@ describe('the sample phones, compared with Google\'s libphonenumber', () => {
     const place = (row: GoogleRow) =>
       [fields(row).locality, fields(row).region].filter(Boolean).join(', ')
     // Google's archive leaves out the places of some countries.
-    const placed = possible.filter((row) => place(row) !== '' && !/^\+(?:33|60|37[12])/.test(row[4]))
+    const placed = possible
+      .filter((row) => place(row) !== '' && !/^\+(?:33|60|37[12])/.test(row[4]))
     expect(placed.length).toBe(318)
     expect(placed.map(place)).toEqual(placed.map(([, , , , e164, , , , , , place]) =>
       e164.startsWith('+1') ? stateCode(place) : place))

@@ -53,7 +53,8 @@ describe('a chunk as CSV', () => {
       const expected = rows.map(({ input, cells: [phone, country, status, source, zone] }, at) =>
         lineOf(repeated.get(at) ??
           [`${at + 1}`, input, phone, country, status, source, '', zone]))
-      expect(String(createChunkCsv(columns, { safe })(merged, repeated, 0).lines)).toBe(expected.join(''))
+      const { lines } = createChunkCsv(columns, { safe })(merged, repeated, 0)
+      expect(String(lines)).toBe(expected.join(''))
       expect(rows.map((_, at) => lineOf(repeated.get(at) ?? cellsAt(merged, at))))
         .toEqual(expected)
     }))

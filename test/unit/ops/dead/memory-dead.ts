@@ -2,8 +2,10 @@ import type { OutgoingMessage, RawMessage } from '../../../../services/kafka/bus
 import {
   deadLetter, decisionMessage, type LetterDecision,
 } from '../../../../services/engine/dead-letters.ts'
-import type { DeadLetterDeps, JobState, LetterJob } from '../../../../services/ops/dead/deps.ts'
-import type { Inspector } from '../../../../services/ops/dead/inspector.ts'
+import type { DeadLetterDeps } from '../../../../services/ops/dead/deps.ts'
+import type {
+  Inspector, JobState, LetterJob,
+} from '../../../../services/ops/dead/inspector.ts'
 import type { StageName } from '../../../../services/topology.ts'
 
 export const DEAD_AT_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
