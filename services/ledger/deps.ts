@@ -3,6 +3,8 @@ import type { Connections } from '../engine/connections.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { createAdminClient, kafkaConnectionOf, type KafkaSettings } from '../kafka/connection.ts'
 import { lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { retry } from '../platform/retry.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import type { MessageCodec } from '../engine/stage.ts'
 import { createTenants, type Tenants } from '../money/tenants.ts'
@@ -22,6 +24,9 @@ type Connected = Pick<Connections, 'bus' | 'state' | 'clickhouse' | 'recordMac' 
   Pick<ServiceContext, 'log' | 'metrics' | 'fatal' | 'onStop'> &
   { readonly messageCodec: MessageCodec }
 
+/** A coordinator that has just moved answers late. */
+const OFFSET_TRIES = 10
+
 /** The dependencies of the reaper, from the connections of the process. */
 export function reapDeps (
   config: Config, connected: Connected
@@ -36,8 +41,9 @@ export function reapDeps (
     emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
     backlog: createBacklog({ connection, clientId: `ledger.${config.INSTANCE}`, clock }),
     owners: createOwners({
-      readOffsets: groups => admin.use(client =>
+      readOffsets: groups => retry(OFFSET_TRIES, () => admin.use(client =>
         lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
+      { when: isInfrastructure, maxMs: 1_000 }),
       now: () => performance.now(),
     }),
     tenants: createTenants(state),

@@ -23,7 +23,7 @@ const partner = {
   revokedAtMs: 0,
   keys: [],
 } as const
-const taken = { kind: 'accepted' } as Submitted
+const taken = { kind: 'accepted', job: { id: 'job_1' } } as Submitted
 const broke = {
   kind: 'refused',
   refusal: { code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 },
