@@ -19,12 +19,13 @@ const MAILTO = /^mailto:([^?]*)/i
 const NEEDS_GRAMMAR = /[\s"()<>]/
 /** RFC 5322 `dot-atom-text`: nearly every local part, matched without the full parser. */
 const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
-const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 /**
  * A domain name of the public DNS: two labels or more, of letters, digits and hyphens (RFC 5321,
- * 2.3.5 and 4.1.2); with a numeric last label it would be an IP address.
+ * 2.3.5 and 4.1.2); with a numeric last label it would be an IP address. Some hosts have an
+ * underscore within a label and receive mail nevertheless.
  */
-const DOMAIN_NAME = new RegExp(`^(?:${LABEL}\\.)+(?!\\d+$)${LABEL}$`)
+const DOMAIN_NAME = new RegExp('^(?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\\.)+' +
+  '(?!\\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$')
 const ENCODED_LABEL = /(?:^|\.)xn--/
 /** Hyphens as third and fourth character are reserved for encodings (RFC 5890, 2.3.1). */
 const RESERVED_LABEL = /(?:^|\.)(?!xn)[a-z0-9]{2}--/
