@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contactKinds } from '../../services/client/columns.ts'
 import { detectDialect, readRecords } from '../../services/client/csv.ts'
+import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
@@ -58,11 +59,10 @@ const CSV_SHAPES: Readonly<Record<string, Shape>> = {
   'delimiters and nothing else': fill(','),
   'many delimiters': fill(',;|\t'),
   'lines of quoted line breaks': fill('"\n\n\n"\n'),
+  'carriage returns before line ends': fill('\r\r\r\r\n'),
+  'a delimiter by its line': after('sep=;\r\n', '"1;'),
   'characters of four bytes': fill('\u{1f600}\n'),
 }
-
-/** Without one that the library of the client, which reads files of its user, is slow for. */
-const { 'a long cell before quotes within cells': _slow, ...LIBRARY_SHAPES } = CSV_SHAPES
 
 const BOUNDARY = 'b'.repeat(60)
 const PART = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="`
@@ -222,13 +222,12 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       writeFileSync(path, bytes)
       const dialect = detectDialect(bytes.subarray(0, 65_536))
       let cells = 0
-      for await (const record of readRecords(path, dialect, { from: 0, to: bytes.length })) {
+      for await (const record of readRecords(openInput(path), dialect, { from: 0, to: bytes.length })) {
         cells += record.cells.length
       }
       return cells
     },
-    shapes: LIBRARY_SHAPES,
-    stepsPerByte: 150,
+    shapes: { ...CSV_SHAPES, 'carriage returns': fill('1\r\r\r') },
   },
   {
     name: 'the columns of the client',

@@ -63,16 +63,32 @@ describe('a CSV dialect', () => {
     ['"a,b";c\n1;2\n', ';'],
     ['a\n1\n', ','],
     ['', ','],
+    ['Nachname, Vorname;Telefon\nDoe, Jane;030 901820\n', ';'],
+    ['Nachname, Vorname, Titel;Telefon\nDoe, Jane, Dr.;030 901820\n', ';'],
+    ['Nachname, Vorname;Telefon;Notiz\nDoe, Jane;030 901820\nRoe, Max;030 901821;x\n', ';'],
+    ['Nachname,Vorname|Telefon\r\nDoe,Jane|030 901820\r\n', '|'],
+    ['Preis, netto\tTelefon\r1,5\t030 901820\r', '\t'],
+    ['name,emails\nAnn,a@b.org;c@d.org\nBob,e@f.org;g@h.org\n', ','],
+    ['id,name,phone (home; work)\n1,Ann,030 901820\n2,Bob,030 901821\n', ','],
+    ['13";030\n15";031\n', ';'],
+    ['"5"" pipe, long";phone\n"6"" pipe, long";030\n', ';'],
+    ['name,phone\nAnn,1\nSmith, Bob,2\n', ','],
+    ['Adresse\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin\n', ';'],
+    ['Adresse, voll\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin, DE\n', ';'],
+    ['sep=;\r\na,b;c\r\n', ';'],
+    ['"sep=\t"\na,b\tc\n', '\t'],
+    ['SEP=|\ra;b|c\r', '|'],
+    ['sep=,,,\na;b\n', ','],
   ])('of %j is detected', (text, delimiter) => {
     expect(detectDialect(Buffer.from(text)).delimiter).toBe(delimiter)
   })
 
   it('includes byte order mark and lone CRs, and binary files are rejected', () => {
     expect(detectDialect(Buffer.from('\ufeffa,b\r1,2\r'))).toEqual({
-      delimiter: ',', ends: 'cr', startByte: 3,
+      delimiter: ',', preamble: '\u00ef\u00bb\u00bf', startByte: 3,
     })
     expect(detectDialect(Buffer.from('a,b\r\n1,2'), ';')).toEqual({
-      delimiter: ';', ends: 'lf', startByte: 0,
+      delimiter: ';', preamble: '', startByte: 0,
     })
     for (const text of ['\ufeffa,b', 'a,b']) {
       expect(() => detectDialect(Buffer.from(text, 'utf16le'))).toThrow('Save it as "CSV UTF-8"')
@@ -94,7 +110,7 @@ describe('the records of a CSV file', () => {
   })
 
   it('cannot be read from invalid CSV', async () => {
-    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: Quote/)
+    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
   })
 })
 

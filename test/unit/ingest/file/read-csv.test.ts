@@ -56,7 +56,7 @@ describe('a CSV file', () => {
     ['ends within a character', Buffer.of(0x31, 0xc3), {}, 'invalid_encoding', /UTF-8/],
     ['is UTF-16', Buffer.from('a,b\n1,2', 'utf16le'), {}, 'invalid_encoding', /UTF-8/],
     ['has an open quote', 'a\n1\n"2\n3', { column: 'a' }, 'invalid_file',
-      /never closed; the file ends at line 4/],
+      /^Line 3 .* begins with a double quote, and no quote/],
     ['has a long line', `a\n1\n${'é,'.repeat(22_000)}1`, {}, 'invalid_file',
       /^Line 3 of the file has more than 65,536 bytes/],
     ['has 501 columns', 'a,'.repeat(500), {}, 'invalid_file', /^Line 1 .*501 columns.*at most 500/],
