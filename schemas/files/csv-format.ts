@@ -155,7 +155,8 @@ const BY_RARITY = [DELIMITERS.tab, DELIMITERS.pipe, DELIMITERS.semicolon, DELIMI
  */
 function detectDelimiter (sample: Uint8Array): string {
   const scored = BY_RARITY.map(delimiter => ({ delimiter, ...scoreDelimiter(sample, delimiter) }))
-  const fitting = scored.filter(({ width, equal, wider }) => width > 1 && wider <= equal)
+  const fitting = scored.filter(({ width, equal, wider, isRegular }) =>
+    width > 1 && (wider <= equal || isRegular))
   const unspaced = fitting.filter(({ splitsAll, isSpaced }) => splitsAll && !isSpaced)
   const candidates = unspaced.length > 0 ? fitting.filter(it => !it.isSpaced) : fitting
   const isComma = (delimiter: string) => Number(delimiter === DELIMITERS.comma)
@@ -187,6 +188,9 @@ function scoreDelimiter (sample: Uint8Array, delimiter: string) {
     equal: rows.filter(cells => cells.length === width).length,
     /** More cells than the first line has, and not only blank ones. */
     wider: rows.filter(cells => cells.slice(width).some(cell => cell !== '')).length,
+    /** Whether most lines have as many cells as each other. */
+    isRegular: Math.max(...Map.groupBy(rows, cells => cells.length).values()
+      .map(({ length }) => length)) > rows.length / 2,
     splits: rows.some(cells => cells.length > 1),
     splitsAll: width > 1 && rows.every(cells => cells.length > 1),
     /** As commas in text are. */
@@ -220,7 +224,7 @@ export type CsvRecord = { readonly line: number } & (
   | { readonly kind: 'unclosed' }
 )
 
-/** Programs that write text of Windows in text mode again add a CR each time. */
+/** Programs that write lines with CRLF in the text mode of Windows add a CR each time. */
 const MAX_CRS = 4
 
 /**
@@ -244,6 +248,8 @@ export class CsvScanner {
   #at: number
   #line: number
   #end = 0
+  /** Index after the last run of CRs, so that each is counted once. */
+  #runEnd = 0
 
   constructor (bytes: Uint8Array, options: ScanOptions) {
     this.#bytes = bytes
@@ -297,9 +303,13 @@ export class CsvScanner {
     const bytes = this.#bytes
     if (bytes[at] === LF) return 1
     if (bytes[at] !== CR) return 0
-    let next = at + 1
-    while (next < at + MAX_CRS && bytes[next] === CR) next += 1
-    return bytes[next] === LF ? next + 1 - at : 1
+    if (at >= this.#runEnd) {
+      let next = at + 1
+      while (bytes[next] === CR) next += 1
+      this.#runEnd = next
+    }
+    const crs = this.#runEnd - at
+    return crs <= MAX_CRS && bytes[this.#runEnd] === LF ? crs + 1 : 1
   }
 
   /** Ends a cell and its record at an index of a delimiter, a record end or the last byte. */

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { measureEmail } from './email.ts'
+import { measureFiles } from './files.ts'
 import { POLICIES } from './policies.ts'
 import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
 import type { AccuracyRow } from './row.ts'
 
 /** Measures everything that needs no network and no server. */
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
-  return [...measureEmail(), ...measureReplies()]
+  return [...measureEmail(), ...measureReplies(), ...await measureFiles()]
 }
 
 /** Saved figures by `suite: part`. */
