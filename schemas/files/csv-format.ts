@@ -189,8 +189,8 @@ function scoreDelimiter (sample: Uint8Array, delimiter: string) {
     /** More cells than the first line has, and not only blank ones. */
     wider: rows.filter(cells => cells.slice(width).some(cell => cell !== '')).length,
     /** Whether most lines have as many cells as each other. */
-    isRegular: Math.max(...Map.groupBy(rows, cells => cells.length).values()
-      .map(({ length }) => length)) > rows.length / 2,
+    isRegular: [...Map.groupBy(rows, cells => cells.length).values()]
+      .some(({ length }) => length > rows.length / 2),
     splits: rows.some(cells => cells.length > 1),
     splitsAll: width > 1 && rows.every(cells => cells.length > 1),
     /** As commas in text are. */
