@@ -150,18 +150,17 @@ const BY_RARITY = [DELIMITERS.tab, DELIMITERS.pipe, DELIMITERS.semicolon, DELIMI
 
 /**
  * The delimiter that splits the first line, and most other lines into as many cells. A comma loses
- * to another one that splits all lines as well: text and numbers contain commas. Without a
+ * to another one that splits all lines: text and numbers contain commas. Without a
  * delimiter that fits, the file has one column, and one that no line contains is returned.
  */
 function detectDelimiter (sample: Uint8Array): string {
   const scored = BY_RARITY.map(delimiter => ({ delimiter, ...scoreDelimiter(sample, delimiter) }))
-  const fitting = scored.filter(({ width, equal, wider, isRegular }) =>
-    width > 1 && (wider <= equal || isRegular))
-  const unspaced = fitting.filter(({ splitsAll, isSpaced }) => splitsAll && !isSpaced)
-  const candidates = unspaced.length > 0 ? fitting.filter(it => !it.isSpaced) : fitting
-  const isComma = (delimiter: string) => Number(delimiter === DELIMITERS.comma)
-  const [best] = candidates.sort((a, b) => b.equal - a.equal || a.wider - b.wider ||
-    isComma(a.delimiter) - isComma(b.delimiter) || b.width - a.width)
+  const fitting = scored.filter(({ width, equal, wider, isRegular, isSpaced }) =>
+    width > 1 && (wider <= equal || (isRegular && !isSpaced)))
+  const others = fitting.filter(({ delimiter }) => delimiter !== DELIMITERS.comma)
+  const candidates = others.some(({ splitsAll }) => splitsAll) ? others : fitting
+  const [best] = candidates.sort((a, b) =>
+    b.equal - a.equal || a.wider - b.wider || b.width - a.width)
   return (best ?? scored.findLast(({ splits }) => !splits))?.delimiter ?? DELIMITERS.tab
 }
 
