@@ -1,46 +1,403 @@
-// How the service and its clients read CSV files and name the columns of joined ones.
+// How the service, its clients and its pages read CSV files, and name the columns of joined ones.
+// Browsers load this file too, without its types: it imports nothing.
 
 /** Delimiters that are detected, by the names that requests may use. */
 export const DELIMITERS = { comma: ',', semicolon: ';', tab: '\t', pipe: '|' } as const
 
-/** End of a record: `lf` accepts CRLF and LF, `cr` is a lone CR in a file without any LF. */
-export type RecordEnd = 'lf' | 'cr'
+const [TAB, LF, CR, QUOTE, SPACE] = [0x09, 0x0a, 0x0d, 0x22, 0x20] as const
+const UTF8_MARK = [0xef, 0xbb, 0xbf] as const
+
+/** The bytes of a file that decide how it is read. */
+export const SAMPLE_BYTES = 65_536
+
+/** A file that is not CSV in a supported form; the message says what it is, and what to do. */
+export class UnreadableFile extends Error {
+  readonly code: 'invalid_file' | 'invalid_encoding'
+
+  constructor (code: UnreadableFile['code'], message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+const SAVE_AS = 'Open it in a spreadsheet, and save it as "CSV UTF-8".'
+const UNPACK = 'Unpack it, and take the file in it.'
+const EXPORT = 'Export the contacts as "CSV UTF-8".'
+const ZIP = 'PK\x03\x04'
+const SIGNATURES: readonly (readonly [start: string, what: string, remedy: string])[] = [
+  ['\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1', 'an old Excel workbook (.xls)', SAVE_AS],
+  ['PK\x05\x06', 'an empty ZIP archive', UNPACK],
+  ['%PDF-', 'a PDF', EXPORT],
+  ['\x1f\x8b', 'compressed with gzip', UNPACK],
+  ['\x28\xb5\x2f\xfd', 'compressed with zstd', UNPACK],
+  ['\xfd7zXZ\0', 'compressed with xz', UNPACK],
+  ['BZh91AY&SY', 'compressed with bzip2', UNPACK],
+  ['7z\xbc\xaf\x27\x1c', 'a 7-Zip archive', UNPACK],
+  ['Rar!\x1a\x07', 'a RAR archive', UNPACK],
+  ['\x89PNG\r\n\x1a\n', 'an image', EXPORT],
+  ['\xff\xd8\xff', 'an image', EXPORT],
+  ['GIF87a', 'an image', EXPORT],
+  ['GIF89a', 'an image', EXPORT],
+  ['SQLite format 3\0', 'a database of SQLite', EXPORT],
+  ['{\\rtf', 'a document in RTF', EXPORT],
+]
+const MARKUP = /^\s{0,100}<(?:!doctype html|html|table|\?xml)\b/i
+/** Of Office Open XML and OpenDocument, near the beginning of the archive. */
+const WORKBOOK = /\bxl\/|\[Content_Types\]\.xml|opendocument\.spreadsheet|Index\/Tables/
+
+/** The encoding of a file in UTF-16, by its byte order mark or its bytes of zero. */
+export function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
+  const [first, second] = sample
+  const isUtf32 = (second === 0xfe && sample[2] === 0 && sample[3] === 0)
+  if (first === 0xff && second === 0xfe) return isUtf32 ? undefined : 'utf-16le'
+  if (first === 0xfe && second === 0xff) return 'utf-16be'
+  const bytes = sample.subarray(0, 1_024)
+  let [even, odd] = [0, 0]
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at] !== 0) continue
+    if (at % 2 === 0) even += 1
+    else odd += 1
+  }
+  if (odd > bytes.length / 4 && even === 0) return 'utf-16le'
+  return even > bytes.length / 4 && odd === 0 ? 'utf-16be' : undefined
+}
+
+/** @throws UnreadableFile for a sample of a workbook, an archive, UTF-16 or another binary file. */
+export function checkReadable (sample: Uint8Array): void {
+  const text = new TextDecoder('latin1').decode(sample.subarray(0, SAMPLE_BYTES))
+  // What the decoder maps to other characters are bytes from 0x80 to 0x9f.
+  const start = String.fromCharCode(...sample.subarray(0, 16))
+  const signature = SIGNATURES.find(([bytes]) => start.startsWith(bytes))
+  if (signature !== undefined) throw seemsToBe(signature[1], signature[2])
+  if (start.startsWith(ZIP)) {
+    throw WORKBOOK.test(text)
+      ? seemsToBe('a workbook of a spreadsheet (.xlsx, .ods)', SAVE_AS)
+      : seemsToBe('a ZIP archive', UNPACK)
+  }
+  if (MARKUP.test(text)) throw seemsToBe('a page in HTML or XML', SAVE_AS)
+  if (detectUtf16(sample) !== undefined) {
+    throw new UnreadableFile('invalid_encoding', 'The file is not CSV in UTF-8: it seems to be ' +
+      'text in UTF-16 ("Unicode text"). Save it as "CSV UTF-8".')
+  }
+  if (!text.includes('\0') && !isMostlyControls(sample)) return
+  throw new UnreadableFile('invalid_encoding', 'The file is not text in UTF-8: it seems to be a ' +
+    'binary file. Save its contacts as "CSV UTF-8".')
+}
+
+function seemsToBe (what: string, remedy: string): UnreadableFile {
+  return new UnreadableFile('invalid_file', `The file is not CSV: it seems to be ${what}. ${remedy}`)
+}
+
+const MAX_CONTROLS_SHARE = 0.02
+
+/** Whether bytes are neither UTF-8 nor text in an older encoding. */
+function isMostlyControls (sample: Uint8Array): boolean {
+  let controls = 0
+  for (const byte of sample) {
+    if (byte < SPACE && (byte < TAB || byte > CR) && byte !== 0x1a && byte !== 0x1b) controls += 1
+  }
+  if (controls <= MAX_CONTROLS_SHARE * sample.length) return false
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(sample, { stream: true })
+    return false
+  } catch {
+    return true
+  }
+}
+
+/** How a file is read, from its sample. */
+export type CsvFormat = {
+  readonly delimiter: string
+  /** Whether it begins with the byte order mark of UTF-8. */
+  readonly hasMark: boolean
+  /** The line `sep=;`, with which Excel names the delimiter, without its end; '' without one. */
+  readonly sepLine: string
+  /** Index of the first byte after the byte order mark and the line `sep=`. */
+  readonly start: number
+}
+
+const SEP_LINE =
+  /^(?:sep=(\\t|[^\r\n])|"sep=(\\t|[^\r\n])")[,;\t|]{0,99} {0,9}(?=(\r{0,4}\n|\r|$))/i
+const MAX_SEP_BYTES = 120
+
+/**
+ * Detects the format of a file from its first SAMPLE_BYTES, or all of a smaller one. A delimiter
+ * may be named in advance.
+ * @throws UnreadableFile for a line `sep=` with a delimiter that is not supported.
+ */
+export function detectFormat (sample: Uint8Array, delimiter?: string): CsvFormat {
+  const hasMark = UTF8_MARK.every((byte, at) => sample[at] === byte)
+  const markBytes = hasMark ? UTF8_MARK.length : 0
+  const first = String.fromCharCode(...sample.subarray(markBytes, markBytes + MAX_SEP_BYTES))
+  const sep = SEP_LINE.exec(first)
+  const [sepLine = '', plain, quoted, sepEnd = ''] = sep ?? []
+  const start = markBytes + sepLine.length + sepEnd.length
+  if (delimiter !== undefined) return { delimiter, hasMark, sepLine, start }
+  const named = (plain ?? quoted)?.replace('\\t', '\t')
+  if (named === undefined) {
+    return { delimiter: detectDelimiter(sample.subarray(start)), hasMark, sepLine, start }
+  }
+  if (Object.values<string>(DELIMITERS).includes(named)) {
+    return { delimiter: named, hasMark, sepLine, start }
+  }
+  throw new UnreadableFile('invalid_file', `The first line of the file, sep=${named}, names a ` +
+    'delimiter that is not supported. Separate the cells with a comma, semicolon, tab or bar.')
+}
 
 const SAMPLE_LINES = 50
+/** The rarest in text first: of candidates that fit equally well, it is the delimiter. */
+const BY_RARITY = [DELIMITERS.tab, DELIMITERS.pipe, DELIMITERS.semicolon, DELIMITERS.comma]
 
-/** The record end of a file, from its beginning. */
-export function detectRecordEnd (sample: string): RecordEnd {
-  return sample.includes('\r') && !sample.includes('\n') ? 'cr' : 'lf'
+/**
+ * The delimiter that splits the first line, and most other lines into as many cells. A comma loses
+ * to another one that splits all lines: text and numbers contain commas. Without a
+ * delimiter that fits, the file has one column, and one that no line contains is returned.
+ */
+function detectDelimiter (sample: Uint8Array): string {
+  const scored = BY_RARITY.map(delimiter => ({ delimiter, ...scoreDelimiter(sample, delimiter) }))
+  const fitting = scored.filter(({ width, equal, wider, isRegular, isSpaced }) =>
+    width > 1 && (wider <= equal || (isRegular && !isSpaced)))
+  const others = fitting.filter(({ delimiter }) => delimiter !== DELIMITERS.comma)
+  const candidates = others.some(({ splitsAll }) => splitsAll) ? others : fitting
+  const [best] = candidates.sort((a, b) =>
+    b.equal - a.equal || a.wider - b.wider || b.width - a.width)
+  return (best ?? scored.findLast(({ splits }) => !splits))?.delimiter ?? DELIMITERS.tab
 }
 
-/** The delimiter that occurs in the first line and equally often in most other lines. */
-export function detectDelimiter (sample: string, ends: RecordEnd): string {
-  const unquoted = sample.replace(/"(?:[^"]|"")*"?/g, '')
-  const lines = unquoted.split(ends === 'cr' ? '\r' : '\n')
-    .slice(0, SAMPLE_LINES).filter(line => line.trim() !== '')
-  const scored = Object.values(DELIMITERS).map(delimiter => {
-    const counts = lines.map(line => line.split(delimiter).length - 1)
-    const inHeader = counts[0] ?? 0
-    const equal = counts.filter(count => count === inHeader).length
-    return { delimiter, inHeader, equal }
+function scoreDelimiter (sample: Uint8Array, delimiter: string) {
+  const latin1 = (from: number, to: number) => String.fromCharCode(...sample.subarray(from, to))
+  const scanner = new CsvScanner(sample, {
+    delimiter,
+    start: 0,
+    decode: (from, to) => to - from > 100 ? 'x' : latin1(from, to),
+    maxRecordBytes: SAMPLE_BYTES,
+    maxBlankLines: SAMPLE_BYTES,
   })
-  const [best] = scored.filter(({ inHeader }) => inHeader > 0)
-    .sort((a, b) => b.equal - a.equal || b.inHeader - a.inHeader)
-  return best?.delimiter ?? DELIMITERS.comma
+  const rows: (readonly string[])[] = []
+  for (let next = scanner.next(); next !== undefined; next = scanner.next()) {
+    if (next.kind === 'blank') continue
+    // The last line of a sample may be cut.
+    const isCut = sample.length >= SAMPLE_BYTES - MAX_SEP_BYTES && scanner.position >= sample.length
+    if (next.kind !== 'cells' || (isCut && rows.length > 0)) break
+    if (next.cells.some(cell => cell.trim() !== '') && rows.push(next.cells) === SAMPLE_LINES) break
+  }
+  const width = rows[0]?.length ?? 0
+  return {
+    width,
+    equal: rows.filter(cells => cells.length === width).length,
+    /** More cells than the first line has, and not only blank ones. */
+    wider: rows.filter(cells => cells.slice(width).some(cell => cell !== '')).length,
+    /** Whether most lines have as many cells as each other. */
+    isRegular: [...Map.groupBy(rows, cells => cells.length).values()]
+      .some(({ length }) => length > rows.length / 2),
+    splits: rows.some(cells => cells.length > 1),
+    splitsAll: width > 1 && rows.every(cells => cells.length > 1),
+    /** As commas in text are. */
+    isSpaced: rows.every(cells => cells.slice(1).every(cell => cell.startsWith(' '))),
+  }
 }
 
-/** A name as it is compared: without surrounding space, in lower case. */
-export const foldedName = (name: string): string => name.trim().toLowerCase()
+type ScanOptions = {
+  /** One character of ASCII. */
+  readonly delimiter: string
+  /** Index of the first byte. */
+  readonly start: number
+  /** Lines before it; 0 if left out. */
+  readonly line?: number
+  /** The text of a range of the bytes. */
+  readonly decode: (from: number, to: number) => string
+  /** Of a record without its end; a longer one ends the scan. */
+  readonly maxRecordBytes: number
+  /** The most blank lines in one step. */
+  readonly maxBlankLines: number
+}
+
+/** A step of the scan. `line` counts from 1: the last line that was read. */
+export type CsvRecord = { readonly line: number } & (
+  /** `end` is the index after the last byte, without the end of the record. */
+  | { readonly kind: 'cells', readonly cells: readonly string[], readonly end: number }
+  /** Adjacent lines without a byte. */
+  | { readonly kind: 'blank', readonly lines: number }
+  | { readonly kind: 'long' }
+  /** A cell that begins in this line with a quote, and no quote that ends it. */
+  | { readonly kind: 'unclosed' }
+)
+
+/** Programs that write lines with CRLF in the text mode of Windows add a CR each time. */
+const MAX_CRS = 4
+
+/**
+ * Splits CSV in UTF-8 or an encoding of one byte for a character into records, one for each call.
+ * Works through every byte once, so that the cost follows the bytes: a parser that needs an error
+ * object for each short line, or copies a cell for a quote in it, can be slowed down by what it
+ * reads.
+ *
+ * LF, CR and CRLF end a record, also with up to four CRs before the LF. A cell that begins with a
+ * quote ends at the next quote before a delimiter, a record end or the end of the file; doubled
+ * quotes in it are one. If another character follows its quote, both quotes are part of the cell
+ * (RFC 4180 leaves this open), unless it contains line breaks: then a quote is missing, and lines
+ * would be lost. Quotes elsewhere are characters, such as inch marks.
+ */
+export class CsvScanner {
+  readonly #bytes: Uint8Array
+  readonly #delimiter: number
+  readonly #decode: ScanOptions['decode']
+  readonly #maxRecordBytes: number
+  readonly #maxBlankLines: number
+  #at: number
+  #line: number
+  #end = 0
+  /** Index after the last run of CRs, so that each is counted once. */
+  #runEnd = 0
+
+  constructor (bytes: Uint8Array, options: ScanOptions) {
+    this.#bytes = bytes
+    this.#delimiter = options.delimiter.charCodeAt(0)
+    this.#decode = options.decode
+    this.#maxRecordBytes = options.maxRecordBytes
+    this.#maxBlankLines = options.maxBlankLines
+    this.#at = options.start
+    this.#line = options.line ?? 0
+  }
+
+  /** Index of the next byte. */
+  get position (): number {
+    return this.#at
+  }
+
+  /** The next record; undefined at the end, and after a violation. */
+  next (): CsvRecord | undefined {
+    if (this.#at >= this.#bytes.length) return undefined
+    const lines = this.#skipBlankLines()
+    if (lines > 0) return { kind: 'blank', lines, line: this.#line }
+    const cells: string[] = []
+    const limit = this.#at + this.#maxRecordBytes
+    for (;;) {
+      this.#skipEmptyCells(cells, limit)
+      const end = this.#bytes[this.#at] === QUOTE
+        ? this.#quotedCell(cells, limit)
+        : this.#plainCell(cells, this.#at, limit, '')
+      if (end === 'delimiter') continue
+      this.#line += 1
+      if (end === 'record') return { kind: 'cells', cells, end: this.#end, line: this.#line }
+      this.#at = this.#bytes.length
+      return { kind: end, line: this.#line }
+    }
+  }
+
+  /** Adds the cells before a delimiter that have no byte: a file may have little else. */
+  #skipEmptyCells (cells: string[], limit: number): void {
+    const bytes = this.#bytes
+    const last = Math.min(bytes.length, limit)
+    let at = this.#at
+    for (; at < last && bytes[at] === this.#delimiter; at++) cells.push('')
+    this.#at = at
+  }
+
+  #skipBlankLines (): number {
+    const bytes = this.#bytes
+    let lines = 0
+    while (lines < this.#maxBlankLines) {
+      const length = this.#recordEndAt(this.#at)
+      if (length === 0 || this.#at >= bytes.length) break
+      this.#at += length
+      lines += 1
+    }
+    this.#line += lines
+    return lines
+  }
+
+  /** Length of the record end at an index; 0 without one. */
+  #recordEndAt (at: number): number {
+    const bytes = this.#bytes
+    if (bytes[at] === LF) return 1
+    if (bytes[at] !== CR) return 0
+    if (at >= this.#runEnd) {
+      let next = at + 1
+      while (bytes[next] === CR) next += 1
+      this.#runEnd = next
+    }
+    const crs = this.#runEnd - at
+    return crs <= MAX_CRS && bytes[this.#runEnd] === LF ? crs + 1 : 1
+  }
+
+  /** Ends a cell and its record at an index of a delimiter, a record end or the last byte. */
+  #endCell (at: number): 'delimiter' | 'record' {
+    if (at < this.#bytes.length && this.#bytes[at] === this.#delimiter) {
+      this.#at = at + 1
+      return 'delimiter'
+    }
+    this.#end = at
+    this.#at = at + Math.max(this.#recordEndAt(at), 1)
+    return 'record'
+  }
+
+  /** Adds the cell that begins at `from`; `before` is its text up to the current position. */
+  #plainCell (
+    cells: string[], from: number, limit: number, before: string
+  ): 'delimiter' | 'record' | 'long' {
+    const bytes = this.#bytes
+    const delimiter = this.#delimiter
+    const last = Math.min(bytes.length, limit + 1)
+    let at = from
+    let byte = bytes[at]
+    while (at < last && byte !== delimiter && byte !== LF && byte !== CR) byte = bytes[++at]
+    if (at > limit) return 'long'
+    cells.push(at > from ? before + this.#decode(from, at) : before)
+    return this.#endCell(at)
+  }
+
+  #quotedCell (
+    cells: string[], limit: number
+  ): 'delimiter' | 'record' | 'long' | 'unclosed' {
+    const bytes = this.#bytes
+    const from = this.#at + 1
+    let isDoubled = false
+    let lines = 0
+    let at = from
+    for (; ; at++) {
+      if (at >= bytes.length) return 'unclosed'
+      if (at >= limit) return 'long'
+      const byte = bytes[at]
+      if (byte === LF || (byte === CR && bytes[at + 1] !== LF)) lines += 1
+      if (byte !== QUOTE) continue
+      if (bytes[at + 1] !== QUOTE) break
+      isDoubled = true
+      at += 1
+    }
+    const next = at + 1
+    const isEnd = next >= bytes.length || bytes[next] === this.#delimiter ||
+      bytes[next] === LF || bytes[next] === CR
+    if (!isEnd && lines > 0) return 'unclosed'
+    this.#line += lines
+    const raw = this.#decode(from, at)
+    const text = isDoubled ? raw.replaceAll('""', '"') : raw
+    if (!isEnd) return this.#plainCell(cells, next, limit, `"${text}"`)
+    cells.push(text)
+    return this.#endCell(next)
+  }
+}
+
+/**
+ * A name as it is compared: composed (NFC), in lower case, without surrounding space and invisible
+ * characters, with a space for each white space of Unicode inside.
+ */
+export function foldedName (name: string): string {
+  return name.replace(/\p{Cf}+/gu, '').replace(/[\s\u0085]+/gu, ' ').trim()
+    .toLowerCase().normalize('NFC')
+}
 
 /**
  * The positions, from 0, of the columns with this name: those spelled exactly so, or else those
- * that differ in case or surrounding space only.
+ * that are compared as equal.
  */
 export function positionsOf (header: readonly string[], name: string): readonly number[] {
-  const where = (test: (one: string) => boolean) =>
-    header.flatMap((one, position) => test(one) ? [position] : [])
-  const exact = where(one => one === name)
-  return exact.length > 0 ? exact : where(one => foldedName(one) === foldedName(name))
+  const where = (test: (column: string) => boolean) =>
+    header.flatMap((column, position) => test(column) ? [position] : [])
+  const exact = where(column => column === name)
+  if (exact.length > 0) return exact
+  const folded = foldedName(name)
+  return where(column => foldedName(column) === folded)
 }
 
 const PREFIX = 'verified_'

@@ -1,14 +1,15 @@
-import { pipeline } from 'node:stream'
-import { CsvError, parse, type Parser } from 'csv-parse'
-import { detectDelimiter, detectRecordEnd, type RecordEnd } from '../../schemas/files/csv-format.ts'
+import {
+  checkReadable, CsvScanner, detectFormat, SAMPLE_BYTES, UnreadableFile,
+} from '../../schemas/files/csv-format.ts'
 import type { InputFile } from './files.ts'
 import { CommandError } from './terminal.ts'
 
 /** The format of a CSV file, detected from its first bytes. */
 export type Dialect = {
   readonly delimiter: string
-  readonly ends: RecordEnd
-  /** Length of the byte order mark. */
+  /** The byte order mark and the line `sep=` without its end, one character per byte. */
+  readonly preamble: string
+  /** Length of the preamble, with the end of the line `sep=`. */
   readonly startByte: number
 }
 
@@ -19,7 +20,7 @@ export type CsvRecord = {
   readonly cells: readonly string[]
   /** The bytes of the record without its end. */
   readonly text: string
-  /** CRLF, LF or CR; '' at the end of the file. */
+  /** CRLF, LF or CR, or CRs before LF; '' at the end of the file. */
   readonly end: string
   /** Position in the file; `to` is after the end of the record. */
   readonly from: number
@@ -29,27 +30,32 @@ export type CsvRecord = {
 /** A range of bytes in a file; `to` is exclusive. */
 export type ByteRange = { readonly from: number, readonly to: number }
 
-const UTF8_MARK = Buffer.from([0xef, 0xbb, 0xbf])
-const UTF16_MARKS = [Buffer.from([0xff, 0xfe]), Buffer.from([0xfe, 0xff])]
 /** An unclosed quote would turn the rest of the file into one cell. */
 const MAX_RECORD_BYTES = 4 * 1_024 * 1_024
+/** A record is complete if as many bytes follow: its end may be CRs and LF. */
+const LOOKAHEAD_BYTES = 8
 
 /**
- * Detects the dialect from the beginning of a file. Throws CommandError for UTF-16, which cannot be
- * split into cells byte by byte.
+ * Detects the dialect from the first bytes of a file. Throws CommandError for what is not CSV, such
+ * as workbooks and UTF-16, and says what it is.
  */
-export function detectDialect (sample: Buffer, delimiter?: string): Dialect {
-  if (UTF16_MARKS.some(mark => sample.subarray(0, 2).equals(mark)) || sample.includes(0)) {
-    throw new CommandError('The file is not CSV in UTF-8: it looks like UTF-16 or a binary file. ' +
-      'Save it as "CSV UTF-8" and run the command again.')
+export function detectDialect (start: Buffer, delimiter?: string): Dialect {
+  const sample = start.subarray(0, SAMPLE_BYTES)
+  try {
+    checkReadable(sample)
+    const format = detectFormat(sample, delimiter)
+    const mark = format.hasMark ? UTF8_MARK : ''
+    return {
+      delimiter: format.delimiter, preamble: mark + format.sepLine, startByte: format.start,
+    }
+  } catch (error) {
+    if (!(error instanceof UnreadableFile)) throw error
+    throw new CommandError(`${error.message} Then run the command again.`, { cause: error })
   }
-  const startByte = sample.subarray(0, 3).equals(UTF8_MARK) ? 3 : 0
-  const text = sample.toString('latin1', startByte)
-  const ends = detectRecordEnd(text)
-  return { delimiter: delimiter ?? detectDelimiter(text, ends), ends, startByte }
 }
 
-type Parsed = { readonly record: readonly string[], readonly raw: string }
+/** Spreadsheets detect UTF-8 by the byte order mark, so the output keeps it. */
+const UTF8_MARK = '\u00ef\u00bb\u00bf'
 
 /**
  * Streams the records of a byte range of a CSV file. Records may have fewer or more cells than
@@ -57,53 +63,77 @@ type Parsed = { readonly record: readonly string[], readonly raw: string }
  * valid CSV or has changed since its range was computed.
  */
 export async function * readRecords (
-  file: InputFile, { delimiter, ends }: Dialect, { from, to }: ByteRange
+  file: InputFile, { delimiter }: Dialect, { from, to }: ByteRange
 ): AsyncIterable<CsvRecord> {
   if (to <= from) return
-  const parser: Parser = parse({
-    delimiter,
-    encoding: 'latin1',
-    raw: true,
-    record_delimiter: ends === 'cr' ? ['\r'] : ['\r\n', '\n'],
-    relax_column_count: true,
-    relax_quotes: true,
-    max_record_size: MAX_RECORD_BYTES,
-    // The parser compares each record with the first one of the file, and makes an error with a
-    // copy of the record where their numbers of cells differ: so each record is the first one.
-    on_record: record => {
-      Object.assign(parser.info, { records: 0 })
-      return record
-    },
-  })
-  pipeline(file.stream(from, to), parser, () => {})
-  let position = from
-  try {
-    for await (const { record, raw } of parser as AsyncIterable<Parsed>) {
-      const next = locate(raw, { from: position, to }, ends)
-      yield { cells: record, ...next }
-      position = next.to
-    }
-  } catch (cause) {
-    if (!(cause instanceof CsvError)) throw cause
-    throw new CommandError(`Cannot parse ${file.path} as CSV: ${cause.message}`, { cause })
+  const counts = { position: from, lines: 0 }
+  let pieces: Buffer[] = []
+  let bytes = 0
+  let wantedBytes = 1
+  function * scan (isLast: boolean) {
+    const window = Buffer.concat(pieces)
+    const windowAt = counts.position
+    yield * scanWindow(window, { delimiter, isLast, path: file.path }, counts)
+    const rest = window.subarray(counts.position - windowAt)
+    pieces = [rest]
+    bytes = rest.length
+    // A record larger than a piece is scanned again only when there is twice as much of it.
+    wantedBytes = 2 * bytes
   }
-  if (position !== to) {
+  for await (const piece of file.stream(from, to) as AsyncIterable<Buffer>) {
+    pieces.push(piece)
+    bytes += piece.length
+    if (bytes >= wantedBytes) yield * scan(false)
+  }
+  yield * scan(true)
+  if (counts.position !== to) {
     throw new CommandError(`${file.path} has changed during the run: it has ` +
-      `${position - from} bytes where ${to - from} were expected. Restore it ` +
+      `${counts.position - from} bytes where ${to - from} were expected. Restore it ` +
       'and run the command again.')
   }
 }
 
-/** The parser leaves the LF of a CRLF out of its raw text. */
-function locate (
-  raw: string, { from, to: fileEnd }: ByteRange, ends: Dialect['ends']
-): Omit<CsvRecord, 'cells'> {
-  const to = from + raw.length
-  if (ends === 'lf' && raw.endsWith('\r') && to < fileEnd) {
-    return { text: raw.slice(0, -1), end: '\r\n', from, to: to + 1 }
+type Window = { readonly delimiter: string, readonly isLast: boolean, readonly path: string }
+
+/** The complete records of a part of a file; counts their bytes, and their lines for errors. */
+function * scanWindow (
+  window: Buffer, { delimiter, isLast, path }: Window, counts: { position: number, lines: number }
+): Iterable<CsvRecord> {
+  const scanner = new CsvScanner(window, {
+    delimiter,
+    start: 0,
+    line: counts.lines,
+    decode: (from, to) => window.toString('latin1', from, to),
+    maxRecordBytes: MAX_RECORD_BYTES,
+    maxBlankLines: 1,
+  })
+  const windowAt = counts.position
+  for (let at = 0; ; at = scanner.position) {
+    const record = scanner.next()
+    if (record === undefined) return
+    const next = Math.min(scanner.position, window.length)
+    const isPart = record.kind === 'unclosed'
+      ? window.length - at <= MAX_RECORD_BYTES
+      : record.kind !== 'long' && next + LOOKAHEAD_BYTES > window.length
+    if (!isLast && isPart) return
+    if (record.kind === 'long' || record.kind === 'unclosed') {
+      throw new CommandError(record.kind === 'long'
+        ? `Cannot parse ${path} as CSV: line ${record.line} has more than ${MAX_RECORD_BYTES} ` +
+          'bytes. Shorten it; if it is not that long, a double quote in it is not closed.'
+        : `Cannot parse ${path} as CSV: a cell in line ${record.line} begins with a double quote, ` +
+          'and no quote ends it. Close it, or put the cell between quotes and double those in it.')
+    }
+    const end = record.kind === 'cells' ? record.end : at
+    counts.position = windowAt + next
+    counts.lines = record.line
+    yield {
+      cells: record.kind === 'cells' ? record.cells : [''],
+      text: window.toString('latin1', at, end),
+      end: window.toString('latin1', end, next),
+      from: windowAt + at,
+      to: windowAt + next,
+    }
   }
-  const end = (ends === 'cr' ? /\r$/ : /\r?\n$/).exec(raw)?.[0] ?? ''
-  return { text: raw.slice(0, raw.length - end.length), end, from, to }
 }
 
 /** Characters that start a formula, including their full-width forms. */

@@ -5,10 +5,11 @@ import {
 import { basename, dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parse } from 'csv-parse'
+import { positionsOf, SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import type { FeedCells } from '../../schemas/feeds/seal.ts'
 import { OutputFolder } from './files.ts'
 import { CommandError } from './terminal.ts'
-import { csvCell, detectDialect } from './csv.ts'
+import { csvCell, detectDialect, type Dialect } from './csv.ts'
 
 export type FileOptions = {
   readonly file: string
@@ -37,7 +38,6 @@ type FieldNames = { readonly input: string, readonly reference: string | undefin
 
 const INPUT_NAMES = ['input', 'phone', 'email', 'contact']
 const REFERENCE_NAMES = ['reference', 'id']
-const SAMPLE_BYTES = 64 * 1_024
 
 /**
  * Streams the contacts of a CSV file with a header, or of an NDJSON file of any size. Throws
@@ -50,11 +50,15 @@ export function openContactFile (
   if (!existsSync(file)) throw new CommandError(`File ${file} does not exist.`)
   const isCsv = isCsvName(file)
   const bytes = statSync(file).size
-  const stream = createReadStream(file)
-  const records = isCsv ? csvRecords(stream, delimiterOf(file)) : jsonRecords(stream, file)
+  const dialect = isCsv ? readDialect(file) : undefined
+  const start = dialect?.startByte ?? 0
+  const stream = createReadStream(file, { start })
+  const records = dialect === undefined
+    ? jsonRecords(stream, file)
+    : csvRecords(stream, dialect.delimiter)
   return {
     contacts: contactsOf(records, options, onFields),
-    read: () => bytes === 0 ? 1 : stream.bytesRead / bytes,
+    read: () => bytes === 0 ? 1 : (start + stream.bytesRead) / bytes,
   }
 }
 
@@ -132,7 +136,8 @@ function selectField (
   names: readonly string[], { file, named, usual }: FieldOptions
 ): string | undefined {
   if (named === undefined) return usual.find(name => names.includes(name))
-  if (names.includes(named)) return named
+  const [position, ...others] = positionsOf(names, named)
+  if (position !== undefined && others.length === 0) return names[position]
   throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
 }
 
@@ -141,12 +146,11 @@ function stringOf (value: unknown): string {
   return typeof value === 'number' ? String(value) : ''
 }
 
-function delimiterOf (file: string): string {
+function readDialect (file: string): Dialect {
   const sample = Buffer.alloc(SAMPLE_BYTES)
   const handle = openSync(file, 'r')
   try {
     return detectDialect(sample.subarray(0, readSync(handle, sample, 0, sample.length, 0)))
-      .delimiter
   } finally {
     closeSync(handle)
   }
@@ -155,7 +159,13 @@ function delimiterOf (file: string): string {
 async function * csvRecords (
   stream: NodeJS.ReadableStream & { readonly path: string | Buffer }, delimiter: string
 ): AsyncIterable<Fields> {
-  const options = { columns: true, bom: true, skip_empty_lines: true, delimiter }
+  const options = {
+    columns: true,
+    skip_empty_lines: true,
+    delimiter,
+    record_delimiter: ['\r\r\n', '\r\n', '\n', '\r'],
+    relax_quotes: true,
+  }
   const parser = stream.pipe(parse(options))
   try {
     yield * parser as AsyncIterable<Fields>

@@ -179,18 +179,24 @@ export function createLines (layout: Layout, { resultColumns, firstRow }: JobRes
       const text = result[index] ?? ''
       return isRowNumber && text !== '' ? String(Number(text) + firstRow) : text
     })
-    // The last line of a file may lack its end.
-    return appendCells(record, appended, layout) + (record.end || plan.lineEnd)
+    return appendCells(record, appended, layout) + outputEnd(record, layout)
   }
 }
 
-/** Spreadsheets detect UTF-8 by the byte order mark, so the output keeps it. */
-const UTF8_MARK = '\u00ef\u00bb\u00bf'
-
-/** Formats the header line: the columns of the file, then the names of the appended ones. */
+/**
+ * Formats the header line: the columns of the file, then the names of the appended ones. A line
+ * `sep=` stays before it, so that Excel reads the output as it reads the file.
+ */
 export function headerLine (record: CsvRecord, names: readonly string[], layout: Layout): string {
-  const mark = layout.file.dialect.startByte > 0 ? UTF8_MARK : ''
-  return mark + appendCells(record, names, layout) + record.end
+  const { file: { dialect: { preamble } }, plan: { lineEnd } } = layout
+  const hasSepLine = preamble.includes('=')
+  return preamble + (hasSepLine ? lineEnd : '') + appendCells(record, names, layout) +
+    outputEnd(record, layout)
+}
+
+/** The end of a line: its own CRLF or LF, or else that of the file. */
+function outputEnd ({ end }: CsvRecord, { plan: { lineEnd } }: Layout): string {
+  return end === '\r\n' || end === '\n' ? end : lineEnd
 }
 
 function appendCells (record: CsvRecord, appended: readonly string[], layout: Layout): string {

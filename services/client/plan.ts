@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { SAMPLE_BYTES } from '../../schemas/files/csv-format.ts'
 import { MAX_INPUT_CHARACTERS, MAX_INPUTS } from '../../schemas/api/create-job.ts'
 import type { TableHead } from './columns.ts'
 import type { InputFile } from './files.ts'
@@ -26,12 +27,11 @@ export type Plan = {
   readonly width: number
   readonly rows: number
   readonly header: ByteRange
-  /** The line end of the header. */
+  /** The end of lines that do not end in CRLF or LF: CR if no line does. */
   readonly lineEnd: string
   readonly ranges: readonly RowRange[]
 }
 
-const SAMPLE_BYTES = 64 * 1_024
 const HEAD_ROWS = 200
 /** The service accepts 34 MiB. The rest of the request body needs a part of it. */
 const MAX_BODY_BYTES = 32_000_000
@@ -89,16 +89,16 @@ export async function planJobs (
   const { column, rowsPerJob = MAX_INPUTS } = options
   const ranges: RowRange[] = []
   let header: ByteRange | undefined
-  let lineEnd = ''
+  const ends = new Set<string>()
   let width = 0
   let bodyBytes = 0
   let range: RowRange | undefined
   for await (const record of readRecords(file, dialect, { from: dialect.startByte, to: bytes })) {
     const { cells, from, to } = record
     width = Math.max(width, cells.length)
+    ends.add(record.end.replace(/^\r+\n$/, '\r\n'))
     if (header === undefined) {
       header = { from, to }
-      lineEnd = record.end
       continue
     }
     const added = jsonBytes(contactOf(cells[column], encoding))
@@ -114,6 +114,8 @@ export async function planJobs (
     throw new CommandError(`File ${file.path} has no rows below its line of column names.`)
   }
   ranges.push(range)
+  // A lone CR between lines that end in LF would be taken for a part of a line.
+  const lineEnd = ['\r\n', '\n', '\r'].find(end => ends.has(end)) ?? '\n'
   return { column, width, rows: range.firstRow + range.rows, header, lineEnd, ranges }
 }
 

@@ -150,7 +150,9 @@ async function openStore (
   const ended = earlier.jobs.filter(({ end }) => end !== undefined).length
   deps.say(`Resuming the run of ${stateFileOf(output)}: ${ended} of ` +
     `${counted(earlier.jobs.length, 'job')} ended.`)
-  return openRunStore(folder, names.state, { ...earlier, account: settings.account })
+  // A run of an earlier release has no value for what was added to the dialect since.
+  const file = { ...earlier.file, dialect: { ...facts.dialect, ...earlier.file.dialect } }
+  return openRunStore(folder, names.state, { ...earlier, file, account: settings.account })
 }
 
 function readEarlier (

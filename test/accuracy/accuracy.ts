@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { measureEmail } from './email.ts'
+import { measureFiles } from './files.ts'
 import { measureCells, measureNumbers } from './phones.ts'
 import { POLICIES } from './policies.ts'
 import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
@@ -14,7 +15,7 @@ const CELL_NUMBERS = 100
 export async function measureAll (): Promise<readonly AccuracyRow[]> {
   return [
     ...measureNumbers({ numbers: NUMBERS }), ...measureCells({ numbers: CELL_NUMBERS }),
-    ...measureEmail(), ...measureReplies(),
+    ...measureEmail(), ...measureReplies(), ...await measureFiles(),
   ]
 }
 

@@ -1,11 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import { MAX_INPUTS } from '../../../schemas/api/create-job.ts'
-import { detectDelimiter, detectRecordEnd, positionsOf } from '../../../schemas/files/csv-format.ts'
+import {
+  checkReadable, CsvScanner, detectFormat, positionsOf, SAMPLE_BYTES, UnreadableFile,
+  type CsvFormat, type CsvRecord,
+} from '../../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES } from '../../../schemas/files/limits.ts'
 import { csvCell } from '../../results/csv.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { SHOWN_CHARACTERS } from '../validation.ts'
-import { CsvScanner, type CsvRecord } from './csv-scanner.ts'
 
 /** How a file is read; what is undefined is detected. */
 export type CsvReadOptions = ColumnOptions & { readonly delimiter?: string | undefined }
@@ -20,10 +22,8 @@ export type CsvFile = {
   readonly lines: readonly string[]
 }
 
-const SAMPLE_BYTES = 65_536
 /** Takes at most a few milliseconds, whatever the bytes are. */
 const SLICE_BYTES = 65_536
-const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /**
  * Reads a CSV file in UTF-8. Blank lines at its beginning and end are no rows. `pause` is awaited
@@ -34,14 +34,12 @@ export async function readCsv (
   bytes: Buffer, options: CsvReadOptions, pause: () => Promise<void>
 ): Promise<CsvFile> {
   await pause()
-  if (!isUtf8(bytes) || bytes.subarray(0, SAMPLE_BYTES).includes(0)) throw notText()
-  const sample = bytes.toString('utf8', 0, SAMPLE_BYTES).replace(/^\ufeff/, '')
-  const ends = detectRecordEnd(sample)
-  const hasMark = bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)
+  const { delimiter, start, sepLine } = readFormat(bytes, options.delimiter)
   const scanner = new CsvScanner(bytes, {
-    delimiter: options.delimiter ?? detectDelimiter(sample, ends),
-    ends,
-    start: hasMark ? BYTE_ORDER_MARK.length : 0,
+    delimiter,
+    start,
+    line: sepLine === '' ? 0 : 1,
+    decode: (from, to) => bytes.toString('utf8', from, to),
     maxRecordBytes: MAX_LINE_BYTES,
     maxBlankLines: SLICE_BYTES,
   })
@@ -54,6 +52,18 @@ export async function readCsv (
     await pause()
   }
   return rows.finish()
+}
+
+function readFormat (bytes: Buffer, delimiter: string | undefined): CsvFormat {
+  const sample = bytes.subarray(0, SAMPLE_BYTES)
+  try {
+    checkReadable(sample)
+    if (!isUtf8(bytes)) throw notText()
+    return detectFormat(sample, delimiter)
+  } catch (error) {
+    if (!(error instanceof UnreadableFile)) throw error
+    throw fileError(error.message, { code: error.code })
+  }
 }
 
 /** Collects the rows of a file, of which the first line decides the columns. */
@@ -93,7 +103,9 @@ function createRows (options: ColumnOptions) {
       }
     }
     const width = chosen.columns.length
-    if (cells.length > width && cells.slice(width).some(cell => cell !== '')) {
+    let blankTo = width
+    while (blankTo < cells.length && cells[blankTo] === '') blankTo += 1
+    if (blankTo < cells.length) {
       throw tooManyCells(cells.length, width, line)
     }
     addBlankLines()
@@ -122,9 +134,8 @@ function fileError (message: string, more: Partial<ApiError> = {}): ApiException
 }
 
 function notText (): ApiException {
-  return fileError('The file is not text in UTF-8. Save it as "CSV UTF-8".', {
-    code: 'invalid_encoding',
-  })
+  return fileError('The file is not text in UTF-8: it seems to be in an older encoding, such as ' +
+    'Windows-1252. Save it as "CSV UTF-8".', { code: 'invalid_encoding' })
 }
 
 function tooManyRows (): ApiException {
@@ -152,8 +163,8 @@ function tooManyCells (cells: number, columns: number, line: number): ApiExcepti
 }
 
 function unclosedQuote (line: number): ApiException {
-  return fileError('A cell of the file begins with a double quote that is never closed; the file ' +
-    `ends at line ${line}. Close it, or double the quote.`)
+  return fileError(`Line ${line} of the file has a cell that begins with a double quote, and no ` +
+    'quote that ends it. Close it, or put the cell between quotes and double the quotes in it.')
 }
 
 function tooLong (line: number): ApiException {

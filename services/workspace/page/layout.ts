@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { stripTypeScriptTypes } from 'node:module'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MODES, type Mode } from '../../accounts/tenant.ts'
 import { isRecent, may, type Visit } from './context.ts'
@@ -272,9 +272,10 @@ const OWN_FILES = [
   'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
   'sign-in.js', 'icon.svg',
 ] as const
-const CSV_PARSER = 'csv-parse.js'
+/** What browsers share with the service, which reads the same files. */
+const CSV_FORMAT = 'csv-format.js'
 
-type AssetName = typeof OWN_FILES[number] | typeof CSV_PARSER
+type AssetName = typeof OWN_FILES[number] | typeof CSV_FORMAT
 
 /** All static files, read once. Modules import each other by relative names. */
 export const assets: ReadonlyMap<AssetName, Asset> = readAll()
@@ -285,11 +286,11 @@ export function assetPath (name: AssetName): string {
 }
 
 function readAll (): ReadonlyMap<AssetName, Asset> {
-  const parser = fileURLToPath(import.meta.resolve('csv-parse/browser/esm/sync'))
+  const format = `${import.meta.dirname}/../../../schemas/files/csv-format.ts`
   const contents = new Map<AssetName, Buffer>([
     ...OWN_FILES.map(name =>
       [name, readFileSync(`${import.meta.dirname}/static/${name}`)] as const),
-    [CSV_PARSER, readFileSync(parser)],
+    [CSV_FORMAT, Buffer.from(stripTypeScriptTypes(readFileSync(format, 'utf8')))],
   ])
   // One hash for all files, because modules import each other from the same folder.
   const version = createHash('sha256')

@@ -1,5 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -63,16 +64,35 @@ describe('a CSV dialect', () => {
     ['"a,b";c\n1;2\n', ';'],
     ['a\n1\n', ','],
     ['', ','],
+    ['Nachname, Vorname;Telefon\nDoe, Jane;030 901820\n', ';'],
+    ['Nachname, Vorname, Titel;Telefon\nDoe, Jane, Dr.;030 901820\n', ';'],
+    ['Nachname, Vorname;Telefon;Notiz\nDoe, Jane;030 901820\nRoe, Max;030 901821;x\n', ';'],
+    ['Nachname,Vorname;Telefon;Notiz\nDoe,Jane;030 901820\nRoe,Max;030 901821;x\n', ';'],
+    ['Nachname,Vorname|Telefon\r\nDoe,Jane|030 901820\r\n', '|'],
+    ['Preis, netto\tTelefon\r1,5\t030 901820\r', '\t'],
+    ['name,emails\nAnn,a@b.org;c@d.org\nBob,e@f.org;g@h.org\n', ','],
+    ['id,name,phone (home; work)\n1,Ann,030 901820\n2,Bob,030 901821\n', ','],
+    ['13";030\n15";031\n', ';'],
+    ['"5"" pipe, long";phone\n"6"" pipe, long";030\n', ';'],
+    ['name,phone\nAnn,1\nSmith, Bob,2\n', ','],
+    ['Adresse\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin\n', ';'],
+    ['Adresse, voll\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin, Mitte, DE\n', ';'],
+    ['Adresse, voll\nWeg 1, 10115 Berlin, DE\nWeg 2, 10117 Berlin, DE\n', ';'],
+    ['id,phone\n1,030 901820,x\n2,030 901821,y\n', ','],
+    ['sep=;\r\na,b;c\r\n', ';'],
+    ['"sep=\t"\na,b\tc\n', '\t'],
+    ['SEP=|\ra;b|c\r', '|'],
+    ['sep=,,,\na;b\n', ','],
   ])('of %j is detected', (text, delimiter) => {
     expect(detectDialect(Buffer.from(text)).delimiter).toBe(delimiter)
   })
 
   it('includes byte order mark and lone CRs, and binary files are rejected', () => {
     expect(detectDialect(Buffer.from('\ufeffa,b\r1,2\r'))).toEqual({
-      delimiter: ',', ends: 'cr', startByte: 3,
+      delimiter: ',', preamble: '\u00ef\u00bb\u00bf', startByte: 3,
     })
     expect(detectDialect(Buffer.from('a,b\r\n1,2'), ';')).toEqual({
-      delimiter: ';', ends: 'lf', startByte: 0,
+      delimiter: ';', preamble: '', startByte: 0,
     })
     for (const text of ['\ufeffa,b', 'a,b']) {
       expect(() => detectDialect(Buffer.from(text, 'utf16le'))).toThrow('Save it as "CSV UTF-8"')
@@ -93,8 +113,21 @@ describe('the records of a CSV file', () => {
       .toEqual([['a', '\r', 3], ['b', '\r', 5]])
   })
 
+  it('are the same wherever the pieces of the file end', async () => {
+    const unit = '"a\r\n""b""",13"\r\r\n\r\n\rü,"c"d\n'
+    const text = unit.repeat(40_000)
+    const cells = (await recordsOf(text)).map(({ cells }) => cells)
+    expect(cells.length).toBe(4 * 40_000)
+    expect(cells.filter((_, at) => at >= 4).every((it, at) => isDeepStrictEqual(it, cells[at])))
+      .toBe(true)
+    const long = `"${'x\n'.repeat(1_000_000)}"`
+    expect((await recordsOf(`n\n${long}\n1\n`)).map(({ text }) => text)).toEqual(['n', long, '1'])
+  })
+
   it('cannot be read from invalid CSV', async () => {
-    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: Quote/)
+    await expect(recordsOf('a;b\n"13;1\n"15;2\n17;3')).rejects.toThrow('a cell in line 2 begins')
+    await expect(recordsOf(`a\n1\n"${'x\n'.repeat(2_200_000)}`)).rejects.toThrow('line 3 has more')
+    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
   })
 })
 
@@ -189,6 +222,22 @@ describe('the joined file', () => {
         at = found + line.length
       }
     }), { numRuns: 150 })
+  })
+
+  it.each<[what: string, text: string, output: string]>([
+    ['sep= first', '\ufeffsep=;\r\nn;m\r\n1;2\r\n',
+      '\ufeffsep=;\r\nn;m;duplicate_of;status\r\n1;2;107;$\r\n'],
+    ['a quoted sep= first', '"sep=|"\nn|m\n1|2', '"sep=|"\nn|m|duplicate_of|status\n1|2|107|$\n'],
+    ['CR of a file without LF', 'n;m\r1;2\r', 'n;m;duplicate_of;status\r1;2;107;$\r'],
+    ['no lone CR beside LF', 'n;m\r1;2\r3;4\n', 'n;m;duplicate_of;status\n1;2;107;$\n3;4;107;$\n'],
+    ['no CR CR LF', 'sep=;\r\r\nn;m\r\r\n1;2\r\r\n\r\r\n',
+      'sep=;\r\nn;m;duplicate_of;status\r\n1;2;107;$\r\n;;107;$\r\n'],
+    ['inch marks', 'n;m\n13";2\n', 'n;m;duplicate_of;status\n13";2;107;$\n'],
+  ])('has %s', async (_what, text, output) => {
+    writeFileSync(path, text)
+    const joined = (await joinedFile()).toString()
+    expect(joined.replaceAll(/"völlig; ""gut"""|völlig; "gut"/g, '$'))
+      .toBe(output.replaceAll('"$"', '$').replaceAll('$$', '$'))
   })
 
   it('keeps the bytes of a file that is not UTF-8', async () => {

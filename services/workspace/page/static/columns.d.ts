@@ -1,6 +1,5 @@
 type Rows = readonly (readonly string[])[]
 
-export declare function delimiterOf (text: string): string
 export declare function hasHeader (rows: Rows): boolean
 export declare function namesOf (rows: Rows, isHeader: boolean): readonly string[]
 export declare function guess (rows: Rows, isHeader: boolean): {

@@ -1,21 +1,11 @@
-// Guesses the format and the columns of a file of contacts.
+// Guesses the columns of a file of contacts.
 
-const DELIMITERS = [',', ';', '\t', '|']
 const SAMPLE_ROWS = 200
 const PHONE = /^[+(]?\d[\d ()./-]{4,}$/
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/
 const FITS = {
   phone: cell => PHONE.test(cell.trim()),
   email: cell => EMAIL.test(cell.trim()),
-}
-
-/** The delimiter of a CSV text: the most frequent candidate in its first lines. */
-export function delimiterOf (text) {
-  const lines = text.slice(0, 20_000).split(/\r?\n/).filter(line => line !== '').slice(0, 20)
-  const counts = DELIMITERS.map(delimiter =>
-    lines.reduce((sum, line) => sum + line.split(delimiter).length - 1, 0))
-  const highest = Math.max(...counts)
-  return highest === 0 ? ',' : DELIMITERS[counts.indexOf(highest)]
 }
 
 /** Whether the first row is a header: none of its cells is blank or looks like a contact. */

@@ -1,4 +1,5 @@
-import { delimiterOf, guess, hasHeader, namesOf } from './columns.js'
+import { guess, hasHeader, namesOf } from './columns.js'
+import { checkReadable, CsvScanner, detectFormat, detectUtf16, SAMPLE_BYTES } from './csv-format.js'
 
 const MAX_BYTES = 34 * 1_024 * 1_024
 /** The part of a file that is read here, to show its columns. */
@@ -29,7 +30,7 @@ async function readFile () {
   try {
     file = await headOf(given)
   } catch (error) {
-    return fail(`The file is not valid CSV: ${error.message} Save it as CSV and choose it again.`)
+    return fail(`${error.message} Then choose it again.`)
   }
   if (file.rows.length === 0) return fail('The file is empty. Choose another one.')
   fields.header.checked = hasHeader(file.rows)
@@ -45,29 +46,46 @@ async function readFile () {
   announce(`${given.name} is read. Choose the column.`)
 }
 
-/** The file as it is sent, in UTF-8, and its first rows. */
+/** The file as it is sent, in UTF-8, and its first rows, by the rules of the service. */
 async function headOf (given) {
-  const { parse } = await import('./csv-parse.js')
   const { text, content } = await decoded(given)
-  const head = text.slice(0, HEAD_CHARACTERS)
-  const delimiter = delimiterOf(head)
-  const rows = parse(head, {
+  const head = new TextEncoder().encode(text.slice(0, HEAD_CHARACTERS))
+  const { delimiter, start, sepLine } = detectFormat(head.subarray(0, SAMPLE_BYTES))
+  const decoder = new TextDecoder()
+  const scanner = new CsvScanner(head, {
     delimiter,
-    relax_column_count: true,
-    relax_quotes: true,
-    skip_empty_lines: true,
-    // The last row of a large file is cut.
-    skip_records_with_error: true,
+    start,
+    line: sepLine === '' ? 0 : 1,
+    decode: (from, to) => decoder.decode(head.subarray(from, to)),
+    maxRecordBytes: head.length,
+    maxBlankLines: head.length,
   })
+  const isCut = text.length > HEAD_CHARACTERS
+  const rows = []
+  for (let next = scanner.next(); next !== undefined; next = scanner.next()) {
+    // The last row of a large file is cut.
+    if (isCut && scanner.position >= head.length) break
+    if (next.kind === 'unclosed') {
+      throw new Error(`Line ${next.line} of the file has a cell that begins with a double quote, ` +
+        'and no quote that ends it. Close it.')
+    }
+    if (next.kind === 'cells' && next.cells.some(cell => cell !== '')) rows.push(next.cells)
+  }
   return { name: given.name, content, delimiter, rows }
 }
 
 /** Files that are not UTF-8 usually come from spreadsheets on Windows. */
 async function decoded (given) {
-  const bytes = await given.arrayBuffer()
+  const bytes = new Uint8Array(await given.arrayBuffer())
+  const sample = bytes.subarray(0, SAMPLE_BYTES)
+  const utf16 = detectUtf16(sample)
+  if (utf16 === undefined) checkReadable(sample)
   try {
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), content: given }
+    const encoding = utf16 ?? 'utf-8'
+    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes)
+    return { text, content: utf16 === undefined ? given : new Blob([text]) }
   } catch {
+    if (utf16 !== undefined) throw new Error('The file is damaged text in UTF-16. Save it again.')
     const text = new TextDecoder('windows-1252').decode(bytes)
     return { text, content: new Blob([text]) }
   }

@@ -151,7 +151,11 @@ describe('static files', () => {
       'cache-control': 'public, max-age=31536000, immutable',
     })
     expect(assetPath('page.css')).toMatch(/^\/static\/[0-9a-f]{16}\/page\.css$/)
-    expect([...assets.keys()]).toContain('csv-parse.js')
+    const format = (await ask(assetPath('csv-format.js'))).body
+    const url = `data:text/javascript,${encodeURIComponent(format)}`
+    const { detectFormat } = await import(/* @vite-ignore */ url) as
+      typeof import('../../../../schemas/files/csv-format.ts')
+    expect(detectFormat(Buffer.from('a, b;c\n1, 2;3')).delimiter).toBe(';')
   })
 })
 

@@ -1,14 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import {
-  delimiterOf, guess, hasHeader, namesOf,
-} from '../../../../services/workspace/page/static/columns.js'
+import { guess, hasHeader, namesOf } from '../../../../services/workspace/page/static/columns.js'
 
 describe('the columns of an uploaded file', () => {
-  it('are separated by the most frequent delimiter', () => {
-    expect(['a,b\n1,2', 'a;b\n1,5;2', 'a\tb\n1\t2', 'a|b\n1|2', 'phone\n+1'].map(delimiterOf))
-      .toEqual([',', ';', '\t', '|', ','])
-  })
-
   it('have names in the first line unless it contains a contact', () => {
     expect(hasHeader([['name', 'phone'], ['Ann', '+12127365000']])).toBe(true)
     expect(hasHeader([['Ann', '+1 212 736 5000'], ['Bob', '1']])).toBe(false)
