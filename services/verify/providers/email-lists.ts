@@ -21,12 +21,16 @@ const FREE_DOMAINS: ReadonlySet<string> = new Set([...freeEmailDomains, ...PROVI
 const DISPOSABLE_DOMAINS: ReadonlySet<string> =
   new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)])
 
+/** RFC 1035, 2.3.4, without the dot of the root. What a name server answers may be longer. */
+const MAX_NAME_LENGTH = 253
+
 /**
  * Whether a domain provides disposable addresses: it is listed, or a domain above it is. A listed
  * provider of permanent mailboxes does not count, nor a listed domain under which others register
  * names: those are judged by the registrant's domain.
  */
 export function isDisposable (domain: string): boolean {
+  if (domain.length > MAX_NAME_LENGTH) return false
   const registered = registeredDomain(domain)
   for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
     if (PROVIDERS.has(name) || RELAYS.has(name)) return false
