@@ -46,7 +46,7 @@ const MARKUP = /^\s{0,100}<(?:!doctype html|html|table|\?xml)\b/i
 const WORKBOOK = /\bxl\/|\[Content_Types\]\.xml|opendocument\.spreadsheet|Index\/Tables/
 
 /** The encoding of a file in UTF-16, by its byte order mark or its bytes of zero. */
-export function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
+function detectUtf16 (sample: Uint8Array): 'utf-16le' | 'utf-16be' | undefined {
   const [first, second] = sample
   const isUtf32 = (second === 0xfe && sample[2] === 0 && sample[3] === 0)
   if (first === 0xff && second === 0xfe) return isUtf32 ? undefined : 'utf-16le'
