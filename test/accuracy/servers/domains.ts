@@ -44,7 +44,9 @@ const REFUSED = { catch_all: 'false' }
 
 /** Everybody of a server gets the same. */
 const all = (want: Want, { info = ROLE }: { info?: Want } = {}): TruthDomain['want'] => ({
-  'ada.lovelace': want, 'alan.turing': want, 'nobody.here': want,
+  'ada.lovelace': want,
+  'alan.turing': want,
+  'nobody.here': want,
   info: typeof info === 'string' ? [info, { role: 'true' }] : info,
 })
 
@@ -181,8 +183,13 @@ const GMAIL: Script = {
   }),
 }
 const GMAIL_CASES: TruthDomain['want'] = {
-  'disabled.account': NOT_FOUND, 'inactive.account': NOT_FOUND, 'full.account': FULL,
-  'over.quota': FULL, 'popular.person': UNCLEAR, 'busy.person': GREYLISTED, 'our.limit': BLOCKED,
+  'disabled.account': NOT_FOUND,
+  'inactive.account': NOT_FOUND,
+  'full.account': FULL,
+  'over.quota': FULL,
+  'popular.person': UNCLEAR,
+  'busy.person': GREYLISTED,
+  'our.limit': BLOCKED,
 }
 
 const OUTLOOK_HOST = '[AM7EUR06FT012.eop-eur06.prod.protection.outlook.com]'
@@ -296,8 +303,9 @@ const MAIL_RU: Script = {
     const message = '550 Message was not accepted -- invalid mailbox. Local mailbox'
     if (address.startsWith('gone.')) return `${message} ${address} is unavailable: user not found`
     if (address.startsWith('off.')) return `${message} ${address} is unavailable: account is disabled`
-    if (address.startsWith('spam.')) return '550 spam message rejected. Please visit ' +
-      'http://help.mail.ru/notspam-support/id?c=x'
+    if (address.startsWith('spam.')) {
+      return '550 spam message rejected. Please visit http://help.mail.ru/notspam-support/id?c=x'
+    }
     return undefined
   },
 }
@@ -317,16 +325,22 @@ const YAHOO: Script = {
       return `554 delivery error: dd This user doesn't have a yahoo.com account (${address}) [0] - ` +
         'mta4218.mail.bf1.yahoo.com'
     }
-    if (address.startsWith('off.')) return '554 delivery error: dd Sorry your message to ' +
-      `${address} cannot be delivered. This mailbox is disabled (554.30). - mta4218.mail.yahoo.com`
+    if (address.startsWith('off.')) {
+      return '554 delivery error: dd Sorry your message to ' +
+        `${address} cannot be delivered. This mailbox is disabled (554.30). - mta4218.mail.yahoo.com`
+    }
     if (address.startsWith('full.')) return '552 5.2.2 mailbox is full'
     return undefined
   },
 }
 
 const ACCEPTED_BY_ALL: TruthDomain['want'] = {
-  'ada.lovelace': UNTRUTHFUL, 'alan.turing': UNTRUTHFUL, 'nobody.here': UNTRUTHFUL,
-  j7qkzzv1: UNTRUTHFUL, 'gone.person': NOT_FOUND, 'off.person': NOT_FOUND,
+  'ada.lovelace': UNTRUTHFUL,
+  'alan.turing': UNTRUTHFUL,
+  'nobody.here': UNTRUTHFUL,
+  j7qkzzv1: UNTRUTHFUL,
+  'gone.person': NOT_FOUND,
+  'off.person': NOT_FOUND,
 }
 const FREE = { free: 'true' }
 const free = (want: TruthDomain['want'], columns: TruthDomain['columns'] = {}) =>
