@@ -106,6 +106,8 @@ function mailboxSection ({ parts, matrix }: ServerFigures): string {
     names.reduce((some, got) =>
       some + (matches(want, got) ? matrix[want]?.[got] ?? 0 : 0), all), 0)
   const total = sum(() => true)
+  const statuses = names.map(want =>
+    `| ${want} | ${names.map(got => matrix[want]?.[got]).join(' | ')} |`)
   const rate = (part: number, per: number) => (per * part / total).toFixed(1).replace('.0', '')
   const falseInvalid = sum((want, got) => got === 'invalid' && want !== got)
   const falseValid = sum((want, got) => got === 'valid' && want !== got)
@@ -129,7 +131,7 @@ ${lines.join('\n')}
 
 | must be | ${names.join(' | ')} |
 |---|${names.map(() => '---:|').join('')}
-${names.map(want => `| ${want} | ${names.map(got => matrix[want]?.[got]).join(' | ')} |`).join('\n')}`
+${statuses.join('\n')}`
 }
 
 function confusionTable (suite: typeof REPLY_SUITES[number]): string {

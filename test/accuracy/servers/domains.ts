@@ -98,7 +98,10 @@ const REAL_DOMAINS: readonly TruthDomain[] = [
     columns: REFUSED,
   },
   // The refusal of the server behind it is about Postfix, not about the mailbox.
-  { ...real('Postfix before a server that blocks it', 'postfix-relay.org', 22), want: all(BLOCKED) },
+  {
+    ...real('Postfix before a server that blocks it', 'postfix-relay.org', 22),
+    want: all(BLOCKED),
+  },
   { ...real('Postfix, slow', 'postfix-slow.org', 23), want: HONEST, columns: REFUSED },
   {
     ...real('Postfix, closed mailboxes', 'postfix-closed.org', 24),
@@ -198,16 +201,16 @@ const OUTLOOK: Script = {
   recipient: mailboxes(
     `550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302). ${OUTLOOK_HOST}`, {
       'busy.server': `451 4.7.500 Server busy. Please try again later. (S77714) ${OUTLOOK_HOST}`,
-      'blocked.person': '550 5.7.1 Unfortunately, messages from [127.0.0.1] weren\'t sent. Please ' +
-        'contact your Internet service provider since part of their network is on our block ' +
-        `list (S3150). ${OUTLOOK_HOST}`,
+      'blocked.person': '550 5.7.1 Unfortunately, messages from [127.0.0.1] weren\'t sent. ' +
+        'Please contact your Internet service provider since part of their network is on our ' +
+        `block list (S3150). ${OUTLOOK_HOST}`,
       'full.box': `552 5.2.2 Mailbox full ${OUTLOOK_HOST}`,
     }),
 }
 const EXCHANGE: Script = {
   ...OUTLOOK,
-  recipient: mailboxes('550 5.4.1 Recipient address rejected: Access denied. For more information ' +
-    `see https://aka.ms/EXOSmtpErrors [AS(201806281)] ${OUTLOOK_HOST}`, {
+  recipient: mailboxes('550 5.4.1 Recipient address rejected: Access denied. For more ' +
+    `information see https://aka.ms/EXOSmtpErrors [AS(201806281)] ${OUTLOOK_HOST}`, {
     'on.premises': '550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient {address} not found by ' +
       'SMTP address lookup',
     'disabled.mailbox': '550 5.2.1 Mailbox cannot be accessed; mailbox disabled',
@@ -230,8 +233,8 @@ const WEB_DE = (host: string): Script => ({
   greeting: `220 ${host} Nemesis ESMTP Service ready`,
   recipient: mailboxes('550-Requested action not taken: mailbox unavailable\n550 For explanation ' +
     'visit https://postmaster.web.de/en/case?c=r0601&i=ip&v=127.0.0.1', {
-    'busy.person': '450-Requested mail action not taken: mailbox unavailable\n450 For explanation ' +
-      'visit https://postmaster.web.de/en/case?c=r0103',
+    'busy.person': '450-Requested mail action not taken: mailbox unavailable\n450 For ' +
+      'explanation visit https://postmaster.web.de/en/case?c=r0103',
     'full.box': '552-Requested mail action aborted: exceeded storage allocation\n552 For ' +
       'explanation visit https://postmaster.web.de/en/case?c=r0602',
   }),
@@ -300,9 +303,9 @@ const YANDEX: Script = {
 const MAIL_RU: Script = {
   greeting: '220 Mail.Ru ESMTP',
   recipient: address => {
-    const message = '550 Message was not accepted -- invalid mailbox. Local mailbox'
-    if (address.startsWith('gone.')) return `${message} ${address} is unavailable: user not found`
-    if (address.startsWith('off.')) return `${message} ${address} is unavailable: account is disabled`
+    const message = `550 Message was not accepted -- invalid mailbox. Local mailbox ${address} is`
+    if (address.startsWith('gone.')) return `${message} unavailable: user not found`
+    if (address.startsWith('off.')) return `${message} unavailable: account is disabled`
     if (address.startsWith('spam.')) {
       return '550 spam message rejected. Please visit http://help.mail.ru/notspam-support/id?c=x'
     }
@@ -322,12 +325,12 @@ const YAHOO: Script = {
   greeting: '220 mtaproxy501.free.mail.bf1.yahoo.com ESMTP ready',
   recipient: address => {
     if (address.startsWith('gone.')) {
-      return `554 delivery error: dd This user doesn't have a yahoo.com account (${address}) [0] - ` +
-        'mta4218.mail.bf1.yahoo.com'
+      return `554 delivery error: dd This user doesn't have a yahoo.com account (${address}) ` +
+        '[0] - mta4218.mail.bf1.yahoo.com'
     }
     if (address.startsWith('off.')) {
-      return '554 delivery error: dd Sorry your message to ' +
-        `${address} cannot be delivered. This mailbox is disabled (554.30). - mta4218.mail.yahoo.com`
+      return `554 delivery error: dd Sorry your message to ${address} cannot be delivered. ` +
+        'This mailbox is disabled (554.30). - mta4218.mail.yahoo.com'
     }
     if (address.startsWith('full.')) return '552 5.2.2 mailbox is full'
     return undefined
@@ -399,12 +402,13 @@ const PROVIDER_DOMAINS: readonly TruthDomain[] = [
     ...free({ ...ACCEPTED_BY_ALL, 'full.box': FULL }),
   },
   {
-    ...scripted('Yahoo', 'aol.com', 'mx-aol.mail.gm0.yahoodns.net', YAHOO), ...free(ACCEPTED_BY_ALL),
+    ...scripted('Yahoo', 'aol.com', 'mx-aol.mail.gm0.yahoodns.net', YAHOO),
+    ...free(ACCEPTED_BY_ALL),
   },
   {
-    ...scripted('Yahoo', 'ymail.com', 'mta6.am0.yahoodns.net', refuses('421 4.7.0 [TSS04] Messages ' +
-      'from 127.0.0.1 temporarily deferred due to unexpected volume or user complaints - ' +
-      '127.0.0.1; see https://postmaster.yahooinc.com/error-codes')),
+    ...scripted('Yahoo', 'ymail.com', 'mta6.am0.yahoodns.net', refuses('421 4.7.0 [TSS04] ' +
+      'Messages from 127.0.0.1 temporarily deferred due to unexpected volume or user complaints ' +
+      '- 127.0.0.1; see https://postmaster.yahooinc.com/error-codes')),
     ...free(all(GREYLISTED)),
   },
   {
@@ -452,12 +456,13 @@ const PROVIDER_DOMAINS: readonly TruthDomain[] = [
     ...free({ ...HONEST, 'busy.person': GREYLISTED, 'full.box': FULL }, REFUSED),
   },
   {
-    ...scripted('web.de and GMX', 'gmx.at', 'mx01.gmx.at', refuses('554-gmx.net (mxgmx104) Nemesis ' +
-      'ESMTP Service not available\n554-No SMTP service\n554 IP address is block listed.')),
+    ...scripted('web.de and GMX', 'gmx.at', 'mx01.gmx.at', refuses('554-gmx.net (mxgmx104) ' +
+      'Nemesis ESMTP Service not available\n554-No SMTP service\n554 IP address is block listed.')),
     ...free(all(BLOCKED)),
   },
   {
-    ...scripted('Proofpoint', 'proofpoint-customer.org', 'mxa-00112233.gslb.pphosted.com', PROOFPOINT),
+    ...scripted(
+      'Proofpoint', 'proofpoint-customer.org', 'mxa-00112233.gslb.pphosted.com', PROOFPOINT),
     want: {
       ...HONEST, 'old.employee': NOT_FOUND, 'blocked.person': BLOCKED, 'listed.client': BLOCKED,
     },

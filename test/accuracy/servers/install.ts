@@ -16,8 +16,8 @@ const ADVICE = 'Mailboxes are checked on real mail servers of Debian 12 or newer
 const MAX_OUTPUT_BYTES = 16 * 1_024 ** 2
 
 /**
- * A folder with the mail servers of Debian and everything they need, in the folder where downloads
- * are kept: a root for `chroot`. Nothing is installed into the system.
+ * A folder, among the downloads that are kept, with the mail servers of Debian and everything they
+ * need in `system`, for `chroot`. Nothing is installed into the system of the machine.
  * @throws Error with advice where they cannot run.
  */
 export async function installMailServers (say: Say): Promise<string> {
@@ -33,14 +33,14 @@ export async function installMailServers (say: Say): Promise<string> {
       })
       .catch((error: Error) => { throw new Error(ADVICE, { cause: error }) })
     const archives = `${folder}/archives`
-    for (const place of ['archives', 'run', 'root']) mkdirSync(`${folder}/${place}`)
+    for (const place of ['archives', 'run', 'system']) mkdirSync(`${folder}/${place}`)
     await run('apt-get', ['download', ...names], { cwd: archives, maxBuffer: MAX_OUTPUT_BYTES })
     for (const archive of readdirSync(archives)) {
-      await run('dpkg-deb', ['-x', `${archives}/${archive}`, `${folder}/root`])
+      await run('dpkg-deb', ['-x', `${archives}/${archive}`, `${folder}/system`])
     }
     await run('rm', ['-r', archives])
     for (const place of ['dev', 'proc', 'run', 'tmp']) {
-      mkdirSync(`${folder}/root/${place}`, { recursive: true })
+      mkdirSync(`${folder}/system/${place}`, { recursive: true })
     }
   })
 }

@@ -40,7 +40,11 @@ function mailboxOf (
     ...(hasExchange ? { mx_found: 'true' } : {}),
   }
   return {
-    part, address: `${local}@${domain}`, status, reason, columns: { ...defaults, ...columns, ...more },
+    part,
+    address: `${local}@${domain}`,
+    status,
+    reason,
+    columns: { ...defaults, ...columns, ...more },
   }
 }
 

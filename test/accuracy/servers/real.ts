@@ -50,14 +50,39 @@ const masterLine = (port: number) => ([last, options]: readonly [string, readonl
   `${REAL_HOST(Number(last))}:${port} inet n - n - - smtpd\n` +
   options.map(option => `  -o { ${option} }\n`).join('')
 
+type Files = Readonly<Record<string, string>>
+
 /** The files of the servers, by path. */
-function filesOf (port: number): Readonly<Record<string, string>> {
+function filesOf (port: number): Files {
   return {
     '/etc/passwd': USERS.map((name, id) => `${name}:x:${id}:${id}::/:/bin/sh`).join('\n'),
     '/etc/group': GROUPS.map((name, id) => `${name}:x:${id}:`).join('\n'),
     '/etc/hosts': '127.0.0.1 localhost',
     '/etc/nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\nservices: files',
     '/etc/mailname': 'mx.servers.org',
+    '/etc/exim.conf': eximConfig(port),
+    ...Object.fromEntries(EXIM_DOMAINS.map(name => [`/etc/exim/${name}`, PEOPLE.join('\n')])),
+    '/etc/exim/closed': 'former.employee\nsuspended.user',
+    '/etc/smtpd.conf': `
+table people { ${PEOPLE.map(name => `"${name}@opensmtpd.org"`).join(', ')} }
+table everyone { "@opensmtpd-any.org" = vmail }
+table all { "@" = vmail }
+pki server cert "/etc/ssl/server.pem"
+pki server key "/etc/ssl/server.key"
+listen on ${REAL_HOST(40)} port ${port} hostname mx.opensmtpd.org tls pki server
+listen on ${REAL_HOST(41)} port ${port} hostname mx.opensmtpd-any.org
+action "people" mda "/bin/true" virtual <all>
+action "everyone" mda "/bin/true" virtual <everyone>
+match from any for domain "opensmtpd.org" rcpt-to <people> action "people"
+match from any for domain "opensmtpd-any.org" action "everyone"
+`,
+    ...postfixFiles(port),
+    ...dovecotFiles(),
+  }
+}
+
+function postfixFiles (port: number): Files {
+  return {
     '/etc/postfix/main.cf': `
 compatibility_level = 3.6
 myhostname = mx.postfix-servers.org
@@ -98,7 +123,12 @@ smtpd_peername_lookup = no
       'former.employee@postfix-closed.org 550 5.2.1 Mailbox disabled',
       'suspended.user@postfix-closed.org 550 5.1.6 Recipient no longer on server',
     ].join('\n'),
-    '/etc/postfix/master.cf': `${Object.entries(POSTFIX).map(masterLine(port)).join('')}
+    '/etc/postfix/master.cf': postfixServices(port),
+  }
+}
+
+function postfixServices (port: number): string {
+  return `${Object.entries(POSTFIX).map(masterLine(port)).join('')}
 ${REAL_HOST(9)}:${port} inet n - n - 1 postscreen
 smtpd pass - - n - - smtpd
 dnsblog unix - - n - 0 dnsblog
@@ -121,23 +151,14 @@ retry unix - - n - - error
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
-`,
-    '/etc/exim.conf': eximConfig(port),
-    ...Object.fromEntries(EXIM_DOMAINS.map(name => [`/etc/exim/${name}`, PEOPLE.join('\n')])),
-    '/etc/exim/closed': 'former.employee\nsuspended.user',
-    '/etc/smtpd.conf': `
-table people { ${PEOPLE.map(name => `"${name}@opensmtpd.org"`).join(', ')} }
-table everyone { "@opensmtpd-any.org" = vmail }
-table all { "@" = vmail }
-pki server cert "/etc/ssl/server.pem"
-pki server key "/etc/ssl/server.key"
-listen on ${REAL_HOST(40)} port ${port} hostname mx.opensmtpd.org tls pki server
-listen on ${REAL_HOST(41)} port ${port} hostname mx.opensmtpd-any.org
-action "people" mda "/bin/true" virtual <all>
-action "everyone" mda "/bin/true" virtual <everyone>
-match from any for domain "opensmtpd.org" rcpt-to <people> action "people"
-match from any for domain "opensmtpd-any.org" action "everyone"
-`,
+`
+}
+
+const MESSAGE = `Subject: full\n\n${'x'.repeat(2_000)}`
+
+function dovecotFiles (): Files {
+  const user = `{PLAIN}secret:${VMAIL}:${VMAIL}::/var/mail`
+  return {
     '/etc/dovecot.conf': `
 protocols = lmtp
 base_dir = /run/dovecot
@@ -168,11 +189,10 @@ service lmtp {
 }
 `,
     '/etc/dovecot-users': [
-      ...PEOPLE.map(name => `${name}@postfix-dovecot.org:{PLAIN}secret:${VMAIL}:${VMAIL}::/var/mail`),
-      `full.box@postfix-dovecot.org:{PLAIN}secret:${VMAIL}:${VMAIL}::/var/mail::` +
-        'userdb_quota_rule=*:bytes=10',
+      ...PEOPLE.map(name => `${name}@postfix-dovecot.org:${user}`),
+      `full.box@postfix-dovecot.org:${user}::userdb_quota_rule=*:bytes=10`,
     ].join('\n'),
-    '/var/mail/full.box@postfix-dovecot.org/cur/1.a,S=2000:2,': `Subject: x\n\n${'x'.repeat(1_987)}`,
+    [`/var/mail/full.box@postfix-dovecot.org/cur/1.a,S=${MESSAGE.length}:2,`]: MESSAGE,
   }
 }
 
@@ -279,7 +299,7 @@ cd "$1/run"
 mount -t tmpfs tmpfs .
 cd "$1/run"
 mkdir upper work all
-mount -t overlay overlay -o "lowerdir=$1/root,upperdir=upper,workdir=work" all
+mount -t overlay overlay -o "lowerdir=$1/system,upperdir=upper,workdir=work" all
 mount --rbind /dev all/dev
 mount -t proc proc all/proc
 exec chroot all /bin/sh -c "$2"

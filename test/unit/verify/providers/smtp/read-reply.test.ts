@@ -58,8 +58,8 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
     'command)', 'blocked words'],
   [`${UNDELIVERABLE} host mx.b.org[private/lmtp] said: 550 5.1.1 <user@example.org> User doesn't ` +
     'exist: user@example.org (in reply to RCPT TO command)', 'no_mailbox code'],
-  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 550 5.7.0 Local policy violation (in reply to ` +
-    'RCPT TO command)', 'blocked words'],
+  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 550 5.7.0 Local policy violation (in reply ` +
+    'to RCPT TO command)', 'blocked words'],
   [`${UNDELIVERABLE} mail for b.org loops back to myself`, 'unclear words'],
   [`${UNDELIVERABLE} unknown user: "user"`, 'no_mailbox code'],
   [UNDELIVERABLE.slice(0, -1), 'no_mailbox code'],
