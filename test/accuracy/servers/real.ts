@@ -23,7 +23,6 @@ const mailboxes = (domain: string, names: readonly string[] = PEOPLE) =>
 /** What each Postfix server does besides having mailboxes, by the last number of its address. */
 const POSTFIX: Readonly<Record<number, readonly string[]>> = {
   10: [],
-  11: ['unknown_address_reject_code = 550'],
   12: ['smtpd_recipient_restrictions = reject_unauth_destination, check_policy_service ' +
     'inet:127.77.0.99:10023'],
   13: ['smtpd_recipient_restrictions = reject_unauth_destination, check_recipient_access ' +
