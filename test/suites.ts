@@ -77,6 +77,9 @@ const VAULT = ['test/integration/root-keys/vault.test.ts']
 /** The package, and clients generated from the description of the interface. */
 const CLIENTS = ['test/e2e/clients/package.test.ts', 'test/e2e/clients/generated.test.ts']
 
+/** Real mail servers beside scripted ones. */
+const MAILBOXES = ['test/accuracy/servers/mailboxes.test.ts']
+
 /** Every suite, the cheapest first, so that a slip shows within seconds. */
 export const SUITES: readonly Suite[] = [
   {
@@ -151,6 +154,7 @@ export const SUITES: readonly Suite[] = [
     stage: 1,
     expectedSeconds: 20,
     files: ['test/accuracy/**/*.test.ts'],
+    without: MAILBOXES,
     fullEnv: { ACCURACY_NUMBERS: '7100' },
   },
   {
@@ -212,6 +216,15 @@ export const SUITES: readonly Suite[] = [
     stack: true,
     files: [...LONG],
     fullEnv: { FORGERIES: '1000', MEMORY_JOBS: '10' },
+  },
+  {
+    name: 'mailboxes',
+    kind: 'vitest',
+    tier: 'full',
+    stage: 4,
+    expectedSeconds: 90,
+    files: MAILBOXES,
+    tools: ['mail-servers'],
   },
   {
     name: 'aws-kms',

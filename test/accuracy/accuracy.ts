@@ -5,6 +5,7 @@ import { measureCells, measureNumbers } from './phones.ts'
 import { POLICIES } from './policies.ts'
 import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
 import type { AccuracyRow } from './row.ts'
+import type { MailboxFigures, StatusMatrix } from './servers/mailboxes.ts'
 
 /** More than there are: all numbers are compared. */
 const NUMBERS = 7_100
@@ -25,6 +26,21 @@ export type Figures = Readonly<Record<string, Pick<AccuracyRow, 'total' | 'right
 /** The figures that were saved last. */
 export function readFigures (): Figures {
   return JSON.parse(readFileSync(new URL('figures.json', import.meta.url), 'utf8')) as Figures
+}
+
+/** The saved figures of mailboxes on mail servers, which a plain run does not measure. */
+export type ServerFigures = { readonly parts: Figures, readonly matrix: StatusMatrix }
+
+/** The figures of mailboxes that were saved last. */
+export function readServerFigures (): ServerFigures {
+  const text = readFileSync(new URL('figures-servers.json', import.meta.url), 'utf8')
+  return JSON.parse(text) as ServerFigures
+}
+
+/** The text of the file with the figures of mailboxes. */
+export function serverFiguresText ({ rows, matrix }: MailboxFigures): string {
+  const parts = figuresText(rows).trimEnd().replaceAll('\n', '\n  ')
+  return `{\n  "parts": ${parts},\n  "matrix": ${JSON.stringify(matrix)}\n}\n`
 }
 
 const keyOf = ({ suite, part }: AccuracyRow) => `${suite}: ${part}`
@@ -55,8 +71,8 @@ export function worseFigures (saved: Figures, rows: readonly AccuracyRow[]): rea
   }))
 }
 
-/** The page that publishes the figures, as Markdown. */
-export function accuracyPage (rows: readonly AccuracyRow[]): string {
+/** The page that publishes the figures, as Markdown; those of mailboxes as they were saved. */
+export function accuracyPage (rows: readonly AccuracyRow[], servers: ServerFigures): string {
   const table = rows.map(({ suite, part, total, right, wrong, missed }) =>
     `| ${suite} | ${part} | ${total} | ${percent(right, total)} | ${wrong} | ${missed} |`)
   const policies = Object.entries(POLICIES).map(([name, text]) => `- **${name}**: ${text}`)
@@ -79,6 +95,8 @@ the reply is about. Columns: what it was read as.
 
 ${REPLY_SUITES.map(confusionTable).join('\n\n')}
 
+${mailboxSection(servers)}
+
 ## Where suites and standards differ
 
 ${policies.join('\n')}
@@ -87,6 +105,43 @@ ${policies.join('\n')}
 
 [The list of sources](../../test/accuracy/data/SOURCES.md) names each with version and license.
 `
+}
+
+function mailboxSection ({ parts, matrix }: ServerFigures): string {
+  const lines = Object.entries(parts).map(([key, { total, right, wrong }]) =>
+    `| ${key.slice(key.indexOf(': ') + 2)} | ${total} | ${percent(right, total)} | ${wrong} | ` +
+    `${total - right - wrong} |`)
+  const names = Object.keys(matrix)
+  const sum = (matches: (want: string, got: string) => boolean) => names.reduce((all, want) =>
+    names.reduce((some, got) =>
+      some + (matches(want, got) ? matrix[want]?.[got] ?? 0 : 0), all), 0)
+  const total = sum(() => true)
+  const statuses = names.map(want =>
+    `| ${want} | ${names.map(got => matrix[want]?.[got]).join(' | ')} |`)
+  const rate = (part: number, per: number) => (per * part / total).toFixed(1).replace('.0', '')
+  const falseInvalid = sum((want, got) => got === 'invalid' && want !== got)
+  const falseValid = sum((want, got) => got === 'valid' && want !== got)
+  return `## Mailboxes on mail servers
+
+\`npm run accuracy -- --servers\` asks real servers of Debian (Postfix, postgrey, Exim, OpenSMTPD,
+Dovecot), and servers that speak as the public documents of providers say, for ${total} addresses
+whose truth is known, through \`smtp-probe\` with sockets and DNS. Each row must get its status, its
+reason, and the columns \`mx_found\`, \`catch_all\`, \`role\`, \`free\` and \`disposable\`.
+A mailbox that cannot be known (a host that accepts every name, blocks us or asks to come later)
+must be \`unknown\`, which is free.
+
+False \`invalid\`: ${rate(falseInvalid, 1_000)} of 1,000. False \`valid\`: \
+${rate(falseValid, 1_000)} of 1,000. Rows that are \`unknown\`: \
+${rate(sum((_, got) => got === 'unknown'), 100)} %, of which \
+${sum((want, got) => got === 'unknown' && want !== got)} should not be.
+
+| server | addresses | right | wrong | missed |
+|---|---:|---:|---:|---:|
+${lines.join('\n')}
+
+| must be | ${names.join(' | ')} |
+|---|${names.map(() => '---:|').join('')}
+${statuses.join('\n')}`
 }
 
 function confusionTable (suite: typeof REPLY_SUITES[number]): string {

@@ -1,21 +1,30 @@
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { accuracyPage, figuresText, measureAll, readFigures, worseFigures } from './accuracy.ts'
+import {
+  accuracyPage, figuresText, measureAll, readFigures, readServerFigures, serverFiguresText,
+  worseFigures, type ServerFigures,
+} from './accuracy.ts'
+import type { AccuracyRow } from './row.ts'
+import { measureMailboxes, type MailboxFigures } from './servers/mailboxes.ts'
 
-const USAGE = `npm run accuracy [-- --save] [-- --cases]
+const USAGE = `npm run accuracy [-- --save] [--cases] [--servers]
 
 Measures how true the verdicts are, by suites of others, and prints a table. It compares with the
 figures in test/accuracy/figures.json, and fails if one has become worse.
 
-  --save   writes these figures, and deploy/docs/accuracy.md
-  --cases  also prints cases that are not right
-  --help   prints this text`
+  --servers  also asks mail servers for mailboxes, which are downloaded once (Linux, as root);
+             their figures are in test/accuracy/figures-servers.json
+  --save     writes the measured figures, and deploy/docs/accuracy.md
+  --cases    also prints cases that are not right
+  --help     prints this text`
 
 const FIGURES = new URL('figures.json', import.meta.url)
+const SERVER_FIGURES = new URL('figures-servers.json', import.meta.url)
 const PAGE = new URL('../../deploy/docs/accuracy.md', import.meta.url)
 
 const { values } = parseArgs({
   options: {
+    servers: { type: 'boolean', default: false },
     save: { type: 'boolean', default: false },
     cases: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -27,20 +36,31 @@ else await run()
 
 async function run (): Promise<void> {
   const rows = await measureAll()
-  console.log(accuracyPage(rows))
-  if (values.cases) {
-    for (const { suite, part, cases } of rows) {
-      for (const text of cases) console.log(`${suite}, ${part}: ${text}`)
-    }
-  }
+  const saved = readServerFigures()
+  const measured = values.servers ? await measureMailboxes(console.error) : undefined
+  console.log(accuracyPage(rows, measured === undefined ? saved : savedForm(measured)))
+  if (values.cases) printCases([...rows, ...measured?.rows ?? []])
   if (values.save) {
     writeFileSync(FIGURES, figuresText(rows))
-    writeFileSync(PAGE, accuracyPage(rows))
+    if (measured !== undefined) writeFileSync(SERVER_FIGURES, serverFiguresText(measured))
+    writeFileSync(PAGE, accuracyPage(rows, readServerFigures()))
     return
   }
   const worse = worseFigures(readFigures(), rows)
+    .concat(measured === undefined ? [] : worseFigures(saved.parts, measured.rows))
   for (const text of worse) console.error(text)
   if (worse.length === 0) return
-  console.error('If the new figures are meant, save them: npm run accuracy -- --save')
+  console.error(`If the new figures are meant, save them: npm run accuracy -- --save${
+    values.servers ? ' --servers' : ''}`)
   process.exitCode = 1
+}
+
+function savedForm (measured: MailboxFigures): ServerFigures {
+  return JSON.parse(serverFiguresText(measured)) as ServerFigures
+}
+
+function printCases (rows: readonly AccuracyRow[]): void {
+  for (const { suite, part, cases } of rows) {
+    for (const text of cases) console.log(`${suite}, ${part}: ${text}`)
+  }
 }

@@ -15,6 +15,7 @@ import { installMoto } from '../integration/root-keys/moto.ts'
 import { installTransit } from '../integration/root-keys/vault.ts'
 import { installSchemathesis } from '../e2e/schemathesis/install.ts'
 import { installEngine } from '../containers/open.ts'
+import { installMailServers } from '../accuracy/servers/install.ts'
 
 /** Each makes sure that its tool can be started, and throws with what to do where it can't. */
 const TOOLS = {
@@ -33,6 +34,7 @@ const TOOLS = {
   'client-python': installClientPython,
   'client-go': requireClientGo,
   'container-engine': installEngine,
+  'mail-servers': installMailServers,
 } as const satisfies Record<string, (say: Say) => Promise<unknown>>
 
 export type ToolName = keyof typeof TOOLS

@@ -19,8 +19,9 @@ const NAME = /\{(\w+)\}/g
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u
 const TOKEN = /\.\.|[()[\]|^$]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
 
-/** A gateway writes this before the reply that it received, whatever that is. */
-const WRAPPING = /\bunknown address error /g
+/** A gateway, or a server that asked another one, writes this before the cause. */
+const WRAPPING = new RegExp(String.raw`\bunknown address error |` +
+  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?`, 'g')
 const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
 /** A French or Italian article before its noun. */
 const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
@@ -89,7 +90,15 @@ function readText ({ lines }: Pick<SmtpReply, 'lines'>): string {
   const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
     .join(' ').slice(0, MAX_TEXT))
   return ` ${normalize(raw.replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
-    .map((word) => word.includes('@') ? '@' : word).join(' '))} `
+    .map(hideAddress).join(' '))} `
+}
+
+/** Barracuda writes the cause right behind the address: `user@example.com:blocked`. */
+function hideAddress (word: string): string {
+  const at = word.lastIndexOf('@')
+  if (at < 0) return word
+  const colon = word.indexOf(':', at)
+  return colon < 0 ? '@' : `@ ${word.slice(colon + 1)}`
 }
 
 const LEADING_CODES = /^\s*(?:\d{3}[ :-]\s*)?(?:#?\d[.-]\d{1,3}[.-]\d{1,3}\b)?/

@@ -396,6 +396,8 @@ export const REPLY_RULES: readonly ReplyRule[] = [
     without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY],
   },
   { means: 'blocked', words: [...SENDER, ...CLIENT, ...LISTED] },
+  // QQ: of the sender's domain.
+  { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },
   { means: 'unclear', words: [...RATE, ...CHOOSY] },
   { means: 'blocked', words: SPAM },
   { means: 'no_mail', words: NO_MAIL, without: [...POLICY, ...RETRY] },

@@ -11,6 +11,10 @@ const read = (text: string, host?: string) => {
   return `${meaning} ${by}`
 }
 
+/** Postfix says this of a recipient that it verified at another server. */
+const UNDELIVERABLE = '550 5.1.1 <user@example.org>: Recipient address rejected: undeliverable ' +
+  'address:'
+
 /** A reply to a recipient, its meaning and evidence, and the host that sends it. */
 const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['250 2.1.5 Ok', 'accepted code'],
@@ -45,6 +49,24 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.4.5 Daily user sending limit exceeded', 'blocked words'],
   ['550 5.5.4 invalid domain name', 'unclear words'],
   ['550 5.5.2 unknown parameter of user', 'unclear words'],
+  // A server that asked another one: the reply of that one counts, not the code around it.
+  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 552 5.2.2 <user@example.org> Quota exceeded ` +
+    '(mailbox for user is full) (in reply to RCPT TO command)', 'full words'],
+  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 554 5.7.1 Service unavailable; Client host ` +
+    '[192.0.2.2] blocked using zen.spamhaus.org (in reply to RCPT TO command)', 'blocked words'],
+  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 550 relay not permitted (in reply to RCPT TO ` +
+    'command)', 'blocked words'],
+  [`${UNDELIVERABLE} host mx.b.org[private/lmtp] said: 550 5.1.1 <user@example.org> User doesn't ` +
+    'exist: user@example.org (in reply to RCPT TO command)', 'no_mailbox code'],
+  [`${UNDELIVERABLE} host mx.b.org[192.0.2.1] said: 550 5.7.0 Local policy violation (in reply ` +
+    'to RCPT TO command)', 'blocked words'],
+  [`${UNDELIVERABLE} mail for b.org loops back to myself`, 'unclear words'],
+  [`${UNDELIVERABLE} unknown user: "user"`, 'no_mailbox code'],
+  [UNDELIVERABLE.slice(0, -1), 'no_mailbox code'],
+  ['550 permanent failure for one or more recipients (user@example.org:blocked)', 'blocked words'],
+  ['550 permanent failure for one or more recipients (user@example.org:550 5.1.1 ' +
+    'RESOLVER.ADR.RecipNotFound; not found)', 'no_mailbox code'],
+  ['550 Domain frequency limited. http://service.mail.qq.com/', 'blocked words'],
   // Hosts.
   ['550 5.4.1 Recipient address rejected: Access denied.', 'no_mailbox code'],
   ['550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302)', 'no_mailbox code',
