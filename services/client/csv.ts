@@ -32,6 +32,7 @@ export type ByteRange = { readonly from: number, readonly to: number }
 
 /** An unclosed quote would turn the rest of the file into one cell. */
 const MAX_RECORD_BYTES = 4 * 1_024 * 1_024
+const PIECE_BYTES = 65_536
 /** A record is complete if as many bytes follow: its end may be CRs and LF. */
 const LOOKAHEAD_BYTES = 8
 
@@ -80,7 +81,10 @@ export async function * readRecords (
     // A record larger than a piece is scanned again only when there is twice as much of it.
     wantedBytes = 2 * bytes
   }
-  for await (const piece of file.stream(from, to) as AsyncIterable<Buffer>) {
+  for (let at = from; at < to;) {
+    const piece = await file.readRange(at, Math.min(PIECE_BYTES, to - at))
+    if (piece.length === 0) break
+    at += piece.length
     pieces.push(piece)
     bytes += piece.length
     if (bytes >= wantedBytes) yield * scan(false)

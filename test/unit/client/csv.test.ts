@@ -146,6 +146,13 @@ describe('the plan of a submitted file', () => {
     expect(contacts).toEqual([['a', 'b'], ['', 'd'], ['e']])
   })
 
+  it('is made after only the first rows of a file were read', async () => {
+    writeFileSync(path, `phone\n${'1234567\n'.repeat(30_000)}`)
+    const facts = await readFacts(file)
+    expect((await readHead(file, facts)).rows.length).toBe(200)
+    expect(await planJobs(file, facts, { column: 0 })).toMatchObject({ rows: 30_000 })
+  })
+
   it('keeps requests below the size limit of the service', async () => {
     writeFileSync(path, `phone\n${`${'\u0001'.repeat(1_000)}\n`.repeat(6_000)}`)
     const { ranges } = await planJobs(file, await readFacts(file), { column: 0 })
