@@ -222,7 +222,8 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       writeFileSync(path, bytes)
       const dialect = detectDialect(bytes.subarray(0, 65_536))
       let cells = 0
-      for await (const record of readRecords(openInput(path), dialect, { from: 0, to: bytes.length })) {
+      const whole = { from: 0, to: bytes.length }
+      for await (const record of readRecords(openInput(path), dialect, whole)) {
         cells += record.cells.length
       }
       return cells

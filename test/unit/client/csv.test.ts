@@ -127,7 +127,8 @@ describe('the records of a CSV file', () => {
   it('cannot be read from invalid CSV', async () => {
     await expect(recordsOf('a;b\n"13;1\n"15;2\n17;3')).rejects.toThrow('a cell in line 2 begins')
     await expect(recordsOf(`a\n1\n"${'x\n'.repeat(2_200_000)}`)).rejects.toThrow('line 3 has more')
-    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
+    await expect(recordsOf('a,b\n1,"2\n3,4\n'))
+      .rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
   })
 })
 
