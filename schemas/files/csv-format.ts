@@ -85,7 +85,8 @@ export function checkReadable (sample: Uint8Array): void {
 }
 
 function seemsToBe (what: string, remedy: string): UnreadableFile {
-  return new UnreadableFile('invalid_file', `The file is not CSV: it seems to be ${what}. ${remedy}`)
+  return new UnreadableFile('invalid_file',
+    `The file is not CSV: it seems to be ${what}. ${remedy}`)
 }
 
 const MAX_CONTROLS_SHARE = 0.02

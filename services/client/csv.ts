@@ -32,6 +32,7 @@ export type ByteRange = { readonly from: number, readonly to: number }
 
 /** An unclosed quote would turn the rest of the file into one cell. */
 const MAX_RECORD_BYTES = 4 * 1_024 * 1_024
+const PIECE_BYTES = 65_536
 /** A record is complete if as many bytes follow: its end may be CRs and LF. */
 const LOOKAHEAD_BYTES = 8
 
@@ -80,7 +81,10 @@ export async function * readRecords (
     // A record larger than a piece is scanned again only when there is twice as much of it.
     wantedBytes = 2 * bytes
   }
-  for await (const piece of file.stream(from, to) as AsyncIterable<Buffer>) {
+  for (let at = from; at < to;) {
+    const piece = await file.readRange(at, Math.min(PIECE_BYTES, to - at))
+    if (piece.length === 0) break
+    at += piece.length
     pieces.push(piece)
     bytes += piece.length
     if (bytes >= wantedBytes) yield * scan(false)
@@ -120,8 +124,8 @@ function * scanWindow (
       throw new CommandError(record.kind === 'long'
         ? `Cannot parse ${path} as CSV: line ${record.line} has more than ${MAX_RECORD_BYTES} ` +
           'bytes. Shorten it; if it is not that long, a double quote in it is not closed.'
-        : `Cannot parse ${path} as CSV: a cell in line ${record.line} begins with a double quote, ` +
-          'and no quote ends it. Close it, or put the cell between quotes and double those in it.')
+        : `Cannot parse ${path} as CSV: a cell in line ${record.line} begins with a double ` +
+          'quote, and no quote ends it. Close it, or put the cell between quotes and double those in it.')
     }
     const end = record.kind === 'cells' ? record.end : at
     counts.position = windowAt + next

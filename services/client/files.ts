@@ -1,10 +1,13 @@
 import {
   closeSync, constants, createReadStream, existsSync, fstatSync, fsyncSync, linkSync, lstatSync,
-  openSync, readFileSync, readlinkSync, readSync, realpathSync, renameSync, statSync, unlinkSync,
-  writeFileSync, type ReadStream, type Stats,
+  openSync, read, readFileSync, readlinkSync, readSync, realpathSync, renameSync, statSync,
+  unlinkSync, writeFileSync, type ReadStream, type Stats,
 } from 'node:fs'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { promisify } from 'node:util'
 import { CommandError } from './terminal.ts'
+
+const readBytes = promisify(read)
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR } = constants
 /** Linux opens names below an open folder here, wherever the folder was moved meanwhile. */
@@ -31,6 +34,13 @@ export class InputFile {
   readStart (bytes: number): Buffer {
     const buffer = Buffer.alloc(bytes)
     return buffer.subarray(0, readSync(this.#handle, buffer, 0, bytes, 0))
+  }
+
+  /** Reads at most `bytes` from a position; fewer at the end of the file. */
+  async readRange (from: number, bytes: number): Promise<Buffer> {
+    const { buffer, bytesRead } = await readBytes(
+      this.#handle, Buffer.allocUnsafe(bytes), 0, bytes, from)
+    return buffer.subarray(0, bytesRead)
   }
 
   /** Streams the bytes from `from` to before `to`. */

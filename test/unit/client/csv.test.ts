@@ -127,7 +127,8 @@ describe('the records of a CSV file', () => {
   it('cannot be read from invalid CSV', async () => {
     await expect(recordsOf('a;b\n"13;1\n"15;2\n17;3')).rejects.toThrow('a cell in line 2 begins')
     await expect(recordsOf(`a\n1\n"${'x\n'.repeat(2_200_000)}`)).rejects.toThrow('line 3 has more')
-    await expect(recordsOf('a,b\n1,"2\n3,4\n')).rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
+    await expect(recordsOf('a,b\n1,"2\n3,4\n'))
+      .rejects.toThrow(/^Cannot parse \S+ as CSV: a cell in line 2/)
   })
 })
 
@@ -144,6 +145,13 @@ describe('the plan of a submitted file', () => {
     const contacts = await Promise.all(plan.ranges.map(async range =>
       await readContacts(file, facts, { range, column: 1 })))
     expect(contacts).toEqual([['a', 'b'], ['', 'd'], ['e']])
+  })
+
+  it('is made after only the first rows of a file were read', async () => {
+    writeFileSync(path, `phone\n${'1234567\n'.repeat(30_000)}`)
+    const facts = await readFacts(file)
+    expect((await readHead(file, facts)).rows.length).toBe(200)
+    expect(await planJobs(file, facts, { column: 0 })).toMatchObject({ rows: 30_000 })
   })
 
   it('keeps requests below the size limit of the service', async () => {

@@ -16,7 +16,10 @@ const outputs = new OutputFolder(folder)
 const range = { firstRow: 0, rows: 2, from: 5, to: 9 }
 const state = () => newState({
   file: {
-    bytes: 9, digest: 'd', encoding: 'utf-8', dialect: { delimiter: ',', preamble: '', startByte: 0 },
+    bytes: 9,
+    digest: 'd',
+    encoding: 'utf-8',
+    dialect: { delimiter: ',', preamble: '', startByte: 0 },
   },
   options: { '--service': 'whatsapp' },
   account: { baseUrl: 'http://there', key: 'k' },

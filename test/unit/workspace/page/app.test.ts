@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { CONNECTION_DEFAULTS } from '../../../../services/platform/http-server.ts'
 import { createPage } from '../../../../services/workspace/page/app.ts'
-import { assetPath, assets } from '../../../../services/workspace/page/layout.ts'
+import { assetPath } from '../../../../services/workspace/page/layout.ts'
 import { cookieName } from '../../../../services/workspace/page/guard.ts'
 import { createPageDeps, ORGANIZATION } from '../../../support/page-doubles.ts'
 
