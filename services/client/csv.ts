@@ -125,7 +125,8 @@ function * scanWindow (
         ? `Cannot parse ${path} as CSV: line ${record.line} has more than ${MAX_RECORD_BYTES} ` +
           'bytes. Shorten it; if it is not that long, a double quote in it is not closed.'
         : `Cannot parse ${path} as CSV: a cell in line ${record.line} begins with a double ` +
-          'quote, and no quote ends it. Close it, or put the cell between quotes and double those in it.')
+          'quote, and no quote ends it. Close it, or put the cell between quotes and double ' +
+          'those in it.')
     }
     const end = record.kind === 'cells' ? record.end : at
     counts.position = windowAt + next

@@ -66,7 +66,7 @@ describe('partners of one consumer group', () => {
     const refused = { kind: 'refused', refusal } as unknown as Submitted
     const feeds = run(({ tenant: of }) => of === tenant && isPoor
       ? refused
-      : { kind: 'accepted', job: undefined as never, replayed: false })
+      : { kind: 'accepted', job: { id: 'job_1' } as never, replayed: false })
     await sendTo(poor, phones(3))
     await eventually(() => expect(stateOf(feeds, poor)).toBe('paused'))
     await sendTo(rich, phones(3))
