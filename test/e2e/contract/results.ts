@@ -83,7 +83,7 @@ describe('the result file', () => {
     const { rows } = await ended(test, { service, inputs, countryCode: 'US' })
     expect(rows.map(({ phone, e164, country }) => [phone, e164, country])).toEqual([
       ['+1 212 736 5000', '+12127365000', 'US'], ['+44 20 7946 0958', '+442079460958', 'GB'],
-      ['', '', ''],
+      ['+49 30 901820', '+4930901820', 'DE'],
     ])
   })
 
