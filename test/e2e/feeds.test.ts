@@ -24,7 +24,7 @@ beforeAll(async () => {
     // Every job is slower than this, as on a busy machine.
     ORPHAN_AGE_MS: '0',
     REAP_EVERY_MS: '10',
-  }, { stages: ['feed', 'ledger'], apart: ['settle', 'publish'] })
+  }, { stages: ['feed', 'ledger'], apart: ['feed', 'settle', 'publish'] })
 })
 afterAll(async () => { await environment.stop() })
 
