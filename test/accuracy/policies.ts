@@ -15,7 +15,7 @@ export const POLICIES: Readonly<Record<string, string>> = {
   reserved: 'Reserved domains are valid syntax; the row is invalid with the reason ' +
     '`reserved_domain`.',
   full_width: 'Full-width letters in a domain are mapped as IDNA does.',
-  obsolete: 'Obsolete syntax (RFC 5322, 4) is not judged: nobody has such an address.',
+  obsolete: 'Obsolete syntax (RFC 5322, 4) is not judged: no address in use has it.',
   'e-mail syntax': 'An escaped non-ASCII character is allowed since RFC 6532; a comment ' +
     'between the labels of a domain is obsolete; a label `xn--` that encodes nothing is ' +
     'invalid (RFC 5890); lengths are counted after NFC; an ending that does not exist is ' +
