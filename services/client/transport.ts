@@ -132,7 +132,7 @@ export class ConnectionError extends TypeError {
   override readonly name = 'ConnectionError'
   /** As the system names the fault: ECONNREFUSED. */
   readonly code: string
-  /** False for a fault that lasts until somebody corrects it: a certificate. */
+  /** False for a fault that lasts until it is corrected: a certificate. */
   readonly isTemporary: boolean
 
   constructor (baseUrl: string, cause: unknown) {
