@@ -155,10 +155,12 @@ describe('a host of several services', () => {
     })
     const exited = once(child, 'exit')
     try {
-      let port = 0
+      let [port, isUp] = [0, false]
+      // The log is written by another thread than the program's own lines: in either order.
       for await (const line of createInterface(child.stdout)) {
         if (line.includes('"port"')) ({ port } = JSON.parse(line) as { readonly port: number })
-        if (line === 'up with all') break
+        isUp ||= line === 'up with all'
+        if (isUp && port > 0) break
       }
       const ask = async (path: string) => await fetch(`http://127.0.0.1:${port}${path}`)
       expect((await ask('/readyz')).status).toBe(503)
