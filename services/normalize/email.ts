@@ -54,7 +54,7 @@ export function canonicalEmail (input: string): Canonical {
 
 /** Quotes around an address, and the separators of a list of recipients behind it. */
 const ENCLOSED = /^(?:'([^']+)'|"([^"\\]+)"|‘([^‘’]+)’|“([^“”]+)”|«([^«»]+)»|`([^`]+)`)$/
-const SEPARATORS = /[,;\s]+$/
+const SEPARATORS = /(?<![,;\s])[,;\s]+$/
 
 function withoutEnclosure (text: string): string {
   const single = text.replace(SEPARATORS, '')
