@@ -172,10 +172,11 @@ class RequestTurns {
 
   /** Starts a request of the next client, which is the last one then. */
   #startNext (): void {
-    const [client, [connection, ...others] = []] = this.#ready.entries().next().value ?? []
-    if (client === undefined || connection === undefined) return
+    const [client, connections] = this.#ready.entries().next().value ?? []
+    const connection = connections?.shift()
+    if (client === undefined || connections === undefined || connection === undefined) return
     this.#ready.delete(client)
-    if (others.length > 0) this.#ready.set(client, others)
+    if (connections.length > 0) this.#ready.set(client, connections)
     connection.state = 'idle'
     const next = connection.waiting.shift()
     if (next === undefined) return
