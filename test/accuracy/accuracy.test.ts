@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import {
-  accuracyPage, measureAll, readFigures, readServerFigures, worseFigures,
+  accuracyPage, measureAll, readFigures, readPeerFigures, readServerFigures, worseFigures,
 } from './accuracy.ts'
 import { measure } from './row.ts'
 
@@ -14,7 +14,18 @@ describe('the accuracy of verdicts', () => {
 
   it('is published as it is measured', () => {
     const page = readFileSync(new URL('../../deploy/docs/accuracy.md', import.meta.url), 'utf8')
-    expect(page).toBe(accuracyPage(rows, readServerFigures()))
+    const saved = { servers: readServerFigures(), peers: readPeerFigures() }
+    expect(page).toBe(accuracyPage(rows, saved))
+  })
+
+  it('is compared with peers that were asked for the same addresses', () => {
+    const addresses = Object.entries(readServerFigures().parts).map(([key, { total }]) =>
+      [key.slice(key.indexOf(': ') + 2), total])
+    const products = Object.values(readPeerFigures())
+    expect(products).toHaveLength(2)
+    for (const product of products) {
+      expect(Object.entries(product).map(([part, { total }]) => [part, total])).toEqual(addresses)
+    }
   })
 
   it('corrects no real domain and calls no legitimate host disposable', () => {

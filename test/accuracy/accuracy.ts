@@ -6,6 +6,7 @@ import { POLICIES } from './policies.ts'
 import { confusionOf, loadReplies, measureReplies, REPLY_SUITES } from './replies.ts'
 import type { AccuracyRow } from './row.ts'
 import type { MailboxFigures, StatusMatrix } from './servers/mailboxes.ts'
+import type { ProductCounts, ProductFigures } from './servers/peers.ts'
 
 /** More than there are: all numbers are compared. */
 const NUMBERS = 7_100
@@ -43,6 +44,25 @@ export function serverFiguresText ({ rows, matrix }: MailboxFigures): string {
   return `{\n  "parts": ${parts},\n  "matrix": ${JSON.stringify(matrix)}\n}\n`
 }
 
+/** Figures of this product and of others by name, as they were asked for the same addresses. */
+export type PeerFigures = Readonly<Record<string, ProductFigures>>
+
+/** The figures of peers that were saved last. */
+export function readPeerFigures (): PeerFigures {
+  const text = readFileSync(new URL('figures-peers.json', import.meta.url), 'utf8')
+  return JSON.parse(text) as PeerFigures
+}
+
+/** The text of the file with the figures of peers: a line for each kind of server. */
+export function peerFiguresText (peers: PeerFigures): string {
+  const products = Object.entries(peers).map(([name, figures]) => {
+    const parts = Object.entries(figures).map(([part, counts]) =>
+      `    ${JSON.stringify(part)}: ${JSON.stringify(counts)}`)
+    return `  ${JSON.stringify(name)}: {\n${parts.join(',\n')}\n  }`
+  })
+  return `{\n${products.join(',\n')}\n}\n`
+}
+
 const keyOf = ({ suite, part }: AccuracyRow) => `${suite}: ${part}`
 
 /** The text of the file with the figures: one line each. */
@@ -71,8 +91,13 @@ export function worseFigures (saved: Figures, rows: readonly AccuracyRow[]): rea
   }))
 }
 
+/** Figures that a plain run does not measure. */
+export type SavedFigures = { readonly servers: ServerFigures, readonly peers: PeerFigures }
+
 /** The page that publishes the figures, as Markdown; those of mailboxes as they were saved. */
-export function accuracyPage (rows: readonly AccuracyRow[], servers: ServerFigures): string {
+export function accuracyPage (
+  rows: readonly AccuracyRow[], { servers, peers }: SavedFigures
+): string {
   const table = rows.map(({ suite, part, total, right, wrong, missed }) =>
     `| ${suite} | ${part} | ${total} | ${percent(right, total)} | ${wrong} | ${missed} |`)
   const policies = Object.entries(POLICIES).map(([name, text]) => `- **${name}**: ${text}`)
@@ -80,6 +105,8 @@ export function accuracyPage (rows: readonly AccuracyRow[], servers: ServerFigur
 
 \`npm run accuracy\` measures the product by suites of others, without a network, and fails when a
 figure becomes worse. This page is generated: \`npm run accuracy -- --save\`.
+
+${headline(rows, servers)}
 
 *Wrong* is what misleads: a real address or number called invalid, another number than the one that
 was meant, a real domain corrected, a name called a role. *Missed* is what stays open or unsaid.
@@ -97,6 +124,8 @@ ${REPLY_SUITES.map(confusionTable).join('\n\n')}
 
 ${mailboxSection(servers)}
 
+${peerSection(peers)}
+
 ## Where suites and standards differ
 
 ${policies.join('\n')}
@@ -107,33 +136,51 @@ ${policies.join('\n')}
 `
 }
 
+function headline (rows: readonly AccuracyRow[], { matrix }: ServerFigures): string {
+  const { total, falseInvalid, falseValid, unknown, vainlyUnknown } = countMatrix(matrix)
+  const cells = rows.filter(({ suite }) => suite === 'phone cells')
+  const sum = (column: 'total' | 'wrong') => cells.reduce((all, row) => all + row[column], 0)
+  return `| in short | |
+|---|---:|
+| e-mail: false \`invalid\`, per 1,000 mailboxes | ${rate(falseInvalid, total, 1_000)} |
+| e-mail: false \`valid\`, per 1,000 mailboxes | ${rate(falseValid, total, 1_000)} |
+| e-mail: \`unknown\`, which is free | ${rate(unknown, total, 100)} % |
+| e-mail: \`unknown\` although the truth can be known | ${rate(vainlyUnknown, total, 100)} % |
+| phones: another number than the one meant, per 1,000 cells | \
+${rate(sum('wrong'), sum('total'), 1_000)} |`
+}
+
+function countMatrix (matrix: StatusMatrix) {
+  const names = Object.keys(matrix)
+  const sum = (matches: (want: string, got: string) => boolean) => names.reduce((all, want) =>
+    names.reduce((some, got) =>
+      some + (matches(want, got) ? matrix[want]?.[got] ?? 0 : 0), all), 0)
+  const without = (status: string) => sum((want, got) => got === status && want !== got)
+  return {
+    total: sum(() => true),
+    falseInvalid: without('invalid'),
+    falseValid: without('valid'),
+    unknown: sum((_, got) => got === 'unknown'),
+    vainlyUnknown: without('unknown'),
+  }
+}
+
 function mailboxSection ({ parts, matrix }: ServerFigures): string {
   const lines = Object.entries(parts).map(([key, { total, right, wrong }]) =>
     `| ${key.slice(key.indexOf(': ') + 2)} | ${total} | ${percent(right, total)} | ${wrong} | ` +
     `${total - right - wrong} |`)
   const names = Object.keys(matrix)
-  const sum = (matches: (want: string, got: string) => boolean) => names.reduce((all, want) =>
-    names.reduce((some, got) =>
-      some + (matches(want, got) ? matrix[want]?.[got] ?? 0 : 0), all), 0)
-  const total = sum(() => true)
   const statuses = names.map(want =>
     `| ${want} | ${names.map(got => matrix[want]?.[got]).join(' | ')} |`)
-  const rate = (part: number, per: number) => (per * part / total).toFixed(1).replace('.0', '')
-  const falseInvalid = sum((want, got) => got === 'invalid' && want !== got)
-  const falseValid = sum((want, got) => got === 'valid' && want !== got)
   return `## Mailboxes on mail servers
 
-\`npm run accuracy -- --servers\` asks real servers of Debian (Postfix, postgrey, Exim, OpenSMTPD,
-Dovecot), and servers that speak as the public documents of providers say, for ${total} addresses
+\`npm run accuracy -- --servers\` asks real servers (Postfix, postgrey, Exim, OpenSMTPD, Dovecot,
+Haraka), and servers that speak as the public documents of providers say, for \
+${countMatrix(matrix).total} addresses
 whose truth is known, through \`smtp-probe\` with sockets and DNS. Each row must get its status, its
 reason, and the columns \`mx_found\`, \`catch_all\`, \`role\`, \`free\` and \`disposable\`.
 A mailbox that cannot be known (a host that accepts every name, blocks us or asks to come later)
 must be \`unknown\`, which is free.
-
-False \`invalid\`: ${rate(falseInvalid, 1_000)} of 1,000. False \`valid\`: \
-${rate(falseValid, 1_000)} of 1,000. Rows that are \`unknown\`: \
-${rate(sum((_, got) => got === 'unknown'), 100)} %, of which \
-${sum((want, got) => got === 'unknown' && want !== got)} should not be.
 
 | server | addresses | right | wrong | missed |
 |---|---:|---:|---:|---:|
@@ -144,6 +191,51 @@ ${lines.join('\n')}
 ${statuses.join('\n')}`
 }
 
+const COUNTS = ['falseInvalid', 'falseValid', 'falseRisky', 'unknown'] as const
+
+function peerSection (peers: PeerFigures): string {
+  const names = Object.keys(peers)
+  const totals = Object.entries(peers).map(([name, figures]) => {
+    const sum = (column: keyof ProductCounts) =>
+      Object.values(figures).reduce((all, counts) => all + counts[column], 0)
+    const total = sum('total')
+    return `| ${name} | ${percent(sum('right'), total)} | ` +
+      `${rate(sum('falseInvalid'), total, 1_000)} | ${rate(sum('falseValid'), total, 1_000)} | ` +
+      `${rate(sum('unknown'), total, 100)} % |`
+  })
+  const parts = Object.entries(Object.values(peers)[0] ?? {}).map(([part, { total }]) => {
+    const cells = names.map(name => {
+      const counts = peers[name]?.[part]
+      return counts === undefined
+        ? ' | '
+        : `${counts.right} | ${COUNTS.map(column => counts[column]).join(' / ')}`
+    })
+    return `| ${part} | ${total} | ${cells.join(' | ')} |`
+  })
+  return `## Other products, side by side
+
+\`npm run accuracy -- --peers\` asks check-if-email-exists (MIT, Rust) for the same addresses, on
+the same servers and DNS, started afresh, with the settings that its documentation suggests and as
+many later tries. Its words map to statuses one to one (\`safe\` is \`valid\`). Only the status
+counts here, and a convention of this product is not held against another: where two statuses are
+true, both are right. [peers.ts](../../test/accuracy/servers/peers.ts) has settings and rules.
+It asks Yahoo and Outlook.com by SMTP, because the web sites that its browser would visit are not
+part of the suite; there it may know more of these two. AfterShip's verifier is not measured: its
+module is not on the proxy that the suite uses.
+
+| product | right | false \`invalid\` per 1,000 | false \`valid\` per 1,000 | \
+\`unknown\` though it can be known |
+|---|---:|---:|---:|---:|
+${totals.join('\n')}
+
+*Not right* are: false \`invalid\` / false \`valid\` / false \`risky\` / \`unknown\` although the
+truth can be known.
+
+| server | addresses |${names.map(name => ` ${name} | not right |`).join('')}
+|---|---:|${names.map(() => '---:|---:|').join('')}
+${parts.join('\n')}`
+}
+
 function confusionTable (suite: typeof REPLY_SUITES[number]): string {
   const matrix = confusionOf(loadReplies(suite))
   const names = Object.keys(matrix) as (keyof typeof matrix)[]
@@ -152,6 +244,11 @@ function confusionTable (suite: typeof REPLY_SUITES[number]): string {
   return `| ${suite} | ${names.map(name => name.replaceAll('_', ' ')).join(' | ')} |
 |---|${names.map(() => '---:|').join('')}
 ${lines.join('\n')}`
+}
+
+/** `part` of `total`, as so many of `per`. */
+function rate (part: number, total: number, per: number): string {
+  return (per * part / total).toFixed(1).replace('.0', '')
 }
 
 function percent (part: number, total: number): string {

@@ -33,8 +33,14 @@ const TTL_SECONDS = 60
 
 type Question = { readonly name: string, readonly type: number, readonly raw: Buffer }
 
-/** A recursive resolver of its own zones on a port of 127.0.0.1, over UDP and TCP (RFC 1035). */
-export async function startDnsServer (zones: Readonly<Record<string, Zone>>): Promise<DnsServer> {
+/**
+ * A recursive resolver of its own zones, over UDP and TCP (RFC 1035), on a free port of 127.0.0.1
+ * unless an address is named.
+ */
+export async function startDnsServer (
+  zones: Readonly<Record<string, Zone>>,
+  { host = '127.0.0.1', port: wanted = 0 }: { readonly host?: string, readonly port?: number } = {}
+): Promise<DnsServer> {
   const known = new Map<string, Zone>(Object.entries({ ...ROOT, ...zones }))
   const questions: string[] = []
   const answer = (message: Buffer, udp: boolean): Buffer | undefined => {
@@ -51,16 +57,19 @@ export async function startDnsServer (zones: Readonly<Record<string, Zone>>): Pr
       socket.end(Buffer.concat([uint16(reply.length), reply]))
     })
   })
-  await new Promise<void>((resolve) => { tcp.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>((resolve, reject) => {
+    tcp.once('error', reject)
+    tcp.listen(wanted, host, resolve)
+  })
   const { port } = tcp.address() as { port: number }
   const udp = createSocket('udp4')
   udp.on('message', (message, from) => {
     const reply = answer(message, true)
     if (reply !== undefined) udp.send(reply, from.port, from.address)
   })
-  await new Promise<void>((resolve) => { udp.bind(port, '127.0.0.1', resolve) })
+  await new Promise<void>((resolve) => { udp.bind(port, host, resolve) })
   const stop = () => stopBoth(udp, tcp)
-  return { address: `127.0.0.1:${port}`, zones: known, questions, stop }
+  return { address: `${host}:${port}`, zones: known, questions, stop }
 }
 
 async function stopBoth (udp: Socket, tcp: Server): Promise<void> {

@@ -18,6 +18,8 @@ export type TruthDomain = {
   readonly want: Readonly<Record<string, Want>>
   /** Columns that all of these rows must have. */
   readonly columns?: Readonly<Record<string, string>>
+  /** Further statuses that are true, by local part; `peers.ts` says when. */
+  readonly alsoTrue?: Readonly<Record<string, string>>
 }
 
 const VALID = 'valid deliverable'
@@ -81,16 +83,23 @@ const REAL_DOMAINS: readonly TruthDomain[] = [
   {
     ...real('Postfix without SMTPUTF8', 'postfix-ascii.org', 16),
     want: { 'ada.lovelace': VALID, 'nobody.here': NOT_FOUND, пётр: UNCLEAR, jürgen: UNCLEAR },
+    // No mail for them gets there (RFC 6531, 3.2).
+    alsoTrue: { пётр: 'invalid', jürgen: 'invalid' },
   },
   { ...real('Postfix that blocks us', 'postfix-listed.org', 17), want: all(BLOCKED) },
   { ...real('Postfix that blocks us', 'postfix-refuses.org', 18), want: all(BLOCKED) },
   {
     ...real('Postfix with temporary refusals', 'postfix-soft.org', 19),
     want: { 'ada.lovelace': VALID, 'alan.turing': VALID, 'nobody.here': GREYLISTED },
+    // Its table does not have the mailbox; a later table may.
+    alsoTrue: { 'nobody.here': 'invalid' },
   },
   { ...real('Postfix that requires TLS', 'postfix-tls.org', 20), want: HONEST, columns: REFUSED },
   {
-    ...real('Postfix without null senders', 'postfix-callout.org', 21), want: all(BLOCKED),
+    ...real('Postfix without null senders', 'postfix-callout.org', 21),
+    want: all(BLOCKED),
+    // Of other senders it accepts mail.
+    alsoTrue: { 'ada.lovelace': 'valid', 'alan.turing': 'valid', 'nobody.here': 'invalid' },
   },
   {
     ...real('Postfix before Dovecot', 'postfix-dovecot.org', 22),
@@ -137,6 +146,18 @@ const REAL_DOMAINS: readonly TruthDomain[] = [
     want: all(CATCH_ALL),
     columns: { catch_all: 'true' },
   },
+  {
+    ...real('Haraka', 'haraka.org', 50),
+    want: { ...HONEST, 'full.box': FULL, 'nearly.full': FULL, 'former.employee': NOT_FOUND },
+    columns: REFUSED,
+  },
+  { ...real('Haraka that greylists', 'haraka-grey.org', 50), want: HONEST },
+  {
+    ...real('Haraka, catch-all', 'haraka-any.org', 50),
+    want: all(CATCH_ALL),
+    columns: { catch_all: 'true' },
+  },
+  { ...real('Haraka, not its domain', 'elsewhere-haraka.org', 50), want: all(UNCLEAR) },
 ]
 
 type Refusals = Readonly<Record<string, string>>
@@ -193,6 +214,11 @@ const GMAIL_CASES: TruthDomain['want'] = {
   'popular.person': UNCLEAR,
   'busy.person': GREYLISTED,
   'our.limit': BLOCKED,
+}
+
+/** Who gets too much mail is there; an account that is full and inactive is as good as closed. */
+const ALSO_GMAIL = {
+  'popular.person': 'valid', 'busy.person': 'valid', 'over.quota': 'invalid',
 }
 
 const OUTLOOK_HOST = '[AM7EUR06FT012.eop-eur06.prod.protection.outlook.com]'
@@ -358,11 +384,13 @@ const PROVIDER_DOMAINS: readonly TruthDomain[] = [
   {
     ...scripted('Google', 'gmail.com', 'gmail-smtp-in.l.google.com', GMAIL),
     ...free({ ...HONEST, ...GMAIL_CASES }),
+    alsoTrue: ALSO_GMAIL,
   },
   {
     ...scripted('Google', 'workspace-customer.org', 'aspmx.l.google.com', GMAIL),
     want: { ...HONEST, ...GMAIL_CASES },
     columns: REFUSED,
+    alsoTrue: ALSO_GMAIL,
   },
   {
     ...scripted('Google', 'workspace-any.org', 'alt1.aspmx.l.google.com',
@@ -426,7 +454,7 @@ const PROVIDER_DOMAINS: readonly TruthDomain[] = [
     ...scripted('Yandex', 'yandex.ru', 'mx.yandex.ru', YANDEX),
     ...free({
       ...HONEST,
-      'disabled.box': BLOCKED,
+      'disabled.box': NOT_FOUND,
       'full.box': FULL,
       'busy.box': GREYLISTED,
       'spam.box': BLOCKED,

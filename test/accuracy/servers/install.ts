@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readdirSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { copyFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { installOnce, type Say } from '../../../deploy/local/parts.ts'
 
@@ -57,4 +58,49 @@ async function resolvePackages (): Promise<readonly string[]> {
   }
   if (names.size === 0) throw new Error('apt-get names no packages')
   return [...names]
+}
+
+const HARAKA = '3.3.4'
+
+/** The folder with Haraka in `node_modules`, kept among the downloads. */
+export async function installHaraka (say: Say): Promise<string> {
+  return await installOnce(`haraka-${HARAKA}`, async (folder) => {
+    say(`downloading Haraka ${HARAKA} with npm (42 MB, once)`)
+    await run('npm', ['install', '--prefix', folder, '--omit=optional', '--ignore-scripts',
+      '--no-audit', '--no-fund', `Haraka@${HARAKA}`])
+  })
+}
+
+const PEER = `${import.meta.dirname}/peer`
+
+/** The version of check-if-email-exists that `peer/Cargo.toml` names. */
+export function peerVersion (): string {
+  const version = /^check-if-email-exists = "=(.+)"$/m
+    .exec(readFileSync(`${PEER}/Cargo.toml`, 'utf8'))?.[1]
+  if (version === undefined) throw new Error(`${PEER}/Cargo.toml names no check-if-email-exists`)
+  return version
+}
+
+/**
+ * The program that asks check-if-email-exists, built once from `peer/` and kept with the downloads.
+ * @throws Error with advice where there is no cargo, or what it says if it fails.
+ */
+export async function buildPeer (say: Say): Promise<string> {
+  await run('cargo', ['--version']).catch(() => {
+    throw new Error('check-if-email-exists is built with cargo, which is missing. Install Rust ' +
+      '(https://rustup.rs), or leave out --peers.')
+  })
+  const hash = createHash('sha256')
+  for (const file of ['Cargo.toml', 'Cargo.lock', 'main.rs']) {
+    hash.update(readFileSync(`${PEER}/${file}`))
+  }
+  const name = `check-if-email-exists-${peerVersion()}-${hash.digest('hex').slice(0, 16)}`
+  const home = await installOnce(name, async (folder) => {
+    say('building check-if-email-exists with cargo (some minutes, once)')
+    await run('cargo', ['build', '--quiet', '--release', '--locked', '--manifest-path',
+      `${PEER}/Cargo.toml`, '--target-dir', `${folder}/target`], { maxBuffer: MAX_OUTPUT_BYTES })
+    copyFileSync(`${folder}/target/release/peer`, `${folder}/peer`)
+    await run('rm', ['-r', `${folder}/target`])
+  })
+  return `${home}/peer`
 }

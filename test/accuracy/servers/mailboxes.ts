@@ -10,15 +10,18 @@ import { startDnsServer, type Zone } from '../../support/dns-server.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 import { measure, type AccuracyRow } from '../row.ts'
 import { TRUTH_DOMAINS, type TruthDomain, type Want } from './domains.ts'
-import { installMailServers } from './install.ts'
+import { startHaraka } from './haraka.ts'
+import { installHaraka, installMailServers } from './install.ts'
 import { REAL_HOST, startRealServers } from './real.ts'
 import { startScriptedServer, type Script } from './scripted.ts'
 
 /** An address with the columns that its row must get. */
-type Mailbox = {
+export type Mailbox = {
   readonly part: string
   readonly address: string
   readonly status: string
+  /** Another status that is as true, of a product that asks or decides otherwise. */
+  readonly alsoTrue: string | undefined
   readonly reason: string
   readonly columns: Readonly<Record<string, string>>
 }
@@ -28,7 +31,7 @@ export const MAILBOXES: readonly Mailbox[] = TRUTH_DOMAINS.flatMap(it =>
   Object.entries(it.want).map(([local, want]) => mailboxOf(it, local, want)))
 
 function mailboxOf (
-  { part, domain, columns, exchanges }: TruthDomain, local: string, want: Want
+  { part, domain, columns, exchanges, alsoTrue }: TruthDomain, local: string, want: Want
 ): Mailbox {
   const [text, more] = typeof want === 'string' ? [want, {}] : want
   const [status = '', reason = ''] = text.split(' ')
@@ -43,15 +46,18 @@ function mailboxOf (
     part,
     address: `${local}@${domain}`,
     status,
+    alsoTrue: alsoTrue?.[local],
     reason,
     columns: { ...defaults, ...columns, ...more },
   }
 }
 
 /** Greylisting of the suite ends after 3 seconds. */
-const GREYLIST_SECONDS = 4
+export const GREYLIST_SECONDS = 4
 /** As the stage does, rows are checked again that may get a better verdict. */
-const MAX_CHECKS = 3
+export const MAX_CHECKS = 3
+/** The name that mail servers are greeted with. */
+export const HELO = 'probe.verify-mailboxes.org'
 const CALL_MS = 300_000
 
 /** How often rows that must have the status `want` got `got`: `matrix[want][got]`. */
@@ -60,6 +66,8 @@ export type StatusMatrix = Readonly<Record<string, Readonly<Record<string, numbe
 export type MailboxFigures = {
   readonly rows: readonly AccuracyRow[]
   readonly matrix: StatusMatrix
+  /** The status of each address; none if it had no verdict. */
+  readonly statuses: ReadonlyMap<string, string>
 }
 
 /**
@@ -67,21 +75,40 @@ export type MailboxFigures = {
  * settings make it, with sockets and DNS. A figure for each kind of server.
  */
 export async function measureMailboxes (say: Say): Promise<MailboxFigures> {
+  const verdicts = await withMailServers(say, {}, async ({ dnsAddress, port }) =>
+    await checkAll(createProvider(dnsAddress, port), MAILBOXES.map(({ address }) => address)))
+  const rows = [...Map.groupBy(MAILBOXES, ({ part }) => part)].map(([part, boxes]) =>
+    measure({ suite: 'mailboxes', part }, boxes, box => judge(box, verdicts.get(box.address))))
+  const statuses = new Map([...verdicts].map(([address, { status }]) => [address, status]))
+  return { rows, matrix: countStatuses(statuses), statuses }
+}
+
+/** The resolver of the suite as host:port, and the port of its mail servers. */
+type MailServers = { readonly dnsAddress: string, readonly port: number }
+
+/**
+ * Calls `ask` while the servers of the suite run, without anything they remember of earlier calls.
+ * Their resolver listens on `dns`, or else on a free port.
+ * @throws Error if a server does not start, or got a command that checks never send.
+ */
+export async function withMailServers<T> (
+  say: Say, dns: { readonly host?: string, readonly port?: number },
+  ask: (servers: MailServers) => Promise<T>
+): Promise<T> {
   const home = await installMailServers(say)
+  const haraka = await installHaraka(say)
   const stops: (() => Promise<unknown>)[] = []
   try {
     const port = await freePort()
     stops.push((await startRealServers({ home, port })).stop)
+    stops.push((await startHaraka({ home: haraka, port })).stop)
     const { zones, scripted } = await startScripted(port, stops)
-    const dns = await startDnsServer(zones)
-    stops.push(dns.stop)
-    const provider = createProvider(dns.address, port)
-    const verdicts = await checkAll(provider, MAILBOXES.map(({ address }) => address))
+    const { address, stop } = await startDnsServer(zones, dns)
+    stops.push(stop)
+    const result = await ask({ dnsAddress: address, port })
     const forbidden = scripted.flatMap(server => server.forbidden)
-    if (forbidden.length > 0) throw new Error(`the probe sent ${forbidden.join(', ')}`)
-    const rows = [...Map.groupBy(MAILBOXES, ({ part }) => part)].map(([part, boxes]) =>
-      measure({ suite: 'mailboxes', part }, boxes, box => judge(box, verdicts.get(box.address))))
-    return { rows, matrix: countStatuses(verdicts) }
+    if (forbidden.length > 0) throw new Error(`a check sent ${forbidden.join(', ')}`)
+    return result
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }
@@ -114,7 +141,7 @@ function createProvider (dnsAddress: string, port: number): Provider {
     ...STAGE_ENVIRONMENT,
     DNS_SERVERS: dnsAddress,
     DNS_TIMEOUT_MS: '10000',
-    SMTP_HELO: 'probe.verify-mailboxes.org',
+    SMTP_HELO: HELO,
     SMTP_PORT: String(port),
     SMTP_ALLOW_PRIVATE: 'true',
     SMTP_CONCURRENCY: '10',
@@ -150,9 +177,9 @@ async function checkAll (
 
 const STATUSES = ['valid', 'invalid', 'risky', 'unknown'] as const
 
-function countStatuses (verdicts: ReadonlyMap<string, ProviderVerdict>): StatusMatrix {
+function countStatuses (statuses: ReadonlyMap<string, string>): StatusMatrix {
   const count = (want: string, got: string) => MAILBOXES.filter(({ status, address }) =>
-    status === want && (verdicts.get(address)?.status ?? 'unknown') === got).length
+    status === want && (statuses.get(address) ?? 'unknown') === got).length
   return Object.fromEntries(STATUSES.map(want =>
     [want, Object.fromEntries(STATUSES.map(got => [got, count(want, got)]))]))
 }

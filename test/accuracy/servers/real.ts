@@ -36,8 +36,8 @@ const POSTFIX: Readonly<Record<number, readonly string[]>> = {
     'static:{554 5.7.1 Access denied for your address}'],
   19: ['unknown_virtual_mailbox_reject_code = 450'],
   20: ['smtpd_tls_security_level = encrypt'],
-  21: ['smtpd_recipient_restrictions = check_sender_access static:{550 5.7.1 Sender address ' +
-    'rejected: no bounces accepted}'],
+  21: ['smtpd_recipient_restrictions = check_sender_access inline:{ {<> = 550 5.7.1 Sender ' +
+    'address rejected: no bounces accepted} }'],
   22: ['smtpd_recipient_restrictions = reject_unauth_destination, reject_unverified_recipient'],
   23: ['smtpd_recipient_restrictions = reject_unauth_destination, sleep 9'],
   24: ['smtpd_recipient_restrictions = reject_unauth_destination, check_recipient_access ' +
@@ -309,16 +309,26 @@ const MAX_OUTPUT = 8_000
 
 export type RealServers = { readonly stop: () => Promise<void> }
 
-/**
- * Starts Exim, Postfix, postgrey, OpenSMTPD and Dovecot in namespaces of processes and mounts. They
- * end with this process, however it ends: their first process waits for the end of its input.
- * @throws Error with their output if one of them does not start.
- */
+/** Starts Exim, Postfix, postgrey, OpenSMTPD and Dovecot. */
 export async function startRealServers (
   { home, port }: RealServersOptions
 ): Promise<RealServers> {
-  const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', ENTER,
-    'sh', home, bootScript(port)], { stdio: ['pipe', 'pipe', 'pipe'] })
+  const addresses = [9, ...Object.keys(POSTFIX).map(Number), 30, 31, 32, 40, 41].map(REAL_HOST)
+  return await startInNamespaces([ENTER, 'sh', home, bootScript(port)], { addresses, port })
+}
+
+/**
+ * Runs a shell script with its arguments in namespaces of processes and mounts, and waits until
+ * all addresses accept connections. Everything ends with this process, however it ends, if the
+ * script waits for the end of its input.
+ * @throws Error with their output if a server does not start.
+ */
+export async function startInNamespaces (
+  script: readonly string[],
+  { addresses, port }: { readonly addresses: readonly string[], readonly port: number }
+): Promise<RealServers> {
+  const child = spawn('unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c',
+    ...script], { stdio: ['pipe', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (data: Buffer) => { output = (output + data).slice(-MAX_OUTPUT) })
@@ -328,7 +338,6 @@ export async function startRealServers (
     child.stdin.end()
     await closed
   }
-  const addresses = [9, ...Object.keys(POSTFIX).map(Number), 30, 31, 32, 40, 41].map(REAL_HOST)
   const untilMs = Date.now() + START_MS
   for (const address of addresses) {
     while (!await answers(address, port)) {

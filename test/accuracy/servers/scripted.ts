@@ -20,6 +20,7 @@ export type ScriptedServer = {
   readonly stop: () => Promise<void>
 }
 
+const BYE = '221 2.0.0 closing connection'
 const EXTENSIONS = ['PIPELINING', 'SIZE 35882577', '8BITMIME', 'ENHANCEDSTATUSCODES', 'SMTPUTF8']
 
 /** A server that speaks as its script, on one address and port. */
@@ -47,8 +48,14 @@ export async function startScriptedServer (
 
 function serve (socket: Socket, script: Script, forbidden: string[]): void {
   const send = (reply: string, delayMs = 0) => {
-    if (reply === 'drop') socket.destroy()
-    else setTimeout(() => { socket.write(`${reply.split('\n').join('\r\n')}\r\n`) }, delayMs)
+    if (reply === 'drop') {
+      socket.destroy()
+      return
+    }
+    setTimeout(() => {
+      socket.write(`${reply.split('\n').join('\r\n')}\r\n`)
+      if (reply === BYE) socket.end()
+    }, delayMs)
   }
   send(script.greeting ?? '220 mx ESMTP', script.greetingDelayMs)
   let rest = ''
@@ -60,7 +67,6 @@ function serve (socket: Socket, script: Script, forbidden: string[]): void {
       if (verb === 'DATA' || verb === 'VRFY') forbidden.push(line)
       if (verb === 'RCPT') send(answerRecipient(script, line), script.recipientDelayMs)
       else send(answerCommand(script, verb))
-      if (verb === 'QUIT') socket.end()
     }
   })
 }
@@ -78,7 +84,7 @@ function answerCommand ({ extensions = EXTENSIONS, sender }: Script, verb: strin
   if (verb === 'MAIL') return sender ?? '250 2.1.0 OK'
   // As Yahoo's users report: every recipient is accepted, and the message then refused.
   if (verb === 'DATA') return '554 delivery error: This user doesn\'t have an account'
-  return verb === 'QUIT' ? '221 2.0.0 closing connection' : '250 2.0.0 OK'
+  return verb === 'QUIT' ? BYE : '250 2.0.0 OK'
 }
 
 async function listen (server: Server, host: string, port: number): Promise<void> {

@@ -395,6 +395,12 @@ export const REPLY_RULES: readonly ReplyRule[] = [
     words: NO_MAILBOX,
     without: [...SENDER, ...SPAM, ...RATE, ...CHOOSY],
   },
+  // Yandex: the account is blocked, for good as far as mail can tell.
+  {
+    means: 'no_mailbox',
+    hosts: ['yandex.ru', 'yandex.net'],
+    words: ['policy rejection on the target address'],
+  },
   { means: 'blocked', words: [...SENDER, ...CLIENT, ...LISTED] },
   // QQ: of the sender's domain.
   { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },

@@ -72,6 +72,8 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302)', 'no_mailbox code',
     'outlook-com.olc.protection.outlook.com'],
   ['550 5.5.0 Requested action not taken: mailbox unavailable', 'no_mailbox words', 'outlook.org'],
+  ['550 5.7.1 Policy rejection on the target address', 'no_mailbox code', 'mx.yandex.ru'],
+  ['550 5.7.1 Policy rejection on the target address', 'blocked words', 'mx.example.org'],
   ['550 #5.1.0 Address rejected.', 'no_mailbox code'],
   ['550 #5.7.1 Your access to submit messages to this e-mail system has been rejected.',
     'blocked words'],
