@@ -3,6 +3,8 @@ import {
   CONFIRMING, REPLY_RULES, WORDS, type Reading, type ReplyRule, type SmtpStep,
 } from './replies.ts'
 
+const NAME = /\{(\w+)\}/g
+
 /** Every word of a text is followed by a space. */
 const OPERATORS: Readonly<Record<string, string>> = {
   '(': '(?:',
@@ -13,15 +15,16 @@ const OPERATORS: Readonly<Record<string, string>> = {
   '^': '(?<=^ )',
   $: '$',
   '..': String.raw`(?:\S+ ){0,7}?`,
+  '~': String.raw`(?:(?!${expand('{stop}')} )\S+ ){0,7}?`,
 }
 
-const NAME = /\{(\w+)\}/g
-const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u
-const TOKEN = /\.\.|[()[\]|^$]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{sc=Thai}]/u
+const TOKEN = /\.\.|[()[\]|^$~]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
 
 /** A gateway, or a server that asked another one, writes this before the cause. */
 const WRAPPING = new RegExp(String.raw`\bunknown address error |` +
-  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?`, 'g')
+  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?|` +
+  String.raw`\bin reply to (?:\S+ ){1,4}?command\b`, 'g')
 const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
 /** A French or Italian article before its noun. */
 const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
@@ -129,9 +132,15 @@ function compilePhrases (phrases: readonly string[]): RegExp {
 }
 
 function compilePhrase (phrase: string): string {
-  if (UNSPACED.test(phrase)) return normalize(phrase)
-  const expanded = phrase.normalize('NFKD').replace(MARKS, '')
-    .replace(NAME, (_, name: string) => `(${WORDS[name]})`)
-  return ` ${(expanded.match(TOKEN) ?? []).map((token) => OPERATORS[token] ??
-    `${token.replace('*', String.raw`\S*`)} `).join('')}`
+  const isSpaced = !UNSPACED.test(phrase)
+  const tokens = expand(phrase).normalize('NFKD').toLowerCase().replace(MARKS, '').match(TOKEN)
+  const source = (tokens ?? []).map((token) => isSpaced
+    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} `
+    : token === '..' || token === '~' ? '.{0,24}?' : OPERATORS[token] ?? `${token} ?`).join('')
+  return isSpaced ? ` ${source}` : source
+}
+
+/** A phrase with the words of WORDS in the place of their names. */
+function expand (phrase: string): string {
+  return phrase.replace(NAME, (_, name: string) => `(${expand(WORDS[name] ?? '')})`)
 }
