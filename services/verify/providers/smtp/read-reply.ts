@@ -33,9 +33,17 @@ const PLAIN: Readonly<Record<string, string>> = { ı: 'i', ł: 'l', ø: 'o', ß:
 /** Halves of words that are written both ways. */
 const SPLIT = /\b(?:e (?=mail)|(?:black|block|deny) (?=list)|mail (?=box|boxes))/g
 
-type ReplyQuestion = { readonly step: SmtpStep, readonly host?: string | undefined }
+/** What a server was asked when it gave a reply. */
+export type ReplyQuestion = {
+  readonly step: SmtpStep
+  /** The name of the mail exchange. */
+  readonly host?: string | undefined
+  /** The addresses that it was asked with, if the reply is to a recipient. */
+  readonly sender?: string
+  readonly recipient?: string
+}
 
-/** Reads a reply to a step by the table; `host` is the name of the mail exchange. */
+/** Reads a reply to a step by the table. */
 export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
   const { code, enhanced } = reply
   if (code < 400) {
@@ -52,11 +60,11 @@ export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
 
 /** The first row of the table that applies to a reply of the class 4xx or 5xx. */
 export function findRule (
-  reply: SmtpReply, { step, host = '' }: ReplyQuestion
+  reply: SmtpReply, question: ReplyQuestion
 ): ReplyRule | undefined {
-  const facts = {
-    step, host, code: reply.code, subject: reply.enhanced?.slice(2), text: readText(reply),
-  }
+  const { step, host = '' } = question
+  const text = readText(reply, question)
+  const facts = { step, host, code: reply.code, subject: reply.enhanced?.slice(2), text }
   return TABLE.find((row) => row.applies(facts))?.rule
 }
 
@@ -89,11 +97,25 @@ const MAX_TEXT = 2_000
  * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
  * parts may be words such as `spam`. Of a URL only the host is kept.
  */
-function readText ({ lines }: Pick<SmtpReply, 'lines'>): string {
+function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
   const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
     .join(' ').slice(0, MAX_TEXT))
-  return ` ${normalize(raw.replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
+  return ` ${normalize(nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
     .map(hideAddress).join(' '))} `
+}
+
+/**
+ * Says in words whose domain or address a reply names: a domain is the recipient's or another one,
+ * and an address is our sender's if the recipient's is not named as well.
+ */
+function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
+  if (recipient === '') return raw
+  const text = raw.toLowerCase()
+  const domain = recipient.slice(recipient.lastIndexOf('@') + 1)
+  const named = text.replaceAll(`domain ${domain}`, 'recipient domain')
+  const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
+    !text.includes(recipient.toLowerCase())
+  return isOurs ? `${named} sender` : named
 }
 
 /** Barracuda writes the cause right behind the address: `user@example.com:blocked`. */

@@ -143,6 +143,20 @@ describe('the reading of a reply to a recipient', () => {
     expect(read(text)).not.toBe('no_mailbox code')
   })
 
+  it.each([
+    ['550 <us@verify.org>: user unknown', 'blocked words'],
+    ['550 5.1.1 <US@verify.org>: user unknown', 'blocked words'],
+    ['550 <user@example.org>: user unknown, from <us@verify.org>', 'no_mailbox words'],
+    ['550 user unknown', 'no_mailbox words'],
+    ['550 the domain example.org was closed', 'no_mail words'],
+    ['550 the domain verify.org was closed', 'unclear words'],
+  ])('knows whose address or domain it reads: %s is %s', (text, expected) => {
+    const { meaning, by } = readReply(receive(text), {
+      step: 'recipient', sender: 'us@verify.org', recipient: 'user@example.org',
+    })
+    expect(`${meaning} ${by}`).toBe(expected)
+  })
+
   it('ignores local parts and paths of URLs', () => {
     expect(read('550 <spam@mail.org>: no such user')).toBe('no_mailbox words')
     expect(read('550 no.such.user@mail.org refused')).toBe('blocked words')
