@@ -241,4 +241,5 @@ const PEOPLE: readonly string[] = `
   sydney alexa paris india china berlin london boston denver chicago jordan georgia dallas austin
   florence madison brooklyn chelsea kenya asia africa milan roma vienna jane.doe jdoe j.doe
   maria.garcia hans.mueller jean-pierre.dupont yuki.tanaka li.wei will.page mark.price grant.bills
+  emily.post franz.list elihu.root jonathan.press steve.jobs frank.sales
 `.trim().split(/\s+/)
