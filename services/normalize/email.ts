@@ -26,6 +26,8 @@ const DOT_ATOM = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
  */
 const DOMAIN_NAME = new RegExp('^(?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\\.)+' +
   '(?!\\d+$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$')
+/** IDNA maps signs, but no registry has them in a top-level domain (RFC 5892, 2). */
+const SYMBOL_ENDING = /[^\p{L}\p{M}\p{N}.-][^.]*$/u
 const ENCODED_LABEL = /(?:^|\.)xn--/
 /** Hyphens as third and fourth character are reserved for encodings (RFC 5890, 2.3.1). */
 const RESERVED_LABEL = /(?:^|\.)(?!xn)[a-z0-9]{2}--/
@@ -153,7 +155,8 @@ function canonicalDomain (domain: string): string | undefined {
   if (!DOMAIN_NAME.test(name) || RESERVED_LABEL.test(name)) return undefined
   if (!ENCODED_LABEL.test(name)) return name
   // Such a label must be the encoding of another one (RFC 5890, 2.3.2.1).
-  return ENCODED_LABEL.test(domainToUnicode(name)) ? undefined : name
+  const unicode = domainToUnicode(name)
+  return ENCODED_LABEL.test(unicode) || SYMBOL_ENDING.test(unicode) ? undefined : name
 }
 
 /** An IP address in brackets, in its canonical spelling. */

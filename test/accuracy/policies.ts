@@ -15,11 +15,16 @@ export const POLICIES: Readonly<Record<string, string>> = {
   reserved: 'Reserved domains are valid syntax; the row is invalid with the reason ' +
     '`reserved_domain`.',
   full_width: 'Full-width letters in a domain are mapped as IDNA does.',
-  obsolete: 'Obsolete syntax (RFC 5322, 4) is not judged: no address in use has it.',
-  'e-mail syntax': 'An escaped non-ASCII character is allowed since RFC 6532; a comment ' +
-    'between the labels of a domain is obsolete; a label `xn--` that encodes nothing is ' +
-    'invalid (RFC 5890); lengths are counted after NFC; an ending that does not exist is ' +
-    'found by the DNS.',
+  obsolete: 'Obsolete syntax (RFC 5322, 4) that no address in use has is invalid: white space, ' +
+    'comments and quoted strings between the words of a local part or the labels of a domain. ' +
+    'is_email accepts a comment there, hapi does not. Around an address, and beside its `@`, ' +
+    'white space and comments are removed.',
+  ending: 'An ending that does not exist is found by the DNS: is_email accepts `co-uk` and `a` ' +
+    'as endings, python-email-validator and validator.js accept no such ones. A sign in an ' +
+    'ending, such as `com©`, is invalid.',
+  'e-mail syntax': 'Three cases differ: an escaped non-ASCII character is allowed since RFC ' +
+    '6532, after is_email; a label `xn--` that encodes nothing is invalid (RFC 5890); lengths ' +
+    'are counted after NFC, the form in which the address is used.',
   'roles and names': 'sales, root, post, board, list, press, people, job, staff and seo ' +
     'are roles, although some people have these surnames.',
   'phone places': 'A place that is the name of its country is shown where Google leaves it blank.',

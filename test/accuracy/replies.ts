@@ -14,8 +14,11 @@ export type Reply = { readonly reply: string, readonly want: About, readonly sou
 /** How often replies that are about `want` were read as `got`: `matrix[want][got]`. */
 export type Confusion = Readonly<Record<About, Readonly<Record<About, number>>>>
 
-/** Replies of servers that are not ours, and the words of `smtp-phrases.jsonl`. */
-export const REPLY_SUITES = ['smtp-replies', 'smtp-phrases'] as const
+/**
+ * Replies of servers that are not ours, phrases that the table was improved by, and others that it
+ * was not: these show what it does with the words of servers that nobody has looked at.
+ */
+export const REPLY_SUITES = ['smtp-replies', 'smtp-phrases', 'smtp-unseen'] as const
 
 /** Reads a file of replies of `test/accuracy/data/`. */
 export function loadReplies (suite: typeof REPLY_SUITES[number]): readonly Reply[] {

@@ -93,6 +93,7 @@ describe('canonicalEmail', () => {
     ['user@exam ple.org', 'invalid_domain'],
     ['user@.org', 'invalid_domain'],
     ['user@x.org..', 'invalid_domain'],
+    ['user@x.com©', 'invalid_domain'],
     ['user@127.0.0.1', 'invalid_domain'],
     ['user@x.123', 'invalid_domain'],
     ['user@yy--0.com', 'invalid_domain'],

@@ -1,5 +1,5 @@
 import { SmtpFault, type SmtpChannel, type SmtpReply } from './channel.ts'
-import { readReply } from './read-reply.ts'
+import { readReply, type ReplyQuestion } from './read-reply.ts'
 import type { Meaning, Reading, SmtpStep } from './replies.ts'
 
 /** Our identity; a mail server may compare the name with our address. */
@@ -60,20 +60,21 @@ export async function askServer (
   if (sender.meaning !== 'accepted') return { step: 'sender', ...sender }
   question.onReady?.()
   const reply = await channel.send(`RCPT TO:<${first}>`)
-  const answer = { step: 'recipient', ...readReply(reply, { step: 'recipient', host }) } as const
+  const asked = { step: 'recipient', host, sender: caller.sender } as const
+  const answer = { step: asked.step, ...readReply(reply, { ...asked, recipient: first }) }
   const isOpen = answer.meaning === 'accepted' ||
     (answer.meaning === 'greylisted' && reply.code !== CLOSING)
   if (!isOpen || second === undefined) return answer
-  return { ...answer, second: await askSecond(channel, second, host) }
+  return { ...answer, second: await askSecond(channel, second, asked) }
 }
 
 /** A failure of the second recipient does not change the answer for the first one. */
 async function askSecond (
-  channel: SmtpChannel, recipient: string, host: string
+  channel: SmtpChannel, recipient: string, asked: ReplyQuestion
 ): Promise<Meaning | undefined> {
   try {
     const reply = await channel.send(`RCPT TO:<${recipient}>`)
-    return readReply(reply, { step: 'recipient', host }).meaning
+    return readReply(reply, { ...asked, recipient }).meaning
   } catch (error) {
     if (error instanceof SmtpFault) return undefined
     throw error

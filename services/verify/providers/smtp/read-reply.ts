@@ -3,6 +3,8 @@ import {
   CONFIRMING, REPLY_RULES, WORDS, type Reading, type ReplyRule, type SmtpStep,
 } from './replies.ts'
 
+const NAME = /\{(\w+)\}/g
+
 /** Every word of a text is followed by a space. */
 const OPERATORS: Readonly<Record<string, string>> = {
   '(': '(?:',
@@ -13,15 +15,16 @@ const OPERATORS: Readonly<Record<string, string>> = {
   '^': '(?<=^ )',
   $: '$',
   '..': String.raw`(?:\S+ ){0,7}?`,
+  '~': String.raw`(?:(?!${expand('{stop}')} )\S+ ){0,7}?`,
 }
 
-const NAME = /\{(\w+)\}/g
-const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/u
-const TOKEN = /\.\.|[()[\]|^$]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{sc=Thai}]/u
+const TOKEN = /\.\.|[()[\]|^$~]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
 
 /** A gateway, or a server that asked another one, writes this before the cause. */
 const WRAPPING = new RegExp(String.raw`\bunknown address error |` +
-  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?`, 'g')
+  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?|` +
+  String.raw`\bin reply to (?:\S+ ){1,4}?command\b`, 'g')
 const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
 /** A French or Italian article before its noun. */
 const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
@@ -30,9 +33,17 @@ const PLAIN: Readonly<Record<string, string>> = { ı: 'i', ł: 'l', ø: 'o', ß:
 /** Halves of words that are written both ways. */
 const SPLIT = /\b(?:e (?=mail)|(?:black|block|deny) (?=list)|mail (?=box|boxes))/g
 
-type ReplyQuestion = { readonly step: SmtpStep, readonly host?: string | undefined }
+/** What a server was asked when it gave a reply. */
+export type ReplyQuestion = {
+  readonly step: SmtpStep
+  /** The name of the mail exchange. */
+  readonly host?: string | undefined
+  /** The addresses that it was asked with, if the reply is to a recipient. */
+  readonly sender?: string
+  readonly recipient?: string
+}
 
-/** Reads a reply to a step by the table; `host` is the name of the mail exchange. */
+/** Reads a reply to a step by the table. */
 export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
   const { code, enhanced } = reply
   if (code < 400) {
@@ -49,11 +60,11 @@ export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
 
 /** The first row of the table that applies to a reply of the class 4xx or 5xx. */
 export function findRule (
-  reply: SmtpReply, { step, host = '' }: ReplyQuestion
+  reply: SmtpReply, question: ReplyQuestion
 ): ReplyRule | undefined {
-  const facts = {
-    step, host, code: reply.code, subject: reply.enhanced?.slice(2), text: readText(reply),
-  }
+  const { step, host = '' } = question
+  const text = readText(reply, question)
+  const facts = { step, host, code: reply.code, subject: reply.enhanced?.slice(2), text }
   return TABLE.find((row) => row.applies(facts))?.rule
 }
 
@@ -86,11 +97,25 @@ const MAX_TEXT = 2_000
  * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
  * parts may be words such as `spam`. Of a URL only the host is kept.
  */
-function readText ({ lines }: Pick<SmtpReply, 'lines'>): string {
+function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
   const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
     .join(' ').slice(0, MAX_TEXT))
-  return ` ${normalize(raw.replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
+  return ` ${normalize(nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
     .map(hideAddress).join(' '))} `
+}
+
+/**
+ * Says in words whose domain or address a reply names: a domain is the recipient's or another one,
+ * and an address is our sender's if the recipient's is not named as well.
+ */
+function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
+  if (recipient === '') return raw
+  const text = raw.toLowerCase()
+  const domain = recipient.slice(recipient.lastIndexOf('@') + 1)
+  const named = text.replaceAll(`domain ${domain}`, 'recipient domain')
+  const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
+    !text.includes(recipient.toLowerCase())
+  return isOurs ? `${named} sender` : named
 }
 
 /** Barracuda writes the cause right behind the address: `user@example.com:blocked`. */
@@ -129,9 +154,15 @@ function compilePhrases (phrases: readonly string[]): RegExp {
 }
 
 function compilePhrase (phrase: string): string {
-  if (UNSPACED.test(phrase)) return normalize(phrase)
-  const expanded = phrase.normalize('NFKD').replace(MARKS, '')
-    .replace(NAME, (_, name: string) => `(${WORDS[name]})`)
-  return ` ${(expanded.match(TOKEN) ?? []).map((token) => OPERATORS[token] ??
-    `${token.replace('*', String.raw`\S*`)} `).join('')}`
+  const isSpaced = !UNSPACED.test(phrase)
+  const tokens = expand(phrase).normalize('NFKD').toLowerCase().replace(MARKS, '').match(TOKEN)
+  const source = (tokens ?? []).map((token) => isSpaced
+    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} `
+    : token === '..' || token === '~' ? '.{0,24}?' : OPERATORS[token] ?? `${token} ?`).join('')
+  return isSpaced ? ` ${source}` : source
+}
+
+/** A phrase with the words of WORDS in the place of their names. */
+function expand (phrase: string): string {
+  return phrase.replace(NAME, (_, name: string) => `(${expand(WORDS[name] ?? '')})`)
 }

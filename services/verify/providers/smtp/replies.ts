@@ -36,13 +36,14 @@ export type ReplyRule = {
 /*
  * Phrases are matched by words, without case, accents, punctuation and addresses: `doesn't` is
  * `doesnt`, `e-mail` is `email`, `mail box` is `mailbox`. In a phrase `(a|b c)` is a choice, `[a]`
- * may be missing, `..` is up to seven words, `word*` any word that begins so, `^` and `$` are the
- * ends of the text, and `{name}` is a choice from WORDS. In scripts without spaces a phrase is
- * searched for as it is.
+ * may be missing, `..` is up to seven words, `~` as many without a word of `stop`, `word*` any word
+ * that begins so, `^` and `$` are the ends of the text, and `{name}` is a choice from WORDS. In
+ * scripts without spaces words are searched for as they are, and both gaps are 24 characters.
  */
 export const WORDS: Readonly<Record<string, string>> = {
   mailbox: 'user|users|mailbox|mailboxes|recipient|recipients|rcpt|account|accounts|addressee|' +
-    'username|userid|inbox|alias|receiver|subscriber|mailaddress|emailaddress|maildrop|maildir',
+    'username|userid|inbox|alias|receiver|subscriber|mailaddress|emailaddress|maildrop|mail drop|' +
+    'maildir|recepient|recepients|recipent|receipient|adressee|mailid|emailid|email id|local part',
   address: 'address|addresses|adress|addr',
   whose: 'email|recipient|recipients|destination|rcpt|target|user|users|receiver|mailbox|this|' +
     'that|to|such|internet|delivery',
@@ -52,41 +53,264 @@ export const WORDS: Readonly<Record<string, string>> = {
   /** These count also some words behind the mailbox. */
   gone: 'unknown|nonexistent|nonexistant|inexistent|unexisting|unrecognized|unrecognised|' +
     'unregistered|disabled|deactivated|inactive|suspend*|terminated|discontinued|unassigned|' +
-    'deprovisioned|notfound|decommissioned',
+    'deprovisioned|notfound|decommissioned|de activated|nonexisting|dormant|unallocated|' +
+    'unprovisioned|unused|invalidated',
   /** These count only right behind the mailbox. */
   bad: 'expired|deleted|archived|retired|frozen|defunct|invalid|closed|locked|removed|cancelled|' +
     'canceled|undefined|undeliverable|obsolete|abandoned|dead|incorrect|wrong|unresolvable|' +
-    'unroutable|unrouteable|unmonitored|blocked|moved',
+    'unroutable|unrouteable|unmonitored|blocked|moved|lapsed|ended|ceased|vacated|purged|erased|' +
+    'gone|bogus|faulty|nonexistent|void|revoked|withdrawn|illegal|turned off|switched off|' +
+    'shut down',
   be: 'is|are|was|were|has been|have been|had been|be|being|seems|appears|to be|either',
   now: 'currently|now|temporarily|permanently|administratively|already|already been|marked as|' +
     'marked|an|a|no longer valid or',
   not: 'not|no longer|never|isnt|arent|wasnt|cannot be|couldnt be|could not be|cant be|cannot',
   exist: 'exist|exists|existing|known|found|recognized|recognised|registered|active|valid|' +
-    'defined|present|identified|enabled|activated|provisioned|exsist|located|resolved|local',
+    'defined|present|identified|enabled|activated|provisioned|exsist|located|resolved|local|' +
+    'exit|exits|existent|listed|deliverable|correct|hosted|assigned|functional|operational|' +
+    'in use|in service|on file|on record|usable|used|served|understood|maintained|created|' +
+    '(in|on|at|with) (this|our|the|us) [local|user|mail] [server|system|host|directory|' +
+    'database|records|list|site|service]',
+  /** The domain that we named, not one that we are. */
+  whoseDomain: '(recipient|recipients|destination|target|rcpt|addressee) [address|email|mail|s] ' +
+    '(domain|domains|host|domain name)|domain [part|name] (of|in) [the|this] (address|recipient|' +
+    'recipients|' +
+    'destination|rcpt) [address]|this domain|(mail|email) domain',
+  /** What is said of a mailbox that is not there or closed. */
+  absent: '{gone}|{bad}|non existent|non existant|non existing|not here|no exist|no exists|' +
+    'out of service|misspelled|mistyped|{not} [a|an|in|been|be|' +
+    '{now}] [{kind}] {exist}|{dont} [seem to|appear to|{now}|actually] {exist}',
+  /** Other things than a mailbox that may be missing. */
+  thing: 'error|errors|server|servers|host|route|domain|domains|network|command|reason|file|' +
+    'record|records|header|headers|key|data|store|service|path|code|option|protocol|url|' +
+    'certificate|message|messages|msg|attachment|link|page|line|character|characters|content|' +
+    'format|value|extension|gateway|backend|connection|database|ip|client|system',
+  /** What has room for mail. */
+  holder: '{mailbox}|folder|box|mailfile|mail file|mailfolder|mail folder|mailbox size|@',
+  /** What a quota is of, and that it is used. */
+  size: 'quota|quotas|diskquota|storage|space|diskspace|disk|capacity|allowance|mailbox size|' +
+    'disk usage|storage limit|mailbox limit|size limit|maximum size|allocation|room',
+  used: 'exceed|exceeds|exceeded|exceeding|over|over the|overfull|full|exhausted|used|used up|' +
+    'ran ' +
+    'out|run out|out of|reached|reaches|depleted|consumed|overflow|overflowed|overflowing|' +
+    'overdrawn|overrun|insufficient|not enough|no more|lack of|no free|too large|too big|grown|' +
+    'surpassed|beyond|above|violation',
+  /** With these begins the talk of something else. */
+  stop: '{thing}|owner|owners|filter|filters|from|sender|senders|sending|due|list|group|' +
+    'contacts|policy|outgoing|limit of|literal|points',
   /** Without `cannot`, `does not` and the like. */
   dont: 'does no|does not|doesnt|dont|do not|didnt|did not|may not|might not|no longer|not|' +
     'cannot|cant',
   message: 'message|messages|mail|mails|email|emails|msg|content|data|letter|mailing|delivery',
 }
 
+type Language = {
+  readonly mailbox: string
+  /** What is said of a mailbox that does not exist or is closed; `before` right before its name. */
+  readonly gone: string
+  readonly before?: string
+  readonly full: string
+}
+
+/** How servers speak of a mailbox in languages other than English, without accents. */
+const LANGUAGES: Readonly<Record<string, Language>> = {
+  German: {
+    mailbox: 'benutzer*|empfanger*|empfaenger*|postfach*|adresse|emailadresse|konto|nutzer*|' +
+      'teilnehmer*|mailkonto|emailkonto|mailbox|quota|speicher*',
+    gone: 'unbekannt*|nicht bekannt|existiert nicht|existiert hier nicht|nicht gefunden|nicht ' +
+      'vorhanden|nicht registriert|ungultig*|ungueltig*|deaktiviert|inaktiv|gesperrt|geloscht|' +
+      'geloescht|geschlossen|gibt es nicht|existiert nicht mehr',
+    before: 'unbekannt*|ungultig*|ungueltig*|kein|keine|kein solcher|keine solche|kein solches',
+    full: 'zuviele|zu viele (mails|nachrichten)|voll|uberfullt|ueberfuellt|uberschritten|' +
+      'ueberschritten|erschopft|erschoepft|belegt',
+  },
+  French: {
+    mailbox: 'utilisateur*|destinataire*|boite*|adresse*|compte|usager|abonne|messagerie|bal|' +
+      'quota|espace',
+    gone: 'inconnu*|inexistant*|invalide*|introuvable*|desactive*|ferme|fermee|suspendu*|' +
+      'archivee|nexiste|n existe|existe pas|existe plus|inactif|inactive|supprime*|non valide|' +
+      'plus valide|pas valide',
+    before: 'aucun|aucune|mauvaise',
+    full: 'pleine|plein|saturee|sature|depasse*|atteint|remplie',
+  },
+  Spanish: {
+    mailbox: 'usuario*|destinatario*|buzon*|casilla|cuenta|direccion|correo|bandeja|cuota|' +
+      'persona|espacio',
+    gone: 'desconocid*|inexistente|no existe|no existen|no encontrad*|no se encuentra|no ' +
+      'valid*|invalid*|desactivad*|deshabilitad*|inactiv*|cerrad*|suspendid*|no esta ' +
+      'registrad*|no registrad*|eliminad*|dado de baja|bloquead*|errone*',
+    before: 'no existe|no existe el|no existe la|no existe ese|desconocid*|invalid*|no hay|' +
+      'no existe ningun|no se encontro el|no existe esa',
+    full: 'lleno|llena|excedid*|superad*|saturad*|agotad*|sin espacio',
+  },
+  Portuguese: {
+    mailbox: 'usuario*|utilizador*|destinatario*|caixa|conta|endereco|correio|cota|quota|espaco|' +
+      'pessoa',
+    gone: 'desconhecid*|inexistente|nao existe|nao existem|nao encontrad*|invalid*|desativad*|' +
+      'inativ*|bloquead*|cancelad*|encerrad*|suspens*|nao cadastrad*|nao registrad*|removid*',
+    before: 'nao existe|nao existe o|nao existe a|nao existe esse|nao existe essa|desconhecid*|' +
+      'invalid*',
+    full: 'cheia|cheio|excedid*|lotada|esgotad*|ultrapassad*',
+  },
+  Italian: {
+    mailbox: 'utente|utenti|destinatario|casella|indirizzo|account|quota|spazio',
+    gone: 'sconosciut*|inesistente|non esiste|non esistono|non trovat*|non valid*|disabilitat*|' +
+      'disattivat*|disatttivat*|inattiv*|sospes*|chius*|errat*|bloccat*|cancellat*|scadut*|' +
+      'non e attiv*',
+    before: 'nessun|non esiste|non esiste l|non esiste il|non esiste la',
+    full: 'pien*|esaurit*|superat*',
+  },
+  Polish: {
+    mailbox: 'uzytkownik*|skrzynk*|konto|konta|adres|adresat*|odbiorc*',
+    gone: 'nieznan*|nie istnieje|nieaktywn*|zablokowan*|nieprawidlow*|nieistniejac*|wylaczon*|' +
+      'nie znalezion*|usuniet*|zawieszon*',
+    before: 'nieznan*|nie istnieje|nieprawidlow*|nie ma takiego|nie ma takiej|brak|nie znaleziono',
+    full: 'pelna|przepelnion*|zapelnion*',
+  },
+  'Czech and Slovak': {
+    mailbox: 'uzivatel*|pouzivatel*|schranka|schranky|adresat*|adresa|prijemce|prijemca|ucet',
+    gone: 'neznam*|neexistuje|nenalezen*|nebyl nalezen|nebyla nalezena|zrusen*|neplatn*|' +
+      'deaktivovan*|zablokovan*',
+    full: 'plna|preplnena|prekrocena',
+  },
+  Dutch: {
+    mailbox: 'gebruiker|ontvanger|postbus|postvak|adres|emailadres|account|mailbox',
+    gone: 'onbekend*|bestaat niet|niet gevonden|bestaat hier niet|ongeldig|uitgeschakeld|' +
+      'opgeheven|niet bekend',
+    full: 'vol',
+  },
+  Scandinavian: {
+    mailbox: 'mottaker*|mottagar*|anvandar*|modtager*|bruker*|bruger*|konto|kontoen|kontot|' +
+      'adresse*|adressen|postkasse*|brevlada*|postlada*|innboks*|inkorg*',
+    gone: 'ukjent|okand*|ukendt|finns inte|finnes ikke|findes ikke|eksisterer ikke|existerar ' +
+      'inte|hittades inte|ikke funnet|ikke fundet|kunde inte hittas|deaktivert|inaktiverad|' +
+      'deaktiveret|ugyldig|ogiltig',
+    full: 'full|fuld|fullt',
+  },
+  Finnish: {
+    mailbox: 'vastaanottaj*|kayttaj*|tili|tilia|osoite*|sahkoposti*|postilaatikko*',
+    gone: 'ei ole|ei loydy|ei loytynyt|tuntematon|tuntemattomia|poistettu|suljettu',
+    full: 'taynna|ylitetty|ylittynyt',
+  },
+  Hungarian: {
+    mailbox: 'felhasznalo*|cimzett*|postafiok*|fiok|cim',
+    gone: 'nem letezik|nem talalhato|ismeretlen|ervenytelen|megszunt|letiltva|nincs ilyen',
+    full: 'megtelt|betelt|tele van',
+  },
+  Romanian: {
+    mailbox: 'utilizator*|destinatar*|contul|cont|adresa|casuta',
+    gone: 'nu exista|necunoscut*|inexistent*|invalid*|dezactivat*|nu a fost gasit*',
+    full: 'plina|plin|depasit*',
+  },
+  'Serbian and Croatian': {
+    mailbox: 'korisnik*|primatelj*|primalac|sanduci*|adresa|racun|nalog',
+    gone: 'ne postoji|nepoznat*|nije pronad*|neispravn*|deaktiviran*',
+    full: 'pun|puna|prepun*',
+  },
+  Turkish: {
+    mailbox: 'kullanici*|hesap|hesabi|alici*|adres|adresi|kutusu|kota|kotasi',
+    gone: 'yok|yoktur|bulunamadi|bulunmuyor|bilinmiyor|bilinmeyen|gecersiz|mevcut degil|' +
+      'kapatilmis|devre disi',
+    before: 'bilinmeyen|gecersiz|boyle bir',
+    full: 'dolu|doldu|dolmus|asildi|asti',
+  },
+  Slavic: {
+    mailbox: 'пользовател*|ящик*|адресат*|получател*|адрес|адреса|аккаунт*|абонент*|учетн*|' +
+      'користувач*|скриньк*|одержувач*|отримувач*|обліков*|потребител*|квот*|поща|кутия',
+    gone: 'не существует|не существуют|не найден*|неизвест*|не зарегистр*|отключен*|заблокир*|' +
+      'удален*|неактив*|закрыт*|несуществ*|отсутств*|недействит*|нет|не існує|не знайден*|' +
+      'невідом*|не съществува|непознат*|вимкнен*|видален*',
+    before: 'нет|нет такого|нет такои|неизвест*|несуществ*|не найден|не найдена|не существует|' +
+      'немає|немає такого|невідом*|няма такъв|няма',
+    full: 'переполн*|заполнен*|превыш*|полон|полна|переповнен*|перевищ*|пълна|препълнен*|' +
+      'исчерпан*',
+  },
+  Greek: {
+    mailbox: 'χρηστης|χρηστη|παραληπτης|παραληπτη|λογαριασμος|διευθυνση|γραμματοκιβωτιο',
+    gone: 'δεν υπαρχει|αγνωστος|αγνωστη|δεν βρεθηκε|απενεργοποιη*|ακυρη|μη εγκυρη',
+    full: 'γεματο|πληρες',
+  },
+  Vietnamese: {
+    mailbox: 'nguoi dung|nguoi nhan|dia chi|hop thu|tai khoan|hom thu',
+    gone: 'khong ton tai|khong tim thay|khong hop le|bi khoa|đa bi vo hieu',
+    before: 'khong co|khong tim thay',
+    full: 'đay|vuot qua',
+  },
+  Indonesian: {
+    mailbox: 'pengguna|penerima|alamat|akun|akaun|kotak surat|kotak masuk|peti mel',
+    gone: 'tidak ditemukan|tidak dikenal|tidak ada|tidak valid|tidak aktif|tidak wujud|' +
+      'tidak terdaftar|tidak dijumpai',
+    before: 'tidak ada|tidak ditemukan',
+    full: 'penuh',
+  },
+  Hebrew: {
+    mailbox: 'המשתמש|משתמש|הנמען|נמען|תיבת|תיבה|התיבה|החשבון|חשבון|הכתובת|כתובת',
+    gone: 'לא קיים|לא קיימת|לא נמצא|לא נמצאה|לא מוכר|אינו קיים|אינה קיימת|לא ידוע|לא פעיל',
+    full: 'מלאה|מלא',
+  },
+  Arabic: {
+    mailbox: 'المستخدم|مستخدم|المستلم|صندوق|الحساب|حساب|العنوان|عنوان|البريد',
+    gone: 'غير موجود|غير موجوده|غير معروف|غير صالح|لا يوجد|معطل|غير نشط',
+    before: 'لا يوجد|لا يوجد هذا',
+    full: 'ممتلئ|ممتلئه|ممتلي',
+  },
+  Chinese: {
+    mailbox: '用户|用戶|使用者|邮箱|郵箱|信箱|收件人|收件者|收信人|帐号|账号|帳號|帐户|账户|帳戶|地址|容量|空间|空間',
+    gone: '不存在|未找到|找不到|无效|無效|停用|禁用|锁定|鎖定|冻结|凍結|注销|关闭|關閉|未注册|不正确',
+    before: '找不到|无此|查无|查無|没有|沒有|不存在|无效的|無效的|未知',
+    full: '已满|已滿|满|滿|不足|超过|超過|超出|用完|耗尽',
+  },
+  Japanese: {
+    mailbox: 'ユーザー|ユーザ|アドレス|宛先|受信者|メールボックス|アカウント|受取人|容量',
+    gone: '存在しま|存在しない|見つかりま|見つからな|不明|無効|ありません|登録されていま|解約|削除|使われておりま',
+    before: '存在しない|無効な|不明な',
+    full: 'いっぱい|一杯|満杯|超過|超え|不足|オーバー',
+  },
+  Korean: {
+    mailbox: '사용자|수신자|수신인|메일함|편지함|계정|주소|받는 사람|용량',
+    gone: '존재하지|없는|없습니다|찾을 수 없|유효하지|휴면|탈퇴|알 수 없',
+    before: '존재하지 않는|없는|알 수 없는|잘못된|유효하지 않은',
+    full: '가득|꽉|초과|부족',
+  },
+  Thai: {
+    mailbox: 'ผู้ใช้|ผู้รับ|บัญชี|ที่อยู่|กล่องจดหมาย',
+    gone: 'ไม่พบ|ไม่มี|ไม่รู้จัก|ไม่ถูกต้อง',
+    full: 'เต็ม',
+  },
+}
+
+const sayIn = (say: (language: Language) => readonly string[]): readonly string[] =>
+  Object.values(LANGUAGES).flatMap(say)
+
 /** About the sender's address, or a question that the server had to its host. */
 const SENDER = [
   '(sender|senders|mailfrom|originator|originating|return path|reverse path|backscatter)',
   'mail from', 'from (address|addr|domain|header|field|line|your)', 'envelope (from|sender)',
-  'null (address|sender|return)', '(callout|callback|call back)', 'bounce attack*',
-  '(expediteur|emetteur|absender|absenders|remitente|remetente|mittente|nadawca|afzender)',
-  '(отправител*)', '发件人', '发送者', '送信者', '差出人', '寄件者', '寄件人', '발신자', '보낸',
+  'null (address|sender|return)', 'sending (user|account|address|mailbox)',
+  '(outgoing|outbound)',
+  '(account|mailbox) or domain may', '(reply|return|bounce) [to] (address|mailbox)', '(callout|' +
+    'callback|call back)', 'bounce attack*',
+  '(expediteur*|emetteur*|absender*|remitente*|remetente*|mittente*|nadawc*|afzender*|' +
+    'odesilatel*|' +
+    'odosielatel*|avsandar*|avsender*|afsender*|lahettaj*|felado*|expeditor*|posiljatelj*|' +
+    'posiljalac*|gonderen*|gonderici*|отправител*|відправник*|подател*|αποστολε*|pengirim*|' +
+    'השולח|שולח|المرسل|مرسل)', 'nguoi gui',
+  '发件人', '发件', '发送者', '发信', '寄信', '送信', '差出人', '寄件者', '寄件人', '발신', '송신', '보낸', 'ผู้ส่ง',
 ]
 
 /** About our host, its address, its names and its rights. */
 const CLIENT = [
+  '(votre|vos|ihr|ihre|ihrer|ihrem|su ip|su servidor|su dominio|seu|sua|suo|sua|twoj|twoja|vas|' +
+    'vase|uw|din|ваш|ваша|ваше|ваши|вашего)',
+  '(adresse|direccion|endereco|indirizzo|adres|adresa|адрес*|alamat|dia chi) ip', '域名', 'ip地址',
+  'ip位址', 'ipアドレス', 'ip 주소', 'ip주소',
   '(you are|youre|you were) (not|no|neither)', 'only (members|subscribers|registered|local users)',
   '(ip|ips|ipv4|ipv6|helo|ehlo|ptr|rdns|fqdn|netblock|dialup|dynamic|hostname|botnet)',
   'client (host|address|ip|name|was|is|not)', '(unknown|bad|unauthorized) client', 'client {dont}',
-  'reverse (dns|lookup|hostname|host|name|resolution|mapping|address)',
+  'reverse (dns|zone|lookup|hostname|host|name|resolution|mapping|address)',
   'your (ip|ips|host|hostname|server|servers|network|domain|domains|provider|isp|mta|access|' +
     'connection|connections|organization|system|account|reputation|rate|client|computer|smtp|' +
-    'country|mail server|email server|mailserver|address|name)',
+    'country|company|mail server|email server|mailserver|address|name)',
   '(connecting|source|sending|submitting) (host|server|mta|address|domain|system|network|from)',
   'remote (host|client)', 'no (mx|a) record', 'bogus (mx|helo)', 'open (relay|proxy)',
   '(relay|relaying|relays) .. (denied|prohibited|permitted|allowed|access|refused|rejected|' +
@@ -94,7 +318,8 @@ const CLIENT = [
   '(not|no|unable to|cannot|cant|dont|wont|will not|doesnt|refuse to) .. (relay|relaying)',
   'rcpthosts', 'gateway user', '(domain of your|your (mail|email) (address|domain))',
   '(auth|authenticat*|login|logged|password|credentials|unauthenticated)',
-  '(starttls|tls|ssl|encrypted|encryption|certificate)', 'from (this|that|your) (host|country)',
+  '(starttls|tls|ssl|encrypted|encryption|certificate)', '(log|logged|sign|signed) in',
+  'from (this|that|your) (host|country)',
 ]
 
 /** About lists of senders, by kind or by name. */
@@ -125,7 +350,9 @@ const POLICY = [
   '(greylist*|graylist*|whitelist*|allowlist*|safelist|challenge|administrative)',
   '(rate|rates|ratelimit*|throttl*|frequen*|excessive*|flood*|volume|hourly|daily)',
   'too (many|much|fast|frequent|frequently|quickly|often)', '(limit|limits|limited|limiting)',
-  'access (denied|refused|restricted|rejected)', 'not (allowed|permitted|allow)', 'denied',
+  'access (denied|refused|restricted|rejected)',
+  '{dont} (accept|want) .. (delivery|this|your) [of] [this|your] {message}', 'will not accept',
+  'not (allowed|permitted|allow)', 'denied',
   '(command|connection|connections|request|transaction|session) (denied|refused|rejected)',
   '{message} [{be}|has been] (rejected|refused|blocked|discarded|bounced)', 'refused',
   'rejected (due|because|by|for)',
@@ -151,11 +378,21 @@ const ELSE = [
     '(not|un|temporarily) (available|reachable|responding)',
   '(server|store|database|service|directory|backend) [{be}] (unavailable|down|offline|unreachable)',
   '(command|parameter|option|header|agent|input|format|syntax|count|procmail|exec|program)',
-  '(home|mail|spool) directory', 'no such file', '(file|lock|process) [{be}] (not|no)',
+  '(home|mail|spool) directory', 'no such file',
+  '{bad} (the|you|your|this) (connection|session|message|mail|address|from)',
+  '(if|whether|unless) [that] (this|the|your|an) ({mailbox}|{address})', '(file|lock|' +
+    'process) [{be}] (not|no)',
+]
+
+/** Something else than a mailbox is said to be missing. */
+const OTHER_THING = [
+  '{thing} [{be}] [{now}] {absent}',
+  '(unknown|no such|invalid|nonexistent|undefined|missing|bad|{gone}) [{kind}] {thing}',
 ]
 
 /** About a later time. */
 const RETRY = [
+  '(being|is) (moved|migrated|rebuilt|restored|upgraded)', 'maintenance', 'delivery .. suspended',
   '(timed out|try again|try later|retry|later|another process)',
   '(temporary|temporarily) (failure|error|problem|unavailable|lookup|failed|unable|local)',
 ]
@@ -175,11 +412,18 @@ const SYSTEM = [
 /** Quotas of what we send, and sizes of a message: not the quota of the mailbox. */
 const NOT_STORAGE = [
   '(ip|client|host|bandwidth|traffic|api|license*|licence*)', 'receiving (limit*|rate|quota)',
-  '(connection|bounce|login) (limit|quota)', 'full (name|address|hostname|domain|email|qualified)',
+  '(connection|bounce|login|send) (limit|quota)', '(number|count|rate) of', '发送', '频率',
+  '(envio|invio|envois|versand*)',
+  'quota (of|for) ~ (recipients|messages|mails|bounces|connections|senders)', 'full (name|' +
+    'address|hostname|domain|email|qualified)',
   '(daily|hourly|relay|relaying|outgoing|outbound|rate|sending|sent|sender|connections|sessions|' +
     'throttl*|header|headers|hop|hops|attachment*|frequency|concurrent|unauthenticated)',
-  'per (hour|day|minute|second|connection|session)', '(you|you have|youve) (reached|exceeded)',
-  '(message|messages|recipients|recipient|rcpt) (rate|count|limit)', 'too many recipients',
+  'per (hour|day|minute|second|connection|session)', 'recipients [{be}] (over|exceed*)', '(you|' +
+    'you have|youve) (reached|exceeded)',
+  '(message|messages|recipients|rcpt) (rate|count|limit|quota)', 'recipient (rate|count|' +
+    'limit)', 'too many recipients',
+  '(connection|session|domain name)', '(today|this (session|connection|hour|minute))',
+  '{message} .. (too large|too big|exceeds) .. {mailbox}', 'maximum size .. (accepts|allowed)',
   '{message} (size|length|exceed*|too large|too big|is too)', '(size|length) of (the|this|your|a)',
   'maximum [allowed|fixed] (message|number)', 'fixed maximum', 'recipients per',
   'your (mailbox|quota|account|disk|message size)', 'insufficient system',
@@ -188,43 +432,25 @@ const NOT_STORAGE = [
 
 /** The mailbox has no room. */
 const FULL = [
-  '({mailbox}|quota|folder|mailfile|@) [{be}] [{now}|too|almost] (full|overfull|overflow|' +
-    'overflowed|overflowing|overfilled|exhausted|filled|overquota)',
-  '{mailbox} .. full', 'mail file .. (full|exceed*|quota)',
-  '(full|overfull) (mailbox|inbox|maildrop)', '(mailboxfull|overquota)',
-  '(over|overdrawn|above|beyond|out of) .. (quota|diskquota|mailbox size)',
-  '{mailbox} .. (over|out of|no|beyond|exceeds|exceeded) .. (storage|space|diskspace)',
-  '(exceed|exceeds|exceeded|exceeding|reached|reaches|used up|exhausted|surpassed) .. (quota|' +
-    'quotas|diskquota|diskspace|mailbox size|mailbox limit|maximum mailbox|storage limit|' +
-    'storage quota|disk space limit)',
-  '(quota|quotas|diskquota|storage|disk space|mailbox size|mailbox limit|inbox|mailbox) .. ' +
-    '(exceed|exceeds|exceeded|exceeding|exhausted|overflow|overrun|surpassed|violation)',
-  '(not enough|insufficient|no more|no free|lack of) [free|disk|storage|available|mailbox] ' +
-    '(space|storage|room|diskspace|quota) .. (mailbox|user|users|recipient*|account|inbox|left)',
-  '{mailbox} .. (enough|sufficient|insufficient|no|out of|low) [free|disk|storage|mailbox] ' +
-    '(space|storage|room)',
-  '{mailbox} .. too (much|many) .. (data|messages|mails|emails|stored|mail)', 'too much mail data',
-  '(no|not enough|insufficient) [free|disk|storage] (room|space|storage) (in|for|on) .. {mailbox}',
-  '(@|{mailbox}) .. (not|doesnt) have (enough|sufficient|any) [free|disk|storage] (space|room)',
-  '({mailbox}|quota) .. (space|quota|storage) .. (used up|exhausted|consumed|depleted)',
-  'would exceed .. (quota|storage)', '(mailfolder|mail folder) .. full',
-  '{mailbox} [is] at (capacity|quota|its limit)',
-  '(mailbox|inbox) .. (exceeded|over|reached|at) .. (limit|size|maximum|capacity)',
-  '{mailbox} .. (exceeded|reached|used up|exhausted) .. (mailbox|storage|disk|space) [limit|' +
-    'size|quota]',
-  '(disk|diskspace|domaindisk|mailbox|storage|user|mail|maildir) quota',
-  'quota (exceeded|full|error|check|violation)',
-  '(boite|messagerie|bal|compte) .. (pleine|plein|saturee|sature)', 'quota .. (depasse|atteint)',
-  '(postfach|speicher*|konto|mailbox|quota) .. (voll|uberfullt|ueberfuellt|ueberschritten|' +
-    'uberschritten|erschopft|belegt)',
-  '(postvak|postbus|mailbox) .. vol',
-  '(buzon|casilla|cuenta|bandeja|cuota) .. (lleno|llena|excedid*|superad*|saturad*)',
-  '(caixa|conta|cota|quota|espaco) .. (cheia|cheio|excedid*|lotada|esgotad*)',
-  '(casella|quota|spazio) .. (piena|esaurit*|superat*)',
-  '(skrzynka|schranka) .. (pelna|przepelniona|plna)',
-  '(ящик*|квот*) .. (переполнен*|заполнен*|превышен*|полон)', '邮箱已满', '邮箱满', '郵箱已滿', '信箱已滿', '信箱已满',
-  '容量不足', '空间不足', '超过容量', '超出容量', 'メールボックスが一杯', 'メールボックスがいっぱい', '容量オーバー', '容量を超え', '메일함이 가득',
-  '용량 초과', '용량을 초과', '용량이 초과',
+  '{holder} ~ {size} ~ {used}', '{holder} ~ {used} ~ {size}', '{size} ~ {used} ~ {holder}',
+  '{used} ~ {size} ~ {holder}', '{holder} ~ (full|overfull|overquota|overfilled)',
+  '{holder} [{be}|has] [{now}|become|grown|too|almost] ({used}|filled|overfilled)',
+  '(full|overfull) {holder}', '(mailboxfull|mailbox size)',
+  '(mailbox|storage|inbox|space|disk) limit [{be}] ({used}|hit)', '(no|enough) room .. {holder}',
+  '{holder} ~ {dont} (hold|store|take) [any] more',
+  '(mailbox|inbox|account) ~ (exceeded|over|reached|at) ~ (limit|size|maximum|its limit)',
+  '{holder} ~ (enough|sufficient|no|low) [free|disk|storage|mailbox|more] {size}',
+  '(no|enough|sufficient) [free|disk|storage|more] {size} (in|for|on|left) ~ {holder}',
+  '{holder} ~ too (much|many) ~ (data|messages|mails|emails|stored|mail)', 'too much mail data',
+  '{holder} [is] at (capacity|quota)', 'mail file ~ exceed*',
+  ...sayIn(({ mailbox, full }) => [`(${mailbox}) ~ (${full})`]),
+]
+
+/** A quota, without saying whose. */
+const QUOTA = [
+  '(quota|quotas|diskquota|storage limit|disk space limit) .. {used}', 'overquota',
+  '{used} .. (quota|quotas|diskquota|storage limit|disk space limit)',
+  'quota (error|check|violation)', '(disk|diskspace|domaindisk|mailbox|user|mail|storage) quota',
 ]
 
 /** The mailbox is named as the cause, and that it is not there or closed. */
@@ -246,30 +472,33 @@ const NO_MAILBOX = [
   'bad destination mailbox', '(address|recipient) unknown',
   '{mailbox} [name|id|{address}|email] [s] [that|which] [you] [entered|specified] [{be}] [{be}] ' +
     '[{now}] ({gone}|{bad})',
-  '{mailbox} .. ({gone})', '(account|mailbox|inbox) .. (expired|deleted|archived)',
-  '{whose} {address} .. ({gone})', '{whose} {address} [{be}] [{be}] [{now}] ({gone}|{bad})',
+  '{mailbox} ~ ({gone})', '(account|mailbox|inbox) ~ (expired|deleted|archived)',
+  '{whose} {address} ~ ({gone})', '{whose} {address} [{be}] [{be}] [{now}] ({gone}|{bad})',
   '{address} [{be}] [{now}] ({gone})',
-  '{mailbox} .. {not} [a|an|in|been|be|{now}] [{kind}] ({exist})',
-  '{mailbox} .. {dont} [seem to|appear to|{now}|actually|even] (exist|exists|exsist)',
-  '(@|{whose} {address}|{address}|email|person) .. ({dont}|{not}) [seem to|appear to|been|be|in|' +
+  '{mailbox} ~ {not} [a|an|in|been|be|{now}] [{kind}] ({exist})',
+  '{mailbox} ~ {dont} [seem to|appear to|{now}|actually|even] (exist|exists|exsist)',
+  '(@|{whose} {address}|{address}|email|person) ~ ({dont}|{not}) [seem to|appear to|been|be|in|' +
     'a|{now}] (exist|exists|existing|registered|recognized|found|a known|active)',
   '(does not|doesnt|do not|dont) have [a|an|any] [{kind}] [{kind}] (account|mailbox|user|inbox)',
-  '(dont|do not|doesnt|does not) (handle|know|recognize) .. ({mailbox}|{address}|person)',
-  '{mailbox} .. (not|isnt|arent) [listed|found|present] in .. (directory|database|list|table|' +
+  '(dont|do not|doesnt|does not) (handle|know|recognize|host|serve) ~ ({mailbox}|{address}|person)',
+  '{mailbox} ~ (not|isnt|arent) [listed|found|present] in ~ (directory|database|list|table|' +
     'system|domino)',
-  'not [listed|found|present] in .. (directory|user database|address book)',
-  'not [a|an|one of|our|one of our] [{kind}] [{kind}] (user|users|customer|customers|mailbox|' +
+  'not [listed|found|present] in ~ (directory|user database|address book)',
+  '{not} [a|an|one of|our|one of our] [{kind}] [{kind}] (user|users|customer|customers|mailbox|' +
     'subscriber|account|recipient) [here|of|at|on|anymore|$]',
   '(nobody|no one|noone) (here|by|with|named|at)',
   '(userunknown|usernotfound|nosuchuser|unknownuser|mailboxnotfound|recipientnotfound|' +
     'recipnotfound|unknownrecipient|invalidrecipient|notsuchuser|baduser|nouser)',
   '(cannot|cant|couldnt|could not|unable to|not able to|wasnt able to|failed to|didnt) (find|' +
-    'locate|identify|recognize|match) .. ({mailbox}|{whose} {address})',
-  '{mailbox} [name|lookup|search|verification] .. (lookup failed|not matched|unmatched)',
-  '({mailbox}|{address}|employee|person|he|she) .. no longer (here|works|with|employed|at|in ' +
+    'locate|identify|recognize|match) ~ ({mailbox}|{whose} {address})',
+  '{mailbox} [name|lookup|search|verification] ~ (lookup failed|not matched|unmatched)',
+  '({mailbox}|{address}|@|employee|person|he|she) ~ no longer (here|works|with|employed|at|in ' +
     'use|available|valid|exists|receiving|accepting|accepts|uses|used|on|monitored|in service|' +
     'active)',
-  'left (the|our) (company|organization|university)',
+  'left (the|our|this) (company|organization|organisation|university|school|firm)',
+  '{dont} work [here|for|with|at] [us|any]', '{dont} activate',
+  '(unknown|not known|not found) (to|at|on|in|by) ~ (@|user|mailbox|recipient)',
+  '(no|any) (record|entry|account|mailbox|match) (of|for|with|named|by) ~ ({mailbox}|{address})',
   '({mailbox}|{address}|@) [{be}|has|name] (moved|relocated|replaced by|changed to)',
   'user not local', 'not a local (user|address)',
   '({mailbox}|{address}|@) [{be}] [{be}] ({not}|{dont}) [{now}|be] [able to] (receive|receiving|' +
@@ -280,46 +509,13 @@ const NO_MAILBOX = [
   '@ {not} [a|an|in|been|be|{now}] [{kind}] ({exist}|{mailbox}|{address})',
   '(badrcptto|bad rcpt to)', 'no valid recipients',
   '(cant|cannot|could not) accept (user|recipient|rcpt)',
-  '{message} .. not [{now}] being accepted for (this|the|that) {mailbox}',
-  '(inactivity|inactive) .. ({mailbox})', '{mailbox} .. (inactivity|out of service|not in use)',
+  '{message} ~ not [{now}] being accepted for (this|the|that) {mailbox}',
+  '(inactivity|inactive) ~ ({mailbox})', '{mailbox} ~ (inactivity|out of service|not in use)',
   '@ recipient address rejected access denied', 'mailbox name not allowed',
   'mailbox unavailable or not local', '{address} not in use', 'no mailbox here', 'dd this user',
-  '(benutzer|empfanger|empfaenger|postfach|adresse|konto|nutzer|empfangeradresse|mailbox|' +
-    'empfaengeradresse|teilnehmer) .. (unbekannt|nicht bekannt|existiert nicht|nicht gefunden|' +
-    'nicht vorhanden|ungultig|ungueltig|deaktiviert|inaktiv|gesperrt|geloscht|geloescht|' +
-    'geschlossen|existiert hier nicht)',
-  '(unbekannter|ungultiger|ungueltiger|kein|keine|unbekannte) [solcher|solche|solches] ' +
-    '(benutzer|empfanger|empfaenger|postfach|adresse|nutzer|teilnehmer)',
-  '(utilisateur|destinataire|boite|adresse|compte|usager|abonne) .. (inconnu|inconnue|' +
-    'inexistant|inexistante|invalide|introuvable|desactive|desactivee|ferme|fermee|suspendu|' +
-    'suspendue|archivee|nexiste|n existe|existe pas|inactif|inactive|supprime|supprimee|non ' +
-    'valide)',
-  'aucun (utilisateur|destinataire|compte)', '(utilisateur|destinataire) inconnu',
-  '(usuario|destinatario|buzon|casilla|cuenta|direccion|correo|conta|caixa|endereco|utilizador) ' +
-    '.. (desconocid*|inexistente|no existe|no encontrado|no valido|invalid*|desactivad*|' +
-    'deshabilitad*|inactiv*|cerrad*|suspendid*|desconhecid*|nao existe|nao encontrado|' +
-    'desativad*|inativ*|bloquead*|cancelad*|encerrad*|suspens*)',
-  '(no existe|nao existe|desconocido|desconhecido) .. (usuario|cuenta|buzon|destinatario|conta|' +
-    'endereco|casilla|direccion|persona|pessoa|buzon)',
-  '(utente|destinatario|casella|indirizzo|account) .. (sconosciut*|inesistente|non esiste|non ' +
-    'trovat*|non valid*|disabilitat*|disattivat*|inattiv*|sospes*|chius*)',
-  'nessun utente',
-  '(uzytkownik|skrzynka|konto|adres|adresat|odbiorca) .. (nieznany|nie istnieje|nieaktywn*|' +
-    'zablokowan*|nieprawidlowy|nieistniejac*|wylaczon*)',
-  'nie ma takiego (uzytkownika|adresu)',
-  '(gebruiker|ontvanger|postbus|postvak|adres) .. (onbekend|bestaat niet|niet gevonden)',
-  '(onbekende gebruiker|ukjent bruker|okand anvandare|okand mottagare|ukendt bruger)',
-  '(uzivatel|schranka|adresat|prijemce) .. (neznamy|neexistuje|nenalezen|zrusena)',
-  '(bruker|mottaker|mottagare|anvandare|modtager|bruger) .. (ukjent|okand|ukendt)',
-  '(kullanici|hesap|alici|adres) .. (yok|bulunamadi|bilinmiyor|gecersiz|mevcut degil)',
-  '(пользовател*|ящик*|адресат*|получател*|адрес*|аккаунт*|абонент*|користувач*|скринька) .. ' +
-    '(не существует|не найден*|неизвест*|не зарегистр*|отключен*|заблокир*|удален*|неактив*|' +
-    'закрыт*|несуществ*|отсутств*|недействит*|нет|не існує|не знайден*)',
-  '(нет|неизвестный|несуществующий) .. (пользовател*|адресат*|получател*|ящик*)', '用户不存在', '用戶不存在',
-  '邮箱不存在', '郵箱不存在', '收件人不存在', '找不到用户', '无此用户', '帐号不存在', '账号不存在', '帐户不存在', '账户不存在', '地址不存在', '用户被锁定',
-  '用户已停用', '邮箱未找到', '收件者不存在', '查無此', '查无此', '无效的收件人', '无效用户', 'ユーザーは存在しません', 'ユーザーが存在しません',
-  'ユーザが存在しません', 'ユーザは存在しません', 'アドレスは存在しません', 'アドレスが存在しません', 'ユーザー不明', 'ユーザ不明', '宛先不明',
-  '受信者が見つかりません', 'ユーザーが見つかりません', '존재하지 않는 사용자', '존재하지 않는 메일', '없는 사용자', '사용자가 없습니다', '사용자를 찾을 수 없',
+  ...sayIn(({ mailbox, gone, before = gone }) => [
+    `(${mailbox}) ~ (${gone})`, `(${before}) [email|mail|emailul] (${mailbox})`,
+  ]),
 ]
 
 /** Common words of a refusal. They count only where nothing says that it is about us. */
@@ -332,19 +528,47 @@ const REFUSED = [
   '(rejecting|rejected|refused|refusing) (recipient|rcpt|address|user) $', 'mailbox not accept*',
 ]
 
+/** A mailbox, and anything that says that it is not there. */
+const MISSING = [
+  '({mailbox}|{address}|person|student|employee|customer) ~ {absent}', '@ [{be}] [{now}] {absent}',
+  '(email|list|mailinglist|group) ~ ({dont}|{not}) [be|been|{now}] {exist}',
+  '(misspelled|mistyped|unassigned|dead|unallocated|lapsed|{gone}) [{kind}] [{kind}] ' +
+    '({mailbox}|{address}|person|list|group)',
+  '{mailbox} {be} {not} (a|an|one of|our) ~ {mailbox}',
+  '(recipient|user|mailbox|address) cannot be (verified|resolved|identified|delivered to)',
+  '{mailbox} ~ {dont} receive ~ (any more|anymore|any longer)', 'no such ~ ({mailbox}|{address})',
+  'no (mailbox|account|user|recipient|recipients) ($|with (this|that))', '(staff|member) not found',
+  '(^|is|are|have|has|sorry|found|know|knows) no [{kind}] [{kind}] (user|mailbox|account|inbox|' +
+    'alias|addressee|person|recipient|subscriber|customer)',
+  '(cannot|cant|couldnt|could not|unable to|not able to|failed to|didnt|did not) (find|locate|' +
+    'identify|recognize|match|resolve) ~ ({mailbox}|{address}|person|anyone|anybody)',
+  '(nobody|no one|noone|no person|no body) ~ (name|address|here)',
+]
+
 /** The domain of the recipient is named as the cause. A domain alone may be that of the sender. */
 const NO_MAIL = [
+  '{whoseDomain} ~ ({absent}|parked|on hold|inexistent)',
+  '{absent} {whoseDomain}',
+  '{whoseDomain} ~ (no|without|{dont} have) [a|an|any|valid] (mx|mail service|mail server|' +
+    'mailservice|mail exchange*|mailserver|email service)',
+  '(no|find|resolve|locate|get) [a|an|any] (mx|mail exchange*|mail server) ~ {whoseDomain}',
+  '{message} for {whoseDomain} ~ (no longer|not [being] [accepted|handled|delivered] $|' +
+    'turned off|disabled|{gone}|{bad})',
+  '{dont} (accept|accepting|receive|handle|host) ~ (for|of) (this|that|the) domain (any more|' +
+    'anymore|any longer)', 'no longer (accept|accepts|accepting|handle|handles|host|hosts) [any] ' +
+    '[email|mail|messages] [for|of] (this|that|the) domain',
+  '(domain|host) ~ (accepts|receives|takes|handles|has) no [incoming|inbound] (mail|email)',
   '(null mx|nullmx)', 'bad destination system', '@ [bad|unknown] (host|domain) (unknown|not found)',
-  '@ (unknown|no such) (host|domain)', '(recipient|destination) .. (domain|host) .. ({gone})',
-  '(recipient|destination) .. (unknown|invalid|no such|unrouteable|nonexistent) (domain|host)',
-  '(recipient|destination) [{address}|rejected|mail|email] .. (domain|host) .. ({dont}|{not}) ' +
+  '@ (unknown|no such) (host|domain)', '(recipient|destination) ~ (domain|host) ~ ({gone})',
+  '(recipient|destination) ~ (unknown|invalid|no such|unrouteable|nonexistent) (domain|host)',
+  '(recipient|destination) [{address}|rejected|mail|email] ~ (domain|host) ~ ({dont}|{not}) ' +
     '[be|been] ({exist})',
   'host unknown name server', '(unrouteable|unroutable) mail domain',
-  '(domain|host) .. ({dont}|not|never) [{now}|be] (accept|accepting|accepts|receive|receiving|' +
+  '(domain|host) ~ ({dont}|not|never) [{now}|be] (accept|accepting|accepts|receive|receiving|' +
     'handle) [any|network] (mail|email|messages) [for this domain] $',
   '^ [@] {dont} (accept|receive) [any] (mail|email) $',
   '^ [this] (domain|host) accepts no (mail|email)', 'not accepting network messages',
-  'this domain .. ({gone}|no longer)', '^ (domain|host) (does not|doesnt) accept (mail|email)',
+  'this domain ~ ({gone}|no longer)', '^ (domain|host) (does not|doesnt) accept (mail|email)',
 ]
 
 /** A mailbox that is there and accepts some mail. */
@@ -358,6 +582,8 @@ const CHOOSY = [
 
 /** A mailbox that is there and gets more mail than it may. */
 const RATE = [
+  '(trop de|zu viele|demasiad*|muitas|muitos|troppi|troppe|zbyt wiele|prilis mnoho|te veel|' +
+    'слишком много|забагато|too many)', '(number|count|rate) of', 'today', '太多', '过多', '頻繁',
   'at a rate', 'receiving (mail|messages) too', 'too (quickly|many|often|fast)', 'rate limit*',
   'daily', 'frequency', 'receiving limit*', 'receiving (quota|rate)',
 ]
@@ -373,6 +599,9 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'blocked', codes: ['5xx'], enhanced: ['4.5'] },
   { means: 'full', enhanced: ['2.2'], without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
   { means: 'full', words: FULL, without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
+  // Gmail: 5.7.1 Email quota exceeded. A quota of policy is that of the sender.
+  { means: 'blocked', codes: ['5xx'], enhanced: ['7.*', '5.3'], words: QUOTA },
+  { means: 'full', words: QUOTA, without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
   { means: 'full', codes: ['552'], words: ['exceeded storage allocation'], without: NOT_STORAGE },
   // Temporary: worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
@@ -381,6 +610,13 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'greylisted', codes: ['4xx'] },
   // Permanent.
   { means: 'no_mail', codes: ['556'], without: [...SENDER, ...CLIENT] },
+  // RFC 7504.
+  {
+    means: 'no_mail',
+    codes: ['521'],
+    words: ['({dont}|never) accept [any|incoming] (mail|email) ($|see|rfc)'],
+    without: [...SENDER, ...CLIENT],
+  },
   // Exchange Online and Outlook.com: the directory does not have the recipient.
   {
     means: 'no_mailbox',
@@ -401,6 +637,11 @@ export const REPLY_RULES: readonly ReplyRule[] = [
     hosts: ['yandex.ru', 'yandex.net'],
     words: ['policy rejection on the target address'],
   },
+  {
+    means: 'no_mailbox',
+    words: ['{mailbox} .. (inactivity|inactive)'],
+    without: [...SENDER, ...CLIENT, ...SPAM],
+  },
   { means: 'blocked', words: [...SENDER, ...CLIENT, ...LISTED] },
   // QQ: of the sender's domain.
   { means: 'blocked', words: ['(domain|ip|sender) frequency limited'] },
@@ -412,6 +653,12 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   { means: 'unclear', words: [...FORM, ...SYSTEM, ...ELSE] },
   { means: 'no_mailbox', enhanced: ['1.0'], words: ['address rejected'] },
   { means: 'no_mailbox', codes: ['550', '551', '552', '553'], words: REFUSED },
+  {
+    means: 'no_mailbox',
+    codes: ['550', '551', '552', '553'],
+    words: MISSING,
+    without: [...RETRY, ...OTHER_THING],
+  },
   // Codes whose text says nothing else.
   { means: 'no_mailbox', enhanced: ['1.1', '1.3', '1.6', '2.1'] },
   { means: 'no_mail', enhanced: ['1.2', '1.10'] },

@@ -47,6 +47,29 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.1.1 <user@example.org> IB607 too many bad recipients', 'blocked words'],
   ['550 5.2.1 The user is receiving mail at a rate that prevents more', 'unclear words'],
   ['550 5.4.5 Daily user sending limit exceeded', 'blocked words'],
+  // A quota that a code of policy names is ours, also without saying whose.
+  ['550 5.7.1 Email quota exceeded', 'blocked words'],
+  ['550 Email quota exceeded', 'full words'],
+  // RFC 7504.
+  ['521 this host does not accept mail', 'no_mail words'],
+  ['521 this host does not accept mail from your network', 'blocked words'],
+  // The subject decides: what is missing must be the mailbox.
+  ['550 the account was vacated', 'no_mailbox words'],
+  ['550 the account has an owner who vacated', 'unclear words'],
+  ['550 mailbox backend not found', 'unclear words'],
+  ['550 user closed the connection', 'unclear words'],
+  ['550 recipient list is closed to others', 'unclear words'],
+  ['552 account has used all its storage', 'full words'],
+  ['552 message size exceeds what the account may use of its storage', 'unclear words'],
+  ['550 the domain of the recipient was vacated', 'no_mail words'],
+  ['550 the domain was vacated', 'unclear words'],
+  // In other languages, also those without spaces between words.
+  ['550 Vastaanottajaa ei löydy', 'no_mailbox words'],
+  ['550 Lähettäjää ei löydy', 'blocked words'],
+  ['550 该用户在本系统中不存在', 'no_mailbox words'],
+  ['550 发件人不存在', 'blocked words'],
+  ['550 사용자 계정이 시스템에 없습니다', 'no_mailbox words'],
+  ['552 메일함이 꽉 찼습니다', 'full words'],
   ['550 5.5.4 invalid domain name', 'unclear words'],
   ['550 5.5.2 unknown parameter of user', 'unclear words'],
   // A server that asked another one: the reply of that one counts, not the code around it.
@@ -120,6 +143,20 @@ describe('the reading of a reply to a recipient', () => {
     '550 see 5.1.1.2', '550 x 10.5.1.1', '550 version v5.1.1', '550 5.1.1111', '550 mx-5.1.1-x',
   ])('finds no enhanced code of a mailbox in %j', (text) => {
     expect(read(text)).not.toBe('no_mailbox code')
+  })
+
+  it.each([
+    ['550 <us@verify.org>: user unknown', 'blocked words'],
+    ['550 5.1.1 <US@verify.org>: user unknown', 'blocked words'],
+    ['550 <user@example.org>: user unknown, from <us@verify.org>', 'no_mailbox words'],
+    ['550 user unknown', 'no_mailbox words'],
+    ['550 the domain example.org was closed', 'no_mail words'],
+    ['550 the domain verify.org was closed', 'unclear words'],
+  ])('knows whose address or domain it reads: %s is %s', (text, expected) => {
+    const { meaning, by } = readReply(receive(text), {
+      step: 'recipient', sender: 'us@verify.org', recipient: 'user@example.org',
+    })
+    expect(`${meaning} ${by}`).toBe(expected)
   })
 
   it('ignores local parts and paths of URLs', () => {
