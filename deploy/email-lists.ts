@@ -11,7 +11,9 @@ import {
 } from '../services/jobs/lists-folder.ts'
 import { runCommand, UsageError } from '../services/platform/run-command.ts'
 import { recordsText } from '../services/platform/text-table.ts'
-import { builtInEntries, type Entries, ENTRY_OF, readEntries } from '../services/verify/providers/email-lists.ts'
+import {
+  builtInEntries, ENTRY_OF, type ListEntries, readEntries,
+} from '../services/verify/providers/email-lists.ts'
 import { MAX_LIST_BYTES, readList } from '../services/verify/providers/lists/read-list.ts'
 
 const run = promisify(execFile)
@@ -69,7 +71,8 @@ async function download (list: ListName, packages: readonly Package[]): Promise<
         if (entry === undefined) throw new RangeError(`${name} has an entry that is no domain`)
         entries.add(entry)
       }
-      const { version } = JSON.parse(await readFile(join(path, 'package.json'), 'utf8')) as Published
+      const about = await readFile(join(path, 'package.json'), 'utf8')
+      const { version } = JSON.parse(about) as Published
       releases.push({ version, publishedAt: await publicationOf(name, version) })
     }
     const version = releases.map(release => release.version).join('+')
@@ -96,8 +99,8 @@ function parseAddition (text: string, earlier: readonly Addition[] = []): readon
   const [, name, file] = /^([a-z]+)=(.+)$/s.exec(text) ?? []
   const list = LIST_NAMES.find(known => known === name)
   if (list === undefined || file === undefined) {
-    throw new InvalidArgumentError(`Expected a list (${LIST_NAMES.join(', ')}) and a file, such as ` +
-      'disposable=own.txt.')
+    throw new InvalidArgumentError(`Expected a list (${LIST_NAMES.join(', ')}) and a file, ` +
+      'such as disposable=own.txt.')
   }
   return [...earlier, { list, file }]
 }
@@ -133,7 +136,7 @@ async function write (
 }
 
 /** What the services use now: the lists of the folder, or of the release if it has none. */
-async function readBefore (folder: string): Promise<Entries> {
+async function readBefore (folder: string): Promise<ListEntries> {
   const path = join(folder, MANIFEST_FILE)
   if (!existsSync(path)) return builtInEntries
   try {
@@ -152,7 +155,7 @@ const countMissing = (entries: ReadonlySet<string>, other: ReadonlySet<string>) 
   [...entries].filter(entry => !other.has(entry)).length
 
 /** What changes in each list, as the services use it. */
-function changesOf (before: Entries, after: Entries, { lists }: ListsManifest) {
+function changesOf (before: ListEntries, after: ListEntries, { lists }: ListsManifest) {
   return (Object.entries(lists) as [ListName, ListRelease][]).map(([list, release]) => ({
     list,
     mode: release.mode,
@@ -211,12 +214,13 @@ async function renew ({ to, add: additions, packages, force }: Options): Promise
 }
 
 const program = new Command('lists')
+  .exitOverride()
   .description('Writes a folder for LISTS_DIR: the newest lists of disposable domains and free ' +
     'providers, and entries of your own.')
   .requiredOption('--to <folder>', 'the folder; running services take it within a minute')
   .option('--add <list=file>', 'adds the entries of a file to a list (disposable, free, roles, ' +
     'allowed); may be repeated', parseAddition, [])
-  .option('--no-packages', 'downloads nothing: the entries of --add extend the lists of the release')
+  .option('--no-packages', 'downloads nothing: the entries of --add extend those of the release')
   .option('--force', 'writes lists also if one of them loses more than a third', false)
   .action(async (options: Options) => {
     try {

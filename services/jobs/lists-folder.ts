@@ -147,9 +147,9 @@ export class ListsFolder<T> {
     try {
       lists = new ListsFolder(folder, read, context.log, await load(folder, read))
     } catch (error) {
-      throw new ConfigError([`LISTS_DIR has no valid lists: ${messageOf(error)}. Write the folder ` +
-        `by npm run lists -- --to ${folder}, or leave LISTS_DIR empty to use the lists of the ` +
-        'release.'])
+      throw new ConfigError([`LISTS_DIR has no valid lists: ${messageOf(error)}. Write the ` +
+        `folder by npm run lists -- --to ${folder}, or leave LISTS_DIR empty to use the lists ` +
+        'of the release.'])
     }
     context.log.info({ lists: lists.manifest }, 'lists of LISTS_DIR read')
     const stopped = new AbortController()
@@ -201,8 +201,9 @@ async function load<T> (
   // All files are read from where the manifest is: a link that is replaced meanwhile, as that of a
   // ConfigMap, must not mix two versions.
   const path = await realpath(join(folder, MANIFEST_FILE))
-  let text = ''
-  for await (const piece of readFileBytes(path, MAX_MANIFEST_BYTES)) text += piece.toString('latin1')
+  const pieces: Buffer[] = []
+  for await (const piece of readFileBytes(path, MAX_MANIFEST_BYTES)) pieces.push(piece)
+  const text = Buffer.concat(pieces).toString()
   if (text === current?.text) return current
   const manifest = parseManifest(text)
   return { text, manifest, value: await read(dirname(path), manifest) }

@@ -28,7 +28,7 @@ const LISTS: Readonly<Record<ListName, readonly [name: string, ...replaced: stri
 }
 
 /** The data in use: those of this release, and the lists of LISTS_DIR with its manifest. */
-export function referenceDataInUse (manifest?: ListsManifest): readonly ReferenceData[] {
+function referenceDataInUse (manifest?: ListsManifest): readonly ReferenceData[] {
   const lists = Object.entries(manifest?.lists ?? {}).map(([list, { mode, ...release }]) => {
     const [name, ...further] = LISTS[list as ListName]
     return mode === 'replace'

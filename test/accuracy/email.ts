@@ -230,7 +230,9 @@ function roleRows (): readonly AccuracyRow[] {
   return [
     ...Object.entries(FUNCTIONS).map(([part, text]) =>
       measure({ suite: 'roles', part }, text.split(' '), local =>
-        builtInLists.isRole(local, 'firma.example') ? { is: 'right' } : { is: 'missed', case: local })),
+        builtInLists.isRole(local, 'firma.example')
+          ? { is: 'right' }
+          : { is: 'missed', case: local })),
     measure({ suite: 'roles', part: 'names of the US census' }, names, name =>
       builtInLists.isRole(name, 'firma.example') ? { is: 'wrong', case: name } : { is: 'right' }),
     measure({ suite: 'roles', part: 'places and full names' }, PEOPLE, local =>

@@ -59,7 +59,8 @@ const FINDINGS: readonly EmailEvidence[] = [
 ]
 /** Mailboxes of disposable domains are not probed. */
 const findingsOf = (address: string) =>
-  FINDINGS.filter(({ probed }) => probed === undefined || !builtInLists.lookUp(domainOf(address)).disposable)
+  FINDINGS.filter(({ probed }) =>
+    probed === undefined || !builtInLists.lookUp(domainOf(address)).disposable)
 
 const ADDRESSES = [
   'jane@ietf.org', 'sales@ietf.org', 'jane@gmial.co', 'jane@gmail.con', 'jane@mailinator.com',

@@ -49,7 +49,7 @@ function spellUmlauts (word: string): string {
     .replace(/[äöüå]/g, letter => UMLAUTS[letter as keyof typeof UMLAUTS])
 }
 
-export type Entries = Readonly<Record<ListName, ReadonlySet<string>>>
+export type ListEntries = Readonly<Record<ListName, ReadonlySet<string>>>
 
 /** What the lists say about a domain; `allowed` is never disposable, whatever its mail servers. */
 export type DomainListing = {
@@ -61,10 +61,10 @@ export type DomainListing = {
 
 /** One version of the lists about addresses, which never changes. */
 export class EmailLists {
-  readonly #entries: Entries
+  readonly #entries: ListEntries
 
   /** Domains are in lower case, as A-labels; role words are folded. */
-  constructor (entries: Entries) {
+  constructor (entries: ListEntries) {
     this.#entries = entries
   }
 
@@ -116,7 +116,7 @@ function registeredDomain (domain: string): string {
  * The entries of this release. Disposable domains are the union of two kept lists: one by
  * submissions, one that observes the services.
  */
-export const builtInEntries: Entries = {
+export const builtInEntries: ListEntries = {
   disposable: new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)]),
   free: new Set([...freeEmailDomains, ...PERMANENT.free]),
   allowed: new Set(PERMANENT.allowed),
@@ -131,7 +131,7 @@ export type CurrentLists = () => EmailLists
 
 /** How the line of a list becomes an entry; undefined for a line that is none. */
 export const ENTRY_OF: Readonly<Record<ListName, (text: string) => string | undefined>> = {
-  disposable: toDomain, free: toDomain, allowed: toDomain, roles: toRoleWord,
+  disposable: toDomain, free: toDomain, roles: toRoleWord, allowed: toDomain,
 }
 
 function toRoleWord (text: string): string | undefined {
@@ -149,7 +149,7 @@ export async function readEmailLists (folder: string, manifest: ListsManifest) {
  * The entries of a folder, and those of this release for lists that its manifest does not name.
  * @throws RangeError for a file that is not valid, or not the one of the manifest.
  */
-export async function readEntries (folder: string, { lists }: ListsManifest): Promise<Entries> {
+export async function readEntries (folder: string, { lists }: ListsManifest): Promise<ListEntries> {
   const entries: Record<ListName, ReadonlySet<string>> = { ...builtInEntries }
   for (const [list, release] of Object.entries(lists) as [ListName, ListRelease][]) {
     entries[list] = await readFile(folder, list, release)

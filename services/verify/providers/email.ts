@@ -142,7 +142,8 @@ async function findOut (
   if (isReserved(domain)) return {}
   const found = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
   const mail = unlessAllowed(found, domain, lists)
-  if (lists.lookUp(domain).disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
+  const { disposable } = lists.lookUp(domain)
+  if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
   const hosts = await unlessLate(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
   return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }

@@ -14,7 +14,7 @@ import { writeLists } from '../../support/lists-folder.ts'
 async function opened (folder = newFolder('lists-')) {
   const logged: string[] = []
   const metrics = createMetrics()
-  const write = (fields: object, text: string) => { logged.push(`${text}: ${JSON.stringify(fields)}`) }
+  const write = (fields: object) => { logged.push(JSON.stringify(fields)) }
   const context = {
     name: 'verify',
     log: { info: () => {}, error: write } as unknown as Log,
@@ -92,7 +92,8 @@ describe('the lists of a folder', () => {
     }, 'free.txt is not a regular file'],
     ['with an empty list', folder => writeLists(folder, { free: '# none\n' }),
       'free.txt has no entries, and would replace all of the release'],
-    ['with a large manifest', folder => writeFileSync(join(folder, 'lists.json'), 'x'.repeat(70_000)),
+    ['with a large manifest',
+      folder => writeFileSync(join(folder, 'lists.json'), 'x'.repeat(70_000)),
       'lists.json has 70000 bytes, at most 65536 are read'],
   ])('%s are a fault of the configuration at the start', async (_, spoil, fault) => {
     const folder = newFolder('lists-')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it, vi } from 'vitest'
 import type { ListsManifest } from '../../../services/jobs/lists-folder.ts'
 import {
-  referenceData, referenceDataFor, referenceDataInUse, watchReferenceData,
+  referenceData, referenceDataFor, watchReferenceData,
 } from '../../../services/jobs/reference-data.ts'
 import { loadRangeData } from '../../../services/verify/providers/range-data.ts'
 
@@ -44,8 +44,7 @@ describe('the list of reference data', () => {
 
   it('has the replaced and the added lists of a folder', () => {
     const names = (manifest: ListsManifest['lists']) =>
-      referenceDataInUse({ renewedAt: '2026-11-28', lists: manifest })
-        .filter(({ inputKind }) => inputKind === 'email')
+      referenceDataFor('email', 0, { renewedAt: '2026-11-28', lists: manifest })
         .map(({ name, version }) => `${name} ${version === '2' ? 'new' : 'old'}`)
     expect(names({ disposable: list('replace'), free: list('extend') })).toEqual([
       'free_mail_domains old', 'public_suffixes old', 'disposable_domains new',

@@ -76,6 +76,11 @@ describe('the provider email-domain', () => {
 
   const listing = (entries: Partial<typeof builtInEntries>) =>
     new EmailLists({ ...builtInEntries, ...entries })
+  const checkOptions = () => ({
+    service: 'email-validation',
+    signal: new AbortController().signal,
+    deadlineMs: Date.now() + 60_000,
+  } as const)
   const domainsOf = (find: MailDomains['find']): MailDomains =>
     ({ isAvailable: async () => true, known: () => undefined, find, hosts: async () => [] })
 
@@ -87,10 +92,7 @@ describe('the provider email-domain', () => {
     })
     const check = () => provider.check([
       { row: 0, canonical: 'jane@old.org' }, { row: 1, canonical: 'jane@new.org' },
-    ], {
-      service: 'email-validation', signal: new AbortController().signal,
-      deadlineMs: Date.now() + 60_000,
-    })
+    ], checkOptions())
     const disposable = async (checked: ReturnType<typeof check>) =>
       (await checked).map(({ verdict }) => verdict.fields.disposable)
     const running = check()
@@ -107,10 +109,7 @@ describe('the provider email-domain', () => {
     })
     const answers = await provider.check([
       { row: 0, canonical: 'jane@firm.org' }, { row: 1, canonical: 'jane@other.org' },
-    ], {
-      service: 'email-validation', signal: new AbortController().signal,
-      deadlineMs: Date.now() + 60_000,
-    })
+    ], checkOptions())
     expect(answers.map(({ verdict }) => [verdict.reason, verdict.fields.disposable]))
       .toEqual([['domain_accepts_mail', 'false'], ['disposable_domain', 'true']])
   })

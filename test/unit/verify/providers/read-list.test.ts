@@ -16,7 +16,8 @@ async function read (
 }
 
 describe('a list', () => {
-  const TEXT = '\uFEFF# Domains\r\n\r\nExample.ORG\r\n  a.b-c.net # why\nbücher.example\nexample.org'
+  const TEXT =
+    '\uFEFF# Domains\r\n\r\nExample.ORG\r\n  a.b-c.net # why\nbücher.example\nexample.org'
 
   it.each([1, 2, 7, 65_536])('has an entry a line, in pieces of %i bytes', async size => {
     expect(await read(TEXT, ENTRY_OF.disposable, size))
