@@ -27,6 +27,7 @@ export const intake: Board = {
         { title: 'Oldest preflight', metric: 'preflight_oldest_age_seconds', by: ['lane'] },
         { title: 'Lanes that refuse', metric: 'preflight_overloaded', by: ['lane'], sum: true },
         { title: 'Age of data', metric: 'reference_data_age_seconds', by: ['data'] },
+        { title: 'Lists refused', metric: 'lists_refused', by: ['stage'] },
         { title: 'Refused requests', metric: 'preflight_refusals_total', by: ['lane'] },
       ],
     },

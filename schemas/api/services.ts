@@ -43,7 +43,10 @@ export const checksFields = {
 export type ChecksBody = Static<Type.TObject<typeof checksFields>>
 
 const ReferenceDataSchema = Type.Object({
-  name: Type.String({ description: 'What the data are: `number_ranges`, `numbering_plans`.' }),
+  name: Type.String({
+    description: 'What the data are, such as `number_ranges` or `disposable_domains`; `added_` ' +
+      'begins the name of a list whose entries count beside those of another.',
+  }),
   version: Type.String(),
   publishedAt: Type.String({ description: 'Day of publication (ISO 8601): `2026-11-06`.' }),
   ageDays: Type.Integer({ minimum: 0, description: 'Whole days since publication.' }),

@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { type Checks, checksConfig, checksOf } from '../jobs/checks.ts'
+import { listsConfig } from '../jobs/lists-folder.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
 import { commonConfig, defineConfig, messageKeys, pick, rootKeys } from '../platform/config.ts'
 import { connectionFields, type MinimumThroughput } from '../platform/http-server.ts'
@@ -28,6 +29,7 @@ export const ingestConfig = defineConfig({
       'X-Forwarded-For are trusted.',
   }),
   ...checksConfig,
+  ...listsConfig,
   PRICES: Type.String({
     default: '',
     description: 'Unit prices in micros that differ from the defaults: JSON, service to micros.',

@@ -12,7 +12,6 @@ import type { Clock } from '../platform/clock.ts'
 import { createEmitter } from '../engine/emit.ts'
 import { startLiveness } from '../platform/liveness.ts'
 import type { Codec } from '../kafka/registry.ts'
-import { watchReferenceData } from '../jobs/reference-data.ts'
 import type { ServiceContext } from '../platform/run.ts'
 import type { Archive } from '../results/archive.ts'
 import { type Connections, openSubscriber } from '../engine/connections.ts'
@@ -67,7 +66,6 @@ export async function connectSubmitter (options: Options): Promise<ConnectedSubm
   })
   const { MAX_WAITS: maxWaits, MAX_WAITS_PER_TENANT: maxWaitsPerTenant } = settings
   const waiter = createJobWaiter({ store, notifications, maxWaits, maxWaitsPerTenant })
-  watchReferenceData(context.metrics)
   context.metrics.watch('requests_waiting', {}, waiter.waits)
   context.metrics.watch('requests_waiting_limit', {}, () => maxWaits)
   return { submission, waiter, attachedTo: notifications.attachedTo }

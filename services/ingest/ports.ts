@@ -2,6 +2,7 @@ import type { AccessLog } from '../access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
+import type { ListsManifest } from '../jobs/lists-folder.ts'
 import type { JobWaiter, Notifications } from '../jobs/job-waiter.ts'
 import type { Cancelled } from '../jobs/store-types.ts'
 import type { Quoted, Submitted } from '../jobs/submit.ts'
@@ -22,6 +23,8 @@ export type IngestDeps = Webhooks & {
   readonly submit: (submission: Submission) => Promise<Submitted>
   /** The quote of a job; reserves nothing and creates no job. */
   readonly quote: (submission: Submission) => Promise<Quoted>
+  /** The lists of LISTS_DIR in use; undefined without it. */
+  readonly lists: () => ListsManifest | undefined
   /** A running or recently ended job. */
   readonly readJob: (tenant: string, job: string) => Promise<Job | undefined>
   /** The same once it has changed, or at the end of the wait. */

@@ -35,7 +35,7 @@ export function routesOf (deps: IngestDeps, settings: Settings): readonly RouteO
     getBalanceRoute(deps),
     listTransactionsRoute(deps),
     getUsageRoute(deps),
-    getServicesRoute(settings),
+    getServicesRoute(deps, settings),
     rootRoute(),
     ...docsRoutes(apiDocuments),
   ]

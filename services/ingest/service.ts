@@ -2,6 +2,8 @@ import { createAccessLog } from '../access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { type ErasureRequest, requestErasure } from '../jobs/erasures.ts'
+import { ListsFolder } from '../jobs/lists-folder.ts'
+import { watchReferenceData } from '../jobs/reference-data.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps } from '../engine/connections.ts'
 import type { Running, ServiceContext } from '../platform/run.ts'
@@ -18,6 +20,10 @@ import { connectSubmitter } from './connect-submitter.ts'
 export async function startIngest (
   settings: Config, context: ServiceContext, connect = connectDeps
 ): Promise<Running> {
+  // Only the versions are shown here: `verify` reads the lists.
+  const folder = await ListsFolder.open(settings, context, async () => {})
+  const lists = () => folder?.manifest
+  watchReferenceData(context.metrics, lists)
   const shared = await connect(settings, context, [
     'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
@@ -57,6 +63,7 @@ export async function startIngest (
     attachedTo,
     cancel: store.cancel,
     erase: (request: ErasureRequest) => requestErasure(erasing, request),
+    lists,
     ...queries,
     isInfrastructure: isRecoverable,
     now: clock.now,

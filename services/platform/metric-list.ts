@@ -190,6 +190,12 @@ export const METRICS = [
     help: 'Time since the publication of the data that verdicts rest on.',
   },
   {
+    name: 'lists_refused',
+    type: 'gauge',
+    labels: ['stage'],
+    help: '1 while renewed lists in LISTS_DIR are not valid and the earlier ones are in use.',
+  },
+  {
     name: 'preflight_overloaded',
     type: 'gauge',
     labels: ['lane'],

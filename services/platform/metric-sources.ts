@@ -81,6 +81,7 @@ export const SOURCES: Readonly<Record<Name, Source>> = {
   http_request_seconds: { by: ['ingest'] },
   preflight_oldest_age_seconds: { by: ['ingest'] },
   reference_data_age_seconds: { by: ['ingest'] },
+  lists_refused: { by: ['ingest', 'verify'] },
   preflight_overloaded: { by: ['ingest'] },
   preflight_refusals_total: { by: ['ingest'], values: { lane: [...LANES, 'any'] } },
   requests_waiting: { by: ['ingest'] },

@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
 import { checksConfig } from '../jobs/checks.ts'
+import { listsConfig } from '../jobs/lists-folder.ts'
 import {
   describedVendor, isVendorKey, VENDOR_KEYS, VENDOR_PRESETS, type VendorKey,
 } from '../jobs/vendor-presets.ts'
@@ -103,6 +104,7 @@ export const verifyConfig = defineConfig({
     default: [...SERVICE_SLUGS], minItems: 1, description: 'Services this process serves.',
   }),
   ...checksConfig,
+  ...listsConfig,
   HTTP_PROVIDERS: Type.Refine(
     Type.Array(Type.Unknown(), {
       default: [],

@@ -1,4 +1,5 @@
 import { createOrganizations } from '../accounts/organizations.ts'
+import { ListsFolder } from '../jobs/lists-folder.ts'
 import { createJobStore } from '../jobs/store.ts'
 import { connectDeps, type Connections } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
@@ -9,6 +10,7 @@ import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'
 import { createChecker } from './checker.ts'
 import { verifyConfig, type VerifyConfig } from './config.ts'
+import { builtInLists, type CurrentLists, readEmailLists } from './providers/email-lists.ts'
 import { factoriesOf, logDns, mailDomainsOf } from './provider-factories.ts'
 import { createVerifyStage, type VerifyDeps } from './stage.ts'
 import { createTasksInFlight, redisSubmissions, watchTasks } from './submissions.ts'
@@ -16,12 +18,18 @@ import { createTasksInFlight, redisSubmissions, watchTasks } from './submissions
 type Connected = Pick<Connections, 'state' | 'cache' | 'clock'> &
   Pick<ServiceContext, 'log' | 'metrics'>
 
+/** What checks of e-mail addresses share; from the configuration if left out. */
+type Shared = {
+  readonly domains?: ReturnType<typeof mailDomainsOf>
+  readonly lists?: CurrentLists
+}
+
 /**
  * The dependencies of the stage, from the configuration and open connections. Throws RangeError for
  * a provider that is not configured completely.
  */
 export function verifyDeps (
-  config: VerifyConfig, connected: Connected, domains?: ReturnType<typeof mailDomainsOf>
+  config: VerifyConfig, connected: Connected, { domains, lists }: Shared = {}
 ): VerifyDeps {
   const { state, cache, clock, log, metrics } = connected
   const tasks = createTasksInFlight()
@@ -36,7 +44,7 @@ export function verifyDeps (
       secondLists: config.SECOND_OPINIONS,
       limits: limitsOf(config),
       metrics,
-      factories: factoriesOf(config, domains),
+      factories: factoriesOf(config, domains, lists),
     }),
     clock,
     sleep,
@@ -77,6 +85,8 @@ function limitsOf (config: VerifyConfig) {
 async function startVerify (
   config: VerifyConfig, context: ServiceContext
 ): Promise<Running> {
+  const folder = await ListsFolder.open(config, context, readEmailLists)
+  const lists = () => folder?.value ?? builtInLists
   const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
@@ -85,9 +95,9 @@ async function startVerify (
     lanes: config.LANES, services: config.SERVICES,
   })
   const onFault = logCacheFault(context.log)
-  const domains = mailDomainsOf(config, { redis: connected.cache, onFault })
+  const domains = mailDomainsOf(config, { redis: connected.cache, onFault, lists })
   logDns(domains, context.log).catch(context.fatal)
-  const stage = createVerifyStage(verifyDeps(config, connected, domains))
+  const stage = createVerifyStage(verifyDeps(config, connected, { domains, lists }))
   const { cachedPolicy } = createOrganizations(connected.state)
   const weightOf = (tenant: string) => cachedPolicy(tenant).weight
   return await runStage(stage, { ...connected, messageCodec, subscriptions, weightOf })

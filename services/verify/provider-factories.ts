@@ -2,6 +2,7 @@ import type { Factories } from './checker.ts'
 import type { Log } from '../platform/log.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
 import type { VerifyConfig } from './config.ts'
+import type { CurrentLists } from './providers/email-lists.ts'
 import { createEmailDomainProvider, createSmtpProbeProvider } from './providers/email.ts'
 import { readHttpProviders } from './providers/http-config.ts'
 import { createVendorProvider } from './providers/http-batch.ts'
@@ -25,9 +26,13 @@ export const BUILT_IN_FACTORIES = {
   sandbox: () => createSandboxProvider(),
 } satisfies Factories
 
-/** Factories for the built-in providers and those in HTTP_PROVIDERS; `domains` as configured. */
+/**
+ * Factories for the built-in providers and those in HTTP_PROVIDERS; `domains` as configured,
+ * `lists` of the release if left out.
+ */
 export function factoriesOf (
-  config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config)
+  config: VerifyConfig, domains: MailDomains | undefined = mailDomainsOf(config),
+  lists?: CurrentLists
 ): Factories {
   const described = readHttpProviders(config.HTTP_PROVIDERS).providers.map((vendor) =>
     [`http:${vendor.id}`, () => createVendorProvider(vendor)] as const)
@@ -35,8 +40,8 @@ export function factoriesOf (
     [name, () => presetProvider(name, preset, config)] as const)
   return {
     ...BUILT_IN_FACTORIES,
-    'email-domain': () => createEmailDomainProvider({ domains }),
-    'smtp-probe': () => smtpProbeProvider(config, domains),
+    'email-domain': () => createEmailDomainProvider({ domains, ...(lists && { lists }) }),
+    'smtp-probe': () => smtpProbeProvider(config, domains, lists),
     ...Object.fromEntries([...described, ...presets]),
   }
 }
@@ -62,7 +67,9 @@ const missingProbe = (setting: string) => new RangeError(`smtp-probe needs ${set
  * The provider `smtp-probe` by its settings.
  * @throws RangeError if a required one is empty.
  */
-function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefined) {
+function smtpProbeProvider (
+  config: VerifyConfig, domains: MailDomains | undefined, lists: CurrentLists | undefined
+) {
   const helo = config.SMTP_HELO
   if (helo === undefined) throw missingProbe('SMTP_HELO')
   if (domains === undefined) throw missingProbe('DNS_SERVERS')
@@ -88,6 +95,7 @@ function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefin
   return createSmtpProbeProvider({
     domains,
     probe,
+    ...(lists && { lists }),
     // A row may wait for its turn before its own time begins.
     callTimeoutMs: config.SMTP_ROW_TIMEOUT_MS + config.SMTP_FIRST_TIMEOUT_MS,
     firstTimeoutMs: config.SMTP_FIRST_TIMEOUT_MS,
@@ -95,7 +103,11 @@ function smtpProbeProvider (config: VerifyConfig, domains: MailDomains | undefin
 }
 
 /** Redis to share results of domains between processes, and what gets its errors. */
-type Sharing = { readonly redis: RedisClient, readonly onFault: (error: unknown) => void }
+type Sharing = {
+  readonly redis: RedisClient
+  readonly onFault: (error: unknown) => void
+  readonly lists: CurrentLists
+}
 
 /** Undefined if DNS_SERVERS is empty: then domains are not checked. */
 export function mailDomainsOf (
@@ -111,7 +123,9 @@ export function mailDomainsOf (
     keepMs: config.DNS_CACHE_SECONDS * SECOND_MS,
     keepNegativeMs: config.DNS_NEGATIVE_CACHE_SECONDS * SECOND_MS,
     maxDomains: config.DNS_CACHE_DOMAINS,
-    ...(sharing === undefined ? {} : { shared: redisSharedDomains(sharing.redis, sharing) }),
+    ...(sharing === undefined
+      ? {}
+      : { shared: redisSharedDomains(sharing.redis, sharing), lists: sharing.lists }),
     ...(config.SMTP_ALLOW_PRIVATE ? { isReachable: () => true } : {}),
   })
 }

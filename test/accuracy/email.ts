@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 import { canonicalEmail } from '../../services/normalize/email.ts'
 import { suggestDomain } from '../../services/verify/providers/domain-typos.ts'
-import { isDisposable, isFree, isRole } from '../../services/verify/providers/email-lists.ts'
+import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import { COMMON_PROVIDERS } from '../../services/verify/providers/lists/mail-providers.ts'
 import { measure, type AccuracyRow } from './row.ts'
 
@@ -135,10 +135,10 @@ function disposableRows (): readonly AccuracyRow[] {
   const shared = ['jane.mooo.com', 'jane.us.to', 'jane.chickenkiller.com', 'jane.eu.org']
   return [
     measure({ suite: 'disposable', part: 'observed in the last 90 days' }, alive, domain =>
-      isDisposable(domain) ? { is: 'right' } : { is: 'missed', case: domain }),
+      builtInLists.lookUp(domain).disposable ? { is: 'right' } : { is: 'missed', case: domain }),
     measure({ suite: 'disposable', part: 'legitimate hosts' },
       [...mailServices.legitimate, ...shared], domain =>
-        isDisposable(domain) ? { is: 'wrong', case: domain } : { is: 'right' }),
+        builtInLists.lookUp(domain).disposable ? { is: 'wrong', case: domain } : { is: 'right' }),
   ]
 }
 
@@ -148,9 +148,9 @@ function freeRows (): readonly AccuracyRow[] {
     .filter(domain => !MAILBOX_SITES.has(domain) && !domain.endsWith('.google.com'))
   return [
     measure({ suite: 'free', part: 'common providers' }, COMMON_MAILBOXES, domain =>
-      isFree(domain) ? { is: 'right' } : { is: 'missed', case: domain }),
+      builtInLists.lookUp(domain).free ? { is: 'right' } : { is: 'missed', case: domain }),
     measure({ suite: 'free', part: 'sites without mailboxes' }, companies, domain =>
-      isFree(domain) ? { is: 'wrong', case: domain } : { is: 'right' }),
+      builtInLists.lookUp(domain).free ? { is: 'wrong', case: domain } : { is: 'right' }),
   ]
 }
 
@@ -229,11 +229,13 @@ function roleRows (): readonly AccuracyRow[] {
   return [
     ...Object.entries(FUNCTIONS).map(([part, text]) =>
       measure({ suite: 'roles', part }, text.split(' '), local =>
-        isRole(local, 'firma.example') ? { is: 'right' } : { is: 'missed', case: local })),
+        builtInLists.isRole(local, 'firma.example')
+          ? { is: 'right' }
+          : { is: 'missed', case: local })),
     measure({ suite: 'roles', part: 'names of the US census' }, names, name =>
-      isRole(name, 'firma.example') ? { is: 'wrong', case: name } : { is: 'right' }),
+      builtInLists.isRole(name, 'firma.example') ? { is: 'wrong', case: name } : { is: 'right' }),
     measure({ suite: 'roles', part: 'places and full names' }, PEOPLE, local =>
-      isRole(local, 'firma.example') ? { is: 'wrong', case: local } : { is: 'right' }),
+      builtInLists.isRole(local, 'firma.example') ? { is: 'wrong', case: local } : { is: 'right' }),
   ]
 }
 

@@ -73,6 +73,23 @@ describe('the judges', () => {
 
 describe('the chart', () => {
   it.each([
+    ['configMap', { configMap: { name: 'mine' } }],
+    ['existingClaim', { persistentVolumeClaim: { claimName: 'mine', readOnly: true } }],
+  ])('gives lists of a %s to what reads them, as a whole folder', async (value, source) => {
+    const pods = (await render([...minimal, '--set', `lists.${value}=mine`]))
+      .filter(({ kind }) => kind === 'Deployment').map(({ spec }) => spec.template.spec)
+    const withLists = pods.filter(({ volumes }) => JSON.stringify(volumes).includes('mine'))
+    expect(withLists.map(({ containers: [{ args }] }) => args))
+      .toEqual([['services/ingest/main.ts'], ['services/verify/main.ts']])
+    const folder = '/etc/verification-jobs/lists'
+    for (const { volumes, containers: [{ env, volumeMounts }] } of withLists) {
+      expect(volumes).toContainEqual({ name: 'lists', ...source })
+      expect(volumeMounts).toContainEqual({ name: 'lists', mountPath: folder, readOnly: true })
+      expect(env).toContainEqual({ name: 'LISTS_DIR', value: folder })
+    }
+  })
+
+  it.each([
     ['an unknown setting', ['--set', 'config.KAFKA_BROKER=x:1'],
       'config.KAFKA_BROKER: no program reads a setting of this name'],
     ['a secret among the settings', ['--set', 'config.RESULTS_ROOT_KEYS=x'],
@@ -100,6 +117,8 @@ describe('the chart', () => {
     ['an unknown sampler', ['--set', 'config.OTEL_SAMPLER=x'], 'config.OTEL_SAMPLER'],
     ['a secret to create that lacks a key', ['--set', 'secrets.create=true', '--set',
       'secrets.existingSecret='], 'is missing'],
+    ['two sources of lists', ['--set', 'lists.configMap=a', '--set', 'lists.existingClaim=b'],
+      'lists.configMap and lists.existingClaim exclude each other'],
     ['two sources of secrets', ['--set', 'secrets.create=true'], 'exclude each other'],
   ])('refuses %s, and says so', async (_, args, words) => {
     const { code, output } = await helm('template', [...minimal, ...args])

@@ -273,7 +273,7 @@ describe('compose.yaml', () => {
   it('mounts files that are there', () => {
     const mounted = Object.values(model.services).flatMap(({ volumes = [] }) => volumes)
       .filter(({ type }) => type === 'bind').map(({ source }) => source)
-    expect(mounted.length).toBe(4)
+    expect(mounted.length).toBe(6)
     for (const source of mounted) expect(statSync(source).isDirectory()).toBe(true)
   })
 })

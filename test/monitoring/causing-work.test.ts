@@ -9,6 +9,8 @@ import type { MessageMac } from '../../services/kafka/message-mac.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { causing, WITHIN_MS } from '../support/causing.ts'
 import { openDeadCommands } from '../support/dead.ts'
+import { newFolder } from '../support/folder.ts'
+import { writeLists } from '../support/lists-folder.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 import { startReceiver, type Receiver } from '../support/receiver.ts'
 import { messageMacOf } from '../support/signed.ts'
@@ -20,6 +22,8 @@ const brokers = (env.KAFKA_BROKERS ?? '').split(',')
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')
 const commands = openWorkspaceCommands(env)
 const letters = openDeadCommands(env)
+const lists = newFolder('lists-')
+writeLists(lists, { disposable: 'a.org' })
 // One slot per priority class, so that few hanging receivers take all slots; and one vendor call at
 // a time, so that there is time to act during a job.
 const { parts, untilFiring, untilOver, job } = causing({
@@ -27,6 +31,8 @@ const { parts, untilFiring, untilOver, job } = causing({
   WEBHOOK_SLOW_SLOTS: '1',
   WEBHOOK_TIMEOUT_MS: '45000',
   PROVIDER_CONCURRENCY: '1',
+  LISTS_DIR: lists,
+  LISTS_POLL_MS: '500',
 })
 
 let receiver: Receiver
@@ -124,6 +130,19 @@ describe('an alert fires, and ends with its cause', { timeout: 2 * WITHIN_MS }, 
     await services.setScale({})
     expect(await endOf(await start('phone-validation'))).toBe('completed')
     expect(await breaches()).toEqual([])
+  })
+
+  it('for lists that nobody has renewed, until somebody does', async () => {
+    const renewedAt = new Date(Date.now() - 61 * 86_400_000).toISOString().slice(0, 10)
+    writeLists(lists, { disposable: 'a.org' }, { renewedAt })
+    await untilFiring('ReferenceDataOld')
+    writeLists(lists, { disposable: 'a.org' })
+  })
+
+  it('for renewed lists that are not valid, until they are corrected', async () => {
+    writeLists(lists, { disposable: 'no domain' })
+    await untilFiring('ListsRefused')
+    writeLists(lists, { disposable: 'b.org' })
   })
 
   it('for receivers that refuse their webhooks', async () => {

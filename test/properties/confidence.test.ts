@@ -5,7 +5,7 @@ import { CHECKS } from '../../schemas/api/services.ts'
 import { confidenceOf, SUPPORT, type Claim } from '../../services/cache/confidence.ts'
 import { packChecks, type StoredCheck } from '../../services/cache/evidence.ts'
 import { REASONS } from '../../schemas/api/verdicts.ts'
-import { isDisposable, isFree } from '../../services/verify/providers/email-lists.ts'
+import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import {
   domainOf, emailVerdictOf, type EmailEvidence,
 } from '../../services/verify/providers/email-verdict.ts'
@@ -59,7 +59,8 @@ const FINDINGS: readonly EmailEvidence[] = [
 ]
 /** Mailboxes of disposable domains are not probed. */
 const findingsOf = (address: string) =>
-  FINDINGS.filter(({ probed }) => probed === undefined || !isDisposable(domainOf(address)))
+  FINDINGS.filter(({ probed }) =>
+    probed === undefined || !builtInLists.lookUp(domainOf(address)).disposable)
 
 const ADDRESSES = [
   'jane@ietf.org', 'sales@ietf.org', 'jane@gmial.co', 'jane@gmail.con', 'jane@mailinator.com',
@@ -80,7 +81,7 @@ function extendsFinding (less: EmailEvidence, more: EmailEvidence): boolean {
 
 /** A free mail service that accepts any name has said nothing: there is no verdict any more. */
 const isWithdrawn = (address: string, { probed }: EmailEvidence) =>
-  isFree(domainOf(address)) && probed?.catchAll === true
+  builtInLists.lookUp(domainOf(address)).free && probed?.catchAll === true
 
 const CONCLUSIVE: ReadonlySet<string> =
   new Set(['accepted', 'no_mailbox', 'no_mail', 'full'])

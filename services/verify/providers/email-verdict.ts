@@ -5,7 +5,7 @@ import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import type { ProviderVerdict } from '../provider.ts'
 import { isPublicAddress } from '../../platform/networks.ts'
 import { suggestDomain } from './domain-typos.ts'
-import { isDisposable, isFree, isRole } from './email-lists.ts'
+import { builtInLists, type EmailLists } from './email-lists.ts'
 import { literalAddress, type MailDomain } from './mail-domains.ts'
 import type { Mailbox, Probed } from './smtp/probe.ts'
 
@@ -71,13 +71,16 @@ export type EmailEvidence = {
 }
 
 /** The verdict for one canonical address. */
-export function emailVerdictOf (address: string, found: EmailEvidence = {}): ProviderVerdict {
+export function emailVerdictOf (
+  address: string, found: EmailEvidence = {}, lists: EmailLists = builtInLists
+): ProviderVerdict {
   const local = address.slice(0, address.lastIndexOf('@'))
   const domain = domainOf(address)
+  const listing = lists.lookUp(domain)
   const flags = {
-    disposable: found.mail === 'disposable' || isDisposable(domain),
-    role: isRole(local, domain),
-    free: isFree(domain),
+    disposable: found.mail === 'disposable' || listing.disposable,
+    role: lists.isRole(local, domain),
+    free: listing.free,
   }
   const suggestion = suggestDomain(domain)
   const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]

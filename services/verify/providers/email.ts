@@ -1,5 +1,5 @@
 import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../provider.ts'
-import { isDisposable } from './email-lists.ts'
+import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 import { domainOf, isReserved, emailVerdictOf, type EmailEvidence } from './email-verdict.ts'
 import type { MailDomain, MailDomains } from './mail-domains.ts'
 import type { Probe } from './smtp/probe.ts'
@@ -10,6 +10,12 @@ const RESERVE_MS = 250
 /** More concurrent calls would wait for the same DNS queries until their deadlines. */
 const MAX_DNS_CALLS = 4
 
+type EmailDomainOptions = {
+  readonly domains?: MailDomains | undefined
+  /** Those of the release if left out. */
+  readonly lists?: CurrentLists
+}
+
 /**
  * Checks mail addresses by lists and, with `domains`, by DNS. `catch_all` stays blank, without DNS
  * `mx_found` too. A domain without an answer of DNS before the deadline has the kind `fault`; a
@@ -17,18 +23,29 @@ const MAX_DNS_CALLS = 4
  * `derive` completes to an address.
  */
 export function createEmailDomainProvider (
-  { domains }: { readonly domains?: MailDomains | undefined } = {}
+  { domains, lists = () => builtInLists }: EmailDomainOptions = {}
 ): Provider {
   return {
     id: 2,
     services: ['email-validation'],
     ...(domains === undefined ? {} : { limits: { concurrency: MAX_DNS_CALLS } }),
     check: async (rows, options) => {
+      const version = lists()
       const found = domains === undefined ? NONE : await findAll(domains, rows, options)
-      return rows.map(({ row, canonical }) =>
-        ({ row, verdict: emailVerdictOf(canonical, { mail: found.get(domainOf(canonical)) }) }))
+      return rows.map(({ row, canonical }) => {
+        const domain = domainOf(canonical)
+        const mail = unlessAllowed(found.get(domain), domain, version)
+        return { row, verdict: emailVerdictOf(canonical, { mail }, version) }
+      })
     },
   }
+}
+
+/** An allowed domain may have its mail at the servers of a disposable one. */
+function unlessAllowed<M extends MailDomain | undefined> (
+  mail: M, domain: string, lists: EmailLists
+): M | 'accepts' {
+  return mail === 'disposable' && lists.lookUp(domain).allowed ? 'accepts' : mail
 }
 
 const NONE: ReadonlyMap<string, MailDomain> = new Map()
@@ -69,6 +86,8 @@ async function untilDeadline (
 type SmtpProbeOptions = {
   readonly domains: MailDomains
   readonly probe: Probe
+  /** Those of the release if left out. */
+  readonly lists?: CurrentLists
   /** Timeout of a call; that of all providers if left out. */
   readonly callTimeoutMs?: number
   /** The first check of a batch does not wait longer for slow servers; no limit if left out. */
@@ -87,7 +106,9 @@ type Deadline = { readonly signal: AbortSignal, readonly endsAtMs: number }
  * server does not delay the other rows of the first check, and is waited for in the next one.
  */
 export function createSmtpProbeProvider (
-  { domains, probe, callTimeoutMs, firstTimeoutMs = Infinity }: SmtpProbeOptions
+  {
+    domains, probe, lists = () => builtInLists, callTimeoutMs, firstTimeoutMs = Infinity,
+  }: SmtpProbeOptions
 ): Provider {
   const limits = {
     concurrency: MAX_SMTP_CALLS,
@@ -104,27 +125,34 @@ export function createSmtpProbeProvider (
       const endsAtMs = Math.min(deadlineMs, firstMs) - RESERVE_MS
       const timer = AbortSignal.timeout(Math.max(0, endsAtMs - Date.now()))
       const deadline = { signal: AbortSignal.any([signal, timer]), endsAtMs }
+      const search = { domains, probe, lists: lists(), ...deadline }
       return await Promise.all(rows.map(async (row) =>
-        answerOf(row, await findOut(row.canonical, { domains, probe, ...deadline }))))
+        answerOf(row, await findOut(row.canonical, search), search.lists)))
     },
   }
 }
 
+type Search = Pick<SmtpProbeOptions, 'domains' | 'probe'> & Deadline &
+  { readonly lists: EmailLists }
+
 async function findOut (
-  address: string,
-  { domains, probe, signal, endsAtMs }: Pick<SmtpProbeOptions, 'domains' | 'probe'> & Deadline
+  address: string, { domains, probe, lists, signal, endsAtMs }: Search
 ): Promise<EmailEvidence> {
   const domain = domainOf(address)
   if (isReserved(domain)) return {}
-  const mail = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
-  if (isDisposable(domain) || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
+  const found = domains.known(domain) ?? await unlessLate(domains.find(domain), signal) ?? 'fault'
+  const mail = unlessAllowed(found, domain, lists)
+  const { disposable } = lists.lookUp(domain)
+  if (disposable || (mail !== 'accepts' && mail !== 'implicit')) return { mail }
   const hosts = await unlessLate(domains.hosts(domain), signal)
   if (hosts === undefined) return { mail, probed: { mailbox: 'late', retry: true } }
   return { mail, probed: await probe(address, { hosts, signal, endsAtMs }) }
 }
 
-function answerOf ({ row, canonical }: ProviderRow, found: EmailEvidence): ProviderAnswer {
-  const verdict = emailVerdictOf(canonical, found)
+function answerOf (
+  { row, canonical }: ProviderRow, found: EmailEvidence, lists: EmailLists
+): ProviderAnswer {
+  const verdict = emailVerdictOf(canonical, found, lists)
   return { row, verdict, ...(found.probed?.retry === true ? { retry: true } : {}) }
 }
 

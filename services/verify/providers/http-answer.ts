@@ -5,7 +5,7 @@ import { yieldToEventLoop } from '../../platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'
-import { isFree } from './email-lists.ts'
+import { builtInLists } from './email-lists.ts'
 import type { HttpVendor } from './http-vendor.ts'
 
 /** The value at a JSON pointer (RFC 6901), undefined if there is none. */
@@ -210,7 +210,8 @@ export const VENDOR_COLUMNS: Readonly<Record<string, ColumnReader>> = {
   free: truth,
   catch_all: truth,
   mx_found: truth,
-  suggestion: (text) => isFree(text) ? text : undefined,
+  // Of the release: this keeps text of a vendor out of results, it is no verdict.
+  suggestion: (text) => builtInLists.lookUp(text).free ? text : undefined,
 }
 
 const MAX_TEXT = 60

@@ -5,7 +5,7 @@ import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import { isPublicAddress } from '../../platform/networks.ts'
 import type { RedisClient } from '../../platform/redis.ts'
-import { isDisposable } from './email-lists.ts'
+import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 
 /**
  * The mail service of a domain, by DNS. `accepts`: it has a mail exchange with an address.
@@ -48,6 +48,8 @@ type MailDomainOptions = {
   readonly maxDomains: number
   /** Results of all processes; without it, results are cached in this one only. */
   readonly shared?: SharedDomains
+  /** The lists that judge mail exchanges; those of the release if left out. */
+  readonly lists?: CurrentLists
   /** Which addresses count as reachable; public ones if left out. */
   readonly isReachable?: (address: string) => boolean
   /** Milliseconds of a monotonic clock; replaced by tests. */
@@ -71,7 +73,7 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
   const hosts = createCache<DnsAnswer<string>>(options)
   const roots = createCache<DnsAnswer<string>>(options)
   const isAvailable = async () => (await roots.get('.', dns.root)).kind === 'found'
-  const { isReachable = isPublicAddress, shared } = options
+  const { isReachable = isPublicAddress, shared, lists = () => builtInLists } = options
   const addressesOf = async (host: string): Promise<DnsAnswer<string>> =>
     isIP(host) === 0 ? await dns.addresses(host) : { kind: 'found', records: [host] }
   const reachableAddresses = (host: string) => hosts.get(host, async () =>
@@ -80,7 +82,9 @@ export function createMailDomains (dns: DnsQueries, options: MailDomainOptions):
     if (!await isAvailable()) return { kind: 'fault', names: [] }
     const literal = literalAddress(domain)
     const answer = literal === undefined ? await dns.mailExchanges(domain) : NO_RECORDS
-    if (answer.kind === 'found') return await byExchanges(answer.records, reachableAddresses)
+    if (answer.kind === 'found') {
+      return await byExchanges(answer.records, reachableAddresses, lists())
+    }
     if (answer.kind === 'none') {
       const host = literal ?? domain
       return { kind: IMPLICIT[(await reachableAddresses(host)).kind], names: [host] }
@@ -120,7 +124,7 @@ type FindAddresses = (host: string) => Promise<DnsAnswer<string>>
 
 /** Checks hosts in order of preference; a single root host is the null MX, which has no host. */
 async function byExchanges (
-  exchanges: readonly MailExchange[], findAddresses: FindAddresses
+  exchanges: readonly MailExchange[], findAddresses: FindAddresses, lists: EmailLists
 ): Promise<Found> {
   const hosts = exchanges
     .toSorted((a, b) => a.preference - b.preference)
@@ -130,7 +134,9 @@ async function byExchanges (
   let faults = 0
   for (const host of names) {
     const { kind } = await findAddresses(host)
-    if (kind === 'found') return { kind: isDisposable(host) ? 'disposable' : 'accepts', names }
+    if (kind === 'found') {
+      return { kind: lists.lookUp(host).disposable ? 'disposable' : 'accepts', names }
+    }
     if (kind === 'fault') faults++
   }
   // Of exchanges that were ignored nothing is known.

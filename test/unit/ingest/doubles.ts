@@ -110,6 +110,7 @@ export function doubles (more: Partial<IngestDeps> = {}): IngestDeps & { readonl
     },
     attachedTo: () => '',
     findKey: async secret => KEYS[secret] ?? { kind: 'invalid' },
+    lists: () => undefined,
     submit: async submission => {
       calls.submissions.push(submission)
       return { kind: 'accepted', job: jobOf(), replayed: false }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import type { ListsManifest } from '../../../services/jobs/lists-folder.ts'
 import {
   referenceData, referenceDataFor, watchReferenceData,
 } from '../../../services/jobs/reference-data.ts'
@@ -33,14 +34,47 @@ describe('the list of reference data', () => {
     expect(referenceDataFor('phone', 0).map(({ ageDays }) => ageDays)).toEqual([0, 0])
   })
 
-  it('reports the age of each', () => {
-    const ages = new Map<string | undefined, number>()
-    watchReferenceData({
-      watch: (_name, labels, read) => {
-        ages.set((labels as { readonly data?: string }).data, read() as number)
-      },
-    })
-    expect([...ages.keys()]).toEqual(referenceData.map(({ name }) => name))
-    expect(Math.min(...ages.values())).toBeGreaterThan(0)
+  it('reports the age of each', async () => {
+    expect([...(await agesWith(undefined)).keys()]).toEqual(referenceData.map(({ name }) => name))
+    expect(Math.min(...(await agesWith(undefined)).values())).toBeGreaterThan(0)
+  })
+
+  const list = (mode: 'replace' | 'extend') =>
+    ({ mode, version: '2', publishedAt: '2026-11-01', sha256: '' })
+
+  it('has the replaced and the added lists of a folder', () => {
+    const names = (manifest: ListsManifest['lists']) =>
+      referenceDataFor('email', 0, { renewedAt: '2026-11-28', lists: manifest })
+        .map(({ name, version }) => `${name} ${version === '2' ? 'new' : 'old'}`)
+    expect(names({ disposable: list('replace'), free: list('extend') })).toEqual([
+      'free_mail_domains old', 'public_suffixes old', 'disposable_domains new',
+      'added_free_mail_domains new',
+    ])
+    const allowed = { ...list('extend'), mode: 'extend' } as const
+    expect(names({ free: list('replace'), roles: list('replace'), allowed })).toEqual([
+      'disposable_domains old', 'observed_disposable_domains old', 'public_suffixes old',
+      'free_mail_domains new', 'role_words new', 'allowed_domains new',
+    ])
+  })
+
+  it('reports the age of a folder that replaces a list, not of one that only adds', async () => {
+    const [renewedAt, now] = ['2026-09-01', Date.parse('2026-11-01')]
+    vi.useFakeTimers({ now })
+    try {
+      const replaced = await agesWith({ renewedAt, lists: { free: list('replace') } })
+      expect(replaced.get('lists_folder')).toBe((now - Date.parse(renewedAt)) / 1_000)
+      const added = await agesWith({ renewedAt, lists: { free: list('extend') } })
+      expect(added.has('lists_folder')).toBe(false)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })
+
+/** What is reported with these lists. */
+async function agesWith (manifest: ListsManifest | undefined) {
+  let read: (() => Promise<readonly { labels: object, value: number }[]>) | undefined
+  watchReferenceData({ watchAll: (_name, reading) => { read = reading } }, () => manifest)
+  return new Map((await read?.() ?? []).map(({ labels, value }) =>
+    [(labels as { readonly data: string }).data, value]))
+}

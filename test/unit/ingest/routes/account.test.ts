@@ -19,7 +19,7 @@ describe('the balance', () => {
 
 describe('the services', () => {
   it('have the prices and providers of live keys', async () => {
-    expect(getServicesRoute(settings).config).toMatchObject({ scope: 'jobs:read' })
+    expect(getServicesRoute(doubles(), settings).config).toMatchObject({ scope: 'jobs:read' })
     const { get } = application()
     const { data } = (await get('/services')).json()
     expect(data[1]).toEqual({
@@ -38,6 +38,17 @@ describe('the services', () => {
     })
     expect(data.map((one: { configured: boolean }) => one.configured))
       .toEqual([true, false, false, false, false, true])
+  })
+
+  it('name the lists in use', async () => {
+    const free = {
+      mode: 'replace', version: '9', publishedAt: '2026-11-28', sha256: '',
+    } as const
+    const { get } = application({ lists: () => ({ renewedAt: '2026-11-28', lists: { free } }) })
+    const { data } = (await get('/services')).json()
+    const versions = data.map(({ data: used }: { data: { name: string, version: string }[] }) =>
+      used.find(({ name }) => name === 'free_mail_domains')?.version)
+    expect(versions).toEqual([undefined, undefined, undefined, undefined, undefined, '9'])
   })
 
   it('are free and all there for test keys', () => {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { unpackChecks } from '../../../../services/cache/evidence.ts'
+import { builtInEntries, EmailLists } from '../../../../services/verify/providers/email-lists.ts'
 import { emailVerdictOf } from '../../../../services/verify/providers/email-verdict.ts'
 import { createEmailDomainProvider } from '../../../../services/verify/providers/email.ts'
+import type { MailDomains } from '../../../../services/verify/providers/mail-domains.ts'
 
 describe('the verdict of an e-mail address', () => {
   it.each([
@@ -70,5 +72,45 @@ describe('the provider email-domain', () => {
     ], { service: 'email-validation', signal: new AbortController().signal, deadlineMs: 0 })
     expect(answers.map(({ row, verdict }) => [row, verdict.reason]))
       .toEqual([[5, 'domain_not_checked'], [2, 'disposable_domain']])
+  })
+
+  const listing = (entries: Partial<typeof builtInEntries>) =>
+    new EmailLists({ ...builtInEntries, ...entries })
+  const checkOptions = () => ({
+    service: 'email-validation',
+    signal: new AbortController().signal,
+    deadlineMs: Date.now() + 60_000,
+  } as const)
+  const domainsOf = (find: MailDomains['find']): MailDomains =>
+    ({ isAvailable: async () => true, known: () => undefined, find, hosts: async () => [] })
+
+  it('judges all rows of a check by the lists that it began with', async () => {
+    const answered = Promise.withResolvers<'accepts'>()
+    let lists = listing({ disposable: new Set(['old.org']) })
+    const provider = createEmailDomainProvider({
+      domains: domainsOf(() => answered.promise), lists: () => lists,
+    })
+    const check = () => provider.check([
+      { row: 0, canonical: 'jane@old.org' }, { row: 1, canonical: 'jane@new.org' },
+    ], checkOptions())
+    const disposable = async (checked: ReturnType<typeof check>) =>
+      (await checked).map(({ verdict }) => verdict.fields.disposable)
+    const running = check()
+    lists = listing({ disposable: new Set(['new.org']) })
+    answered.resolve('accepts')
+    expect(await disposable(running)).toEqual(['true', 'false'])
+    expect(await disposable(check())).toEqual(['false', 'true'])
+  })
+
+  it('calls no allowed domain disposable, whatever its mail servers', async () => {
+    const provider = createEmailDomainProvider({
+      domains: domainsOf(async () => 'disposable'),
+      lists: () => listing({ allowed: new Set(['firm.org']) }),
+    })
+    const answers = await provider.check([
+      { row: 0, canonical: 'jane@firm.org' }, { row: 1, canonical: 'jane@other.org' },
+    ], checkOptions())
+    expect(answers.map(({ verdict }) => [verdict.reason, verdict.fields.disposable]))
+      .toEqual([['domain_accepts_mail', 'false'], ['disposable_domain', 'true']])
   })
 })

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { ENTRY_OF } from '../../../../services/verify/providers/email-lists.ts'
+import { readList } from '../../../../services/verify/providers/lists/read-list.ts'
+
+/** The entries of a text that arrives in pieces of so many bytes. */
+async function read (
+  text: string | Buffer, parse: (text: string) => string | undefined = ENTRY_OF.disposable,
+  size = 65_536
+) {
+  const bytes = Buffer.from(text)
+  const entries = new Set<string>()
+  await readList((async function * () {
+    for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
+  })(), parse, entries)
+  return [...entries]
+}
+
+describe('a list', () => {
+  const TEXT =
+    '\uFEFF# Domains\r\n\r\nExample.ORG\r\n  a.b-c.net # why\nbücher.example\nexample.org'
+
+  it.each([1, 2, 7, 65_536])('has an entry a line, in pieces of %i bytes', async size => {
+    expect(await read(TEXT, ENTRY_OF.disposable, size))
+      .toEqual(['example.org', 'a.b-c.net', 'xn--bcher-kva.example'])
+  })
+
+  it('of role words has them folded as local parts are', async () => {
+    expect(await read('Geschäftsführung\n営業\nfront-desk', ENTRY_OF.roles))
+      .toEqual(['geschaftsfuhrung', '営業', 'front-desk'])
+  })
+
+  it.each<[string, string | Buffer, string]>([
+    ['a line that is no domain', 'a.org\nno domain\n', 'line 2 is no entry: "no domain"'],
+    ['an address', 'jane@a.org', 'line 1 is no entry: "jane@a.org"'],
+    ['a top-level domain', 'org', 'line 1 is no entry: "org"'],
+    ['a long name', `${'a.'.repeat(130)}org`, 'line 1 is no entry'],
+    ['control characters, which it does not repeat', 'a\u001b[2J\u202e.org',
+      'line 1 is no entry: "a\\u001b[2J\\u202e.org"'],
+    ['zeros', Buffer.alloc(2_000), 'line 1 has more than 1000 characters'],
+    ['a long comment', `#${' '.repeat(1_000)}`, 'line 1 has more than 1000 characters'],
+    ['other bytes than UTF-8', Buffer.from('a.org\nb\xfc.org', 'latin1'), 'is not UTF-8'],
+    ['a character that is cut', Buffer.from('a.org\n\xc3', 'latin1'), 'is not UTF-8'],
+    ['UTF-16', Buffer.from('a.org\n', 'utf16le'), 'line 1 is no entry'],
+    ['more entries than a million', 'a.b\n'.repeat(1_000_001), 'more than 1000000 entries'],
+  ])('with %s is refused', async (_, text, fault) => {
+    await expect(read(text)).rejects.toThrow(fault)
+  })
+
+  it.each(['two words', '-', 'a@b', 'x'.repeat(65), '<b>'])(
+    'of role words with %s is refused', async word => {
+      await expect(read(word, ENTRY_OF.roles)).rejects.toThrow('line 1 is no entry')
+    })
+})
