@@ -138,7 +138,7 @@ export type DeadLetterBatch = (letter: DeadLetter, batch: MessageBatch) => Promi
 /**
  * The headers of a message name its rows; the emissions of the stage for them are sent before the
  * dead letter. If that fails too, only the dead letter is sent: the message must neither be lost
- * nor block others, and the reaper of stalled jobs handles its rows later. Without the key of its
+ * nor block others, and `ledger` fails its job later, as a stalled one. Without the key of its
  * organization nothing is emitted: the rows stay open for a replay.
  */
 export function createDeadLetterBatch (
@@ -156,7 +156,7 @@ export function createDeadLetterBatch (
       // Throws what ends the delivery or the process.
       deadReasonOf(error, batch, letter.reason)
       log.error({ err: error, ...messageFields(letter.raw) }, 'rows of a dead letter not ' +
-        'resolved; they stay open until the reaper fails the job')
+        'resolved; they stay open until ledger fails the job')
     }
   }
   return async (letter, given) => {

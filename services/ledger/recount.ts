@@ -119,7 +119,7 @@ export async function recountBlocks (
     } catch (error) {
       if (isInfrastructure(error)) throw error
       log.error({ tenant: block.tenant, job: block.job, err: error }, 'recount skipped a block ' +
-        'that cannot be tallied; its rows stay open until the reaper fails the job')
+        'that cannot be tallied; its rows stay open until ledger fails the job')
     }
   }
 }

@@ -169,7 +169,7 @@ describe('dead-lettering', () => {
     await createDeadLetterBatch(deps, createApplyDecisions(deps))(letter, batch)
     expect(noted).toEqual([
       'checkLimit 1',
-      'error rows of a dead letter not resolved; they stay open until the reaper fails the job',
+      'error rows of a dead letter not resolved; they stay open until ledger fails the job',
       'letters 1', 'complete',
       'error message sent to the dead-letter topic',
     ])

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { shipAccess, startAccessShipping } from '../../../services/ledger/access-shipping.ts'
+import { shipAccess, startAccessShipping } from '../../../services/ledger/outbox-shipper.ts'
 import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
 import { codec } from '../../support/results.ts'

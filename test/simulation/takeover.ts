@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import { createEmitter } from '../../services/engine/emit.ts'
 import type { Job } from '../../services/jobs/job.ts'
-import { reap, startReaper, type ReapDeps } from '../../services/ledger/reaper.ts'
-import { createOwners } from '../../services/ledger/owners.ts'
+import { startTakingOver, takeOver, type TakeoverDeps } from '../../services/ledger/takeover.ts'
+import { Owners } from '../../services/ledger/owners.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
 import { storeBlock } from '../../services/results/repositories.ts'
@@ -14,8 +14,8 @@ import { jobsOf, noMetrics, silent } from './stubs.ts'
 
 const NEVER_MS = 3_600_000
 
-/** The dependencies of a reaper, on its own connection. */
-export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
+/** The dependencies of a takeover, on its own connection. */
+export function takeoverDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
   const { blocks, archive } = stores
   return {
     archive,
@@ -25,7 +25,7 @@ export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis:
     emitter: createEmitter({
       messageCodec, producerOf: lane => bus.producer(`reaper.${lane}`),
     }),
-    owners: createOwners({
+    owners: new Owners({
       readOffsets: async groups => offsetsOf(bus, groups),
       // A stage that is killed is replaced, so none makes no progress.
       now: () => 0,
@@ -33,16 +33,16 @@ export function reapDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis:
     storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
     clock: redisLike,
     log: silent,
-  } satisfies Partial<ReapDeps>
+  } satisfies Partial<TakeoverDeps>
 }
 
-const REAP_EVERY_MS = 1
+const PAUSE_MS = 1
 
-/** Runs the reaper all the time, without a minimum age: it takes nothing that has an owner. */
-export function startReaping (pipeline: Pipeline, redis: Redis, tenants: readonly string[]) {
+/** Takes over all the time, without a minimum age: nothing that has an owner is taken. */
+export function startTakeover (pipeline: Pipeline, redis: Redis, tenants: readonly string[]) {
   const noStage = { ready: () => true, stop: async () => {} }
-  return startReaper(noStage, {
-    ...reapDeps(pipeline, redis),
+  return startTakingOver(noStage, {
+    ...takeoverDeps(pipeline, redis),
     backlog: { mayContain: async () => true },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: { ...noMetrics, watch: () => {} },
@@ -50,7 +50,7 @@ export function startReaping (pipeline: Pipeline, redis: Redis, tenants: readonl
     stalledAfterMs: NEVER_MS,
     isLeader: () => true,
     fatal: (error: unknown) => { throw error },
-  }, REAP_EVERY_MS)
+  }, PAUSE_MS)
 }
 
 /** As Kafka reports them: a group without a commit is at the beginning. */
@@ -66,23 +66,23 @@ function offsetsOf ({ messages, committed }: MemoryBus, names: readonly string[]
 }
 
 /**
- * Runs the reaper of `ledger` twice, without a minimum age: every stage has committed everything,
+ * Takes over twice, as `ledger`, without a minimum age: every stage has committed everything,
  * so what it finds in the first run is an orphan in the second. It may fail only jobs that lost
  * data; all others have to end by themselves.
  */
-export async function reapAll (output: ScenarioOutput, redis: Redis): Promise<void> {
+export async function takeOverAll (output: ScenarioOutput, redis: Redis): Promise<void> {
   const { pipeline, tenants } = output
   const lost = lostJobs(output)
   const deps = {
-    ...reapDeps(pipeline, redis),
+    ...takeoverDeps(pipeline, redis),
     backlog: { mayContain: async (job: object) => !lost.has((job as Job).id) },
     tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
     metrics: noMetrics,
     orphanAgeMs: 0,
     stalledAfterMs: 0,
   }
-  await reap(deps)
-  await reap(deps)
+  await takeOver(deps)
+  await takeOver(deps)
   await pipeline.idle()
 }
 

@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
+import { SealError } from '../../../services/crypto/seal.ts'
+import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
+import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { FailBlock } from '../../../services/jobs/store-types.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
 import type { Owned } from '../../../services/ledger/owners.ts'
-import { failStalled } from '../../../services/ledger/stalled.ts'
-import { reap, startReaper, type ReapDeps } from '../../../services/ledger/reaper.ts'
+import { startTakingOver, takeOver, type TakeoverDeps } from '../../../services/ledger/takeover.ts'
 import { storeBlock } from '../../../services/results/repositories.ts'
 import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
 import {
@@ -34,7 +36,7 @@ function setUp (
   ])
   const entries = ages.map((age, index) =>
     ({ ...entryOf(TENANT, running), seq: index + 1, at: clock.now() - age }))
-  const deps: ReapDeps = {
+  const deps: TakeoverDeps = {
     clock,
     log: { warn: () => {}, error: () => { done.push('error') } },
     metrics: {
@@ -83,10 +85,10 @@ function setUp (
 
 const topics = (emitted: readonly Emission[]) => emitted.map(({ topic }) => topic)
 
-describe('a run of the reaper', () => {
+describe('a takeover', () => {
   it('ships orphaned entries, and leaves young ones to their process', async () => {
     const { parts, emitted, removed, counts } = setUp({ ages: [5_000, 2_000, 1_999] })
-    expect((await reap(parts)).entries).toBe(1)
+    expect((await takeOver(parts)).entries).toBe(1)
     expect(emitted.map(({ value }) => 'seq' in value && value.seq)).toEqual([1, 2])
     expect(removed).toEqual([1, 2])
     expect(counts).toEqual(['entry 2'])
@@ -95,7 +97,7 @@ describe('a run of the reaper', () => {
   it('leaves old entries and ended jobs to the stage that made them', async () => {
     const { parts, emitted, removed, done, asked } =
       setUp({ ages: [5_000], job: endedJob(), idleMs: 90_000, isOwned: true })
-    expect(await reap(parts)).toEqual({ entries: 1, stalledJobs: 0 })
+    expect(await takeOver(parts)).toEqual({ entries: 1, stalledJobs: 0 })
     expect([emitted, removed, done]).toEqual([[], [], []])
     expect(asked.map(({ stage, lane }) => [stage, lane]))
       .toEqual([['lookup', 'small'], ['settle', 'small']])
@@ -107,7 +109,7 @@ describe('a run of the reaper', () => {
     const outbox = {
       ...parts.outbox, pending: async () => [{ ...entry!, type: 'topup', job: '' }],
     }
-    await reap({ ...parts, outbox })
+    await takeOver({ ...parts, outbox })
     expect([removed, asked]).toEqual([[1], []])
   })
 
@@ -116,7 +118,7 @@ describe('a run of the reaper', () => {
     const [entry] = await parts.outbox.pending(TENANT)
     const reads = [[entry!], []]
     const outbox = { ...parts.outbox, pending: async () => reads.shift() ?? [] }
-    expect((await reap({ ...parts, outbox })).entries).toBe(0)
+    expect((await takeOver({ ...parts, outbox })).entries).toBe(0)
     expect(emitted).toEqual([])
   })
 
@@ -130,17 +132,17 @@ describe('a run of the reaper', () => {
         throw new Error('down')
       }
     }
-    await reap({ ...parts, emitter })
+    await takeOver({ ...parts, emitter })
     expect(removed).toEqual([])
     expect(done).toEqual(['error', 'save', 'close'])
   })
 
   it('closes an ended job that is still open, after a delay', async () => {
     const young = setUp({ job: endedJob(), idleMs: 1_999 })
-    await reap(young.parts)
+    await takeOver(young.parts)
     expect(young.done).toEqual([])
     const { parts, done, emitted, counts } = setUp({ job: endedJob(), idleMs: 2_000 })
-    await reap(parts)
+    await takeOver(parts)
     expect(done).toEqual(['save', 'close'])
     expect(topics(emitted)).toEqual(['jobs.settled'])
     expect(counts).toEqual(['ended_job 1'])
@@ -148,7 +150,7 @@ describe('a run of the reaper', () => {
 
   it('fails a stalled job: its open rows end unknown in one block of the whole job', async () => {
     const { parts, blocks, done, emitted, fails } = setUp({ idleMs: 60_000 })
-    await reap(parts)
+    await takeOver(parts)
     expect(fails.map(({ finished }) => rowsOf(finished))).toEqual([[1, 2]])
     expect(blocks.stored).toMatchObject([
       { chunk: running.chunks, firstRow: 0, rows: 4, inputs: false },
@@ -159,15 +161,31 @@ describe('a run of the reaper', () => {
 
   it('retries a stalled job whose block cannot be stored', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
-    await reap({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
+    await takeOver({ ...parts, storeBlock: async () => { throw new InfrastructureError('down') } })
     expect([done, fails]).toEqual([['error'], []])
   })
 
   it('retries a stalled job whose organization lacks a key, and goes on', async () => {
     const { parts, done, fails } = setUp({ idleMs: 60_000 })
     const missing = new MissingKeyError('no key', { wraps: 'rows', advice: 'restart ledger' })
-    await reap({ ...parts, storeBlock: async () => { throw missing } })
+    await takeOver({ ...parts, storeBlock: async () => { throw missing } })
     expect([done, fails]).toEqual([['error'], []])
+  })
+
+  it.each([
+    ['nowhere', new JobKeyLostError('gone')], ['inconsistent', new SealError('changed')],
+  ])('ends a stalled job without a block if its key is %s', async (_, error) => {
+    const { parts, blocks, fails, done } = setUp({ idleMs: 60_000 })
+    const logged: unknown[] = []
+    const lacking = createMessageCodec({ codec, keys: { get: async () => { throw error } } })
+    await takeOver({
+      ...parts,
+      storeBlock: emission => storeBlock({ messageCodec: lacking, codec, blocks }, emission),
+      log: { warn: () => {}, error: (fields: unknown) => { logged.push(fields) } } as never,
+    })
+    expect(fails).toEqual([{ digest: '', finished: bitmapOf(4, [1, 2]) }])
+    expect([blocks.stored, done]).toEqual([[], ['save', 'close']])
+    expect(logged).toEqual([{ tenant: running.tenant, job: running.id, err: error }])
   })
 
   it('skips a job with progress, or with rows in a topic', async () => {
@@ -177,22 +195,23 @@ describe('a run of the reaper', () => {
       setUp({ idleMs: 90_000, waits: true }),
     ]
     for (const some of skipped) {
-      await reap(some.parts)
+      await takeOver(some.parts)
       expect([some.fails, some.done, some.blocks.stored]).toEqual([[], [], []])
     }
   })
 
   it('does not end a job that made progress meanwhile', async () => {
-    const { parts } = setUp()
+    const { parts, done, emitted } = setUp({ idleMs: 60_000 })
     const store = {
       ...parts.store,
       fail: async () => ({ kind: 'known', ended: false, job: running, entry: undefined } as const),
     }
-    expect(await failStalled({ ...parts, store }, running)).toBeUndefined()
+    await takeOver({ ...parts, store })
+    expect([done, emitted]).toEqual([[], []])
   })
 })
 
-describe('startReaper', () => {
+describe('startTakingOver', () => {
   it('is not ready after a failed run, continues, and stops with the stage', async () => {
     const { parts } = setUp()
     const rounds: string[] = []
@@ -206,7 +225,7 @@ describe('startReaper', () => {
     const stopped: string[] = []
     const stage = { ready: () => true, stop: async () => { stopped.push('stage') } }
     const fatal = () => { throw new Error('nothing was fatal') }
-    const running = startReaper(
+    const running = startTakingOver(
       stage, { ...parts, tenants: { active }, isLeader: () => true, fatal }, 5)
     expect(running.ready()).toBe(true)
     await new Promise(resolve => setImmediate(resolve))
@@ -223,7 +242,7 @@ describe('startReaper', () => {
     const storeBlock = async () => { throw lacking }
     const fatal = Promise.withResolvers<unknown>()
     const stage = { ready: () => true, stop: async () => {} }
-    const running = startReaper(
+    const running = startTakingOver(
       stage, { ...parts, storeBlock, isLeader: () => true, fatal: fatal.resolve }, 1)
     expect(await fatal.promise).toBe(lacking)
     expect([running.ready(), fails]).toEqual([false, []])
@@ -239,7 +258,7 @@ describe('startReaper', () => {
       return false
     }
     const stage = { ready: () => true, stop: async () => {} }
-    const running = startReaper(stage, { ...parts, isLeader, fatal: asked.reject }, 1)
+    const running = startTakingOver(stage, { ...parts, isLeader, fatal: asked.reject }, 1)
     await asked.promise
     await running.stop()
     expect([running.ready(), done, fails]).toEqual([true, [], []])
