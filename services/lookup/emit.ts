@@ -1,4 +1,5 @@
 import type { Journal, NormalizedRows, ToVerifyRows } from '../../schemas/types.ts'
+import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Emission } from '../engine/stage.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import {
@@ -8,7 +9,6 @@ import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
 import { SERVICES } from '../results/columns.ts'
 import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
-import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Lane } from '../topology.ts'
 import type { Duplicates } from './dedupe.ts'
 
@@ -201,8 +201,8 @@ function rowsToVerify (chunk: Chunk, toVerify: readonly number[]): ToVerifyRows 
   const { rows } = chunk
   return {
     rows: toVerify,
-    duplicates: toVerify.map((row) => copiesOf(chunk, row)),
-    canonicals: toVerify.map((row) => rows.canonicals[row] ?? ''),
+    duplicates: toVerify.map(row => copiesOf(chunk, row)),
+    canonicals: toVerify.map(row => rows.canonicals[row] ?? ''),
     tokens: pickTokens(rows.tokens, toVerify),
     rotatedTokens: pickRotated(rows.rotatedTokens, toVerify),
   }

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   type Chunk, countRows, emissionsOf, type JobTerms, usableHit,
-} from '../../../services/lookup/emissions.ts'
+} from '../../../services/lookup/emit.ts'
 import { Dedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/platform/bitmap.ts'
 import type { Emission } from '../../../services/engine/stage.ts'
