@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Completed } from '../../schemas/types.ts'
-import { messageFields } from '../engine/message-ids.ts'
-import type { MessageCodec } from '../engine/stage.ts'
+import { messageFields, type MessageCodec } from '../engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'

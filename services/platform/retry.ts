@@ -95,3 +95,26 @@ export function startRepeating (
     },
   }
 }
+
+/** How long `stop` waits for running actions. */
+const STOP_TIMEOUT_MS = 8_000
+
+/**
+ * Starts an action periodically, even while an earlier one is running: the action itself limits its
+ * concurrency. With a pause of 0 it never starts. A rejection is unhandled and stops the process.
+ */
+export function every (
+  pauseMs: number, action: () => Promise<void>, stopTimeoutMs = STOP_TIMEOUT_MS
+): { readonly stop: () => Promise<void> } {
+  const running = new Set<Promise<void>>()
+  const tick = () => {
+    const run = action().finally(() => { running.delete(run) })
+    running.add(run)
+  }
+  const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
+  const stop = async () => {
+    clearInterval(timer)
+    await withTimeout(Promise.allSettled(running), stopTimeoutMs)
+  }
+  return { stop }
+}

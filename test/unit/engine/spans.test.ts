@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { decisionSpans, inMessageSpan } from '../../../services/engine/decision-spans.ts'
-import { byJob, idsOf } from '../../../services/engine/message-ids.ts'
-import type { MessageBatch } from '../../../services/engine/batch.ts'
+import { decisionSpans, inMessageSpan } from '../../../services/engine/spans.ts'
 import type { Decision, Emission } from '../../../services/engine/stage.ts'
+import type { MessageBatch } from '../../../services/engine/steps.ts'
 import { inSpan, SpanKind } from '../../../services/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 import { rawMessage } from './engine-bench.ts'
@@ -106,15 +105,5 @@ describe('the spans of decisions', () => {
     expect(spans.map(({ name }) => name)).toEqual(['ask', 'settle process'])
     expect(spans[0]?.parentSpanContext?.spanId).toBe(spans[1]?.spanContext().spanId)
     expect(await inMessageSpan('settle', a, async () => 'plain')).toBe('plain')
-  })
-})
-
-describe('the log fields of messages', () => {
-  it('have the job, or the number of jobs', () => {
-    expect(idsOf([])).toEqual({})
-    expect(idsOf([a])).toEqual({ tenant: 't', job: 'a', traceId: idOf(1) })
-    expect(idsOf([a, b, a])).toEqual({ jobs: 2 })
-    expect(idsOf([{ headers: {} }])).toEqual({})
-    expect([...byJob([a, b, a])]).toEqual([['a', [a, a]], ['b', [b]]])
   })
 })

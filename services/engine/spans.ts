@@ -1,12 +1,11 @@
 import type { StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
-import { byJob } from './message-ids.ts'
-import { rowCountOf, type Decision, type Emission } from './stage.ts'
-import type { MessageBatch } from './batch.ts'
 import {
   failSpan, isTracing, spanLinksOf, parentContextOf, SpanKind, startSpan, traceHeaders, withSpan,
   type Attributes, type Span,
 } from '../platform/tracing.ts'
+import { byJob, rowCountOf, type Decision, type Emission } from './stage.ts'
+import type { MessageBatch } from './steps.ts'
 
 /** The spans of decisions that are applied together. */
 export type DecisionSpans = {
@@ -86,10 +85,10 @@ async function endingWith (spans: readonly Span[], action: () => Promise<void>):
 
 function processOf (location: SpanLocation, messages: Messages, startMs: number | undefined): Span {
   const [first] = messages
-  const known = first === undefined ? undefined : startedSpans.get(first)
-  if (first === undefined || known === undefined) return startProcess(location, messages, startMs)
+  const started = first === undefined ? undefined : startedSpans.get(first)
+  if (first === undefined || started === undefined) return startProcess(location, messages, startMs)
   startedSpans.delete(first)
-  return known
+  return started
 }
 
 function startProcess ({ stage, group }: SpanLocation, messages: Messages, startMs?: number): Span {
