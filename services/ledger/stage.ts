@@ -2,7 +2,7 @@ import type { Journal } from '../../schemas/types.ts'
 import type { NumberedEntry } from '../access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { createHeldMessages } from '../engine/held-messages.ts'
+import { HeldMessages } from '../engine/held.ts'
 import type { Decision, Incoming, Stage, Emission } from '../engine/stage.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { topicName } from '../platform/topics.ts'
@@ -38,7 +38,7 @@ type LedgerDeps = {
  */
 export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
   const { clock, batch, copyAfterMs } = deps
-  const held = createHeldMessages<Incoming<Read>>()
+  const held = new HeldMessages<Incoming<Read>>()
   const copy = async (partition: Partition): Promise<Decision<'ledger'>> => {
     const messages = held.of(partition)
     await append(deps, messages)
@@ -72,7 +72,7 @@ export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
         `${tenant}, ${reason}): ledger stops, because a skipped entry would be missing in ` +
         'ClickHouse; see RestartLoop in the runbook')
     },
-    forget: held.clear,
+    forget: () => held.clear(),
   }
 }
 

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { createHeldMessages } from '../../../services/engine/held-messages.ts'
+import { HeldMessages } from '../../../services/engine/held.ts'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
 
 const messageAt = (partition: number, offset: bigint) =>
   ({ raw: { topic: 'rows', partition, offset } as RawMessage })
 
 it('holds each message of a partition once, until it is removed', () => {
-  const held = createHeldMessages<ReturnType<typeof messageAt>>()
+  const held = new HeldMessages<ReturnType<typeof messageAt>>()
   const [first, again, other] = [messageAt(0, 7n), messageAt(0, 7n), messageAt(1, 7n)]
   held.add(first, 3)
   held.add(other, 2)
