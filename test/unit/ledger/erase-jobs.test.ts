@@ -130,16 +130,20 @@ describe('the loop of erasures', () => {
     const failed = Promise.withResolvers<void>()
     const done = Promise.withResolvers<void>()
     const states = [false, true, true, true]
+    let leads = false
     const loop = startErasing({
       ...deps,
       metrics: { watchAll: () => {} },
       everyMs: 1,
-      isLeader: () => states.shift() ?? false,
+      isLeader: () => {
+        leads = states.shift() ?? false
+        return leads
+      },
       erasures: {
         ...deps.erasures,
         backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
         requested: async () => {
-          rounds.push('round')
+          rounds.push(leads ? 'as leader' : 'beside another leader')
           if (rounds.length === 1) throw new Error('down')
           if (rounds.length === 3) done.resolve()
           return []
@@ -149,7 +153,7 @@ describe('the loop of erasures', () => {
     })
     await Promise.all([failed.promise, done.promise])
     await loop.stop()
-    expect(rounds).toHaveLength(3)
+    expect(rounds).toEqual(['as leader', 'as leader', 'as leader'])
   })
 })
 
