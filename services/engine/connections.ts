@@ -9,14 +9,14 @@ import {
   createRecordMac, type MessageKeySettings, type RecordMac, reportForgedRecords,
 } from '../crypto/mac.ts'
 import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
-import { type Attempts, createAttempts } from './attempts.ts'
-import { type Gate, startPauseGate } from './pause.ts'
 import {
   connectRedisOrCluster, logAccessErrors, redisClock, type RedisClient, type RedisClock,
 } from '../platform/redis.ts'
 import { publishRootKeyIds } from '../platform/root-key-holders.ts'
 import { type Codec, createCodec, registrySource } from '../kafka/registry.ts'
 import type { ServiceContext } from '../platform/run.ts'
+import { type Attempts, createAttempts } from './attempts.ts'
+import { type Gate, startPauseGate } from './pause.ts'
 
 /** The settings of each dependency. */
 export type DepsConfig = {

@@ -1,8 +1,8 @@
 import type { Lane } from '../topology.ts'
 import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
-import type { Emission, MessageCodec } from './stage.ts'
 import { isTracing, traceHeaders } from '../platform/tracing.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
+import type { Emission, MessageCodec } from './stage.ts'
 
 /** Encoded messages by lane. Each lane has a producer, so that lanes do not block others. */
 export type Sealed = ReadonlyMap<Lane, readonly OutgoingMessage[]>

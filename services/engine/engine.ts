@@ -1,17 +1,16 @@
 import type { StageName } from '../topology.ts'
 import type { Bus, Consumption, FetchBatching } from '../kafka/bus.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
+import { every, withTimeout } from '../platform/retry.ts'
+import type { Subscription } from '../platform/topics.ts'
 import { createDeadLetters } from './dead-letters.ts'
 import { createEmitter } from './emit.ts'
 import type { Attempts } from './attempts.ts'
 import type { Gate } from './pause.ts'
-import { every } from './flush-held.ts'
 import type { Stage, MessageCodec } from './stage.ts'
 import { READ_AHEAD_BYTES, type ReadAhead } from './tenant-queue.ts'
-import { withTimeout } from '../platform/retry.ts'
-import { createSteps, type Effects, type StepsDeps } from './steps.ts'
-import type { Subscription } from '../platform/topics.ts'
-import { createWorker } from './worker.ts'
+import { type Effects, Steps, type StepsDeps } from './steps.ts'
+import { Worker } from './worker.ts'
 
 /** `sleep` and `random` are replaced in simulations, which must be reproducible. */
 export type EngineDeps = StepsDeps & {
@@ -79,7 +78,9 @@ export async function runStage<S extends StageName> (
   }
   return {
     ready: () => running.every(consumption => consumption.ready()),
-    flushHeld: async () => { await Promise.all(running.map(one => one.flushHeld())) },
+    flushHeld: async () => {
+      await Promise.all(running.map(consumption => consumption.flushHeld()))
+    },
     stop,
   }
 }
@@ -96,7 +97,7 @@ async function consume<S extends StageName> (
   const { sleep, random, gate } = deps
   const retries = { ...sleep && { sleep }, ...random && { random } }
   const waits = { ...retries, gate }
-  const steps = createSteps({ metrics, log, effects: deps.effects, ...retries })
+  const steps = new Steps({ metrics, log, effects: deps.effects, ...retries })
   const deadLetters = createDeadLetters({
     stage: stage.name,
     producer: () => bus.producer('dead'),
@@ -105,7 +106,7 @@ async function consume<S extends StageName> (
     now: clock.now,
   })
   const emitter = createEmitter({ messageCodec, producerOf: bus.producer })
-  const worker = createWorker({
+  const worker = new Worker({
     stage,
     subscription,
     messageCodec,
@@ -120,14 +121,19 @@ async function consume<S extends StageName> (
     attempts,
     ...waits,
   })
-  const { onDelivery, onAssigned, oldestAgeSeconds, unfinished, flushHeld } = worker
-  metrics.watch('stage_oldest_age_seconds', { stage: stage.name, group }, oldestAgeSeconds)
-  metrics.watch('stage_held_messages', { stage: stage.name, group }, unfinished)
-  metrics.watch('stage_blocked', { stage: stage.name, group }, steps.stalled)
-  const { topics } = subscription
-  const fetchBatching = deps.fetchBatching?.(subscription)
-  const consumption = await bus.consume({ group, topics, fetchBatching, onDelivery, onAssigned })
+  const labels = { stage: stage.name, group }
+  metrics.watch('stage_oldest_age_seconds', labels, () => worker.oldestAgeSeconds())
+  metrics.watch('stage_held_messages', labels, () => worker.unfinished())
+  metrics.watch('stage_blocked', labels, () => steps.stalled())
+  const consumption = await bus.consume({
+    group,
+    topics: subscription.topics,
+    fetchBatching: deps.fetchBatching?.(subscription),
+    onDelivery: fetched => worker.onDelivery(fetched),
+    onAssigned: () => worker.onAssigned(),
+  })
   const { flushHeldMs = FLUSH_HELD_MS } = deps
+  const flushHeld = () => worker.flushHeld()
   const flushing = every(stage.flushHeld === undefined ? 0 : flushHeldMs, flushHeld)
   return {
     ready: () => consumption.ready() && steps.stalled() === 0,

@@ -1,17 +1,14 @@
-import { ENGINE_STEPS, type EngineStep, type StageName } from '../topology.ts'
+import type { EngineStep, StageName } from '../topology.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Log } from '../platform/log.ts'
-import { idsOf } from './message-ids.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import { retryForever, type RetryOptions } from '../platform/retry.ts'
-
-/** 1 decode 2 open 3 decide 4 seal 5 produce 6 dead-letter 7 afterProduced 8 commit. */
-export type StepNumber = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
+import { idsOf } from './stage.ts'
 
 /** The stage, consumer group and message of an effect. */
-export type StepLocation = {
+type StepLocation = {
   readonly stage: StageName
   readonly group: string
   readonly topic: string
@@ -22,14 +19,7 @@ export type StepLocation = {
 
 /** A hook for simulations: it throws to simulate a crash before an effect. */
 export type Effects = {
-  readonly before: (step: StepNumber, location: StepLocation) => Promise<void>
-}
-
-export type Steps = {
-  /** Runs one effect: not after the signal is aborted, with retries of infrastructure errors. */
-  readonly step: <T>(step: StepNumber, action: () => Promise<T>, at: StepContext) => Promise<T>
-  /** Number of partitions that are retrying an infrastructure error. */
-  readonly stalled: () => number
+  readonly before: (step: EngineStep, location: StepLocation) => Promise<void>
 }
 
 export type StepContext = {
@@ -39,6 +29,18 @@ export type StepContext = {
   readonly messages?: readonly RawMessage[]
 }
 
+/** The messages of one call of `decide`, with their context. */
+export type MessageBatch = StepContext & {
+  /** Marks a message as completed, so that its offset may be committed. */
+  readonly complete: (raw: RawMessage) => void
+  /** When the decision started, milliseconds since 1970. */
+  readonly startedMs?: number
+  /** The message, which is the only one, has ended earlier processes: it is not decided. */
+  readonly isPoison?: boolean
+  /** The dead letter whose rows are being emitted. */
+  readonly deadLettered?: readonly RawMessage[]
+}
+
 /** Dependencies of everything that runs a stage. */
 export type StepsDeps = Pick<RetryOptions, 'sleep' | 'random'> & {
   readonly metrics: Metrics
@@ -46,43 +48,54 @@ export type StepsDeps = Pick<RetryOptions, 'sleep' | 'random'> & {
 }
 
 /** Runs effects with hook, failpoint, retries and metrics. */
-export function createSteps (
-  { metrics, log, effects, ...backoff }: StepsDeps & { readonly effects?: Effects | undefined }
-): Steps {
-  const waiting = new Set<object>()
-  const step = async <T>(number: StepNumber, action: () => Promise<T>, at: StepContext) => {
+export class Steps {
+  readonly #deps: StepsDeps & { readonly effects?: Effects | undefined }
+  /** The effects that are retrying an infrastructure error. */
+  readonly #waiting = new Set<object>()
+
+  constructor (deps: StepsDeps & { readonly effects?: Effects | undefined }) {
+    this.#deps = deps
+  }
+
+  /** Runs one effect: not after the signal is aborted, with retries of infrastructure errors. */
+  async run<T> (step: EngineStep, action: () => Promise<T>, at: StepContext): Promise<T> {
+    const { metrics, log, effects, ...backoff } = this.#deps
     const { location, signal, messages = [] } = at
-    const labels = { stage: location.stage, step: ENGINE_STEPS[number - 1] as EngineStep }
-    await hook(effects, number, location)
-    failpoint(`${location.stage}.${labels.step}`, messages)
+    const labels = { stage: location.stage, step }
+    await hook(effects, step, location)
+    failpoint(`${location.stage}.${step}`, messages)
     const startedAt = performance.now()
     const effect = {}
     const onRetry = (error: unknown, attempt: number) => {
-      waiting.add(effect)
+      this.#waiting.add(effect)
       metrics.count('stage_retries_total', { ...labels, cause: 'infrastructure' })
-      const about = { err: error, attempt, step: labels.step, ...idsOf(messages) }
-      log.warn(about, 'dependency unavailable, retrying')
+      log.warn({ err: error, attempt, step, ...idsOf(messages) },
+        'dependency unavailable, retrying')
     }
     try {
       return await retryForever(action, { ...backoff, signal, when: isInfrastructure, onRetry })
     } finally {
-      waiting.delete(effect)
+      this.#waiting.delete(effect)
       metrics.observe('stage_step_seconds', labels, (performance.now() - startedAt) / 1_000)
     }
   }
-  return { step, stalled: () => waiting.size }
+
+  /** Number of partitions that are retrying an infrastructure error. */
+  stalled (): number {
+    return this.#waiting.size
+  }
+}
+
+/** An error of the hook simulates a crash, so it must not be retried. */
+async function hook (effects: Effects | undefined, step: EngineStep, location: StepLocation) {
+  try {
+    await effects?.before(step, location)
+  } catch (cause) {
+    throw new FatalError(`stopped before step ${step}`, { cause })
+  }
 }
 
 /** Whether an error is neither the abort of this delivery nor fatal for the process. */
 export function mayRetry (error: unknown, { signal }: StepContext): boolean {
   return !signal.aborted && !(error instanceof FatalError)
-}
-
-/** An error of the hook simulates a crash, so it must not be retried. */
-async function hook (effects: Effects | undefined, number: StepNumber, location: StepLocation) {
-  try {
-    await effects?.before(number, location)
-  } catch (cause) {
-    throw new FatalError(`stopped before step ${number}`, { cause })
-  }
 }

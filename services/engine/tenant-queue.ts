@@ -1,6 +1,8 @@
 import type { RawMessage } from '../kafka/bus.ts'
-import { createFairQueue, createFairShares, type FairShares } from '../platform/fair-shares.ts'
-import { createRowsInFlight, type RowsInFlight } from './rows-in-flight.ts'
+import {
+  createFairQueue, createFairShares, type FairQueue, type FairShares,
+} from '../platform/fair-shares.ts'
+import { RowsInFlight } from './rows-in-flight.ts'
 import { rowCountOf } from './stage.ts'
 
 /** The size of all messages that a process has read ahead, and its maximum, in bytes. */
@@ -12,28 +14,6 @@ export type TenantShares = {
   readonly rowsInFlight: RowsInFlight
   readonly weightOf: (tenant: string) => number
   readonly readAhead: ReadAhead
-}
-
-/** Messages of one partition, by tenant. */
-export type TenantQueue = {
-  readonly add: (messages: readonly RawMessage[]) => void
-  /**
-   * Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. With
-   * `isByTenant`, stops at MAX_BATCH_ROWS: messages of other tenants wait for the end of a batch.
-   * Returns none while every queued tenant has its maximum of rows in flight (RowsInFlight).
-   */
-  readonly take: (count: number) => readonly RawMessage[]
-  /** Ends the flight of messages that were taken, whether they are completed or not. */
-  readonly release: (messages: readonly RawMessage[]) => void
-  /** Resolves when messages of any partition are released, and `take` may return some again. */
-  readonly released: () => Promise<void>
-  /** When the oldest queued message was written. */
-  readonly oldestWrittenMs: () => number | undefined
-  /** The lowest queued offset, or the given one if that is lower. */
-  readonly lowestOffset: (offset: bigint) => bigint
-  readonly isEmpty: () => boolean
-  /** Drops all queued messages. */
-  readonly clear: () => void
 }
 
 /** Maximum size of messages read ahead to find those of other tenants. */
@@ -50,54 +30,101 @@ export function createTenantShares (
   readAhead: ReadAhead, weightOf: TenantShares['weightOf'] = () => 1
 ): TenantShares {
   const shares = createFairShares(MAX_CREDIT_ROWS)
-  return { shares, rowsInFlight: createRowsInFlight(shares, weightOf), readAhead, weightOf }
+  return { shares, rowsInFlight: new RowsInFlight(shares, weightOf), readAhead, weightOf }
 }
 
-/** An empty queue. It keeps the order of each tenant with `isByTenant`, of all messages without. */
-export function createTenantQueue (
-  { shares, rowsInFlight, weightOf, readAhead }: TenantShares, isByTenant: boolean
-): TenantQueue {
-  const queue = createFairQueue<RawMessage>(shares)
-  return {
-    add: messages => {
-      for (const message of messages) {
-        queue.add(isByTenant ? tenantOf(message) : '', message)
-        if (isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
-        readAhead.bytes += bytesOf(message)
-      }
-    },
-    take: count => {
-      const taken: RawMessage[] = []
-      const maxRows = isByTenant ? MAX_BATCH_ROWS : Infinity
-      for (let rows = 0; taken.length < count && rows < maxRows;) {
-        const next = queue.take(isByTenant ? rowsInFlight.mayStart : undefined)
-        if (next === undefined) break
-        const cost = costOf(next.item)
-        shares.addUsage(next.name, cost / weightOf(next.name))
-        if (isByTenant) rowsInFlight.start(next.name, cost)
-        readAhead.bytes -= bytesOf(next.item)
-        taken.push(next.item)
-        rows += cost
-      }
-      return taken
-    },
-    release: messages => {
-      if (!isByTenant) return
-      for (const message of messages) rowsInFlight.end(tenantOf(message), costOf(message))
-    },
-    released: rowsInFlight.nextEnd,
-    oldestWrittenMs: () => queue.isEmpty()
+/**
+ * Messages of one partition, by tenant. It keeps the order of each tenant with `isByTenant`, of all
+ * messages without.
+ */
+export class TenantQueue {
+  readonly #tenants: TenantShares
+  readonly #isByTenant: boolean
+  readonly #queue: FairQueue<RawMessage>
+
+  constructor (tenants: TenantShares, isByTenant: boolean) {
+    this.#tenants = tenants
+    this.#isByTenant = isByTenant
+    this.#queue = createFairQueue(tenants.shares)
+  }
+
+  add (messages: readonly RawMessage[]): void {
+    const { rowsInFlight, readAhead } = this.#tenants
+    for (const message of messages) {
+      this.#queue.add(this.#isByTenant ? tenantOf(message) : '', message)
+      if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), 1)
+      readAhead.bytes += bytesOf(message)
+    }
+  }
+
+  /** Whether messages of other tenants may be added that were fetched meanwhile. */
+  mayReadAhead (): boolean {
+    const { readAhead } = this.#tenants
+    return this.#isByTenant && readAhead.bytes < readAhead.maxBytes
+  }
+
+  /**
+   * Takes up to `count` messages, each of the tenant with the fewest rows per weight so far. With
+   * `isByTenant`, stops at MAX_BATCH_ROWS: messages of other tenants wait for the end of a batch.
+   * Returns none while every queued tenant has its maximum of rows in flight (RowsInFlight).
+   */
+  take (count: number): readonly RawMessage[] {
+    const { shares, rowsInFlight, weightOf, readAhead } = this.#tenants
+    const taken: RawMessage[] = []
+    const maxRows = this.#isByTenant ? MAX_BATCH_ROWS : Infinity
+    const mayStart = this.#isByTenant
+      ? (tenant: string) => rowsInFlight.mayStart(tenant)
+      : undefined
+    for (let rows = 0; taken.length < count && rows < maxRows;) {
+      const next = this.#queue.take(mayStart)
+      if (next === undefined) break
+      const cost = costOf(next.item)
+      shares.addUsage(next.name, cost / weightOf(next.name))
+      if (this.#isByTenant) rowsInFlight.start(next.name, cost)
+      readAhead.bytes -= bytesOf(next.item)
+      taken.push(next.item)
+      rows += cost
+    }
+    return taken
+  }
+
+  /** Ends the flight of messages that were taken, whether they are completed or not. */
+  release (messages: readonly RawMessage[]): void {
+    if (!this.#isByTenant) return
+    for (const message of messages) {
+      this.#tenants.rowsInFlight.end(tenantOf(message), costOf(message))
+    }
+  }
+
+  /** Resolves when messages of any partition are released, and `take` may return some again. */
+  released (): Promise<void> {
+    return this.#tenants.rowsInFlight.nextEnd()
+  }
+
+  /** When the oldest queued message was written. */
+  oldestWrittenMs (): number | undefined {
+    return this.isEmpty()
       ? undefined
-      : Math.min(...queue.heads().map(({ timestampMs }) => timestampMs)),
-    lowestOffset: offset => queue.heads().reduce(
-      (known, one) => one.offset < known ? one.offset : known, offset),
-    isEmpty: queue.isEmpty,
-    clear: () => {
-      for (const message of queue.clear()) {
-        if (isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
-        readAhead.bytes -= bytesOf(message)
-      }
-    },
+      : Math.min(...this.#queue.heads().map(({ timestampMs }) => timestampMs))
+  }
+
+  /** The lowest queued offset, or the given one if that is lower. */
+  lowestOffset (offset: bigint): bigint {
+    return this.#queue.heads().reduce(
+      (lowest, head) => head.offset < lowest ? head.offset : lowest, offset)
+  }
+
+  isEmpty (): boolean {
+    return this.#queue.isEmpty()
+  }
+
+  /** Drops all queued messages. */
+  clear (): void {
+    const { rowsInFlight, readAhead } = this.#tenants
+    for (const message of this.#queue.clear()) {
+      if (this.#isByTenant) rowsInFlight.addWaiting(tenantOf(message), -1)
+      readAhead.bytes -= bytesOf(message)
+    }
   }
 }
 

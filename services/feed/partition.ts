@@ -4,7 +4,7 @@ import { InconsistencyError } from '../platform/errors.ts'
 import { createCapacity, type Capacity } from '../platform/capacity.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { ReplayOutcome } from '../engine/dead-letters.ts'
-import { createOffsets } from '../engine/offsets.ts'
+import { Offsets } from '../engine/offsets.ts'
 import { cursorNameOf, type Contact, type Terms } from './contact.ts'
 import { createCursor, type Cursor, type CursorDeps, type PassedBy } from './cursor.ts'
 import {
@@ -154,7 +154,7 @@ function createCommits (
   guard: Pick<ReplayGuard, 'save'>
 ) {
   const outcomes = new Map<bigint, ReplayOutcome>()
-  const offsets = createOffsets()
+  const offsets = new Offsets()
   let commitOffset: FetchedBatch['commit'] = () => {}
   let committing: Promise<void> = Promise.resolve()
   const commitNow = async () => {

@@ -4,12 +4,12 @@ import { isInfrastructure } from '../platform/errors.ts'
 import type { Sleep } from '../platform/retry.ts'
 import type { Tenants } from '../money/tenants.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
-import type { RecoveryStore } from './recovery-store.ts'
+import type { RecoveryStore, WalletSnapshot } from './recovery-store.ts'
 import {
   readJournal, type TrackedJournal, type JournalDeps, createJournalState, type JournalState,
   takeEnded, type Recent,
 } from './journal-state.ts'
-import { retentionOf, reconcile, type WalletSnapshot, type Reconciliation } from './reconcile.ts'
+import { retentionOf, reconcile, type Reconciliation } from './reconcile.ts'
 import { endedOf, rebuildEnded, type RebuildDeps } from './rebuild-jobs.ts'
 import {
   NO_BASE, snapshotIn, writeSnapshots, type Base, type SnapshotWriteDeps,

@@ -22,7 +22,7 @@ export const ledgerConfig = defineConfig({
   REAP_EVERY_MS: Type.Integer({
     default: 2_000,
     minimum: 10,
-    description: 'Pause between two runs of the reaper of orphaned entries and jobs.',
+    description: 'Pause between two takeovers of orphaned entries and jobs.',
   }),
   ORPHAN_AGE_MS: Type.Integer({
     default: 2_000,

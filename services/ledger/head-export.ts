@@ -11,8 +11,8 @@ import type { Clock } from '../platform/clock.ts'
 import { InfrastructureError } from '../platform/errors.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { EXPORTED_KEY } from './redis-keys.ts'
-import { startRepeating } from './repeat.ts'
+import { startRepeating } from '../platform/retry.ts'
+import { EXPORTED_KEY } from '../money/redis-keys.ts'
 
 export type ExportDeps = {
   readonly journal: Pick<JournalCopy, 'heads'>

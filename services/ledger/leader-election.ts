@@ -2,14 +2,11 @@ import type { Clock } from '../platform/clock.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import type { Log } from '../platform/log.ts'
 import type { Metrics } from '../platform/metrics.ts'
-import { retryForever } from '../platform/retry.ts'
+import { createRepeat, retryForever } from '../platform/retry.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../money/redis-keys.ts'
 import { IDLE_AFTER_MS, MARK_LASTS_MS, type Tenants } from '../money/tenants.ts'
-import {
-  type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts,
-} from './accounts.ts'
+import { type AccountsDeps, restoreAccounts, restoreLostKeys, shipAccounts } from './accounts.ts'
 import type { RecoveryStore } from './recovery-store.ts'
-import { createRepeat } from './repeat.ts'
 import {
   recordDeliveries, restoreDeliveries, type RestoreDeliveriesDeps,
 } from './restore-deliveries.ts'

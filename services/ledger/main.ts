@@ -1,18 +1,43 @@
+import { randomUUID } from 'node:crypto'
+import { createAccessHead, createAccessOutbox } from '../access-log/access-log.ts'
+import { createAccessCopy } from '../access-log/copy.ts'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
+import { createSubscriptions } from '../accounts/webhook-endpoints.ts'
+import { redisRecordCache } from '../cache/redis-cache.ts'
+import { createTokenizer, readSecrets } from '../cache/tokenizer.ts'
 import { connectDeps, openSubscriber } from '../engine/connections.ts'
+import { createEmitter } from '../engine/emit.ts'
 import { runStage } from '../engine/engine.ts'
-import { run, type Running, type ServiceContext } from '../platform/run.ts'
-import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
+import { createDeliveryHistory } from '../jobs/delivery-history.ts'
+import { createErasures } from '../jobs/erasures.ts'
+import { createJobKeyCopy } from '../jobs/job-key-copy.ts'
+import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
+import { createAdminClient, kafkaConnectionOf } from '../kafka/connection.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
+import { createMessageMac, reportForged } from '../kafka/message-mac.ts'
+import { createTopicReader } from '../kafka/topic-reader.ts'
+import { createHeadsCodec } from '../money/journal-chain.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
+import { createTenants } from '../money/tenants.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { retry, sleep } from '../platform/retry.ts'
+import { run, type Running, type ServiceContext } from '../platform/run.ts'
+import { subscriptionsOf, topicName } from '../platform/topics.ts'
+import { createRepositories } from '../results/repositories.ts'
 import { ledgerConfig, type LedgerConfig } from './config.ts'
-import { copyDeps } from './copy-deps.ts'
-import { connectErasing } from './erase-deps.ts'
-import { startLeader } from './leader-election.ts'
-import { leaderDeps } from './leader-deps.ts'
-import { startLeaderTasks } from './leader-tasks.ts'
-import { meteredJournal, watchSystem } from './meters.ts'
-import { reapDeps } from './deps.ts'
-import { createLedgerStage } from './stage.ts'
-import { startReaper } from './reaper.ts'
+import { createCachedErasure, startErasing } from './erase-jobs.ts'
+import { createHeadTarget, startHeadExport } from './head-export.ts'
+import { startLeader, type LeaderDeps } from './leader-election.ts'
+import {
+  countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
+} from './meters.ts'
+import { startAccessShipping } from './outbox-shipper.ts'
+import { Owners } from './owners.ts'
+import { createRecoveryStore } from './recovery-store.ts'
+import { createLedgerStage, openCopies } from './stage.ts'
+import { createBacklog } from './stalled-jobs.ts'
+import { startTakingOver, type TakeoverDeps } from './takeover.ts'
 
 /**
  * No client waits for the copy, and each insert has a fixed cost. Messages take many times their
@@ -21,33 +46,180 @@ import { startReaper } from './reaper.ts'
 const FETCH_BYTES = 64 * 1_024
 const FETCH_BATCHING = { bytes: FETCH_BYTES, maxPartitionBytes: FETCH_BYTES, maxWaitMs: 1_000 }
 
-/** Wires the stage and starts it. */
+/** Starts the stage, and what the leading ledger does beside it. */
 async function startLedger (
   config: LedgerConfig, context: ServiceContext
 ): Promise<Running> {
-  const connected = await connectDeps(config, context, [
+  const connected = await connect(config, context)
+  const { clock } = connected
+  watchSystem(config, connected)
+  const takeover = takeoverDeps(config, connected)
+  const leader = startLeader(leaderDeps(config, connected))
+  context.onStop(() => leader.stop())
+  const { isLeader } = leader
+  context.onStop(connectErasing(config, connected, isLeader).stop)
+  context.onStop(startExports(config, connected, isLeader))
+  const stage = () => createLedgerStage({
+    ...openCopies(connected),
+    clock,
+    batch: config.LEDGER_BATCH_MESSAGES,
+    copyAfterMs: config.COPY_AFTER_MS,
+  })
+  const running = await runStage<'ledger'>(stage, {
+    ...connected, subscriptions: subscriptionsOf('ledger'), fetchBatching: () => FETCH_BATCHING,
+  })
+  const { fatal } = context
+  const { ready, stop } =
+    startTakingOver(running, { ...takeover, isLeader, fatal }, config.REAP_EVERY_MS)
+  return { ready: () => ready() && leader.ready(), stop }
+}
+
+/** The connections of the process, and the stores on them. */
+async function connect (config: LedgerConfig, context: ServiceContext) {
+  const connections = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'cache', 'clickhouse', 'recordMac', 'clock',
   ])
-  const deps = { ...connected, messageCodec: createJobMessageCodec(connected, config) }
-  const journal = meteredJournal(deps)
-  watchSystem(config, { ...context, ...deps, journal })
-  const reaperDeps = reapDeps(config, { ...deps, ...context })
-  const subscriber = openSubscriber(deps.state, context)
-  const leader = startLeader({ ...leaderDeps(config, deps, reaperDeps), subscriber })
-  context.onStop(() => leader.stop())
-  const erasing = connectErasing(config, {
-    ...reaperDeps, ...deps, isLeader: leader.isLeader,
+  const { bus, state, clickhouse, recordMac, metrics } = connections
+  const messageCodec = createJobMessageCodec(connections, config)
+  return {
+    ...context,
+    ...connections,
+    messageCodec,
+    ...createRepositories({ ...connections, messageCodec }),
+    emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
+    tenants: createTenants(state),
+    journal: countMovements(createJournalCopy(clickhouse, recordMac), metrics),
+    accessCopy: createAccessCopy(clickhouse, recordMac),
+    accessHead: createAccessHead(state),
+    accessOutbox: createAccessOutbox(state),
+    subscriber: openSubscriber(state, context),
+  }
+}
+
+type Connected = Awaited<ReturnType<typeof connect>>
+
+/** The ledger's groups, limited to the journal topic. */
+const LEDGERS = TOPOLOGY_GROUPS.filter(({ stage }) => stage === 'ledger')
+  .map(group => ({ ...group, topics: [topicName('wallet.journal')] }))
+
+/** Reports metrics of the whole system: outboxes, sums of wallets, lag of groups, stores. */
+function watchSystem (config: LedgerConfig, connected: Connected): void {
+  const { state: redis, accessOutbox, accessHead, accessCopy } = connected
+  watchOutboxes({ ...connected, redis })
+  watchMoney({ ...connected, redis })
+  const adminClient =
+    createAdminClient(kafkaConnectionOf(config), `ledger.${config.INSTANCE}.lag`)
+  connected.onStop(adminClient.close)
+  watchLag({ ...connected, adminClient })
+  watchStores({ ...connected, adminClient })
+  const lags = () => adminClient.use(admin => lagsOf(admin, LEDGERS))
+  watchGaps({ ...connected, redis, lags })
+  watchAccessLog({ ...connected, outbox: accessOutbox, head: accessHead, copy: accessCopy })
+}
+
+/** A coordinator that has just moved answers late. */
+const OFFSET_TRIES = 10
+
+function takeoverDeps (config: LedgerConfig, connected: Connected): TakeoverDeps {
+  const connection = kafkaConnectionOf(config)
+  const admin = createAdminClient(connection, `ledger.${config.INSTANCE}.owners`)
+  connected.onStop(admin.close)
+  return {
+    ...connected,
+    backlog: createBacklog({
+      connection, clientId: `ledger.${config.INSTANCE}`, clock: connected.clock,
+    }),
+    owners: new Owners({
+      readOffsets: groups => retry(OFFSET_TRIES, () => admin.use(client =>
+        lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
+      { when: isInfrastructure, maxMs: 1_000 }),
+      now: () => performance.now(),
+    }),
+    orphanAgeMs: config.ORPHAN_AGE_MS,
+    stalledAfterMs: config.STALLED_AFTER_MS,
+  }
+}
+
+function leaderDeps (config: LedgerConfig, connected: Connected): LeaderDeps {
+  const { bus, state: redis, clickhouse, recordMac } = connected
+  const name = `ledger.${config.INSTANCE}`
+  const recoveryStore = createRecoveryStore(redis)
+  return {
+    ...connected,
+    redis,
+    sleep,
+    accountsProducer: bus.producer('accounts'),
+    recoveryStore,
+    servers: recoveryStore.servers,
+    reader: createTopicReader({
+      ...kafkaConnectionOf(config),
+      clientId: `${name}.recovery`,
+      mac: createMessageMac(config, reportForged(connected)),
+    }),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    subscriptions: createSubscriptions(redis),
+    // Unique per process, as two processes may be configured with the same name.
+    name: `${name}.${randomUUID()}`,
+    graceMs: config.LEADER_GRACE_MS,
+    leaseMs: config.LEADER_LEASE_MS,
+    pollMs: config.LEADER_POLL_MS,
+    checkEveryMs: config.CHECK_EVERY_MS,
+    snapshotEveryMs: config.SNAPSHOT_EVERY_MS,
+    snapshotBehindMs: config.SNAPSHOT_BEHIND_MS,
+  }
+}
+
+/** Starts to erase requested jobs. */
+function connectErasing (config: LedgerConfig, connected: Connected, isLeader: () => boolean) {
+  const { bus, state: redis, cache, clickhouse, recordMac, codec, clock } = connected
+  const keyCopy = createJobKeyCopy(clickhouse, recordMac)
+  const { read } = createTopicReader({
+    ...kafkaConnectionOf(config),
+    clientId: `ledger.${config.INSTANCE}.erasures`,
+    mac: createMessageMac(config),
   })
-  context.onStop(erasing.stop)
-  context.onStop(startLeaderTasks(config, { ...deps, journal, isLeader: leader.isLeader }))
-  const stage = () => createLedgerStage(copyDeps(config, { ...deps, journal }))
-  const subscriptions = subscriptionsOf('ledger')
-  const running = await runStage<'ledger'>(stage, {
-    ...deps, subscriptions, fetchBatching: () => FETCH_BATCHING,
+  const keys = createJobKeyEraser({
+    redis, keyCopy, codec, read, producer: bus.producer('ledger.erasures'), now: clock.now,
   })
-  const { ready, stop } = startReaper(
-    running, { ...reaperDeps, isLeader: leader.isLeader }, config.REAP_EVERY_MS)
-  return { ready: () => ready() && leader.ready(), stop }
+  const eraseCached = createCachedErasure({
+    ...connected,
+    keyCopy,
+    keys,
+    organizationKeys: connectOrganizationKeys('results', config, { state: redis }),
+    tokenize: createTokenizer(readSecrets(config.CACHE_SECRETS)),
+    cache: redisRecordCache(cache),
+  })
+  return startErasing({
+    ...connected,
+    isLeader,
+    erasures: createErasures(redis),
+    keys,
+    eraseCached,
+    everyMs: config.ERASE_EVERY_MS,
+  })
+}
+
+/** Ships the access log, and exports journal heads if they have a target. Returns the stop. */
+function startExports (
+  config: LedgerConfig, connected: Connected, isLeader: () => boolean
+): () => Promise<void> {
+  const { state: redis, bus, accessOutbox } = connected
+  const shipping = startAccessShipping({
+    ...connected, isLeader, outbox: accessOutbox, producer: bus.producer('access-log'),
+  })
+  const exporting = config.JOURNAL_HEAD_TARGET === undefined
+    ? undefined
+    : startHeadExport({
+      ...connected,
+      isLeader,
+      redis,
+      codec: createHeadsCodec(config),
+      target: createHeadTarget(config.JOURNAL_HEAD_TARGET),
+      everyMs: config.JOURNAL_HEAD_EVERY_MS,
+    })
+  return async () => {
+    await Promise.all([shipping.stop(), exporting?.stop()])
+  }
 }
 
 export const ledgerService = { config: ledgerConfig, start: startLedger }

@@ -10,14 +10,6 @@ export type Owned = {
   readonly lane: Lane
 }
 
-export type Owners = {
-  /**
-   * Returns the ids of those whose stage will not finish them. Call it once a run with all that
-   * are unfinished: one that is left out is forgotten.
-   */
-  readonly findOrphans: (owned: readonly Owned[]) => Promise<ReadonlySet<string>>
-}
-
 type OwnersDeps = {
   /** The committed offsets and lags of these consumer groups, by partition. */
   readonly readOffsets: (groups: readonly string[]) => Promise<readonly GroupLag[]>
@@ -39,39 +31,53 @@ const nameOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
  * example because Redis lost its newest writes. A partition without any commit for NO_PROGRESS_MS
  * counts as finished, as its stage is gone or stuck.
  */
-export function createOwners ({ readOffsets, now }: OwnersDeps): Owners {
+export class Owners {
+  readonly #readOffsets: OwnersDeps['readOffsets']
+  readonly #now: OwnersDeps['now']
   /** By id, the ends of the partitions when it was first seen. */
-  let ends = new Map<string, ReadonlyMap<string, number>>()
+  #ends = new Map<string, ReadonlyMap<string, number>>()
   /** By group and partition, the last commit, and since when nothing followed it. */
-  const commits = new Map<string, { readonly offset: number, readonly sinceMs: number }>()
-  const isStuck = (lag: GroupLag) => {
-    const name = `${lag.group} ${nameOf(lag)}`
-    const last = commits.get(name)
-    if (lag.lag > 0 && last?.offset === lag.offset) return now() - last.sinceMs >= NO_PROGRESS_MS
-    commits.set(name, { offset: lag.offset, sinceMs: now() })
-    return false
+  readonly #commits = new Map<string, { readonly offset: number, readonly sinceMs: number }>()
+
+  constructor ({ readOffsets, now }: OwnersDeps) {
+    this.#readOffsets = readOffsets
+    this.#now = now
   }
-  return {
-    findOrphans: async owned => {
-      const groups = new Set(owned.map(groupOf))
-      if (groups.size === 0) commits.clear()
-      const lags = groups.size === 0 ? [] : await readOffsets([...groups])
-      const byGroup = Map.groupBy(lags, ({ group }) => group)
-      const stuck = new Set(lags.filter(isStuck))
-      const seen = ends
-      ends = new Map()
-      const orphans = new Set<string>()
-      for (const one of owned) {
-        const partitions = byGroup.get(groupOf(one)) ?? []
-        const before = seen.get(one.id)
-        ends.set(one.id, before ??
-          new Map(partitions.map(lag => [nameOf(lag), lag.offset + lag.lag])))
-        const isFinished = (lag: GroupLag) =>
-          lag.offset >= (before?.get(nameOf(lag)) ?? 0) || stuck.has(lag)
-        if (before !== undefined && partitions.every(isFinished)) orphans.add(one.id)
-      }
-      return orphans
-    },
+
+  /**
+   * Returns the ids of those whose stage will not finish them. Call it once a run with all that
+   * are unfinished: one that is left out is forgotten.
+   */
+  async findOrphans (owned: readonly Owned[]): Promise<ReadonlySet<string>> {
+    const groups = new Set(owned.map(groupOf))
+    if (groups.size === 0) this.#commits.clear()
+    const lags = groups.size === 0 ? [] : await this.#readOffsets([...groups])
+    const byGroup = Map.groupBy(lags, ({ group }) => group)
+    const stuck = new Set(lags.filter(lag => this.#isStuck(lag)))
+    const seen = this.#ends
+    this.#ends = new Map()
+    const orphans = new Set<string>()
+    for (const unfinished of owned) {
+      const { id } = unfinished
+      const partitions = byGroup.get(groupOf(unfinished)) ?? []
+      const before = seen.get(id)
+      this.#ends.set(id, before ??
+        new Map(partitions.map(lag => [nameOf(lag), lag.offset + lag.lag])))
+      const isFinished = (lag: GroupLag) =>
+        lag.offset >= (before?.get(nameOf(lag)) ?? 0) || stuck.has(lag)
+      if (before !== undefined && partitions.every(isFinished)) orphans.add(id)
+    }
+    return orphans
+  }
+
+  #isStuck (lag: GroupLag): boolean {
+    const name = `${lag.group} ${nameOf(lag)}`
+    const last = this.#commits.get(name)
+    if (lag.lag > 0 && last?.offset === lag.offset) {
+      return this.#now() - last.sinceMs >= NO_PROGRESS_MS
+    }
+    this.#commits.set(name, { offset: lag.offset, sinceMs: this.#now() })
+    return false
   }
 }
 

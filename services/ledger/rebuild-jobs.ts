@@ -1,17 +1,12 @@
 import type { Journal } from '../../schemas/types.ts'
-import { receiversOf, type Subscriptions } from '../accounts/webhook-endpoints.ts'
-import type { Emitter } from '../engine/emit.ts'
-import type { DeliveryHistory } from '../jobs/delivery-history.ts'
-import { deliveryIdOf, eventIdOf, eventTypeOf } from '../jobs/events.ts'
-import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Metrics } from '../platform/metrics.ts'
 import type { Archive } from '../results/archive.ts'
-import { settledOf } from '../results/finish-job.ts'
+import type { Job } from '../jobs/job.ts'
+import { recordOf } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'
-import { closedJobOf, hasTerms, openJobOf, type RebuiltJob } from './rebuilt-job.ts'
-import type { JobInRedis } from './reconcile.ts'
-import type { LeaderTerm, RecoveryStore } from './recovery-store.ts'
+import type { JobInRedis, LeaderTerm, RecoveryStore, RebuiltJob } from './recovery-store.ts'
+import { republish, type RepublishDeps } from './restore-deliveries.ts'
 
 export type RebuildDeps = RepublishDeps & {
   readonly recoveryStore: Pick<RecoveryStore, 'rebuild'>
@@ -117,51 +112,101 @@ async function write (
   return { made, superseded }
 }
 
-export type RepublishDeps = {
-  readonly subscriptions: Subscriptions
-  readonly history: Pick<DeliveryHistory, 'listAll'>
-  readonly emitter: Pick<Emitter, 'emit'>
+/**
+ * The description of a job in its reserve entry; all values are text, as accept.lua writes them.
+ */
+type Terms = Readonly<Record<string, string>>
+
+/** Terms that are not fields of the record. */
+const NON_RECORD_TERMS: ReadonlySet<string> = new Set([
+  'fingerprint', 'claimedAt', 'cursor', 'cursorTo',
+])
+
+const KEY_BOUND_MS = 86_400_000
+
+/** Whether an entry contains the terms to rebuild its job. */
+function hasTerms ({ reason }: Pick<Journal, 'reason'>): boolean {
+  return reason.startsWith('{')
 }
 
 /**
- * Republishes the end events of jobs that ended before Redis was lost, except jobs without a
- * receiver and events all of whose deliveries are completed. Redis lost pending deliveries, and
- * whether an event was produced is unknown. Completed deliveries are in the history; consumers know
- * repeats by event id.
+ * An open job from its reserve entry; `settled` is its end in the journal, if any. From an entry
+ * without terms it has no record, and only updates an existing one.
  */
-export async function republish (deps: RepublishDeps, jobs: readonly Job[]): Promise<void> {
-  const open = await withOpenDeliveries(deps, jobs)
-  if (open.length === 0) return
-  await deps.emitter.emit(open.map(job =>
-    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+function openJobOf (entry: Journal, nowMs: number, settled?: Journal): RebuiltJob {
+  const terms = termsOf(entry)
+  return {
+    ...bindingOf(entry, { terms, nowMs }),
+    settled: settled && { seq: settled.seq, chargeMicros: settled.chargeMicros },
+    isClosed: false,
+    fields: hasTerms(entry)
+      ? [...openRecordOf(entry, terms), ...Object.entries(terms)
+          .filter(([name]) => !NON_RECORD_TERMS.has(name)).flat()]
+      : [],
+  }
 }
 
-/** The jobs whose end has a receiver, of which a delivery is not completed in the history. */
-export async function withOpenDeliveries (
-  { history, subscriptions }: Pick<RepublishDeps, 'history' | 'subscriptions'>,
-  jobs: readonly Job[]
-): Promise<readonly Job[]> {
-  const all = await Promise.all(jobs.map(async job =>
-    [job, await expectedDeliveries(subscriptions, job)] as const))
-  const expected = all.filter(([, deliveries]) => deliveries.length > 0)
-  if (expected.length === 0) return []
-  const tenants = [...new Set(expected.map(([{ tenant }]) => tenant))]
-  const attempts = await history.listAll(tenants, expected.map(([{ id }]) => id))
-  const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
-  return expected.filter(([, deliveries]) =>
-    deliveries.some(id => (last.get(id) ?? 'failed') === 'failed')).map(([job]) => job)
+/** A closed job from the archive, for repeated requests and queries. */
+function closedJobOf (
+  job: Job,
+  { reserve, end, nowMs }: EndedEntries & { readonly nowMs: number }
+): RebuiltJob {
+  const terms = reserve === undefined ? {} : termsOf(reserve)
+  const state = { announced: true, rebuilt: false, ended: true, closed: true }
+  return {
+    ...bindingOf(end, { terms, nowMs }),
+    settled: { seq: end.seq, chargeMicros: end.chargeMicros },
+    isClosed: true,
+    fields: [...recordOf({ ...job, ...state }), 'settleSeq', String(end.seq)],
+  }
 }
 
-/** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */
-async function expectedDeliveries (
-  subscriptions: Subscriptions, { id, tenant, status, header, feed, endedAtMs }: Job
-): Promise<readonly string[]> {
-  const type = eventTypeOf(status)
-  if (type === undefined) return []
-  const event = eventIdOf(id, type)
-  const endpoints = receiversOf(await subscriptions(tenant), type, endedAtMs)
+/** The terms of a reserve entry; none in an entry that an operator or a top-up made. */
+export function termsOf (entry: Journal): Terms {
+  return hasTerms(entry) ? JSON.parse(entry.reason) as Terms : {}
+}
+
+function bindingOf (
+  { tenant, job }: Journal, { terms, nowMs }: { readonly terms: Terms, readonly nowMs: number }
+) {
+  const isBound = nowMs < Number(terms['claimedAt']) + KEY_BOUND_MS
+  const [partner = '', partition = '-1'] = terms['feed']?.split(':') ?? []
+  return {
+    tenant,
+    job,
+    nowMs,
+    idempotencyKey: isBound ? terms['idempotencyKey'] ?? '' : '',
+    fingerprint: terms['fingerprint'] ?? '',
+    claimedAt: terms['claimedAt'] ?? '',
+    feed: {
+      partner,
+      partition: Number(partition),
+      cursor: terms['cursor'] ?? '',
+      to: terms['cursorTo'] ?? '',
+    },
+  }
+}
+
+/**
+ * The initial fields of `accept`. Whether all its batches were produced is unknown: if not,
+ * `lookup` still has its chunks and announces it.
+ */
+function openRecordOf (reserve: Journal, terms: Terms): readonly string[] {
+  const numbers = [
+    'endedAtMs', 'finishedRows', 'inputBlocks', 'cacheHits', 'freshRecords', 'invalidRecords',
+    'duplicateRecords', 'unknownRecords', 'cancelledRecords', 'successRecords',
+    'failedRecords', 'chargedMicros', 'releasedMicros', 'announced', 'ended', 'closed',
+  ]
   return [
-    ...header.length > 0 || feed !== undefined ? [event] : [],
-    ...endpoints.map(endpoint => deliveryIdOf(event, endpoint)),
+    'id', reserve.job,
+    'status', 'verifying',
+    'maxQuoteMicros', String(reserve.amountMicros),
+    'header', reserve.header?.toString('base64') ?? '',
+    'updatedAtMs', String(reserve.at),
+    'reserveSeq', String(reserve.seq),
+    'availableMicros', String(reserve.availableMicros),
+    'idempotencyKey', terms['idempotencyKey'] ?? '',
+    ...numbers.flatMap(name => [name, '0']),
+    'rebuilt', '1',
   ]
 }

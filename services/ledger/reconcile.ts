@@ -3,29 +3,7 @@ import {
   AMOUNTS, type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS,
 } from '../money/prices.ts'
 import { applyEntry, type JournalRetention, type JournalState } from './journal-state.ts'
-
-/** The locked wallet of a tenant in Redis. */
-export type WalletSnapshot = {
-  readonly tenant: string
-  /** The run id of the server that replied. */
-  readonly run: string
-  readonly seq: number
-  readonly amounts: Amounts
-  readonly outbox: readonly Journal[]
-  readonly openJobs: readonly JobInRedis[]
-  /** True when an operator has decided that the journal replaces the state of Redis. */
-  readonly trustsJournal: boolean
-}
-
-/**
- * A job that is open in Redis. `settled`: its last movement was made; `ended`: all its rows were
- * counted as well; `gone`: its record is lost.
- */
-export type JobInRedis = {
-  readonly job: string
-  readonly sinceMs: number
-  readonly state: 'running' | 'settled' | 'ended' | 'gone'
-}
+import type { WalletSnapshot } from './recovery-store.ts'
 
 /**
  * `behind`: Redis lacks movements of the journal.

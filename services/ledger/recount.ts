@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Completed } from '../../schemas/types.ts'
-import { messageFields } from '../engine/message-ids.ts'
-import type { MessageCodec } from '../engine/stage.ts'
+import { messageFields, type MessageCodec } from '../engine/stage.ts'
 import type { JobStore } from '../jobs/store.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { TopicReader } from '../kafka/topic-reader.ts'
@@ -119,7 +118,7 @@ export async function recountBlocks (
     } catch (error) {
       if (isInfrastructure(error)) throw error
       log.error({ tenant: block.tenant, job: block.job, err: error }, 'recount skipped a block ' +
-        'that cannot be tallied; its rows stay open until the reaper fails the job')
+        'that cannot be tallied; its rows stay open until ledger fails the job')
     }
   }
 }

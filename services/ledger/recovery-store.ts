@@ -1,4 +1,5 @@
 import { Cluster } from 'ioredis'
+import type { Journal } from '../../schemas/types.ts'
 import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
 import { STATE_LUA } from '../jobs/scripts.ts'
 import { serversOf } from '../platform/cells.ts'
@@ -7,10 +8,7 @@ import { type RedisClient, script } from '../platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
 import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
-import { moneyKeys } from '../money/redis-keys.ts'
-import type { JobInRedis, WalletSnapshot } from './reconcile.ts'
-import type { RebuiltJob } from './rebuilt-job.ts'
-import { FENCE_KEY, LEADER_KEY } from './redis-keys.ts'
+import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../money/redis-keys.ts'
 
 /** The fencing token of the leader, for one run of a server; a script checks both. */
 export type LeaderTerm = { readonly run: string, readonly fence: string }
@@ -25,6 +23,52 @@ export type Step = 'done' | 'superseded'
 export type WalletCheck = {
   readonly kind: 'ok' | 'idle' | 'frozen' | 'inconsistent' | 'waiting'
   readonly reason: string
+}
+
+/** The locked wallet of a tenant in Redis. */
+export type WalletSnapshot = {
+  readonly tenant: string
+  /** The run id of the server that replied. */
+  readonly run: string
+  readonly seq: number
+  readonly amounts: Amounts
+  readonly outbox: readonly Journal[]
+  readonly openJobs: readonly JobInRedis[]
+  /** True when an operator has decided that the journal replaces the state of Redis. */
+  readonly trustsJournal: boolean
+}
+
+/**
+ * A job that is open in Redis. `settled`: its last movement was made; `ended`: all its rows were
+ * counted as well; `gone`: its record is lost.
+ */
+export type JobInRedis = {
+  readonly job: string
+  readonly sinceMs: number
+  readonly state: 'running' | 'settled' | 'ended' | 'gone'
+}
+
+/** A job as `rebuild.lua` writes it to Redis. */
+export type RebuiltJob = {
+  readonly tenant: string
+  readonly job: string
+  readonly nowMs: number
+  /** Empty when the request had none, or it has expired. */
+  readonly idempotencyKey: string
+  readonly fingerprint: string
+  readonly claimedAt: string
+  /** `cursor` is empty unless the job is of a feed. */
+  readonly feed: {
+    readonly partner: string
+    readonly partition: number
+    readonly cursor: string
+    readonly to: string
+  }
+  /** The entry that settled the job, if any. */
+  readonly settled: { readonly seq: number, readonly chargeMicros: number } | undefined
+  readonly isClosed: boolean
+  /** Fields and values of the record, alternating. */
+  readonly fields: readonly string[]
 }
 
 const TENANTS_PER_BATCH = 500

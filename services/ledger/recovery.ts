@@ -138,7 +138,7 @@ async function unlockTenant (deps: RecoveryDeps, term: LeaderTerm, one: Compared
   else deps.log.info(details, 'tenant unlocked')
 }
 
-/** Whether the reaper must visit the tenant. */
+/** Whether a takeover must visit the tenant. */
 const isActive = ({ wallet, journal, verdict, uncounted }: Compared, nowMs: number) =>
   nowMs - journal.at < IDLE_AFTER_MS || [
     wallet.outbox, wallet.openJobs, uncounted, verdict.faults,

@@ -1,11 +1,20 @@
+import { receiversOf, type Subscriptions } from '../accounts/webhook-endpoints.ts'
+import type { Emitter } from '../engine/emit.ts'
 import { DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY } from '../jobs/deliveries.ts'
-import { eventTypeOf } from '../jobs/events.ts'
+import type { DeliveryHistory } from '../jobs/delivery-history.ts'
+import { deliveryIdOf, eventIdOf, eventTypeOf } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
 import type { Archive } from '../results/archive.ts'
-import { republish, type RepublishDeps, withOpenDeliveries } from './rebuild-jobs.ts'
+import { settledOf } from '../results/finish-job.ts'
+
+export type RepublishDeps = {
+  readonly subscriptions: Subscriptions
+  readonly history: Pick<DeliveryHistory, 'listAll'>
+  readonly emitter: Pick<Emitter, 'emit'>
+}
 
 export type RestoreDeliveriesDeps = RepublishDeps & {
   readonly redis: RedisClient
@@ -97,4 +106,47 @@ const KEYS = [DELIVERIES_RUN_KEY, DELIVERIES_UNTIL_KEY]
 async function mark (redis: RedisClient, run: string, nowMs: number): Promise<void> {
   await script(redis, { name: 'mark-deliveries', source: MARK, numberOfKeys: 2 })(
     KEYS, [run, nowMs])
+}
+
+/**
+ * Republishes the end events of jobs that ended before Redis was lost, except jobs without a
+ * receiver and events all of whose deliveries are completed. Redis lost pending deliveries, and
+ * whether an event was produced is unknown. Completed deliveries are in the history; consumers know
+ * repeats by event id.
+ */
+export async function republish (deps: RepublishDeps, jobs: readonly Job[]): Promise<void> {
+  const open = await withOpenDeliveries(deps, jobs)
+  if (open.length === 0) return
+  await deps.emitter.emit(open.map(job =>
+    ({ topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined })))
+}
+
+/** The jobs whose end has a receiver, of which a delivery is not completed in the history. */
+async function withOpenDeliveries (
+  { history, subscriptions }: Pick<RepublishDeps, 'history' | 'subscriptions'>,
+  jobs: readonly Job[]
+): Promise<readonly Job[]> {
+  const all = await Promise.all(jobs.map(async job =>
+    [job, await expectedDeliveries(subscriptions, job)] as const))
+  const expected = all.filter(([, deliveries]) => deliveries.length > 0)
+  if (expected.length === 0) return []
+  const tenants = [...new Set(expected.map(([{ tenant }]) => tenant))]
+  const attempts = await history.listAll(tenants, expected.map(([{ id }]) => id))
+  const last = new Map(attempts.map(({ event, outcome }) => [event, outcome]))
+  return expected.filter(([, deliveries]) =>
+    deliveries.some(id => (last.get(id) ?? 'failed') === 'failed')).map(([job]) => job)
+}
+
+/** The deliveries of the end of a job, by id: to its own receiver, and to subscribed endpoints. */
+async function expectedDeliveries (
+  subscriptions: Subscriptions, { id, tenant, status, header, feed, endedAtMs }: Job
+): Promise<readonly string[]> {
+  const type = eventTypeOf(status)
+  if (type === undefined) return []
+  const event = eventIdOf(id, type)
+  const endpoints = receiversOf(await subscriptions(tenant), type, endedAtMs)
+  return [
+    ...header.length > 0 || feed !== undefined ? [event] : [],
+    ...endpoints.map(endpoint => deliveryIdOf(event, endpoint)),
+  ]
 }

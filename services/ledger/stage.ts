@@ -2,18 +2,22 @@ import type { Journal } from '../../schemas/types.ts'
 import type { NumberedEntry } from '../access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
-import { createHeldMessages } from '../engine/held-messages.ts'
-import type { Decision, Incoming, Stage } from '../engine/stage.ts'
+import { HeldMessages } from '../engine/held.ts'
+import type { Decision, Incoming, Stage, Emission } from '../engine/stage.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import { topicName } from '../platform/topics.ts'
-import type { CopiedKey } from '../jobs/job-key-copy.ts'
+import { type CopiedKey, createJobKeyCopy } from '../jobs/job-key-copy.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { ReadsOf } from '../topology.ts'
-import { eventsOfEntry } from './job-events.ts'
+import { type ReadsOf, topology, type Lane } from '../topology.ts'
+import type { EventType } from '../jobs/events.ts'
+import { lowBalanceOf } from '../jobs/job.ts'
+import type { Connections } from '../engine/connections.ts'
+import { batchWrites } from '../platform/batch-writes.ts'
+import { termsOf } from './rebuild-jobs.ts'
 
 type Append<T> = { readonly append: (items: readonly T[]) => Promise<unknown> }
 
-export type LedgerDeps = {
+type LedgerDeps = {
   readonly journal: Append<Journal>
   readonly keys: Append<CopiedKey>
   readonly access: Append<NumberedEntry>
@@ -34,7 +38,7 @@ export type LedgerDeps = {
  */
 export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
   const { clock, batch, copyAfterMs } = deps
-  const held = createHeldMessages<Incoming<Read>>()
+  const held = new HeldMessages<Incoming<Read>>()
   const copy = async (partition: Partition): Promise<Decision<'ledger'>> => {
     const messages = held.of(partition)
     await append(deps, messages)
@@ -68,7 +72,7 @@ export function createLedgerStage (deps: LedgerDeps): Stage<'ledger'> {
         `${tenant}, ${reason}): ledger stops, because a skipped entry would be missing in ` +
         'ClickHouse; see RestartLoop in the runbook')
     },
-    forget: held.clear,
+    forget: () => held.clear(),
   }
 }
 
@@ -106,3 +110,58 @@ type Read = ReadsOf<'ledger'>
 
 const isOf = <T extends Read>(topic: T) =>
   (message: Incoming<Read>): message is Incoming<T> => message.topic === topic
+
+/** An older entry is read again, long after its events were sent. */
+const MAX_AGE_MS = topology.topics['jobs.events'].keepHours * 3_600_000
+
+/**
+ * The events that the reservation of a job causes: `job.accepted` if an endpoint was subscribed to
+ * it, and `balance.low` if it took the available balance below the threshold. Both follow from the
+ * entry alone, which the script that moved the money wrote and which reaches the journal whatever
+ * crashes; so an event is never lost, and a repeated entry repeats the same event.
+ */
+function eventsOfEntry (
+  entry: Journal, nowMs: number
+): readonly Emission<'jobs.events'>[] {
+  if (entry.type !== 'reserve' || entry.at < nowMs - MAX_AGE_MS) return []
+  const { lane, events = '', lowBalanceMicros } = termsOf(entry)
+  const low = lowBalanceMicros === undefined
+    ? undefined
+    : lowBalanceOf({
+      thresholdMicros: Number(lowBalanceMicros),
+      reservedMicros: entry.amountMicros,
+      availableMicros: entry.availableMicros,
+    })
+  const types: EventType[] = [
+    ...events.split(' ').includes('job.accepted') ? ['job.accepted'] as const : [],
+    ...low === undefined ? [] : ['balance.low'] as const,
+  ]
+  const { tenant, job, at } = entry
+  return types.map(type => ({
+    topic: 'jobs.events',
+    lane: lane as Lane,
+    value: { tenant, job, type, tenth: 0, at },
+    rows: undefined,
+  }))
+}
+
+/** The tables that the stage copies to; the partitions of a topic share an insert. */
+export function openCopies (
+  { journal, accessCopy, accessHead, clickhouse, recordMac }:
+  Pick<Connections, 'clickhouse' | 'recordMac'> & {
+    readonly journal: Append<Journal>
+    readonly accessCopy: Append<NumberedEntry>
+    readonly accessHead: { readonly advance: (seq: number) => Promise<unknown> }
+  }
+): Pick<LedgerDeps, 'journal' | 'keys' | 'access'> {
+  return {
+    journal: { append: batchWrites(journal.append) },
+    keys: { append: batchWrites(createJobKeyCopy(clickhouse, recordMac).append) },
+    access: {
+      append: async entries => {
+        await accessCopy.append(entries)
+        await accessHead.advance(Math.max(...entries.map(({ seq }) => seq)))
+      },
+    },
+  }
+}

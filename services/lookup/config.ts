@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
 import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
-import { LANES, SERVICE_SLUGS } from '../topology.ts'
+import { type Lane, LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>
   Type.Integer({ default: rows, minimum: 1, maximum: CHUNK_ROWS, description })
@@ -42,3 +42,14 @@ export const lookupConfig = defineConfig({
 })
 
 export type LookupConfig = Static<typeof lookupConfig>
+
+/** The maximum number of rows of a verification batch, by lane and service. */
+export function batchRowsOf (
+  config: LookupConfig
+): (lane: Lane, service: ServiceSlug) => number {
+  const quick = new Set(config.QUICK_SERVICES)
+  return (lane, service) => {
+    if (lane === 'small') return config.VERIFY_BATCH_ROWS_SMALL
+    return quick.has(service) ? config.VERIFY_BATCH_ROWS_QUICK : config.VERIFY_BATCH_ROWS_BULK
+  }
+}

@@ -1,25 +1,46 @@
+import { partsOf } from '../accounts/tenant.ts'
+import { redisRecordCache } from '../cache/redis-cache.ts'
 import { connectDeps } from '../engine/connections.ts'
 import { runStage } from '../engine/engine.ts'
+import { createJobMessageCodec } from '../jobs/connect-keys.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { readPrices, unitPriceMicros } from '../money/prices.ts'
 import { watchRedis } from '../platform/redis-meters.ts'
 import { run, type Running, type ServiceContext } from '../platform/run.ts'
 import { subscriptionsOf } from '../platform/topics.ts'
-import { createJobMessageCodec } from '../jobs/connect-keys.ts'
-import { lookupConfig, type LookupConfig } from './config.ts'
-import { lookupDeps } from './deps.ts'
+import { batchRowsOf, lookupConfig, type LookupConfig } from './config.ts'
+import { connectPolicies } from './decide.ts'
+import { ChunkLoader } from './read.ts'
 import { createLookupStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
 async function startLookup (
   config: LookupConfig, context: ServiceContext
 ): Promise<Running> {
-  const deps = await connectDeps(config, context, [
+  const connected = await connectDeps(config, context, [
     'bus', 'codec', 'state', 'cache', 'clock', 'gate', 'attempts',
   ])
-  watchRedis({ store: 'cache', redis: deps.cache, ...deps })
-  const messageCodec = createJobMessageCodec(deps, config)
-  const subscriptions = subscriptionsOf('lookup', { lanes: config.LANES })
-  const stageOf = () => createLookupStage(lookupDeps(config, deps))
-  return await runStage<'lookup'>(stageOf, { ...deps, messageCodec, subscriptions })
+  const { state, cache, clock, log, metrics } = connected
+  watchRedis({ store: 'cache', redis: cache, ...connected })
+  const prices = readPrices(config.PRICES)
+  const onFault = (error: unknown) =>
+    log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
+  const stage = () => createLookupStage({
+    store: createJobStore(state),
+    loader: new ChunkLoader(redisRecordCache(cache, { onFault, metrics })),
+    clock,
+    policy: connectPolicies(state, config.MAX_ACTIVE_JOBS),
+    unitPriceMicros: (tenant, service) => unitPriceMicros(prices, service, partsOf(tenant).mode),
+    batchRows: batchRowsOf(config),
+    batch: config.LOOKUP_BATCH_MESSAGES,
+    onUndecidable: ({ tenant, job }, error) => log.error({ err: error, tenant, job },
+      'job cannot be decided: refusing it, or ending its rows as unknown if it was accepted'),
+  })
+  return await runStage<'lookup'>(stage, {
+    ...connected,
+    messageCodec: createJobMessageCodec(connected, config),
+    subscriptions: subscriptionsOf('lookup', { lanes: config.LANES }),
+  })
 }
 
 export const lookupService = { config: lookupConfig, start: startLookup }

@@ -1,20 +1,37 @@
 import { LRUCache } from 'lru-cache'
-import { createAggregate, type Unit } from '../engine/aggregate.ts'
-import type { ChunkMessage } from './chunk-loader.ts'
+import type { ChunkMessage } from './read.ts'
+
+/** The messages of a job. */
+export type JobMessages = {
+  /** The first message of each chunk, in the order of the chunks. */
+  readonly messages: readonly ChunkMessage[]
+  /** All messages, repeated ones included. */
+  readonly members: readonly ChunkMessage[]
+}
 
 /** The chunks of an undecided job, complete or not. */
 export type PendingJob = {
   /** Any of them: all are in one partition, because the job is the message key. */
   readonly message: ChunkMessage
-  /** The first message of each chunk, and all messages. */
-  readonly unit: Unit<ChunkMessage>
+  readonly unit: JobMessages
   /** All other chunks of the job are dead letters, so no further chunk can arrive. */
   readonly hasAllChunks: boolean
   /** The number of polls, including this one, since anything arrived in its partition. */
   readonly idlePolls: number
 }
 
-type Waiting = Pick<PendingJob, 'message' | 'idlePolls'>
+type Waiting = {
+  /** Any of its chunks. */
+  message: ChunkMessage
+  /** Polls are counted instead of time, which also passes while an outage stalls the partition. */
+  idlePolls: number
+  /** How many it has. */
+  readonly chunks: number
+  readonly byChunk: Map<number, ChunkMessage>
+  readonly members: Set<ChunkMessage>
+}
+
+type Partition = { readonly topic: string, readonly partition: number }
 
 /**
  * Maximum number of jobs with dead chunks; the oldest are forgotten first. Most of them hold
@@ -22,114 +39,95 @@ type Waiting = Pick<PendingJob, 'message' | 'idlePolls'>
  */
 const MAX_DEAD = 10_000
 
-export type PendingJobs = ReturnType<typeof createPendingJobs>
-
-type Partition = { readonly topic: string, readonly partition: number }
-
 /** Keeps the chunks of jobs until all have arrived, and the chunks that never will. */
-export function createPendingJobs () {
-  const aggregate = createAggregate<ChunkMessage>({
-    unitOf,
-    indexOf: ({ value }) => value.chunk,
-    sizeOf: ({ value }) => value.chunks,
-  })
-  const waiting = createWaiting()
+export class PendingJobs {
+  readonly #jobs = new Map<string, Waiting>()
   // `maxSize` instead of `max`, which would allocate memory for all entries in advance.
-  const dead = new LRUCache<string, ReadonlySet<number>>({
+  readonly #dead = new LRUCache<string, ReadonlySet<number>>({
     maxSize: MAX_DEAD, sizeCalculation: () => 1,
   })
-  const heldOf = (known: Waiting): PendingJob => {
-    const members = aggregate.membersOf(known.message)
-    return pendingJobOf(known, { members, gone: dead.get(unitOf(known.message)) })
-  }
-  return {
-    /** Adds a chunk; returns the chunks of its job if it was the last one. */
-    add: (message: ChunkMessage): Unit<ChunkMessage> | undefined => {
-      const unit = aggregate.add(message)
-      waiting.add(message)
-      return unit
-    },
-    /** Marks a chunk as a dead letter; false if a message of it is held. */
-    markDead: (
-      { tenant, job }: { readonly tenant: string, readonly job: string }, chunk: number
-    ): boolean => {
-      const name = `${tenant}:${job}`
-      dead.set(name, new Set([...dead.get(name) ?? [], chunk]))
-      const pendingJobs = waiting.find(name)
-      return pendingJobs === undefined ||
-        aggregate.membersOf(pendingJobs).every(({ value }) => value.chunk !== chunk)
-    },
-    drop: (message: ChunkMessage): void => {
-      aggregate.remove(message)
-      waiting.drop(message)
-      dead.delete(unitOf(message))
-    },
-    /** Jobs that may need no further chunk: past `acceptBy`, or with dead chunks. */
-    expired: (place: Partition, nowMs: number): readonly PendingJob[] =>
-      waiting.of(place)
-        .filter(({ message }) => nowMs > message.value.acceptBy || dead.has(unitOf(message)))
-        .map(heldOf),
-    /** Counts a poll of the partition. */
-    polled: waiting.polled,
-    forget: (): void => {
-      aggregate.clear()
-      waiting.clear()
-      dead.clear()
-    },
-  }
-}
 
-type ReceivedChunks = {
-  readonly members: readonly ChunkMessage[]
-  /** Numbers of the dead chunks, if any. */
-  readonly gone: ReadonlySet<number> | undefined
-}
-
-function pendingJobOf (known: Waiting, { members, gone }: ReceivedChunks): PendingJob {
-  const byChunk = new Map([...members].reverse().map(one => [one.value.chunk, one]))
-  const messages = [...byChunk.values()].sort((a, b) => a.value.chunk - b.value.chunk)
-  const hasAllChunks = gone !== undefined &&
-    new Set([...gone, ...byChunk.keys()]).size >= known.message.value.chunks
-  return { ...known, unit: { messages, members }, hasAllChunks }
-}
-
-/**
- * Any chunk of each waiting job, with its idle polls. Polls are counted instead of time, which also
- * passes while the partition is stalled by an outage and the missing chunks are next.
- */
-function createWaiting () {
-  const byName = new Map<string, Waiting>()
   /** Partitions with messages since the last poll. */
-  const active = new Set<string>()
-  const of = (place: Partition): readonly Waiting[] => {
-    const name = partitionOf(place)
-    const idle = active.has(name) ? 0 : 1
-    return [...byName.values()]
-      .filter(({ message }) => partitionOf(message.raw) === name)
-      .map(({ message, idlePolls }) => ({ message, idlePolls: idlePolls + idle }))
+  readonly #active = new Set<string>()
+
+  /**
+   * Adds a chunk; returns the messages of its job if no chunk is missing. The job stays until
+   * `drop`, and is returned again for a repeated chunk: so a failed decision can be retried.
+   */
+  add (message: ChunkMessage): JobMessages | undefined {
+    const { chunk, chunks } = message.value
+    const name = nameOf(message)
+    const job: Waiting = this.#jobs.get(name) ??
+      { message, idlePolls: 0, chunks, byChunk: new Map(), members: new Set() }
+    if (!Number.isInteger(chunk) || chunk < 0 || chunk >= job.chunks) {
+      throw new RangeError(`a chunk of job ${message.value.job} has the number ${chunk}, and the ` +
+        `job has ${job.chunks}, from 0`)
+    }
+    this.#jobs.set(name, job)
+    this.#active.add(partitionOf(message.raw))
+    Object.assign(job, { message, idlePolls: 0 })
+    job.members.add(message)
+    if (!job.byChunk.has(chunk)) job.byChunk.set(chunk, message)
+    return job.byChunk.size === job.chunks ? messagesOf(job) : undefined
   }
-  return {
-    of,
-    find: (name: string): ChunkMessage | undefined => byName.get(name)?.message,
-    add: (message: ChunkMessage): void => {
-      active.add(partitionOf(message.raw))
-      byName.set(unitOf(message), { message, idlePolls: 0 })
-    },
-    drop: (message: ChunkMessage): void => { byName.delete(unitOf(message)) },
-    polled: (place: Partition): void => {
-      for (const waiting of of(place)) byName.set(unitOf(waiting.message), waiting)
-      active.delete(partitionOf(place))
-    },
-    clear: (): void => {
-      byName.clear()
-      active.clear()
-    },
+
+  /** Marks a chunk as a dead letter; false if a message of it is held. */
+  markDead (
+    { tenant, job }: { readonly tenant: string, readonly job: string }, chunk: number
+  ): boolean {
+    const name = `${tenant}:${job}`
+    this.#dead.set(name, new Set([...this.#dead.get(name) ?? [], chunk]))
+    return this.#jobs.get(name)?.byChunk.has(chunk) !== true
   }
+
+  /** Forgets the job of this chunk. */
+  drop (message: ChunkMessage): void {
+    this.#jobs.delete(nameOf(message))
+    this.#dead.delete(nameOf(message))
+  }
+
+  /** Jobs that may need no further chunk: past `acceptBy`, or with dead chunks. */
+  expired (place: Partition, nowMs: number): readonly PendingJob[] {
+    const idle = this.#active.has(partitionOf(place)) ? 0 : 1
+    return this.#of(place)
+      .filter(([name, { message }]) => nowMs > message.value.acceptBy || this.#dead.has(name))
+      .map(([name, job]) => {
+        const dead = this.#dead.get(name)
+        const hasAllChunks = dead !== undefined &&
+          new Set([...dead, ...job.byChunk.keys()]).size >= job.chunks
+        const idlePolls = job.idlePolls + idle
+        return { message: job.message, unit: messagesOf(job), hasAllChunks, idlePolls }
+      })
+  }
+
+  /** Counts a poll of the partition. */
+  polled (place: Partition): void {
+    const isActive = this.#active.delete(partitionOf(place))
+    if (isActive) return
+    for (const [, job] of this.#of(place)) job.idlePolls += 1
+  }
+
+  /** Forgets everything, as other processes may have the partitions now. */
+  forget (): void {
+    this.#jobs.clear()
+    this.#active.clear()
+    this.#dead.clear()
+  }
+
+  #of (place: Partition): readonly (readonly [name: string, job: Waiting])[] {
+    const partition = partitionOf(place)
+    return [...this.#jobs].filter(([, { message }]) => partitionOf(message.raw) === partition)
+  }
+}
+
+function messagesOf ({ byChunk, members }: Waiting): JobMessages {
+  const sorted = [...byChunk].sort(([a], [b]) => a - b).map(([, message]) => message)
+  return { messages: sorted, members: [...members] }
 }
 
 const partitionOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
 
 /** The name of the job of a chunk. */
-export function unitOf ({ value }: Pick<ChunkMessage, 'value'>): string {
+export function nameOf ({ value }: Pick<ChunkMessage, 'value'>): string {
   return `${value.tenant}:${value.job}`
 }

@@ -3,18 +3,9 @@ import type { RawMessage } from '../kafka/bus.ts'
 import type { SlotRequest } from '../platform/fair-slots.ts'
 import type { Decision, Stage } from '../engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../results/block.ts'
-import type { RecordCache } from '../cache/cache.ts'
-import { decideOrFailJob, failJob, type FailJobDeps } from './fail-job.ts'
-import { createPendingJobs, type PendingJob, type PendingJobs, unitOf } from './pending-jobs.ts'
-import { type ChunkMessage, createLoader } from './chunk-loader.ts'
-
-export type LookupDeps = Omit<FailJobDeps, 'load'> & {
-  readonly cache: Pick<RecordCache, 'find'>
-  /** Maximum number of messages in one call of `decide`. */
-  readonly batch: number
-  /** Idle polls, one per second, after which missing chunks are lost; 300 by default. */
-  readonly lostAfterIdlePolls?: number
-}
+import { decideJob, failJob, type LookupDeps } from './decide.ts'
+import { nameOf, type PendingJob, PendingJobs } from './pending-jobs.ts'
+import type { ChunkMessage } from './read.ts'
 
 /**
  * After so many idle polls of a partition, the missing chunks of an accepted job will not arrive:
@@ -36,9 +27,8 @@ const MAX_CREDIT_ROWS = 25_000
  * no others: `acceptBy` has passed and the job is refused, or chunks of their accepted job are dead
  * letters, and the job fails.
  */
-export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
-  const deps = { ...options, load: createLoader(options.cache) }
-  const pendingJobs = createPendingJobs()
+export function createLookupStage (deps: LookupDeps): Stage<'lookup'> {
+  const pendingJobs = new PendingJobs()
   let generation = 0
 
   /** A unit stays complete until its effects are done, so that a retry finds it again. */
@@ -46,7 +36,7 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
     ...decision,
     afterProduced: async () => {
       await decision.afterProduced?.()
-      deps.load.forget(decision.completes)
+      deps.loader.forget(decision.completes)
       const [message] = decision.completes
       if (message === undefined || ofGeneration !== generation) return
       pendingJobs.drop(message)
@@ -54,15 +44,15 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
   })
   return {
     name: 'lookup',
-    batch: options.batch,
+    batch: deps.batch,
     slots: { capacity: MAX_ROWS_IN_MEMORY, maxCredit: MAX_CREDIT_ROWS, of: slotOf },
-    decide: async (messages) => {
+    decide: async messages => {
       const ofGeneration = generation
-      for (const message of messages) deps.load.prefetch(message)
+      for (const message of messages) deps.loader.prefetch(message)
       const decided = await decideComplete(messages, { pendingJobs, deps })
-      return decided.map((decision) => withCleanup(decision, ofGeneration))
+      return decided.map(decision => withCleanup(decision, ofGeneration))
     },
-    flushHeld: async (partition) => {
+    flushHeld: async partition => {
       const ofGeneration = generation
       const ended = await decideEnded(pendingJobs.expired(partition, deps.clock.now()), deps)
       if (ofGeneration !== generation) return []
@@ -70,7 +60,7 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
       for (const { message } of ended) pendingJobs.drop(message)
       return ended.map(({ decision }) => decision)
     },
-    resolveDead: (headers) => resolveDead(headers, { pendingJobs, deps }),
+    resolveDead: headers => resolveDead(headers, { pendingJobs, deps }),
     forget: () => {
       generation++
       pendingJobs.forget()
@@ -81,12 +71,11 @@ export function createLookupStage (options: LookupDeps): Stage<'lookup'> {
 /** The rows of all jobs in a batch. The first message names the tenant: others come with it. */
 function slotOf (messages: readonly ChunkMessage[]): SlotRequest {
   const rows = new Map(messages.map(({ value }) => [value.job, value.totalRows]))
-  const cost = [...rows.values()].reduce((sum, one) => sum + one, 0)
+  const cost = [...rows.values()].reduce((sum, more) => sum + more, 0)
   return { name: messages[0]?.value.tenant ?? '', cost }
 }
 
-type StageDeps = FailJobDeps & Pick<LookupDeps, 'lostAfterIdlePolls'>
-type PendingContext = { readonly pendingJobs: PendingJobs, readonly deps: StageDeps }
+type PendingContext = { readonly pendingJobs: PendingJobs, readonly deps: LookupDeps }
 
 /** Decides the jobs that these chunks complete, each once. */
 async function decideComplete (
@@ -96,8 +85,9 @@ async function decideComplete (
   for (const message of messages) {
     const unit = pendingJobs.add(message)
     if (unit === undefined) continue
-    const known = decided.get(unitOf(message)) ?? await decideOrFailJob(unit, deps)
-    decided.set(unitOf(message), { ...known, completes: unit.members })
+    const name = nameOf(message)
+    const decision = decided.get(name) ?? await decideJob(unit, deps)
+    decided.set(name, { ...decision, completes: unit.members })
   }
   return [...decided.values()]
 }
@@ -105,7 +95,7 @@ async function decideComplete (
 type EndedJob = { readonly message: ChunkMessage, readonly decision: Decision<'lookup'> }
 
 /** Decides held jobs that need no further chunk. */
-async function decideEnded (jobs: readonly PendingJob[], deps: StageDeps): Promise<EndedJob[]> {
+async function decideEnded (jobs: readonly PendingJob[], deps: LookupDeps): Promise<EndedJob[]> {
   const ended: EndedJob[] = []
   for (const job of jobs) {
     const isLate = deps.clock.now() > job.message.value.acceptBy
@@ -122,11 +112,11 @@ async function decideEnded (jobs: readonly PendingJob[], deps: StageDeps): Promi
  * complete.
  */
 async function decisionOf (
-  { message: { value }, unit, hasAllChunks, idlePolls }: PendingJob, deps: StageDeps
+  { message: { value }, unit, hasAllChunks, idlePolls }: PendingJob, deps: LookupDeps
 ): Promise<Decision<'lookup'> | undefined> {
   const { tenant, job } = value
-  const known = await deps.store.outcome(tenant, job)
-  const outcome = known.kind === 'open' ? await deps.store.refuse(tenant, job, 'expired') : known
+  const stored = await deps.store.outcome(tenant, job)
+  const outcome = stored.kind === 'open' ? await deps.store.refuse(tenant, job, 'expired') : stored
   if (outcome.kind === 'open') return undefined
   const isEnded = outcome.kind === 'refused' || outcome.job.announced || outcome.job.closed
   if (isEnded) return { completes: unit.members, emits: [] }
@@ -144,16 +134,16 @@ async function decisionOf (
 async function resolveDead (
   headers: RawMessage['headers'], { pendingJobs, deps: { store, clock } }: PendingContext
 ) {
-  const known = coordinatesOfHeaders(headers)
-  if (known === undefined) return []
-  const { tenant, job, chunk, rows } = known.coordinates
+  const block = coordinatesOfHeaders(headers)
+  if (block === undefined) return []
+  const { tenant, job, chunk, rows } = block.coordinates
   const outcome = await store.refuse(tenant, job, 'internal')
-  const isLost = pendingJobs.markDead(known.coordinates, chunk)
+  const isLost = pendingJobs.markDead(block.coordinates, chunk)
   if (!isLost || outcome.kind !== 'accepted') return []
   // If its verification batches may have been sent, its rows are left to them; `ledger` fails the
   // job if it stalls.
   const { announced, rebuilt, closed } = outcome.job
   if (announced || rebuilt || closed) return []
-  const whole = { ...known, rows: fullBitmap(rows) }
-  return [unresolvableBlock(whole, { atMs: clock.now(), inputs: true })]
+  return [unresolvableBlock(
+    { ...block, rows: fullBitmap(rows) }, { atMs: clock.now(), inputs: true })]
 }

@@ -33,3 +33,10 @@ export const RECOUNTING_KEY = globalKey('recounting')
 
 /** Pub/sub channel: tenants that wait to be unlocked. */
 export const LOCKED_TENANTS_CHANNEL = 'locked-tenants'
+
+/** The lease and the fencing token of the leading ledger. */
+export const LEADER_KEY = globalKey('leader')
+export const FENCE_KEY = globalKey('fence')
+
+/** String: the last export of journal heads, as it was sent. */
+export const EXPORTED_KEY = globalKey('head-exported')

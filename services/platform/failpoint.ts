@@ -39,8 +39,8 @@ export const NAMED_FAILPOINTS = {
   'erasing.destroyed': 'keys of erased jobs are deleted from Redis, its file still has them',
   'erasing.removed': 'copies of keys are deleted, the erasures are still queued',
   'access.shipped': 'entries of the access log are shipped and not removed from their outbox',
-  'reaper.shipping': 'orphaned outbox entries are found and not shipped',
-  'reaper.shipped': 'orphaned outbox entries are shipped and not removed',
+  'outbox.shipping': 'orphaned outbox entries are found and not shipped',
+  'outbox.shipped': 'orphaned outbox entries are shipped and not removed',
   'publish.sending': 'results are read and not sent',
   'publish.sent': 'some results are acknowledged, offsets are not committed',
 } as const

@@ -64,3 +64,57 @@ export async function retry<T> (
     await pause(backoffMs(attempt, options), signal)
   }
 }
+
+/** Repeats an action with a pause in between, until the signal is aborted. */
+export function createRepeat (signal: AbortSignal, onError: (error: unknown) => void) {
+  return async (everyMs: number, action: () => Promise<void>): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        await action()
+      } catch (error) {
+        if (signal.aborted) return
+        onError(error)
+      }
+      if (everyMs > 0) await sleep(everyMs, signal).catch(() => {})
+    }
+  }
+}
+
+/** Repeats an action likewise until it is stopped; the last one ends before that. */
+export function startRepeating (
+  everyMs: number, action: (signal: AbortSignal) => Promise<void>,
+  onError: (error: unknown) => void
+): { readonly stop: () => Promise<void> } {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const ended = createRepeat(signal, onError)(everyMs, () => action(signal))
+  return {
+    stop: async () => {
+      stopping.abort()
+      await ended
+    },
+  }
+}
+
+/** How long `stop` waits for running actions. */
+const STOP_TIMEOUT_MS = 8_000
+
+/**
+ * Starts an action periodically, even while an earlier one is running: the action itself limits its
+ * concurrency. With a pause of 0 it never starts. A rejection is unhandled and stops the process.
+ */
+export function every (
+  pauseMs: number, action: () => Promise<void>, stopTimeoutMs = STOP_TIMEOUT_MS
+): { readonly stop: () => Promise<void> } {
+  const running = new Set<Promise<void>>()
+  const tick = () => {
+    const run = action().finally(() => { running.delete(run) })
+    running.add(run)
+  }
+  const timer = pauseMs === 0 ? undefined : setInterval(tick, pauseMs).unref()
+  const stop = async () => {
+    clearInterval(timer)
+    await withTimeout(Promise.allSettled(running), stopTimeoutMs)
+  }
+  return { stop }
+}

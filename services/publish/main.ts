@@ -12,7 +12,7 @@ import { createResultBlocks } from '../results/result-blocks.ts'
 import { createResults } from '../results/results.ts'
 import { publishConfig, type PublishConfig } from './config.ts'
 import { connectPartners } from './partners.ts'
-import { createPublishProgress } from './progress.ts'
+import { createPublishProgress } from './publish-job.ts'
 import { createPublishStage, type PublishDeps } from './stage.ts'
 
 const TOPIC_CHECK_MS = 5_000

@@ -9,6 +9,8 @@ import { columnsOf } from '../results/columns.ts'
 import { feedCells, type PartnerResults } from '../results/partner-results.ts'
 import type { FeedRows, Results } from '../results/results.ts'
 import { LostResultsError } from '../results/read-chunks.ts'
+import type { RedisClient } from '../platform/redis.ts'
+import { taggedTenant } from '../money/redis-keys.ts'
 import { sendUnlessDeleted, type IsDeleted } from './partners.ts'
 
 export type PublishJobDeps = {
@@ -25,7 +27,7 @@ export type PublishJobDeps = {
 }
 
 /** How much of a job Kafka has acknowledged, for a job that is settled or delivered twice. */
-export type PublishProgress = {
+type PublishProgress = {
   /** The number of acknowledged pieces of results, from the first; Infinity for all of them. */
   readonly read: (tenant: string, job: string) => Promise<number>
   readonly write: (tenant: string, job: string, pieces: number) => Promise<void>
@@ -128,4 +130,26 @@ function resultsOf (
     reference: references[index] ?? '',
     cells: feedCells(columns, row, job),
   }))
+}
+
+/** A job that is settled twice is settled within seconds, so this is long after the second time. */
+const KEPT_S = 86_400
+const ALL = 'all'
+
+/** String: the number of acknowledged pieces of results of a job, or `all`. */
+const keyOf = (tenant: string, job: string) => `published:${taggedTenant(tenant)}:${job}`
+
+/** The progress of publishing, in Redis for a day after the last acknowledgement. */
+export function createPublishProgress (
+  redis: Pick<RedisClient, 'get' | 'set'>
+): PublishProgress {
+  return {
+    read: async (tenant, job) => {
+      const pieces = await redis.get(keyOf(tenant, job))
+      return pieces === ALL ? Infinity : Number(pieces ?? 0)
+    },
+    write: async (tenant, job, pieces) => {
+      await redis.set(keyOf(tenant, job), pieces === Infinity ? ALL : pieces, 'EX', KEPT_S)
+    },
+  }
 }

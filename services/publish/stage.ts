@@ -1,6 +1,6 @@
 import { MissingOrganizationKeyError } from '../crypto/key-ring.ts'
 import { MISSING_KEY } from '../engine/dead-letters.ts'
-import { createHeldMessages } from '../engine/held-messages.ts'
+import { HeldMessages } from '../engine/held.ts'
 import type { Gate } from '../engine/pause.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import type { Job, JobFeed } from '../jobs/job.ts'
@@ -43,19 +43,19 @@ const TRIES = 3
  * becomes a dead letter.
  */
 export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
-  const held = createHeldMessages<Held>()
+  const held = new HeldMessages<Held>()
   const unpublished = createCapacity(MAX_UNPUBLISHED)
   const publish = createPublish(deps)
   const start = (message: Message, feed: JobFeed, signal: AbortSignal) => {
-    const one: Held = { raw: message.raw }
-    held.add(one, message.raw.timestampMs)
+    const job: Held = { raw: message.raw }
+    held.add(job, message.raw.timestampMs)
     unpublished.take(1)
     publish({ message, feed, signal }).then(outcome => {
       const finished = { completes: [message], emits: [] }
-      if (outcome === undefined) one.decision = finished
+      if (outcome === undefined) job.decision = finished
       else if (outcome === 'already_published') {
-        one.decision = { ...finished, ignored: 'its results were published before' }
-      } else one.decision = { ...finished, dead: outcome }
+        job.decision = { ...finished, ignored: 'its results were published before' }
+      } else job.decision = { ...finished, dead: outcome }
       // It rejects only after the end of its generation, when nothing is held any more.
     }, () => {}).finally(() => unpublished.release(1)).catch(() => {})
   }
@@ -84,7 +84,7 @@ export function createPublishStage (deps: PublishDeps): Stage<'publish'> {
       return ended.flatMap(({ decision }) => decision ?? [])
     },
     resolveDead: async () => [],
-    heldSinceMs: held.sinceMs,
+    heldSinceMs: () => held.sinceMs(),
     forget: () => held.clear(),
   }
 }

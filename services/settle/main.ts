@@ -5,7 +5,7 @@ import { subscriptionsOf } from '../platform/topics.ts'
 import { createJobMessageCodec } from '../jobs/connect-keys.ts'
 import { createRepositories } from '../results/repositories.ts'
 import { settleConfig, type SettleConfig } from './config.ts'
-import { STORE_EVERY_MS } from './held.ts'
+import { STORE_EVERY_MS } from './buffer.ts'
 import { createSettleStage } from './stage.ts'
 
 /** Wires the stage and starts it. */

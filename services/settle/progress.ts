@@ -18,25 +18,26 @@ const MAX_JOBS = 10_000
  * latest. Only jobs that had a subscriber when they were accepted report any; an ended one reports
  * none. After a restart a tenth is emitted again, with the id it had.
  */
-export function createProgress () {
-  const emitted = new LRUCache<string, number>({ maxSize: MAX_JOBS, sizeCalculation: () => 1 })
-  return {
-    of (tallied: readonly Tallied[]): Advanced {
-      const latest = new Map<string, Job>()
-      for (const one of tallied) {
-        if (one.kind === 'skip' || one.job.events?.includes('job.progress') !== true) continue
-        if (one.ended) latest.delete(one.job.id)
-        else latest.set(one.job.id, one.job)
-      }
-      const jobs = [...latest.values()].filter(job =>
-        finishedTenths(job) > (emitted.get(job.id) ?? 0))
-      return {
-        emits: jobs.map(progressOf),
-        remember: () => {
-          for (const job of jobs) emitted.set(job.id, finishedTenths(job))
-        },
-      }
-    },
+export class JobProgress {
+  readonly #emitted = new LRUCache<string, number>({
+    maxSize: MAX_JOBS, sizeCalculation: () => 1,
+  })
+
+  advance (tallied: readonly Tallied[]): Advanced {
+    const latest = new Map<string, Job>()
+    for (const count of tallied) {
+      if (count.kind === 'skip' || count.job.events?.includes('job.progress') !== true) continue
+      if (count.ended) latest.delete(count.job.id)
+      else latest.set(count.job.id, count.job)
+    }
+    const jobs = [...latest.values()].filter(job =>
+      finishedTenths(job) > (this.#emitted.get(job.id) ?? 0))
+    return {
+      emits: jobs.map(progressOf),
+      remember: () => {
+        for (const job of jobs) this.#emitted.set(job.id, finishedTenths(job))
+      },
+    }
   }
 }
 

@@ -13,10 +13,9 @@ import {
 } from '../results/finish-job.ts'
 import type { SettledRow } from '../results/settled-rows.ts'
 import {
-  messagesByJob, type Counted, createCounted, createRemainingRows, createUncounted, shareRunning,
-  type Stored,
-} from './held.ts'
-import { createProgress } from './progress.ts'
+  messagesByJob, type Counted, RemainingRows, SettleBuffer, shareRunning, type Stored,
+} from './buffer.ts'
+import { JobProgress } from './progress.ts'
 
 type SettleDeps = Omit<FinishDeps, 'store'> & {
   /** Stores blocks and final records in one insert. */
@@ -47,30 +46,29 @@ type Messages = readonly Incoming<'rows.completed'>[]
  * progress of a job that an endpoint follows is emitted with each tenth of its rows.
  */
 export function createSettleStage (given: SettleDeps): Stage<'settle'> {
-  const progress = createProgress()
-  const remaining = createRemainingRows()
+  const progress = new JobProgress()
+  const remaining = new RemainingRows()
   const onCounted = (job: EndedJob['job']) => {
     remaining.update(job)
     given.onCounted?.(job)
   }
   const deps: SettleDeps = { ...given, onCounted }
-  const uncounted = createUncounted(
-    { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining)
-  const counted = createCounted(deps.clock)
+  const buffer = new SettleBuffer(
+    { maxBytes: deps.batchBytes, maxMessages: deps.batch }, remaining, deps.clock)
   const store = async (batches: readonly Counted[]) => {
-    counted.beginStore()
+    buffer.beginStore()
     return await storeAll(deps, batches)
   }
   /** All partitions share an insert. */
   const storeCounted = shareRunning(async () => {
-    const batches = counted.unstored()
-    if (batches.length > 0) counted.stored(await store(batches))
+    const batches = buffer.unstored()
+    if (batches.length > 0) buffer.endStore(await store(batches))
   })
   const countLate = async (jobs: readonly Messages[]): Promise<readonly Decision<'settle'>[]> => {
     const dead = await Promise.all(jobs.map(async messages => {
-      const batch = await countOrGiveUp(deps, messages, counted.generation())
-      uncounted.remove(messages.map(({ raw }) => raw))
-      if (!('dead' in batch)) counted.add(batch)
+      const batch = await countOrGiveUp(deps, messages, buffer.generation)
+      buffer.release(messages.map(({ raw }) => raw))
+      if (!('dead' in batch)) buffer.defer(batch)
       return 'dead' in batch ? [batch] : []
     }))
     return dead.flat()
@@ -79,31 +77,28 @@ export function createSettleStage (given: SettleDeps): Stage<'settle'> {
     name: 'settle',
     batch: deps.batch,
     decide: async (messages) => {
-      const ready = uncounted.add(messages)
+      const ready = buffer.hold(messages)
       if (ready.length === 0) return []
-      const batch = await count(deps, ready, counted.generation())
-      const mayWait = batch.mayWait && !counted.isQuiet()
+      const batch = await count(deps, ready, buffer.generation)
+      const mayWait = buffer.canDefer(batch)
       const stored = mayWait ? [] : await store([batch])
-      if (mayWait) counted.add(batch)
-      uncounted.remove(ready.map(({ raw }) => raw))
+      if (mayWait) buffer.defer(batch)
+      buffer.release(ready.map(({ raw }) => raw))
       return mayWait ? [] : [decisionOf(stored, progress)]
     },
     flushHeld: async (partition) => {
-      const dead = await countLate(messagesByJob(uncounted.late(partition)))
-      if (dead.length > 0 || counted.isEmpty(partition)) return dead
-      while (counted.hasUnstored(partition)) await storeCounted()
-      const stored = counted.take(partition)
+      const dead = await countLate(messagesByJob(buffer.overdue(partition)))
+      if (dead.length > 0 || !buffer.hasCounted(partition)) return dead
+      while (buffer.hasUnstored(partition)) await storeCounted()
+      const stored = buffer.takeStored(partition)
       return stored.length === 0 ? [] : [decisionOf(stored, progress)]
     },
     resolveDead: async (headers, source) => {
-      uncounted.remove([source])
+      buffer.release([source])
       await finishUnresolvableRows(deps, headers)
       return []
     },
-    forget: () => {
-      uncounted.clear()
-      counted.clear()
-    },
+    forget: () => buffer.forget(),
   }
 }
 
@@ -144,8 +139,8 @@ async function tally (
   const keeps = attached !== '' && attached.length <= MAX_KEPT_CHARACTERS
   const tallied = await store.tallyAll(
     blocks[0]?.tenant ?? '', blocks.map(tallyBlockOf), { attached, keeps })
-  for (const one of tallied) if (one.kind !== 'skip') onCounted?.(one.job)
-  const mayWait = keeps && tallied.every(one => one.kind === 'counted' && one.ended)
+  for (const count of tallied) if (count.kind !== 'skip') onCounted?.(count.job)
+  const mayWait = keeps && tallied.every(count => count.kind === 'counted' && count.ended)
   return { tallied, mayWait }
 }
 
@@ -170,7 +165,7 @@ async function storeAll (
     const finished = await Promise.all(earlier.map(async job => await finishJob(deps, job)))
     const finishings = [
       ...finished.filter(finishing => finishing !== undefined),
-      ...records.map(one => finishingOf(deps, one)),
+      ...records.map(record => finishingOf(deps, record)),
     ]
     return { ...batch, finishings }
   }))
@@ -178,10 +173,10 @@ async function storeAll (
 
 /** Announces and closes the ended jobs of stored messages. */
 function decisionOf (
-  stored: readonly Stored[], progress: ReturnType<typeof createProgress>
+  stored: readonly Stored[], progress: JobProgress
 ): Decision<'settle'> {
-  const advanced = progress.of(stored.flatMap(({ tallied }) => tallied))
-  const finishings = stored.flatMap(one => one.finishings)
+  const advanced = progress.advance(stored.flatMap(({ tallied }) => tallied))
+  const finishings = stored.flatMap(batch => batch.finishings)
   return {
     completes: stored.flatMap(({ messages }) => messages),
     emits: [...finishings.flatMap(({ emits }) => emits), ...advanced.emits],
@@ -200,11 +195,11 @@ function endedJobs (
   tallied: readonly Tallied[]
 ): readonly (EndedJob & { readonly isNew: boolean })[] {
   const jobs = new Map<string, EndedJob & { readonly isNew: boolean }>()
-  for (const one of tallied) {
-    if (one.kind === 'skip' || !one.ended || one.job.closed) continue
-    const known = jobs.get(one.job.id)
-    const { job, entry = known?.entry, manifest = known?.manifest } = one
-    const isNew = one.kind === 'counted' || known?.isNew === true
+  for (const count of tallied) {
+    if (count.kind === 'skip' || !count.ended || count.job.closed) continue
+    const earlier = jobs.get(count.job.id)
+    const { job, entry = earlier?.entry, manifest = earlier?.manifest } = count
+    const isNew = count.kind === 'counted' || earlier?.isNew === true
     jobs.set(job.id, { job, entry, manifest, isNew })
   }
   return [...jobs.values()]
@@ -212,10 +207,10 @@ function endedJobs (
 
 /** The jobs that are not closed, with their final records. */
 async function recordsOf (deps: SettleDeps, jobs: readonly EndedJob[]) {
-  const found = await Promise.all(jobs.map(async one =>
-    ({ ...one, archived: await recordOfEnd(deps, one) })))
-  return found.flatMap(({ archived, ...one }) =>
-    archived === undefined ? [] : [{ ...one, archived }])
+  const records = await Promise.all(jobs.map(async job =>
+    ({ ...job, archived: await recordOfEnd(deps, job) })))
+  return records.flatMap(({ archived, ...job }) =>
+    archived === undefined ? [] : [{ ...job, archived }])
 }
 
 /**
@@ -226,11 +221,11 @@ async function recordsOf (deps: SettleDeps, jobs: readonly EndedJob[]) {
 async function finishUnresolvableRows (
   deps: SettleDeps, headers: RawMessage['headers']
 ): Promise<void> {
-  const known = coordinatesOfHeaders(headers)
-  if (known === undefined) return
-  const job = await deps.store.read(known.coordinates.tenant, known.coordinates.job)
+  const rows = coordinatesOfHeaders(headers)
+  if (rows === undefined) return
+  const job = await deps.store.read(rows.coordinates.tenant, rows.coordinates.job)
   if (job === undefined || job.ended) return
   const inputs = headers['inputs'] !== 'false'
-  const block = await deps.storeBlock(unresolvableBlock(known, { atMs: deps.clock.now(), inputs }))
+  const block = await deps.storeBlock(unresolvableBlock(rows, { atMs: deps.clock.now(), inputs }))
   await tally(deps, [block])
 }

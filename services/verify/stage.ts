@@ -1,7 +1,7 @@
 import { bulkhead, type BulkheadPolicy } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
 import type { JobStore } from '../jobs/store.ts'
-import { inMessageSpan } from '../engine/decision-spans.ts'
+import { inMessageSpan } from '../engine/spans.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../engine/stage.ts'
 import { laneOf } from '../platform/topics.ts'

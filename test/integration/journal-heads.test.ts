@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
-import { startHeadExport } from '../../services/ledger/head-export.ts'
-import { exportDeps } from '../../services/ledger/leader-tasks.ts'
-import { EXPORTED_KEY } from '../../services/ledger/redis-keys.ts'
+import { createHeadTarget, startHeadExport } from '../../services/ledger/head-export.ts'
+import { EXPORTED_KEY } from '../../services/money/redis-keys.ts'
 import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money/journal-chain.ts'
+import { createTenants } from '../../services/money/tenants.ts'
 import { runAudit } from '../../services/workspace/audit/command.ts'
 import { createDemo } from '../../services/workspace/demo.ts'
 import { connectAll } from '../support/connected.ts'
@@ -85,20 +85,19 @@ describe('the head of the journal at an address', () => {
     const { port, received, until } = await startReceiver((response, _received, count) =>
       response.writeHead(count === 1 ? 503 : 204).end())
     const errors: unknown[] = []
-    const config = {
-      ...messageKeysOf(env),
-      JOURNAL_HEAD_EVERY_MS: 500,
-      target: `http://127.0.0.1:${port}/`,
-    }
-    const { stop } = startHeadExport(exportDeps(config, {
-      state,
+    const { stop } = startHeadExport({
+      redis: state,
+      tenants: createTenants(state),
+      codec,
+      target: createHeadTarget(`http://127.0.0.1:${port}/`),
+      everyMs: 500,
       journal,
       accessCopy: createAccessCopy(clickhouse, recordMac),
       clock,
       isLeader: () => true,
       log: { info: () => {}, error: (fields: unknown) => { errors.push(fields) } } as never,
       metrics: createMetrics(),
-    }))
+    })
     await until(2)
     await eventually(async () => expect(await state.get(EXPORTED_KEY)).not.toBeNull())
     await stop()

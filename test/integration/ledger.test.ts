@@ -5,9 +5,13 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
-import { createBacklog } from '../../services/ledger/backlog.ts'
-import { reapDeps } from '../../services/ledger/deps.ts'
-import { reap } from '../../services/ledger/reaper.ts'
+import { Owners } from '../../services/ledger/owners.ts'
+import { createBacklog } from '../../services/ledger/stalled-jobs.ts'
+import { takeOver } from '../../services/ledger/takeover.ts'
+import { createAdminClient } from '../../services/kafka/connection.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
+import { createRepositories } from '../../services/results/repositories.ts'
+import { createEmitter } from '../../services/engine/emit.ts'
 import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
 import { rootKeysIn } from '../support/organization-keys.ts'
@@ -31,24 +35,13 @@ async function moveToEnd (groupId: string, topic: string): Promise<void> {
   await admin.disconnect()
 }
 
-/** Reaps one orphaned job of 3 rows; `lose` may remove some of its state before. */
-async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
+/** Takes one orphaned job of 3 rows over; `lose` may remove some of its state before. */
+async function takenJob (lose: (dataKey: string) => Promise<unknown> = async () => {}) {
   const tenant = tenantOf(await newOrganization(env), 'live')
   const job = `job_${randomUUID()}`
   await wallet.topUp(tenant, { id: 'first', amountMicros: 50_000, reason: 'test' })
-  const config = {
-    KAFKA_BROKERS: brokers, INSTANCE: 'test', ORPHAN_AGE_MS: 0, STALLED_AFTER_MS: 0,
-  }
-  const log = createLog('ledger-test', { level: 'silent' })
   const messageCodec = createJobMessageCodec(connected, rootKeysIn(env))
-  const closers: (() => unknown)[] = []
-  const life = {
-    log,
-    metrics: createMetrics(),
-    fatal: () => {},
-    onStop: (close: () => unknown) => { closers.push(close) },
-  }
-  const deps = reapDeps(config, { ...connected, ...life, messageCodec })
+  const admin = createAdminClient({ brokers }, 'owners-test')
   const accepted = await acceptClaimed(store, tenant, {
     ...acceptRequest(job, { freshChecks: 3 }),
     service: 'telegram',
@@ -57,23 +50,35 @@ async function sweptJob (lose: (dataKey: string) => Promise<unknown> = async () 
   })
   expect(accepted.kind).toBe('accepted')
   await lose(jobKeys(tenant, job).dataKey)
-  const swept = {
-    ...deps,
+  const repositories = createRepositories({ ...connected, messageCodec })
+  const deps = {
+    ...repositories,
+    clock,
+    emitter: createEmitter({ messageCodec, producerOf: bus.producer }),
+    owners: new Owners({
+      readOffsets: groups => admin.use(client =>
+        lagsOf(client, TOPOLOGY_GROUPS.filter(({ group }) => groups.includes(group)))),
+      now: () => performance.now(),
+    }),
     tenants: { active: async () => [{ tenant, sinceMs: 0 }] },
-    outbox: { ...deps.outbox, tenantsWithPending: async () => [tenant] },
+    outbox: { ...repositories.outbox, tenantsWithPending: async () => [tenant] },
     backlog: { mayContain: async () => false },
+    log: createLog('ledger-test', { level: 'silent' }),
+    metrics: createMetrics(),
+    orphanAgeMs: 0,
+    stalledAfterMs: 0,
   }
   // No stage has begun anything: what the first run sees has no owner in the second.
-  await reap(swept)
-  const { entries } = await reap(swept)
-  for (const close of closers) await close()
+  await takeOver(deps)
+  const { entries } = await takeOver(deps)
+  await admin.close()
   expect(entries).toBe(0)
   return { tenant, job }
 }
 
 describe('an orphaned job', () => {
   it('is failed with a complete result file, and its reserve is released', async () => {
-    const { tenant, job } = await sweptJob()
+    const { tenant, job } = await takenJob()
     const found = await store.read(tenant, job)
     expect(found).toMatchObject({ status: 'failed', closed: true, chargedMicros: 0 })
     expect(await wallet.balance(tenant))
@@ -86,7 +91,7 @@ describe('an orphaned job', () => {
   })
 
   it('without its key fails as well; its results are reported as lost', async () => {
-    const { tenant, job } = await sweptJob(dataKey => redis.del(dataKey))
+    const { tenant, job } = await takenJob(dataKey => redis.del(dataKey))
     expect(await store.read(tenant, job))
       .toMatchObject({ status: 'failed', closed: true, chargedMicros: 0, releasedMicros: 6_000 })
     expect(await wallet.balance(tenant))

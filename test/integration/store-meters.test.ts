@@ -1,6 +1,6 @@
 import { afterAll, expect, it, vi } from 'vitest'
 import { createAdminClient } from '../../services/kafka/connection.ts'
-import { watchStores } from '../../services/ledger/store-meters.ts'
+import { watchStores } from '../../services/ledger/meters.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import { watchRedis } from '../../services/platform/redis-meters.ts'
 import { connectRedisOrCluster } from '../../services/platform/redis.ts'

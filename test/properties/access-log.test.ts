@@ -3,7 +3,7 @@ import type { AccessEntry } from '../../schemas/types.ts'
 import {
   ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, createAccessOutbox,
 } from '../../services/access-log/access-log.ts'
-import { shipAccess, type ShippingDeps } from '../../services/ledger/access-shipping.ts'
+import { shipAccess, type AccessShippingDeps } from '../../services/ledger/outbox-shipper.ts'
 import { seededRandom } from '../bench/inputs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 import { startRestartableRedis } from '../support/restartable-redis.ts'
@@ -21,7 +21,7 @@ function createLedgers (seed: number) {
   const random = seededRandom(seed)
   const crashes = (rate: number) => { if (random() < rate) throw CRASH }
   const outbox = createAccessOutbox(redis)
-  const depsOf = (rate: number): ShippingDeps => ({
+  const depsOf = (rate: number): AccessShippingDeps => ({
     codec,
     // All entries are old enough.
     clock: { now: () => Number.MAX_SAFE_INTEGER },

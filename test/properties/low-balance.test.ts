@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
-import { eventsOfEntry } from '../../services/ledger/job-events.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
+import { eventsCausedBy } from '../support/ledger-events.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()
@@ -45,9 +45,9 @@ it('balance.low is caused once for each fall of the balance below the threshold'
       if (before >= THRESHOLD && after < THRESHOLD) fallen.push(job)
     }
     const entries = await outbox.pending(tenant)
-    const caused = () => entries.flatMap(entry => eventsOfEntry(entry, entry.at))
-      .map(({ value }) => [value.type, value.job])
-    expect(caused()).toEqual(fallen.map(job => ['balance.low', job]))
+    const caused = await Promise.all(entries.map(entry => eventsCausedBy(entry, entry.at)))
+    expect(caused.flat().map(({ value }) => [value.type, value.job]))
+      .toEqual(fallen.map(job => ['balance.low', job]))
     // The event follows from the job alone, too, whenever it is sent.
     for (const { job } of entries.filter(({ type }) => type === 'reserve')) {
       const { lowBalance } = await store.read(tenant, job) ?? {}

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Decision, Emission } from '../../services/engine/stage.ts'
+import { ChunkLoader } from '../../services/lookup/read.ts'
 import { createLookupStage } from '../../services/lookup/stage.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
@@ -66,7 +67,7 @@ function stagesOf (scenario: Scenario) {
   }
   const lookup = createLookupStage({
     store,
-    cache,
+    loader: new ChunkLoader(cache),
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),

@@ -31,5 +31,5 @@ export type Evidence = {
   readonly repeats: readonly string[]
 }
 
-/** A finished scenario; the outcomes of its requests are known after the reaper ran. */
+/** A finished scenario; the outcomes of its requests are known after the takeover. */
 export type ScenarioOutput = Omit<Evidence, 'sent'> & { readonly requested: readonly Requested[] }

@@ -7,7 +7,7 @@ import { sleep } from '../../services/platform/retry.ts'
 import { createTenants } from '../../services/money/tenants.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'
-import { reapDeps } from './reaping.ts'
+import { takeoverDeps } from './takeover.ts'
 import { topicReader } from './topic-reader.ts'
 import type { Environment } from './environment.ts'
 
@@ -27,10 +27,10 @@ const NEVER_MS = 3_600_000
 export function leaderDeps (options: LeaderOptions, redis: Redis, name: string) {
   const { pipeline, chaos, subscriber, onUnlock } = options
   const { bus, messageCodec, codec, stores: { blocks, journal } } = pipeline
-  const reaper = reapDeps(pipeline, redis)
+  const takeover = takeoverDeps(pipeline, redis)
   return {
-    ...reaper,
-    emitter: { emit: halfWritten(reaper.emitter.emit, chaos) },
+    ...takeover,
+    emitter: { emit: halfWritten(takeover.emitter.emit, chaos) },
     redis,
     messageCodec,
     codec,

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import * as election from '../../services/ledger/leader-election.ts'
-import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
-import { startReaper } from '../../services/ledger/reaper.ts'
+import { LEADER_KEY } from '../../services/money/redis-keys.ts'
+import { startTakingOver } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
 import { leaderDeps, type LeaderOptions } from './leader-deps.ts'
 
-/** The leader of the ledger: unlocks tenants, reaps, crashes, and is replaced by the next one. */
+/** The leader of the ledger: unlocks tenants, takes over, crashes, and the next one replaces it. */
 export type Leader = {
   readonly deaths: () => number
   /** Expires the lease of a crashed leader. */
@@ -20,7 +20,7 @@ type LeaderProcess = { readonly stop: () => Promise<void> }
 
 const MAX_DEATHS = 4
 const DEATH_PER_COMMAND = 0.004
-const REAP_EVERY_MS = 200
+const TAKEOVER_EVERY_MS = 200
 
 /** Starts the first one. */
 export function startLeader (options: LeaderOptions): Leader {
@@ -58,9 +58,9 @@ function startProcess (options: LeaderOptions, redis: Redis, name: string): Lead
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
   const leading = election.startLeader(deps)
-  const reaping =
-    startReaper(noStage, { ...deps, isLeader: leading.isLeader }, REAP_EVERY_MS)
-  return { stop: async () => { await Promise.all([leading.stop(), reaping.stop()]) } }
+  const takingOver =
+    startTakingOver(noStage, { ...deps, isLeader: leading.isLeader }, TAKEOVER_EVERY_MS)
+  return { stop: async () => { await Promise.all([leading.stop(), takingOver.stop()]) } }
 }
 
 /** Deletes the lease of a leader with another name. */

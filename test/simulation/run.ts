@@ -3,7 +3,7 @@ import type { LossKind } from './loss-plan.ts'
 import { breachesOf } from './oracle.ts'
 import type { Faults } from './pipeline.ts'
 import { known } from './requests.ts'
-import { reapAll } from './reaping.ts'
+import { takeOverAll } from './takeover.ts'
 import { runScenario } from './scenario.ts'
 import type { Environment } from './environment.ts'
 
@@ -78,7 +78,7 @@ async function verified (
     redis, cache: connect('cache', 'oracle'), connect, subscriber, losses,
   })
   try {
-    await reapAll(output, redis)
+    await takeOverAll(output, redis)
     const evidence = { ...output, sent: await known(output) }
     return runOf(evidence, await breachesOf(evidence, redis))
   } finally {

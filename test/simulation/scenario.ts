@@ -7,7 +7,7 @@ import type { ScenarioOutput } from './evidence.ts'
 import { fund } from './funding.ts'
 import { startRecovery, type Recovery, type RecoveryOptions } from './recovery.ts'
 import { startPipeline, type Faults } from './pipeline.ts'
-import { startReaping } from './reaping.ts'
+import { startTakeover } from './takeover.ts'
 import { sendAll } from './sending.ts'
 import { submitterOn } from './submitter.ts'
 import type { Environment } from './environment.ts'
@@ -46,12 +46,12 @@ export async function runScenario (
     await submitterOn({ pipeline, subscriber, seed, chaos, acceptWithinMs })
   const losing = recovery && (() => lossesSoFar(recovery, losses))
   const isFaultFree = Object.values(faults).every(fault => fault === 0)
-  const reaping = isFaultFree
-    ? startReaping(pipeline, setting.connect('state', 'reaper'), tenants)
+  const takingOver = isFaultFree
+    ? startTakeover(pipeline, setting.connect('state', 'reaper'), tenants)
     : undefined
   const requested = await sendAll(options, { seed, chaos, tenants, cache, losing, awaitRows })
   const { repeats } = await endAll({ pipeline, recovery, chaos, acceptWithinMs })
-  await reaping?.stop()
+  await takingOver?.stop()
   stop()
   return {
     seed,

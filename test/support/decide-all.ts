@@ -1,8 +1,8 @@
 import { createLog } from '../../services/platform/log.ts'
 import { createMetrics } from '../../services/platform/metrics.ts'
 import type { Incoming, Stage } from '../../services/engine/stage.ts'
-import { createSteps } from '../../services/engine/steps.ts'
-import { createWorker } from '../../services/engine/worker.ts'
+import { Steps } from '../../services/engine/steps.ts'
+import { Worker } from '../../services/engine/worker.ts'
 import type { StageName } from '../../services/topology.ts'
 import { createManualClock } from './stage-doubles.ts'
 
@@ -15,7 +15,7 @@ export async function decideAll<S extends StageName> (
   onSent: Sent
 ): Promise<void> {
   const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
-  const { onDelivery } = createWorker({
+  const worker = new Worker({
     ...common,
     stage: stage as unknown as Stage,
     subscription: { group: 'g', topics: [], lane: 'bulk' },
@@ -35,11 +35,11 @@ export async function decideAll<S extends StageName> (
     deadLetters: {
       checkLimit: () => {}, send: async () => {}, report: async () => {}, reset: () => {},
     },
-    steps: createSteps(common),
+    steps: new Steps(common),
     clock: createManualClock(),
     readAhead: { bytes: 0, maxBytes: 0 },
   })
-  await onDelivery({
+  await worker.onDelivery({
     topic,
     partition: 0,
     messages: messages.map(({ raw, value }, offset) => {

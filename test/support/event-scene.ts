@@ -10,7 +10,7 @@ import { createDeliveries, type Deliveries } from '../../services/jobs/deliverie
 import { partsOfDelivery } from '../../services/jobs/events.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { settledOf } from '../../services/results/finish-job.ts'
-import { createProgress } from '../../services/settle/progress.ts'
+import { JobProgress } from '../../services/settle/progress.ts'
 import { DELIVERED_TENANT, endedJob } from './deliveries.ts'
 import { endpointIdAt, endpointOf } from './endpoints.ts'
 
@@ -83,10 +83,12 @@ export function createEventScene (redis: Redis, number: number) {
 /** What settle counts and emits. */
 function createSettling (number: number) {
   const messages: Message[] = []
-  let progress = createProgress()
+  let progress = new JobProgress()
   let job = runningJob(number)
   const emit = () => {
-    const advanced = progress.of([{ kind: 'counted', ended: job.ended, job, entry: undefined }])
+    const advanced = progress.advance([
+      { kind: 'counted', ended: job.ended, job, entry: undefined },
+    ])
     const settled = { topic: 'jobs.settled', value: settledOf(job) } as const
     const emits: readonly Pick<Emission, 'topic' | 'value'>[] =
       [...advanced.emits, ...job.ended ? [settled] : []]
@@ -107,7 +109,7 @@ function createSettling (number: number) {
     },
     /** A restarted settle reads its last block again. */
     restart: () => {
-      progress = createProgress()
+      progress = new JobProgress()
       emit()
     },
   }

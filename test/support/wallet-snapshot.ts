@@ -1,4 +1,4 @@
-import type { WalletSnapshot } from '../../services/ledger/reconcile.ts'
+import type { WalletSnapshot } from '../../services/ledger/recovery-store.ts'
 import { ZERO_AMOUNTS } from '../../services/money/prices.ts'
 
 /** A wallet in Redis before any movement of its money. */

@@ -13,7 +13,7 @@ import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
 const QUICK: readonly Failpoint[] = [
   'settle.stored', 'ledger.appended', 'submit.claimed', 'normalize.produce', 'lookup.accepted',
   'verify.kept', 'deliver.sent', 'feed.taken', 'publish.sent', 'submit.sent', 'settle.tallied',
-  'reaper.shipped', 'verification.answering',
+  'outbox.shipped', 'verification.answering',
 ]
 
 /** More at a time would be another fault: a machine that is too small. */
@@ -33,7 +33,7 @@ export function instanceOf (point: Failpoint, number = 1): string {
     verification: 'ingest',
     erase: 'ingest',
     finish: 'settle',
-    reaper: 'ledger',
+    outbox: 'ledger',
     erasing: 'ledger',
     access: 'ledger',
   }
@@ -73,7 +73,7 @@ async function hit (
 
 /** How to reach a point that the load does not pass. */
 function provokedBy (point: Failpoint): ((scene: Scene) => Promise<void>) | undefined {
-  if (point.startsWith('reaper')) return provokeReaper
+  if (point.startsWith('outbox')) return provokeTakeover
   // The access log has an entry of each erasure.
   return /^(?:eras|access)/.test(point) ? provokeErasure : undefined
 }
@@ -92,7 +92,7 @@ async function provokeErasure ({ environment }: Scene): Promise<void> {
 }
 
 /** No other process ships entries of the workspace. */
-async function provokeReaper ({ environment, orgId }: Scene): Promise<void> {
+async function provokeTakeover ({ environment, orgId }: Scene): Promise<void> {
   await withWorkspace(environment.stack.env, async parts => {
     await topUp(parts, { org: orgId, mode: 'live', usd: '1' })
   })

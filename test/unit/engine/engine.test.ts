@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
-import type { StepNumber } from '../../../services/engine/steps.ts'
+import { ENGINE_STEPS, type EngineStep } from '../../../services/topology.ts'
 import {
   benchOf, decisionFor, echoStage, notingBus, plainCodec, rawMessage, textOf, type Read,
 } from './engine-bench.ts'
@@ -25,9 +25,9 @@ describe('the order of effects', () => {
     })
     expect(await bench.deliver(raws(0, 1))).toEqual({ kind: 'done' })
     expect([...noted, ...bench.effects]).toEqual([
-      'step 1', 'step 2', 'step 3', 'step 4', 'step 5',
-      'step 6', 'rows.normalized m0', 'rows.normalized m1',
-      'step 7', 'after m0', 'after m1', 'step 8', 'commit 2',
+      'step decode', 'step open', 'step decide', 'step seal', 'step produce',
+      'step dead', 'rows.normalized m0', 'rows.normalized m1',
+      'step after', 'after m0', 'after m1', 'step commit', 'commit 2',
     ])
   })
 
@@ -154,8 +154,7 @@ describe('the order of effects', () => {
 })
 
 describe('a crash', () => {
-  const steps: readonly StepNumber[] = [1, 2, 3, 4, 5, 6, 7, 8]
-  it.each(steps)('before step %i loses no effect and commits nothing too early', async crashAt => {
+  it.each(ENGINE_STEPS)('before step %s loses nothing and commits nothing early', async crashAt => {
     let crashed = false
     const after: string[] = []
     const stage = echoStage({
@@ -164,7 +163,7 @@ describe('a crash', () => {
         ...textOf(message) === 'm1' && { dead: 'no way' },
       })),
     })
-    const before = async (step: StepNumber) => {
+    const before = async (step: EngineStep) => {
       if (step !== crashAt || crashed) return
       crashed = true
       throw new Error('the process is gone')

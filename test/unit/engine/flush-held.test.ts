@@ -1,8 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { subscriptionsOf } from '../../../services/platform/topics.ts'
-import { every } from '../../../services/engine/flush-held.ts'
-import { createSerialQueues } from '../../../services/platform/serial-queues.ts'
 import { eventually } from '../../support/eventually.ts'
 import { benchOf, decisionFor, echoStage, rawMessage, textOf, type Read } from './engine-bench.ts'
 
@@ -151,47 +149,5 @@ describe('held messages that need no further message', () => {
     bench.assigned()
     await bench.running.flushHeld()
     expect([calls, bench.effects]).toEqual([[], []])
-  })
-})
-
-describe('serial queues', () => {
-  it('run actions of one name in order, others concurrently, even after a failure', async () => {
-    const { take } = createSerialQueues()
-    const done: string[] = []
-    const gate = Promise.withResolvers<void>()
-    const first = take('a', async () => { await gate.promise; done.push('a1'); throw new Error() })
-    const second = take('a', async () => { done.push('a2') })
-    await take('b', async () => { done.push('b1') })
-    gate.resolve()
-    await expect(first).rejects.toThrow()
-    await second
-    expect(done).toEqual(['b1', 'a1', 'a2'])
-  })
-})
-
-describe('every', () => {
-  it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    const gate = Promise.withResolvers<void>()
-    const runs = { started: 0, ended: 0 }
-    const repeated = every(1, async () => {
-      runs.started += 1
-      await gate.promise
-      runs.ended += 1
-    })
-    const never = every(0, async () => { runs.started += 100 })
-    vi.advanceTimersByTime(3)
-    const stopping = Promise.all([repeated.stop(), never.stop()])
-    vi.advanceTimersByTime(3)
-    gate.resolve()
-    await stopping
-    expect(runs).toEqual({ started: 3, ended: 3 })
-  })
-
-  it('stops even if an action never ends', async () => {
-    let runs = 0
-    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
-    await eventually(() => expect(runs).toBeGreaterThan(0))
-    await repeated.stop()
   })
 })

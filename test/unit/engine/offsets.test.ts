@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { createOffsets } from '../../../services/engine/offsets.ts'
+import { Offsets } from '../../../services/engine/offsets.ts'
 import { rawMessage } from './engine-bench.ts'
 
 const source = { topic: 'rows.submitted.small', partition: 0 }
@@ -12,7 +12,7 @@ describe('offsets', () => {
     fc.assert(fc.property(fc.nat(20), stream, (more, finished) => {
       const size = Math.max(0, ...finished.map(offset => offset + 1)) + more
       const messages = Array.from({ length: size }, (_, offset) => rawMessage(offset))
-      const offsets = createOffsets()
+      const offsets = new Offsets()
       offsets.add(messages)
       for (const offset of finished) offsets.complete(messages[offset] as RawMessage)
       const held = messages.findIndex((_, offset) => !finished.includes(offset))
@@ -23,7 +23,7 @@ describe('offsets', () => {
   })
 
   it('do not commit an unchanged offset twice', () => {
-    const offsets = createOffsets()
+    const offsets = new Offsets()
     offsets.add([rawMessage(5)])
     offsets.complete(rawMessage(5))
     expect(offsets.committable(source)).toBe(6n)
@@ -32,7 +32,7 @@ describe('offsets', () => {
   })
 
   it('stop below a redelivered message', () => {
-    const offsets = createOffsets()
+    const offsets = new Offsets()
     offsets.add([rawMessage(5), rawMessage(6), rawMessage(7)])
     offsets.complete(rawMessage(5))
     offsets.complete(rawMessage(7))
@@ -44,7 +44,7 @@ describe('offsets', () => {
   })
 
   it('of partitions are independent, and unknown partitions have none', () => {
-    const offsets = createOffsets()
+    const offsets = new Offsets()
     offsets.add([rawMessage(0)])
     expect(offsets.committable({ ...source, partition: 1 })).toBeUndefined()
     offsets.complete({ ...rawMessage(0), partition: 1 })

@@ -1,25 +1,25 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createRowsInFlight } from '../../../services/engine/rows-in-flight.ts'
+import { RowsInFlight } from '../../../services/engine/rows-in-flight.ts'
 
 const NO_CREDIT = { hasCredit: () => false }
 
 describe('the rows in flight of a tenant', () => {
   it('are limited to 4,000 per weight while another tenant is active', () => {
-    const flight = createRowsInFlight(NO_CREDIT, tenant => tenant === 'heavy' ? 2 : 1)
+    const flight = new RowsInFlight(NO_CREDIT, tenant => tenant === 'heavy' ? 2 : 1)
     for (const tenant of ['usual', 'heavy']) flight.addWaiting(tenant, 5)
     flight.start('usual', 3_999)
     flight.start('heavy', 7_999)
-    expect(['usual', 'heavy'].map(flight.mayStart)).toEqual([true, true])
+    expect(['usual', 'heavy'].map(tenant => flight.mayStart(tenant))).toEqual([true, true])
     flight.start('usual', 1)
     flight.start('heavy', 1)
-    expect(['usual', 'heavy'].map(flight.mayStart)).toEqual([false, false])
+    expect(['usual', 'heavy'].map(tenant => flight.mayStart(tenant))).toEqual([false, false])
     flight.end('usual', 1)
-    expect(['usual', 'heavy'].map(flight.mayStart)).toEqual([true, false])
+    expect(['usual', 'heavy'].map(tenant => flight.mayStart(tenant))).toEqual([true, false])
   })
 
   it('are not limited while the tenant is alone', () => {
-    const flight = createRowsInFlight(NO_CREDIT, () => 1)
+    const flight = new RowsInFlight(NO_CREDIT, () => 1)
     flight.addWaiting('a', 3)
     flight.start('a', 100_000)
     expect(flight.mayStart('a')).toBe(true)
@@ -33,16 +33,16 @@ describe('the rows in flight of a tenant', () => {
   })
 
   it('are not limited while the tenant has credit', () => {
-    const flight = createRowsInFlight({ hasCredit: tenant => tenant === 'b' }, () => 1)
+    const flight = new RowsInFlight({ hasCredit: tenant => tenant === 'b' }, () => 1)
     for (const tenant of ['a', 'b']) {
       flight.addWaiting(tenant, 2)
       flight.start(tenant, 20_000)
     }
-    expect(['a', 'b'].map(flight.mayStart)).toEqual([false, true])
+    expect(['a', 'b'].map(tenant => flight.mayStart(tenant))).toEqual([false, true])
   })
 
   it('wake the partitions that wait when some of them end', async () => {
-    const flight = createRowsInFlight(NO_CREDIT, () => 1)
+    const flight = new RowsInFlight(NO_CREDIT, () => 1)
     const woken: string[] = []
     flight.addWaiting('a', 1)
     flight.start('a', 1)
@@ -63,7 +63,7 @@ describe('the rows in flight of a tenant', () => {
       isEnd: fc.boolean(),
     }), { maxLength: 100 })
     fc.assert(fc.property(steps, all => {
-      const flight = createRowsInFlight(NO_CREDIT, () => 1)
+      const flight = new RowsInFlight(NO_CREDIT, () => 1)
       const running: { readonly tenant: string, readonly rows: number }[] = []
       for (const tenant of ['a', 'b', 'c']) flight.addWaiting(tenant, all.length + 1)
       for (const { tenant, rows, isEnd } of all) {

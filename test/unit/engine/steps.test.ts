@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
-import { createSteps, type Effects } from '../../../services/engine/steps.ts'
+import { type Effects, Steps } from '../../../services/engine/steps.ts'
 
 const place = {
   stage: 'verify', group: 'verify', topic: 'rows.to-verify', partition: 1, offset: 2n,
@@ -11,7 +11,7 @@ const place = {
 const stepsOf = (effects?: Effects) => {
   const metrics = createMetrics()
   const log = createLog('x', { level: 'silent' })
-  return { metrics, steps: createSteps({ metrics, log, effects, sleep: async () => {} }) }
+  return { metrics, steps: new Steps({ metrics, log, effects, sleep: async () => {} }) }
 }
 
 describe('a step of the engine', () => {
@@ -25,7 +25,7 @@ describe('a step of the engine', () => {
       if (blocked.length < 3) throw new InfrastructureError('away')
       return 'done'
     }
-    expect(await steps.step(5, action, at)).toBe('done')
+    expect(await steps.run('produce', action, at)).toBe('done')
     expect([...blocked, steps.stalled()]).toEqual([0, 1, 1, 0])
     expect(await metrics.text())
       .toContain('stage_step_seconds_count{stage="verify",step="produce"} 1')
@@ -34,11 +34,11 @@ describe('a step of the engine', () => {
   it('logs the job if all messages are of one', async () => {
     const lines: string[] = []
     const log = createLog('x', { destination: { write: line => lines.push(line) } })
-    const { step } = createSteps({ metrics: createMetrics(), log, sleep: async () => {} })
+    const steps = new Steps({ metrics: createMetrics(), log, sleep: async () => {} })
     const failing = (jobs: readonly string[]) => {
       let calls = 0
       const messages = jobs.map(job => ({ headers: { tenant: 't', job } })) as never
-      return step(5, async () => {
+      return steps.run('produce', async () => {
         if (calls++ === 0) throw new InfrastructureError('away')
       }, { ...at, messages })
     }
@@ -57,14 +57,14 @@ describe('a step of the engine', () => {
       calls++
       throw new TypeError('a bug')
     }
-    await expect(steps.step(3, action, at)).rejects.toThrow('a bug')
+    await expect(steps.run('decide', action, at)).rejects.toThrow('a bug')
     expect([calls, steps.stalled()]).toEqual([1, 0])
   })
 
   it('does not start after the partition is revoked', async () => {
     const signal = AbortSignal.abort(new Error('lost'))
     const action = async () => expect.unreachable()
-    await expect(stepsOf().steps.step(5, action, { location: place, signal }))
+    await expect(stepsOf().steps.run('produce', action, { location: place, signal }))
       .rejects.toThrow('lost')
   })
 
@@ -76,7 +76,8 @@ describe('a step of the engine', () => {
         throw new InfrastructureError('not to be retried')
       },
     })
-    await expect(steps.step(4, async () => expect.unreachable(), at)).rejects.toThrow(FatalError)
-    expect(seen).toEqual([4, place])
+    await expect(steps.run('seal', async () => expect.unreachable(), at))
+      .rejects.toThrow(FatalError)
+    expect(seen).toEqual(['seal', place])
   })
 })

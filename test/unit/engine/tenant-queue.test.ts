@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { createTenantQueue, createTenantShares } from '../../../services/engine/tenant-queue.ts'
+import { createTenantShares, TenantQueue } from '../../../services/engine/tenant-queue.ts'
 import { rawMessage } from './engine-bench.ts'
 
 const of = (tenant: string, offset: number, rows = 10): RawMessage => ({
@@ -11,7 +11,7 @@ const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) =
 function setUp ({ isByTenant = true } = {}) {
   const ahead = { bytes: 0, maxBytes: 100 }
   const shares = createTenantShares(ahead)
-  return { ahead, shares, queue: createTenantQueue(shares, isByTenant) }
+  return { ahead, shares, queue: new TenantQueue(shares, isByTenant) }
 }
 
 /** Spends the credit of tenant a. */
@@ -56,7 +56,7 @@ describe('the messages of a partition', () => {
     const { queue, shares } = setUp()
     queue.add([of('a', 0, 1_000)])
     queue.take(1)
-    const other = createTenantQueue(shares, true)
+    const other = new TenantQueue(shares, true)
     other.add([of('a', 0), of('b', 1), of('b', 2)])
     expect(offsets(other.take(3))).toEqual([1, 2, 0])
   })
@@ -72,7 +72,7 @@ describe('the messages of a partition', () => {
   it('wait while other tenants are active and their tenant has 4,000 rows in flight', () => {
     const { queue, shares } = setUp()
     spendCredit(queue)
-    const other = createTenantQueue(shares, true)
+    const other = new TenantQueue(shares, true)
     other.add([of('b', 0), of('b', 1)])
     queue.add([0, 1, 2].map(at => of('a', at, 2_000)))
     const inFlight = queue.take(3)
@@ -84,7 +84,7 @@ describe('the messages of a partition', () => {
   it('do not wait once the messages of the other tenants are gone', () => {
     const { queue, shares } = setUp()
     spendCredit(queue)
-    const other = createTenantQueue(shares, true)
+    const other = new TenantQueue(shares, true)
     other.add([of('b', 0)])
     queue.add([0, 1, 2].map(at => of('a', at, 4_000)))
     expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[0], []])
@@ -94,7 +94,7 @@ describe('the messages of a partition', () => {
 
   it('do not wait without fair scheduling', () => {
     const { queue, shares } = setUp({ isByTenant: false })
-    createTenantQueue(shares, true).add([of('b', 0)])
+    new TenantQueue(shares, true).add([of('b', 0)])
     queue.add([0, 1, 2].map(at => of('a', at, 9_000)))
     const taken = queue.take(2)
     queue.release(taken)

@@ -4,14 +4,14 @@ import { createLog } from '../../../services/platform/log.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import type { Gate } from '../../../services/engine/pause.ts'
 import type { Stage } from '../../../services/engine/stage.ts'
-import { createSteps } from '../../../services/engine/steps.ts'
-import { createWorker, type WorkerDeps } from '../../../services/engine/worker.ts'
+import { Steps } from '../../../services/engine/steps.ts'
+import { Worker, type WorkerDeps } from '../../../services/engine/worker.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { echoStage, plainCodec, rawMessage } from './engine-bench.ts'
 
 function workerOf (stage: Partial<Stage>, lane: Lane, more: Partial<WorkerDeps> = {}) {
   const common = { metrics: createMetrics(), log: createLog('x', { level: 'silent' }) }
-  const worker = createWorker({
+  const worker = new Worker({
     ...common,
     stage: echoStage(stage as never) as unknown as Stage,
     subscription: { group: 'g', topics: [], lane },
@@ -20,7 +20,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, more: Partial<WorkerDeps> 
     deadLetters: {
       checkLimit: () => {}, send: async () => {}, report: async () => {}, reset: () => {},
     },
-    steps: createSteps(common),
+    steps: new Steps(common),
     clock: { now: () => 9_500 },
     readAhead: { bytes: 0, maxBytes: 0 },
     ...more,
@@ -36,7 +36,7 @@ function workerOf (stage: Partial<Stage>, lane: Lane, more: Partial<WorkerDeps> 
     commit: async () => {},
     redeliver: () => {},
   })
-  return { worker, deliver }
+  return { worker, deliver, metrics: common.metrics }
 }
 
 const done = (messages: Parameters<Stage['decide']>[0]) =>
@@ -45,6 +45,18 @@ const done = (messages: Parameters<Stage['decide']>[0]) =>
 const ONE_BATCH = { capacity: 1, maxCredit: 0, of: () => ({ name: 'a', cost: 1 }) }
 
 describe('a worker', () => {
+  it('counts completed messages and their rows, and no held ones', async () => {
+    const { deliver, metrics } = workerOf({
+      decide: async messages => messages[0]?.raw.partition === 0 ? done(messages) : [],
+    }, 'small', { subscription: { group: 'g', topics: [], lane: 'small', service: 'whatsapp' } })
+    await deliver(0, 9_000)
+    await deliver(1, 9_000)
+    const labels = '{stage="normalize",lane="small",service="whatsapp"}'
+    const text = await metrics.text()
+    expect(text).toContain(`stage_chunks_total${labels} 1`)
+    expect(text).toContain(`stage_rows_total${labels} 2`)
+  })
+
   it('reports the age of the oldest message in progress, of all partitions', async () => {
     const ages: number[] = []
     const { worker, deliver } = workerOf({

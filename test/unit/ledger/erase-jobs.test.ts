@@ -6,11 +6,18 @@ import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/results/merge.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import {
-  eraseRequested, startErasing, watchErasures, type EraseJobsDeps,
+  eraseRequested, startErasing, watchErasures, type EraseJobsDeps, createCachedErasure,
 } from '../../../services/ledger/erase-jobs.ts'
 import { createMetrics } from '../../../services/platform/metrics.ts'
 import { createErasureRedis } from '../../support/erasure-redis.ts'
-import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
+import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
+import { createTokenizer } from '../../../services/cache/tokenizer.ts'
+import type { CacheScope } from '../../../services/cache/cache.ts'
+import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
+import { LostResultsError } from '../../../services/results/read-chunks.ts'
+import {
+  arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
+} from '../../support/results.ts'
 
 const [ONE, TWO, THREE] = ['3', '4', '5']
   .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string]
@@ -123,16 +130,20 @@ describe('the loop of erasures', () => {
     const failed = Promise.withResolvers<void>()
     const done = Promise.withResolvers<void>()
     const states = [false, true, true, true]
+    let leads = false
     const loop = startErasing({
       ...deps,
       metrics: { watchAll: () => {} },
       everyMs: 1,
-      isLeader: () => states.shift() ?? false,
+      isLeader: () => {
+        leads = states.shift() ?? false
+        return leads
+      },
       erasures: {
         ...deps.erasures,
         backlog: async () => ({ requested: 0, compacting: 0, oldestAtMs: undefined }),
         requested: async () => {
-          rounds.push('round')
+          rounds.push(leads ? 'as leader' : 'beside another leader')
           if (rounds.length === 1) throw new Error('down')
           if (rounds.length === 3) done.resolve()
           return []
@@ -142,7 +153,7 @@ describe('the loop of erasures', () => {
     })
     await Promise.all([failed.promise, done.promise])
     await loop.stop()
-    expect(rounds).toHaveLength(3)
+    expect(rounds).toEqual(['as leader', 'as leader', 'as leader'])
   })
 })
 
@@ -188,5 +199,73 @@ describe('the metrics of erasures', () => {
     // Results that have expired have no mark.
     await queueErasure(redis, { ...first, job: 'job_3' }, NOW_MS)
     expect((await series()).slice(0, 1)).toEqual(['erasures_pending{phase="requested"} 1'])
+  })
+})
+
+const secrets = new Map(['1', '2'].map((version, at) => [version, Buffer.alloc(32, at)] as const))
+const tokenize = createTokenizer(secrets)
+const tokensOf = (...contacts: readonly string[]) =>
+  tokenize({ tenant: TENANT, service: 'phone-validation', version: '2' }, contacts)
+
+/** A job of two numbers, of which the second one occurs twice, and an invalid row. */
+async function cachedJob (wrapped: { readonly copied?: Buffer, readonly inTopic?: Buffer }) {
+  const blocks = createBlocksDouble()
+  const numbers = ['+12127365000', '+442079460958']
+  const place = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }
+  const outcomes = numbers.map(e164 => ({ ...live('x'), contact: { e164 }, copies: 0 }))
+  const { value } = await arrived(blockEmission(place, [
+    [0, outcomes[0]!], [1, { ...outcomes[1]!, copies: 1 }],
+    [2, { source: 'duplicate', duplicateOf: 2 }], [3, live('')],
+  ], { inputs: ['a', 'b', 'b', 'c'] }))
+  await blocks.insert([value])
+  const job = endedJob({ chunks: 1 }, 4)
+  const erased: [CacheScope, Buffer][] = []
+  const unwrapped: Buffer[] = []
+  const erase = createCachedErasure({
+    blocks,
+    codec,
+    archive: {
+      find: async (_tenant, id) => id === JOB
+        ? { job, manifest: [manifestEntry(value, [0, 1, 2, 3])] }
+        : undefined,
+    },
+    keyCopy: { find: async () => wrapped.copied },
+    keys: { findInTopic: async () => wrapped.inTopic },
+    organizationKeys: {
+      unwrap: async (_orgId, bytes) => { unwrapped.push(bytes); return dataKey },
+    },
+    tokenize,
+    cache: { erase: async (scope, tokens) => { erased.push([scope, tokens]) } },
+  })
+  return { erase, erased, unwrapped, numbers }
+}
+
+const dataKey = await jobKeys.get() ?? Buffer.alloc(0)
+const stored = (text: string) =>
+  joinJobKey({ results: Buffer.from(text), webhooks: Buffer.from('header') })
+const erasedJob = { tenant: TENANT, job: JOB }
+
+describe('erasing the cached records of a job', () => {
+  it('deletes those of each contact once, under every version of the secret', async () => {
+    const { erase, erased, numbers } = await cachedJob({ copied: stored('copied') })
+    await erase(erasedJob)
+    const { tokens, rotatedTokens: rotated } = tokensOf(...numbers)
+    expect(rotated?.versions).toEqual(['1'])
+    expect(erased).toEqual([[
+      { tenant: TENANT, service: 'phone-validation', version: '2', rotated }, tokens,
+    ]])
+  })
+
+  it('reads a key that is not copied yet from its topic', async () => {
+    const { erase, erased, unwrapped } = await cachedJob({ inTopic: stored('topic') })
+    await erase(erasedJob)
+    expect([erased.length, String(unwrapped[0])]).toEqual([1, 'topic'])
+  })
+
+  it('fails without a key, and does nothing for a job that is not stored', async () => {
+    const { erase, erased } = await cachedJob({})
+    await expect(erase(erasedJob)).rejects.toThrow(LostResultsError)
+    await erase({ ...erasedJob, job: 'job_2' })
+    expect(erased).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createOwners, type Owned } from '../../../services/ledger/owners.ts'
+import { Owners, type Owned } from '../../../services/ledger/owners.ts'
 
 const ENTRY: Owned = { id: 'entry', stage: 'lookup', lane: 'small' }
 const JOB: Owned = { id: 'job', stage: 'settle', lane: 'small' }
@@ -9,7 +9,7 @@ function setUp () {
   const partitions = [{ offset: 5, end: 5 }, { offset: 3, end: 4 }]
   const asked: string[] = []
   let nowMs = 0
-  const owners = createOwners({
+  const owners = new Owners({
     readOffsets: async groups => {
       asked.push(...groups)
       return groups.flatMap(group => partitions.map(({ offset, end }, partition) =>

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Reservation } from '../../../services/ledger/journal-state.ts'
-import type { JobInRedis } from '../../../services/ledger/reconcile.ts'
+import type { JobInRedis, RebuiltJob } from '../../../services/ledger/recovery-store.ts'
 import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
-import type { RebuiltJob } from '../../../services/ledger/rebuilt-job.ts'
 import { endedJob } from '../../support/results.ts'
-import { createManualClock, entryOf, TENANT } from '../../support/stage-doubles.ts'
+import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-doubles.ts'
+import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
 
 const term = { run: 'r', fence: '1' }
 const reserve = (job: string, change: Partial<Journal> = {}): Journal => ({
@@ -18,7 +18,7 @@ const end = (job: string): Journal =>
   ({ ...reserve(job), type: 'settle', seq: 9, chargeMicros: 4, reason: '' })
 
 /** Redis that answers each `rebuild` in turn, and an archive that records its queries. */
-function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
+function setUp (steps: readonly string[] = [], archived: readonly Job[] = [], nowMs = 1_000) {
   const rebuilt: RebuiltJob[] = []
   const left = [...steps]
   const made: number[] = []
@@ -39,7 +39,7 @@ function setUp (steps: readonly string[] = [], archived: readonly Job[] = []) {
     history: { listAll: async () => [] },
     subscriptions: async () => [],
     emitter: { emit: async () => {} },
-    clock: createManualClock(1_000),
+    clock: createManualClock(nowMs),
     metrics: { count: (_name, _labels, more = 1) => { made.push(more) } },
   }
   return { parts: deps, rebuilt, made, calls }
@@ -113,5 +113,158 @@ describe('the ended jobs of a journal', () => {
   it('are left to the new leader', async () => {
     expect(await rebuildEnded(setUp(['superseded']).parts, [endedOf('job_1')]))
       .toMatchObject({ superseded: true })
+  })
+})
+
+const DAY_MS = 86_400_000
+/** As accept.lua writes them: all values are text. */
+const terms = {
+  unitPriceMicros: '4',
+  acceptBy: '60',
+  idempotencyKey: 'k',
+  fingerprint: 'f',
+  claimedAt: '1000',
+  cursor: 'c',
+  cursorTo: '8',
+  service: 'whatsapp',
+  lane: 'bulk',
+  totalRows: '20',
+  invalidRows: '3',
+  duplicateRows: '2',
+  quotedHits: '5',
+  quotedFresh: '10',
+  quoteId: 'quot_9',
+  chunks: '2',
+  forceFresh: '1',
+  createdAtMs: '900',
+  feed: 'acme:3',
+  apiKey: 'key_1',
+}
+const accepted: Journal = {
+  ...entryOf(TENANT, endedJob()),
+  seq: 6,
+  amountMicros: 60,
+  at: 1_500,
+  header: Buffer.from('sealed'),
+  reason: JSON.stringify(terms),
+}
+const settled: Journal = { ...accepted, type: 'settle', seq: 9, chargeMicros: 24 }
+
+/** The job as it is rebuilt from an entry, by default at 2,000 ms. */
+async function openJob (entry: Journal, nowMs = 2_000): Promise<RebuiltJob> {
+  const { parts, rebuilt } = setUp([], [], nowMs)
+  await rebuildOpen(parts, term, { open: openOf([entry]), known: new Map() })
+  return rebuilt[0]!
+}
+
+describe('a job from its reserve entry', () => {
+  it('is the one that was accepted, before anything of it was counted', async () => {
+    const { fields, ...binding } = await openJob(accepted)
+    expect(binding).toEqual({
+      tenant: TENANT,
+      job: JOB,
+      nowMs: 2_000,
+      idempotencyKey: 'k',
+      fingerprint: 'f',
+      claimedAt: '1000',
+      feed: { partner: 'acme', partition: 3, cursor: 'c', to: '8' },
+      settled: undefined,
+      isClosed: false,
+    })
+    expect(jobOf(TENANT, fieldsOf(fields))).toEqual({
+      id: JOB,
+      tenant: TENANT,
+      apiKey: 'key_1',
+      service: 'whatsapp',
+      lane: 'bulk',
+      status: 'verifying',
+      preflight: {
+        totalRows: 20,
+        invalidRows: 3,
+        duplicateRows: 2,
+        cacheHits: 5,
+        freshChecks: 10,
+        maxQuoteMicros: 60,
+        quoteId: 'quot_9',
+      },
+      unitPriceMicros: 4,
+      chunks: 2,
+      feed: { partner: 'acme', partition: 3 },
+      forceFresh: true,
+      header: Buffer.from('sealed'),
+      createdAtMs: 900,
+      updatedAtMs: 1_500,
+      announced: false,
+      rebuilt: true,
+      ended: false,
+      closed: false,
+      endedAtMs: 0,
+      counts: NO_COUNTS,
+      chargedMicros: 0,
+      releasedMicros: 0,
+    })
+    expect(fieldsOf(fields)).toMatchObject({ reserveSeq: '6', idempotencyKey: 'k' })
+    expect(fieldsOf(fields)).not.toHaveProperty('fingerprint')
+  })
+
+  it('has the end the journal knows', async () => {
+    const ended = { reserve: accepted, end: settled, term, isOpen: false }
+    const { parts, rebuilt } = setUp()
+    await rebuildEnded(parts, [ended])
+    expect(rebuilt).toMatchObject([{ settled: { seq: 9, chargeMicros: 24 }, isClosed: false }])
+  })
+
+  it('keeps its key for 24 hours from its claim', async () => {
+    expect((await openJob(accepted, 999 + DAY_MS)).idempotencyKey).toBe('k')
+    expect((await openJob(accepted, 1_000 + DAY_MS)).idempotencyKey).toBe('')
+  })
+
+  it('needs no key, feed or slot', async () => {
+    const { feed: _feed, ...rest } = terms
+    const plain = { ...rest, idempotencyKey: '', claimedAt: '', cursor: '' }
+    expect(await openJob({ ...accepted, header: null, reason: JSON.stringify(plain) }))
+      .toMatchObject({
+        idempotencyKey: '', feed: { partner: '', partition: -1, cursor: '' },
+      })
+  })
+})
+
+describe('a closed job from the archive', () => {
+  it('has the record it ended with', async () => {
+    const counts = {
+      finishedRows: 20,
+      inputBlocks: 2,
+      cacheHits: 5,
+      freshRecords: 6,
+      invalidRecords: 3,
+      duplicateRecords: 1,
+      unknownRecords: 1,
+      cancelledRecords: 4,
+      successRecords: 11,
+      failedRecords: 9,
+    }
+    const job = endedJob({
+      status: 'cancelled', counts, endedAtMs: 7_000, chargedMicros: 24, releasedMicros: 36,
+    })
+    const { parts, rebuilt } = setUp([], [job])
+    await rebuildEnded(parts, [{ reserve: accepted, end: settled, term, isOpen: false }])
+    const fields = fieldsOf(rebuilt[0]?.fields ?? [])
+    expect(rebuilt).toMatchObject([{
+      isClosed: true, settled: { seq: 9, chargeMicros: 24 }, idempotencyKey: 'k',
+    }])
+    expect(jobOf(TENANT, fields)).toMatchObject({
+      id: JOB,
+      status: 'cancelled',
+      announced: true,
+      ended: true,
+      closed: true,
+      endedAtMs: 7_000,
+      counts,
+      chargedMicros: 24,
+      releasedMicros: 36,
+      unitPriceMicros: job.unitPriceMicros,
+      preflight: job.preflight,
+    })
+    expect(fields).toMatchObject({ settleSeq: '9' })
   })
 })

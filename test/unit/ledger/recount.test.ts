@@ -82,7 +82,7 @@ describe('recount', () => {
       [{ topic: 'rows.completed.small', partition: 2, offset: '7' }, undecodable],
       [{ offset: '10', reason: 'seal_broken' }, undecodable],
       [{ tenant: one.tenant, job: one.job }, 'recount skipped a block that cannot be tallied; ' +
-        'its rows stay open until the reaper fails the job'],
+        'its rows stay open until ledger fails the job'],
     ])
   })
 

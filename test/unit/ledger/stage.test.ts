@@ -3,10 +3,14 @@ import type { Journal } from '../../../schemas/types.ts'
 import type { NumberedEntry } from '../../../services/access-log/entry.ts'
 import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
-import { createLedgerStage } from '../../../services/ledger/stage.ts'
+import { createLedgerStage, openCopies } from '../../../services/ledger/stage.ts'
 import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
 import { accessEntry } from '../../support/access.ts'
 import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-doubles.ts'
+import { eventsCausedBy } from '../../support/ledger-events.ts'
+import { createAccessCopy } from '../../../services/access-log/copy.ts'
+import { recordMacOf } from '../../support/signed.ts'
+import { createClickhouseDouble } from '../../support/stored.ts'
 
 const signal = new AbortController().signal
 
@@ -140,5 +144,95 @@ describe('ledger', () => {
     expect([inserts, actions]).toEqual([[], [{ ...value, seq }]])
     await expect(stage.resolveDead({}, { ...DEAD, topic: 'access.log' })).rejects
       .toThrow(FatalError)
+  })
+})
+
+const NOW_MS = Date.parse('2026-08-11T10:00:00.000Z')
+const DAY_MS = 86_400_000
+const both = { lane: 'small', events: 'job.accepted job.progress', lowBalanceMicros: '5000' }
+
+function reserveOf (terms: object, more: Partial<Journal> = {}): Journal {
+  return {
+    tenant: 'org_1.live',
+    seq: 3,
+    entryId: 'job_1:reserve',
+    type: 'reserve',
+    job: 'job_1',
+    amountMicros: 2_000,
+    chargeMicros: 0,
+    availableMicros: 4_000,
+    reservedMicros: 2_000,
+    chargedMicros: 0,
+    fundedMicros: 6_000,
+    at: NOW_MS,
+    reason: JSON.stringify({ lane: 'small', ...terms }),
+    header: null,
+    ...more,
+  }
+}
+
+const typesOf = async (entry: Journal, nowMs = NOW_MS) =>
+  (await eventsCausedBy(entry, nowMs)).map(({ value }) => value.type)
+
+describe('a reserve entry', () => {
+  it('of a job without subscribers and without a threshold causes no message', async () => {
+    expect(await typesOf(reserveOf({}))).toEqual([])
+    expect(await typesOf(reserveOf({ events: 'job.progress' }))).toEqual([])
+  })
+
+  it('announces the job to subscribers, and the fall below the threshold', async () => {
+    expect(await eventsCausedBy(reserveOf(both), NOW_MS)).toEqual(['job.accepted', 'balance.low']
+      .map(type => ({
+        topic: 'jobs.events',
+        lane: 'small',
+        value: { tenant: 'org_1.live', job: 'job_1', type, tenth: 0, at: NOW_MS },
+        rows: undefined,
+      })))
+  })
+
+  it.each([
+    ['was above and still is', 5_000, false],
+    ['was above and is below', 4_999, true],
+    ['was exactly there and is below', 3_000, true],
+    ['was below before', 2_999, false],
+  ])('reports a balance that %s: %s micros, %s', async (_what, availableMicros, isReported) => {
+    expect(await typesOf(reserveOf({ lowBalanceMicros: '5000' }, { availableMicros })))
+      .toEqual(isReported ? ['balance.low'] : [])
+  })
+
+  it('that is read again after a week causes nothing', async () => {
+    expect(await typesOf(reserveOf(both), NOW_MS + 6 * DAY_MS)).toHaveLength(2)
+    expect(await typesOf(reserveOf(both), NOW_MS + 8 * DAY_MS)).toEqual([])
+  })
+})
+
+describe('another entry', () => {
+  it.each(['settle', 'void', 'topup', 'adjust'])('of type %s causes no event', async type => {
+    expect(await typesOf(reserveOf(both, { type }))).toEqual([])
+  })
+})
+
+describe('the copy to ClickHouse', () => {
+  it('has one insert for the partitions of a topic that are due together', async () => {
+    const { clickhouse, inserted, tokens } = createClickhouseDouble()
+    const appended: number[] = []
+    const heads: (readonly [seq: number, rows: number])[] = []
+    const { journal, keys, access } = openCopies({
+      journal: { append: async (entries: readonly Journal[]) => { appended.push(entries.length) } },
+      clickhouse,
+      recordMac: recordMacOf(),
+      accessCopy: createAccessCopy(clickhouse, recordMacOf()),
+      accessHead: { advance: async seq => { heads.push([seq, inserted.length]) } },
+    })
+    const entry = entryOf(TENANT, acceptedJob())
+    await Promise.all([journal.append([entry]), journal.append([entry, entry])])
+    const key = (job: string) => ({ tenant: TENANT, job, wrapped: Buffer.of(1), createdMs: 0 })
+    await Promise.all([keys.append([key('job_1')]), keys.append([key('job_2')])])
+    expect(appended).toEqual([3])
+    expect([tokens.length, inserted.map(({ job }) => job)]).toEqual([1, ['job_1', 'job_2']])
+    await access.append([accessEntry({ seq: 8 }), accessEntry({ seq: 9 }), accessEntry({ seq: 7 })])
+    expect(inserted.slice(2)).toMatchObject([{ seq: 8 }, { seq: 9 }, { seq: 7 }])
+    // Only then their highest number.
+    expect(heads).toEqual([[9, 5]])
   })
 })

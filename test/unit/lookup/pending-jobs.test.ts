@@ -1,5 +1,6 @@
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createPendingJobs } from '../../../services/lookup/pending-jobs.ts'
+import { PendingJobs } from '../../../services/lookup/pending-jobs.ts'
 import { chunksOf, JOB, QUOTED_AT_MS, TENANT } from '../../support/stage-doubles.ts'
 
 const owner = { tenant: TENANT, job: JOB }
@@ -7,7 +8,7 @@ const LATE_MS = QUOTED_AT_MS + 25_001
 
 /** A job of three chunks, one row each. */
 function scene () {
-  const held = createPendingJobs()
+  const held = new PendingJobs()
   const chunks = chunksOf(['+12127365000', '+12127365001', '+12127365002'], { chunkRows: 1 })
   const [first, second, third] = chunks as [typeof chunks[0], typeof chunks[0], typeof chunks[0]]
   const expired = (nowMs = QUOTED_AT_MS) => held.expired(first.raw, nowMs)
@@ -76,4 +77,50 @@ describe('pending jobs', () => {
     held.add(first)
     expect(expired()).toEqual([])
   })
+
+  it('stay complete until they are dropped, and so does what a retry finds', () => {
+    const { held, first, second, third } = scene()
+    for (const chunk of [first, second, third]) held.add(chunk)
+    const again = held.add({ ...second, raw: { ...second.raw, offset: 9n } })
+    expect(again?.messages).toEqual([first, second, third])
+    expect(again?.members).toHaveLength(4)
+  })
+
+  it('reject a chunk that their job does not have', () => {
+    const { held, first } = scene()
+    const numbered = (chunk: number) => ({ ...first, value: { ...first.value, chunk } })
+    expect(() => held.add(numbered(3))).toThrow(RangeError)
+    expect(() => held.add(numbered(-1))).toThrow(RangeError)
+  })
+})
+
+/** Chunks of several jobs: each at least once, some twice, all shuffled. */
+const streams = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 4 })
+  .chain(sizes => {
+    const once = sizes.flatMap((size, number) =>
+      chunksOf(Array.from({ length: size }, () => ''), { chunkRows: 1, job: `job_${number}` }))
+    return fc.subarray(once).chain(twice => {
+      const all = [...once, ...twice.map(message => ({ ...message }))]
+      return fc.shuffledSubarray(all, { minLength: all.length })
+    })
+  })
+
+it('a job is complete when its last chunk arrives, in any order, with all its messages', () => {
+  fc.assert(fc.property(streams, stream => {
+    const held = new PendingJobs()
+    const complete = new Map<string, readonly number[]>()
+    for (const [at, message] of stream.entries()) {
+      const { job, chunks } = message.value
+      const before = stream.slice(0, at + 1).filter(({ value }) => value.job === job)
+      const unit = held.add(message)
+      const isLast = new Set(before.map(({ value }) => value.chunk)).size === chunks
+      expect(unit?.members).toEqual(isLast ? before : undefined)
+      if (unit !== undefined) complete.set(job, unit.messages.map(({ value }) => value.chunk))
+    }
+    for (const [job, numbers] of complete) {
+      const { chunks } = stream.find(({ value }) => value.job === job)!.value
+      expect(numbers).toEqual(Array.from({ length: chunks }, (_, number) => number))
+    }
+    expect(complete.size).toBe(new Set(stream.map(({ value }) => value.job)).size)
+  }))
 })

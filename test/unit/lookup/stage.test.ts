@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { fullBitmap } from '../../../services/platform/bitmap.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
-import { quoteIdOf } from '../../../services/lookup/accept.ts'
+import { ChunkLoader } from '../../../services/lookup/read.ts'
 import { createLookupStage } from '../../../services/lookup/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
@@ -22,7 +22,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
   const undecidable: unknown[] = []
   const stage = createLookupStage({
     store,
-    cache,
+    loader: new ChunkLoader(cache),
     clock,
     unitPriceMicros: () => PRICE_MICROS,
     policy: async () => ({ freshnessMs: 86_400_000, maxActiveJobs: 10 }),
@@ -69,7 +69,7 @@ describe('the lookup stage', () => {
       cacheHits: 0,
       freshChecks: 2,
       maxQuoteMicros: 20,
-      quoteId: quoteIdOf(JOB),
+      quoteId: `quot_${JOB.slice('job_'.length)}`,
     })
   })
 

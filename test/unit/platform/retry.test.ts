@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import {
-  withTimeout, backoffMs, retryForever, sleep, retry,
+  withTimeout, backoffMs, every, retryForever, sleep, retry, startRepeating,
 } from '../../../services/platform/retry.ts'
+import { eventually } from '../../support/eventually.ts'
 
 const failing = (failures: number) => {
   let calls = 0
@@ -58,5 +59,54 @@ describe('withTimeout', () => {
     await withTimeout(new Promise(() => {}), 1)
     await withTimeout(new Promise(() => {}), -1)
     await expect(withTimeout(failing(1)(), 60_000)).rejects.toThrow('failure 1')
+  })
+})
+
+it('a repeated action goes on after a failure, and ends before it is stopped', async () => {
+  const failures: unknown[] = []
+  const again = Promise.withResolvers<void>()
+  const hold = Promise.withResolvers<void>()
+  let runs = 0
+  let isEnded = false
+  const { stop } = startRepeating(1, async () => {
+    runs += 1
+    if (runs === 1) throw new Error('first')
+    again.resolve()
+    await hold.promise
+    isEnded = true
+  }, error => failures.push(error))
+  await again.promise
+  const stopped = stop()
+  hold.resolve()
+  await stopped
+  expect([runs, isEnded, failures.map(String)]).toEqual([2, true, ['Error: first']])
+})
+
+describe('every', () => {
+  afterEach(() => { vi.useRealTimers() })
+
+  it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const gate = Promise.withResolvers<void>()
+    const runs = { started: 0, ended: 0 }
+    const repeated = every(1, async () => {
+      runs.started += 1
+      await gate.promise
+      runs.ended += 1
+    })
+    const never = every(0, async () => { runs.started += 100 })
+    vi.advanceTimersByTime(3)
+    const stopping = Promise.all([repeated.stop(), never.stop()])
+    vi.advanceTimersByTime(3)
+    gate.resolve()
+    await stopping
+    expect(runs).toEqual({ started: 3, ended: 3 })
+  })
+
+  it('stops even if an action never ends', async () => {
+    let runs = 0
+    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
+    await eventually(() => expect(runs).toBeGreaterThan(0))
+    await repeated.stop()
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Tallied } from '../../../services/jobs/store-types.ts'
-import { createProgress, type Advanced } from '../../../services/settle/progress.ts'
+import { type Advanced, JobProgress } from '../../../services/settle/progress.ts'
 import { endedJob } from '../../support/deliveries.ts'
 
 const { preflight, counts } = endedJob()
@@ -23,9 +23,9 @@ const tenthsOf = ({ emits }: Advanced) => emits.map(({ value }) => value.tenth)
 
 describe('progress', () => {
   it('is emitted once for each tenth, and of several in a batch the latest', () => {
-    const progress = createProgress()
+    const progress = new JobProgress()
     const after = (...all: readonly Tallied[]) => {
-      const advanced = progress.of(all)
+      const advanced = progress.advance(all)
       advanced.remember()
       return tenthsOf(advanced)
     }
@@ -37,26 +37,26 @@ describe('progress', () => {
   })
 
   it('has the time at which the rows were counted', () => {
-    const { emits } = createProgress().of([tallied(10, { updatedAtMs: 7 })])
+    const { emits } = new JobProgress().advance([tallied(10, { updatedAtMs: 7 })])
     expect(emits.map(({ value }) => value.at)).toEqual([7])
   })
 
   it('is emitted again until it is acknowledged', () => {
-    const progress = createProgress()
-    expect(tenthsOf(progress.of([tallied(50)]))).toEqual([5])
-    const again = progress.of([tallied(50)])
+    const progress = new JobProgress()
+    expect(tenthsOf(progress.advance([tallied(50)]))).toEqual([5])
+    const again = progress.advance([tallied(50)])
     expect(tenthsOf(again)).toEqual([5])
     again.remember()
-    expect(tenthsOf(progress.of([tallied(50)]))).toEqual([])
+    expect(tenthsOf(progress.advance([tallied(50)]))).toEqual([])
   })
 
   it('of a job that ends in the same batch, or that nobody follows, is not emitted', () => {
-    const progress = createProgress()
-    expect(tenthsOf(progress.of([tallied(50), tallied(100, { ended: true })]))).toEqual([])
+    const progress = new JobProgress()
+    expect(tenthsOf(progress.advance([tallied(50), tallied(100, { ended: true })]))).toEqual([])
     const unfollowed = endedJob({ ended: false, closed: false })
-    expect(tenthsOf(progress.of([
+    expect(tenthsOf(progress.advance([
       { kind: 'skip' }, { kind: 'counted', ended: false, job: unfollowed, entry: undefined },
     ]))).toEqual([])
-    expect(tenthsOf(progress.of([tallied(50, { events: ['job.accepted'] })]))).toEqual([])
+    expect(tenthsOf(progress.advance([tallied(50, { events: ['job.accepted'] })]))).toEqual([])
   })
 })

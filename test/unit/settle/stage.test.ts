@@ -4,7 +4,7 @@ import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/engine/stage.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { topicName } from '../../../services/platform/topics.ts'
-import { STORE_EVERY_MS } from '../../../services/settle/held.ts'
+import { STORE_EVERY_MS } from '../../../services/settle/buffer.ts'
 import {
   arrived, blockEmission, endedJob, keys, live, manifestEntry, messageCodec, type BlockRows,
 } from '../../support/results.ts'

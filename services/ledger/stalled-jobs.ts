@@ -1,0 +1,227 @@
+import { Kafka, logLevel, type Admin } from 'kafkajs'
+import type { Completed } from '../../schemas/types.ts'
+import { MissingKeyError } from '../crypto/key-ring.ts'
+import { SealError } from '../crypto/seal.ts'
+import type { Emitter } from '../engine/emit.ts'
+import type { Emission } from '../engine/stage.ts'
+import type { Job } from '../jobs/job.ts'
+import { JobKeyLostError } from '../jobs/job-keys.ts'
+import type { JobStore } from '../jobs/store.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../kafka/connection.ts'
+import type { Clock } from '../platform/clock.ts'
+import { InfrastructureError, isInfrastructure } from '../platform/errors.ts'
+import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { retry } from '../platform/retry.ts'
+import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
+import { unresolvableBlock } from '../results/block.ts'
+import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
+import { blockDigest } from '../results/result-blocks.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
+
+export type StalledJobsDeps = FinishDeps & {
+  readonly store: Pick<JobStore, 'read' | 'end' | 'fail' | 'unfinishedRows'>
+  readonly backlog: Backlog
+  /** Seals and stores a block. */
+  readonly storeBlock: (emission: Emission<'rows.completed'>) => Promise<Completed>
+  readonly emitter: Pick<Emitter, 'emit'>
+  /** Redis time. */
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn' | 'error'>
+  readonly metrics: Pick<Metrics, 'count'>
+  readonly stalledAfterMs: number
+}
+
+/** Whether all rows of a job are counted, so that it ends or has ended. */
+export function hasAllRows ({ ended, counts, preflight, chunks }: Job): boolean {
+  return ended ||
+    (counts.finishedRows === preflight.totalRows && counts.inputBlocks === chunks)
+}
+
+type OpenJob = {
+  readonly tenant: string
+  readonly job: string
+  readonly sinceMs: number
+  /** Whether no stage closes it when all of its rows are counted. */
+  readonly isOrphan: boolean
+}
+
+/**
+ * Closes an ended job that its stage has left, ends one all of whose rows are counted, and fails
+ * one without progress. Returns `stalled` if the job is that, whether or not it was failed.
+ */
+export async function completeJob (
+  deps: StalledJobsDeps, { tenant, job: id, sinceMs, isOrphan }: OpenJob
+): Promise<'stalled' | undefined> {
+  const job = await deps.store.read(tenant, id)
+  if (job === undefined || job.closed) return undefined
+  // Its last row was counted after this run began, or its stage still closes it.
+  if (hasAllRows(job) && !isOrphan) return undefined
+  // Its entry is shipped with the other orphans.
+  const ended = job.ended ? { job, entry: undefined } : await endComplete(deps, job)
+  const idleMs = deps.clock.now() - Math.max(sinceMs, job.updatedAtMs)
+  const isIdle = idleMs >= deps.stalledAfterMs
+  if (ended !== undefined) {
+    const isFinished = await finish(deps, ended, 'ended_job')
+    return isFinished || !isIdle ? undefined : 'stalled'
+  }
+  if (!isIdle) return undefined
+  const failed = await failStalled(deps, job)
+  if (failed !== undefined) await finish(deps, failed, 'stalled_job')
+  return 'stalled'
+}
+
+/** Ends a job whose rows were all counted while its wallet was frozen. */
+async function endComplete (
+  { store }: StalledJobsDeps, job: Job
+): Promise<EndedJob | undefined> {
+  if (!hasAllRows(job)) return undefined
+  const step = await store.end(job.tenant, job.id)
+  if (step.kind === 'skip' || !step.ended) return undefined
+  return { job: step.job, entry: step.entry }
+}
+
+const EVENTS = {
+  ended_job: 'ended job closed',
+  stalled_job: 'stalled job failed, its open rows ended as unknown',
+} as const
+
+/** False if blocks of the job are not stored. */
+async function finish (
+  deps: StalledJobsDeps, ended: EndedJob, kind: keyof typeof EVENTS
+): Promise<boolean> {
+  const finishing = await finishJob(deps, ended)
+  if (finishing === undefined) return false
+  await deps.emitter.emit(finishing.emits)
+  await finishing.close()
+  deps.metrics.count('recovery_actions_total', { kind })
+  deps.log.warn({ tenant: ended.job.tenant, job: ended.job.id, kind }, EVENTS[kind])
+  return true
+}
+
+/**
+ * Fails a job whose rows are lost: one block of the whole job ends all open rows as `unknown`,
+ * reason `internal`. If the job's key is lost, so that no block can be sealed, the job ends without
+ * it: its reservation is released, and its results are lost.
+ * Returns undefined when rows of the job may still be in a topic, or it made progress meanwhile.
+ */
+async function failStalled (
+  deps: StalledJobsDeps, job: Job
+): Promise<EndedJob | undefined> {
+  const { store, backlog } = deps
+  if (await backlog.mayContain(job)) return undefined
+  const rows = await store.unfinishedRows(job.tenant, job.id)
+  if (rows === undefined) return undefined
+  const digest = await digestOfStored(deps, job, rows)
+  const failed = await store.fail(job.tenant, job.id, { digest, finished: rows })
+  if (failed.kind === 'skip' || !failed.ended) return undefined
+  return { job: failed.job, entry: failed.entry }
+}
+
+/** The digest of the stored block that ends these rows; empty if it cannot be sealed. */
+async function digestOfStored (
+  { storeBlock, clock, log }: StalledJobsDeps, job: Job, rows: Buffer
+): Promise<string> {
+  const emission = unresolvableBlock({ coordinates: wholeJob(job), lane: job.lane, rows }, {
+    atMs: clock.now(), inputs: false,
+  })
+  try {
+    return blockDigest(await storeBlock(emission))
+  } catch (error) {
+    // Of one organization: ledger goes on without its job, and restores the key when it can.
+    if (error instanceof MissingKeyError) {
+      throw new InfrastructureError(error.message, { cause: error })
+    }
+    if (!(error instanceof JobKeyLostError || error instanceof SealError)) throw error
+    const details = { tenant: job.tenant, job: job.id, err: error }
+    log.error(details, 'job ended without results: its data key is lost')
+    return ''
+  }
+}
+
+/** The coordinates after the last chunk, which no block of a chunk has. */
+function wholeJob ({ tenant, id, service, chunks, preflight }: Job) {
+  const { totalRows } = preflight
+  return {
+    tenant, job: id, service, chunk: chunks, chunks, firstRow: 0, rows: totalRows, totalRows,
+  }
+}
+
+export type Backlog = {
+  /** Whether a topic may still hold rows of the job. */
+  readonly mayContain: (
+    job: { readonly lane: Lane, readonly service: ServiceSlug }
+  ) => Promise<boolean>
+}
+
+type BacklogOptions = {
+  readonly connection: KafkaConnection
+  readonly clientId: string
+  readonly clock: Clock
+}
+
+/** Attempts at a request, as a coordinator that has just moved answers late. */
+const TRIES = 10
+
+/** A younger message does not count, as a working stage may be processing it. */
+const MIN_AGE_MS = 60_000
+
+/**
+ * Finds messages that the consumer groups of a job's lane and service have not committed: any
+ * message of a retry topic, as batches return to it while providers are down, and messages of the
+ * other topics that are older than a minute. Messages of other jobs count as well, so a job behind
+ * a backlog is never taken for stalled.
+ */
+export function createBacklog ({ connection, clientId, clock }: BacklogOptions): Backlog {
+  const isAnyBehind = async (admin: Admin, subscriptions: readonly Subscription[]) => {
+    for (const subscription of subscriptions) {
+      const olderThanMs = clock.now() - MIN_AGE_MS
+      const check = () => isBehind(admin, subscription, olderThanMs)
+      if (await retry(TRIES, check, { when: isInfrastructure, maxMs: 1_000 })) return true
+    }
+    return false
+  }
+  const mayContain: Backlog['mayContain'] = async ({ lane, service }) => {
+    const limits = { lanes: [lane], services: [service] }
+    const kafka = new Kafka({
+      ...kafkaOptionsOf(connection), clientId, logLevel: logLevel.NOTHING,
+    })
+    const admin = kafka.admin()
+    await admin.connect()
+    try {
+      return await isAnyBehind(admin, (['lookup', 'verify', 'settle'] as const)
+        .flatMap(stage => subscriptionsOf(stage, limits)))
+    } finally {
+      await admin.disconnect()
+    }
+  }
+  return { mayContain }
+}
+
+async function isBehind (
+  admin: Admin, { group, topics }: Subscription, olderThanMs: number
+): Promise<boolean> {
+  const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
+  for (const { topic, partitions } of committed) {
+    const ends = await targetsOf(admin, topic, olderThanMs)
+    const behind = partitions.some(({ partition, offset }) => {
+      const { low = 0n, target = 0n } = ends.get(partition) ?? {}
+      const next = BigInt(offset) < low ? low : BigInt(offset)
+      return next < target
+    })
+    if (behind) return true
+  }
+  return false
+}
+
+/** The lowest offset of each partition, and the offset that a group must have reached. */
+async function targetsOf (admin: Admin, topic: string, olderThanMs: number) {
+  const bounds = await admin.fetchTopicOffsets(topic)
+  const isRetry = topic.startsWith('rows.retry.')
+  const targets = isRetry ? bounds : await admin.fetchTopicOffsetsByTimestamp(topic, olderThanMs)
+  const targetOf = new Map(targets.map(({ partition, offset }) => [partition, BigInt(offset)]))
+  return new Map(bounds.map(({ partition, low, high }) => {
+    const target = targetOf.get(partition) ?? BigInt(high)
+    return [partition, { low: BigInt(low), target: target < 0n ? BigInt(high) : target }]
+  }))
+}

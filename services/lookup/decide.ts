@@ -1,0 +1,224 @@
+import type { Journal, Normalized } from '../../schemas/types.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import type { Connections } from '../engine/connections.ts'
+import type { Decision, Emission } from '../engine/stage.ts'
+import type { JobStore } from '../jobs/store.ts'
+import type { Accepted, AcceptRequest } from '../jobs/store-types.ts'
+import { maxQuoteMicros } from '../money/prices.ts'
+import type { Clock } from '../platform/clock.ts'
+import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { failpoint } from '../platform/failpoint.ts'
+import { laneOf } from '../platform/topics.ts'
+import { BATCHLESS, type BlockOptions, coordinatesOf, createBlock } from '../results/block.ts'
+import { withoutVerdict } from '../results/outcome.ts'
+import type { ServiceSlug } from '../topology.ts'
+import { jobEmissions, journalEmission } from './emit.ts'
+import type { JobMessages } from './pending-jobs.ts'
+import {
+  type BatchRows, type ChunkLoader, type ChunkMessage, jobTermsOf, type PreflightCounts, readChunks,
+} from './read.ts'
+
+/** What `lookup` needs. */
+export type LookupDeps = {
+  readonly store: Pick<JobStore, 'accept' | 'refuse' | 'outcome' | 'announce'>
+  /** Of this stage alone: it holds chunks in memory. */
+  readonly loader: ChunkLoader
+  /** Redis time. */
+  readonly clock: Clock
+  readonly policy: (tenant: string) => Promise<TenantPolicy>
+  readonly unitPriceMicros: (tenant: string, service: ServiceSlug) => number
+  readonly batchRows: BatchRows
+  /** Maximum number of messages in one call of `decide`. */
+  readonly batch: number
+  /** Idle polls, one per second, after which missing chunks are lost; 300 by default. */
+  readonly lostAfterIdlePolls?: number
+  /** Called with the reason when a job cannot be decided, for logs. */
+  readonly onUndecidable?: (of: { tenant: string, job: string }, error: unknown) => void
+}
+
+/**
+ * How long a record counts as fresh, how many jobs with fresh rows there may be, and the events
+ * before the end of a job that the organization wants to know of.
+ */
+type TenantPolicy = Pick<AcceptRequest, 'events' | 'lowBalanceMicros'> & {
+  readonly freshnessMs: number
+  readonly maxActiveJobs: number
+  /** Whether the organization was erased. */
+  readonly isErased?: boolean
+}
+
+/**
+ * Decides a job all of whose chunks are there. Rethrows infrastructure errors, which the engine
+ * retries; any other error fails the job.
+ */
+export async function decideJob (
+  unit: JobMessages, deps: LookupDeps
+): Promise<Decision<'lookup'>> {
+  try {
+    return await quoteAndAccept(unit, deps)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    const { tenant, job } = headOf(unit)
+    deps.onUndecidable?.({ tenant, job }, error)
+    return await failJob(unit, deps)
+  }
+}
+
+/**
+ * Duplicates, hits, quote, `accept`, and what follows from it. A job that was refused, or is
+ * closed, emits nothing; one that is accepted already keeps its stored quote, and all it emits is
+ * emitted again.
+ */
+async function quoteAndAccept (
+  unit: JobMessages, deps: LookupDeps
+): Promise<Decision<'lookup'>> {
+  const nothing: Decision<'lookup'> = { completes: unit.members, emits: [] }
+  const head = headOf(unit)
+  const policy = await deps.policy(head.tenant)
+  if (await isEnded(head, deps, policy.isErased === true)) return nothing
+  const terms = jobTermsOf(head, policy.freshnessMs, deps.batchRows)
+  const { chunks, counts } = await readChunks(unit.messages, { terms, loader: deps.loader })
+  const acceptance = await accept(head, counts, policy, deps)
+  if (acceptance.kind === 'refused' || acceptance.job.closed) return nothing
+  failpoint('lookup.accepted')
+  return {
+    completes: unit.members,
+    emits: await jobEmissions(chunks, { terms, entry: acceptance.entry }),
+    afterProduced: () => announce(head, acceptance.entry, deps),
+  }
+}
+
+/**
+ * Whether the job is refused or closed. False before `acceptBy`: then `accept` decides. Later a job
+ * that is not accepted is refused here, and at any time one of an erased organization.
+ */
+async function isEnded (
+  head: Normalized, { store, clock }: LookupDeps, isErased: boolean
+): Promise<boolean> {
+  if (clock.now() <= head.acceptBy && !isErased) return false
+  const outcome = await store.refuse(head.tenant, head.job, 'expired')
+  return outcome.kind === 'accepted' ? outcome.job.closed : outcome.kind === 'refused'
+}
+
+/**
+ * Quotes a job and asks for it to be accepted: the whole maximum is reserved, or it is refused. The
+ * stored outcome is returned when there is one already, whatever is counted now. `head` is the
+ * envelope of chunk 0, which alone carries the job's header.
+ */
+async function accept (
+  head: Normalized, counts: PreflightCounts, policy: TenantPolicy, deps: LookupDeps
+): Promise<Accepted> {
+  const { service } = coordinatesOf(head)
+  const { feed } = head
+  const { events, lowBalanceMicros, maxActiveJobs } = policy
+  const unitPriceMicros = feed?.unitPriceMicros ?? deps.unitPriceMicros(head.tenant, service)
+  return await deps.store.accept(head.tenant, {
+    id: head.job,
+    service,
+    lane: laneOf(head.totalRows),
+    preflight: {
+      ...counts,
+      maxQuoteMicros: maxQuoteMicros({ ...counts, unitPriceMicros }),
+      // Named after the job, so that a job decided twice names the same quote.
+      quoteId: `quot_${head.job.slice('job_'.length)}`,
+    },
+    unitPriceMicros,
+    chunks: head.chunks,
+    forceFresh: head.forceFresh,
+    header: head.header ?? Buffer.alloc(0),
+    createdAtMs: head.submittedAt,
+    idempotencyKey: head.idempotencyKey,
+    acceptByMs: head.acceptBy,
+    maxActiveJobs,
+    ...events && { events },
+    ...lowBalanceMicros !== undefined && { lowBalanceMicros },
+    ...feed && { feed },
+  })
+}
+
+/**
+ * Only now is everything of the job in Kafka, its reserve entry included: the waiting request may
+ * be answered.
+ */
+async function announce (
+  { tenant, job }: Pick<Normalized, 'tenant' | 'job'>, entry: Journal | undefined,
+  { store }: LookupDeps
+): Promise<void> {
+  await store.announce(tenant, job, entry?.seq)
+  failpoint('lookup.announced')
+}
+
+/**
+ * Fails a job. Before `accept` it is refused. After it every row is emitted as `unknown`, free,
+ * with the inputs of each readable chunk. The verification batches of a rebuilt job may be in
+ * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
+ * after its reservation is in the journal, because a Redis that loses its last writes would lose
+ * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
+ * so the blocks replace lost ones (`BATCHLESS.replacingLost`), which waits for the recount.
+ */
+export async function failJob (
+  unit: JobMessages, deps: LookupDeps
+): Promise<Decision<'lookup'>> {
+  const { store, clock } = deps
+  const { tenant, job, totalRows } = headOf(unit)
+  const refused = { completes: unit.members, emits: [], dead: 'undecidable' }
+  const outcome = await store.refuse(tenant, job, 'internal')
+  if (outcome.kind !== 'accepted' || outcome.job.closed) return refused
+  const { entry, job: { rebuilt } } = outcome
+  const atMs = clock.now()
+  const blocks = unit.messages.map(message => blockOf(message, { atMs, withRows: !rebuilt }))
+  return {
+    ...refused,
+    emits: entry === undefined ? blocks : [...blocks, journalEmission(entry, laneOf(totalRows))],
+    afterProduced: () => announce({ tenant, job }, entry, deps),
+  }
+}
+
+function blockOf (
+  message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
+): Emission<'rows.completed'> {
+  const coordinates = coordinatesOf(message.value)
+  const block = createBlock({ coordinates, batch: BATCHLESS.replacingLost, ...inputsOf(message) })
+  const rows = withRows ? coordinates.rows : 0
+  for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
+  return block.emission(laneOf(coordinates.totalRows))
+}
+
+function inputsOf (message: ChunkMessage): Pick<BlockOptions, 'inputs' | 'contacts'> {
+  try {
+    const { inputs, contacts } = message.rows()
+    return { inputs, contacts }
+  } catch {
+    return { inputs: new Array<string>(message.value.rows).fill('') }
+  }
+}
+
+/** The envelope of chunk 0, which alone carries the job's header. */
+function headOf (unit: JobMessages): Normalized {
+  const [first] = unit.messages
+  if (first === undefined) throw new Error('a complete job has no chunk 0')
+  return first.value
+}
+
+const DAY_MS = 86_400_000
+const EARLY_EVENTS = ['job.accepted', 'job.progress'] as const
+
+/** Reads the policies of organizations; `maxActiveJobs` is the limit of those without their own. */
+export function connectPolicies (
+  state: Connections['state'], maxActiveJobs: number
+): LookupDeps['policy'] {
+  const { policy, subscriptions, isErased } = createOrganizations(state)
+  return async tenant => {
+    const { freshnessDays, activeJobs = maxActiveJobs, lowBalanceMicros } = await policy(tenant)
+    const subscribed = (await subscriptions(tenant)).flatMap(({ events }) => events)
+    const events = EARLY_EVENTS.filter(type => subscribed.includes(type))
+    return {
+      freshnessMs: freshnessDays * DAY_MS,
+      maxActiveJobs: activeJobs,
+      ...await isErased(partsOf(tenant).orgId) && { isErased: true },
+      ...events.length > 0 && { events },
+      ...lowBalanceMicros !== undefined && { lowBalanceMicros },
+    }
+  }
+}

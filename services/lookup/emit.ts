@@ -1,0 +1,209 @@
+import type { Journal, NormalizedRows, ToVerifyRows } from '../../schemas/types.ts'
+import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
+import type { Emission } from '../engine/stage.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import {
+  BATCHLESS, type ChunkCoordinates, createBlock, type DuplicateOutcome,
+} from '../results/block.ts'
+import { pickRotated, pickTokens } from '../cache/tokens.ts'
+import { type CachedRecord, isFresh } from '../cache/entries.ts'
+import { SERVICES } from '../results/columns.ts'
+import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
+import type { Lane } from '../topology.ts'
+import type { Duplicates } from './dedupe.ts'
+
+/** Terms common to all chunks of a job. */
+export type JobTerms = {
+  readonly job: string
+  readonly lane: Lane
+  readonly forceFresh: boolean
+  /** Redis time of the request, which decides whether hits are fresh. */
+  readonly quotedAtMs: number
+  readonly freshnessMs: number
+  /** Maximum number of rows of a verification batch. */
+  readonly batchRows: number
+}
+
+/** One chunk, with the duplicates of the whole job. */
+export type Chunk = {
+  readonly coordinates: ChunkCoordinates
+  readonly rows: NormalizedRows
+  /** The version of its tokens; chunks of a job differ during a rotation of the cache secret. */
+  readonly tokenVersion: string
+  /** By row, the cached record or undefined. */
+  readonly hits: readonly (CachedRecord | undefined)[]
+  readonly duplicates: Duplicates
+}
+
+export type ChunkCounts = {
+  readonly invalidRows: number
+  readonly duplicateRows: number
+  readonly cacheHits: number
+  readonly freshChecks: number
+}
+
+type RowKind = 'invalid' | 'duplicate' | 'hit' | 'toVerify'
+
+/**
+ * The record if it can be used for a row of the job. A record that this job paid for is not a hit:
+ * it exists only when the job is looked up again after its checks, and as a hit it would not be
+ * charged.
+ */
+export function usableHit (
+  record: CachedRecord | undefined, terms: JobTerms
+): CachedRecord | undefined {
+  if (record === undefined || terms.forceFresh || record.job === terms.job) return undefined
+  return isFresh(record, terms) ? record : undefined
+}
+
+/** Counts each row of a chunk as exactly one of the four kinds. */
+export function countRows (chunk: Chunk): ChunkCounts {
+  const counts = { invalid: 0, duplicate: 0, hit: 0, toVerify: 0 }
+  for (let row = 0; row < chunk.coordinates.rows; row++) counts[kindOf(chunk, row)]++
+  return {
+    invalidRows: counts.invalid,
+    duplicateRows: counts.duplicate,
+    cacheHits: counts.hit,
+    freshChecks: counts.toVerify,
+  }
+}
+
+/**
+ * The emissions for one chunk of an accepted job: the block with all inputs and all completed rows
+ * (invalid, duplicate, hit), and verification batches with the other rows. Every row is in exactly
+ * one of them.
+ */
+export function emissionsOf (
+  chunk: Chunk, terms: JobTerms
+): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
+  const { coordinates, rows } = chunk
+  const { inputs, contacts } = rows
+  const block = createBlock({ coordinates, batch: BATCHLESS.ofLookup, inputs, contacts })
+  const toVerify: number[] = []
+  for (let row = 0; row < coordinates.rows; row++) {
+    const kind = kindOf(chunk, row)
+    if (kind === 'toVerify') toVerify.push(row)
+    else if (kind === 'invalid') block.add(row, invalidOutcome(rows, row, terms))
+    else if (kind === 'hit') block.add(row, hitOutcome(chunk, row, terms))
+    else block.add(row, duplicateOutcome(chunk, row))
+  }
+  return [block.emission(terms.lane), ...batchesOf(chunk, toVerify, terms)]
+}
+
+type EmitOptions = { readonly terms: JobTerms, readonly entry: Journal | undefined }
+
+/**
+ * The emissions for an accepted job: blocks and verification batches of every chunk, then the
+ * journal entry of its reservation if it is not shipped yet. Yields to other jobs between chunks.
+ */
+export async function jobEmissions (
+  chunks: readonly Chunk[], { terms, entry }: EmitOptions
+): Promise<readonly Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[]> {
+  const emits: Emission<'rows.completed' | 'rows.to-verify' | 'wallet.journal'>[] = []
+  for (const chunk of chunks) {
+    await yieldToEventLoop(terms.lane, chunk.coordinates.tenant)
+    // The block with the inputs of a chunk goes first, then its verification batches.
+    emits.push(...emissionsOf(chunk, terms))
+  }
+  return entry === undefined ? emits : [...emits, journalEmission(entry, terms.lane)]
+}
+
+/** The emission of the journal entry of a reservation. */
+export function journalEmission (entry: Journal, lane: Lane): Emission<'wallet.journal'> {
+  return { topic: 'wallet.journal', lane, value: entry, rows: undefined }
+}
+
+function kindOf (chunk: Chunk, row: number): RowKind {
+  const { rows, hits } = chunk
+  if (rows.canonicals[row] === '') return 'invalid'
+  if (originalOf(chunk, row) >= 0) return 'duplicate'
+  return hits[row] === undefined ? 'toVerify' : 'hit'
+}
+
+/** The index in the job of the original of a row; -1 if the row is not a duplicate. */
+function originalOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.originals[coordinates.firstRow + row] ?? -1
+}
+
+/** The number of duplicates of a row. */
+function copiesOf ({ coordinates, duplicates }: Chunk, row: number): number {
+  return duplicates.copies[coordinates.firstRow + row] ?? 0
+}
+
+/** `duplicateOf` is the row number of the result file, from 1. */
+function duplicateOutcome (chunk: Chunk, row: number): DuplicateOutcome {
+  const { coordinates, rows } = chunk
+  const isEmail = SERVICES[coordinates.service].kind === 'email'
+  return {
+    source: 'duplicate',
+    duplicateOf: originalOf(chunk, row) + 1,
+    ...isEmail && { email: rows.canonicals[row] ?? '' },
+  }
+}
+
+/** Uses the time of the quote, so that a replay stores the same row again. */
+function invalidOutcome (rows: NormalizedRows, row: number, terms: JobTerms): RowOutcome {
+  const reason = (rows.reasons[row] ?? '') as Reason
+  const isUnknown = isUndecided(reason)
+  return {
+    status: isUnknown ? 'unknown' : 'invalid',
+    reason,
+    source: 'preflight',
+    confidence: isUnknown ? 0 : 100,
+    checkedAtMs: terms.quotedAtMs,
+    expiresAtMs: terms.quotedAtMs,
+    fields: NO_FIELDS,
+    contact: {},
+    copies: 0,
+  }
+}
+
+function hitOutcome (chunk: Chunk, row: number, { freshnessMs }: JobTerms): RowOutcome {
+  const { coordinates, rows, hits } = chunk
+  const record = hits[row]
+  if (record === undefined) throw new Error(`row ${row} is a cache hit without a record`)
+  const subject = {
+    service: coordinates.service,
+    canonical: rows.canonicals[row] ?? '',
+    copies: copiesOf(chunk, row),
+  }
+  return rowOutcomeOf(record, subject, { source: 'cache', freshnessMs })
+}
+
+function batchesOf (
+  chunk: Chunk, toVerify: readonly number[], terms: JobTerms
+): readonly Emission<'rows.to-verify'>[] {
+  const batches: Emission<'rows.to-verify'>[] = []
+  for (let from = 0; from < toVerify.length; from += terms.batchRows) {
+    const rows = rowsToVerify(chunk, toVerify.slice(from, from + terms.batchRows))
+    batches.push({
+      topic: 'rows.to-verify',
+      lane: terms.lane,
+      service: chunk.coordinates.service,
+      value: {
+        ...chunk.coordinates,
+        batch: batches.length,
+        quotedAt: terms.quotedAtMs,
+        forceFresh: terms.forceFresh,
+        tokenVersion: chunk.tokenVersion,
+        freshnessMs: terms.freshnessMs,
+        attempt: 0,
+        notBefore: 0,
+        retryDeadline: 0,
+      },
+      rows,
+    })
+  }
+  return batches
+}
+
+function rowsToVerify (chunk: Chunk, toVerify: readonly number[]): ToVerifyRows {
+  const { rows } = chunk
+  return {
+    rows: toVerify,
+    duplicates: toVerify.map(row => copiesOf(chunk, row)),
+    canonicals: toVerify.map(row => rows.canonicals[row] ?? ''),
+    tokens: pickTokens(rows.tokens, toVerify),
+    rotatedTokens: pickRotated(rows.rotatedTokens, toVerify),
+  }
+}

@@ -1,0 +1,215 @@
+import { LRUCache } from 'lru-cache'
+import { hash } from 'node:crypto'
+import type { Normalized, NormalizedRows } from '../../schemas/types.ts'
+import type { RecordCache } from '../cache/cache.ts'
+import type { CachedRecord } from '../cache/entries.ts'
+import { TOKEN_BYTES } from '../cache/tokens.ts'
+import type { Incoming } from '../engine/stage.ts'
+import { InconsistencyError } from '../platform/errors.ts'
+import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { createFairSlots } from '../platform/fair-slots.ts'
+import { withTimeout } from '../platform/retry.ts'
+import { laneOf } from '../platform/topics.ts'
+import { type ChunkCoordinates, coordinatesOf } from '../results/block.ts'
+import type { Lane, ServiceSlug } from '../topology.ts'
+import { Dedupe } from './dedupe.ts'
+import { type Chunk, type ChunkCounts, countRows, type JobTerms, usableHit } from './emit.ts'
+
+export type ChunkMessage = Incoming<'rows.normalized'>
+
+/** The rows of a chunk and its cached records; no records when the job bypasses the cache. */
+type LoadedChunk = {
+  readonly rows: NormalizedRows
+  readonly records: readonly (CachedRecord | undefined)[]
+}
+
+/** Fits one of the largest jobs with inputs as long as phone numbers, and some small ones. */
+const MAX_LOADED_BYTES = 16 * 1_024 * 1_024
+/**
+ * Rows take several times the memory of their message, which is compressed except for the tokens.
+ */
+const MEMORY_PER_BYTE = 4
+
+/**
+ * Decrypts chunks and looks up their tokens in the cache, once per message. `prefetch` starts this
+ * when the chunk arrives; the later call of `load` gets the result. It yields to other jobs between
+ * chunks and limits concurrent lookups.
+ *
+ * If there is no memory for the rows of all waiting jobs, further chunks are loaded when their job
+ * is decided; until then only their message is held, sealed and compressed. A job larger than the
+ * memory drops its first chunks.
+ */
+export class ChunkLoader {
+  readonly #find: RecordCache['find']
+  readonly #maxBytes: number
+  readonly #loading = new WeakMap<ChunkMessage, Promise<LoadedChunk>>()
+  readonly #loaded: LRUCache<ChunkMessage, number>
+
+  constructor (cache: Pick<RecordCache, 'find'>, maxBytes = MAX_LOADED_BYTES) {
+    this.#find = withLimit(cache)
+    this.#maxBytes = maxBytes
+    this.#loaded = new LRUCache({
+      maxSize: maxBytes,
+      sizeCalculation: bytes => bytes,
+      dispose: (_bytes, message) => { this.#loading.delete(message) },
+    })
+  }
+
+  /** Rejects when the rows are unreadable or do not match their envelope. */
+  load (message: ChunkMessage): Promise<LoadedChunk> {
+    const loading = this.#loading.get(message)
+    if (loading !== undefined) return loading
+    const { tenant, totalRows } = message.value
+    const started = yieldToEventLoop(laneOf(totalRows), tenant)
+      .then(() => openChunk(message, this.#find))
+    // The later call sees the failure; until then it may be unhandled.
+    started.catch(() => {})
+    this.#loading.set(message, started)
+    this.#loaded.set(message, memoryOf(message))
+    return started
+  }
+
+  /** Starts loading a chunk, if there is memory for it. */
+  prefetch (message: ChunkMessage): void {
+    if (this.#loaded.calculatedSize + memoryOf(message) > this.#maxBytes) return
+    this.load(message).catch(() => {})
+  }
+
+  /** Releases the chunks of a decided job. */
+  forget (messages: Iterable<ChunkMessage>): void {
+    for (const message of messages) this.#loaded.delete(message)
+  }
+}
+
+/** The estimated memory of a chunk, in bytes. */
+function memoryOf ({ raw }: ChunkMessage): number {
+  return 1 + (raw.value?.length ?? 0) * MEMORY_PER_BYTE
+}
+
+async function openChunk (message: ChunkMessage, find: RecordCache['find']): Promise<LoadedChunk> {
+  const { value } = message
+  const rows = message.rows()
+  if (rows.inputs.length !== value.rows || rows.canonicals.length !== value.rows) {
+    throw new InconsistencyError(`chunk ${value.chunk} of job ${value.job} has ` +
+      `${rows.inputs.length} inputs, ${rows.canonicals.length} canonical forms, expected ` +
+      `${value.rows}`)
+  }
+  if (value.forceFresh) return { rows, records: [] }
+  const { tenant, service } = coordinatesOf(value)
+  const scope = { tenant, service, version: value.tokenVersion, rotated: rows.rotatedTokens }
+  return { rows, records: await find(scope, rows.tokens) }
+}
+
+/** Concurrent lookups of a lane, so that Redis is never idle. */
+const CONCURRENT_LOOKUPS = 2
+/** A slower lookup frees its slot: if Redis hangs, all lookups of a job fail at once. */
+const LOOKUP_SLOT_MS = 100
+
+/** Lookups by which a tenant that was idle goes before busy ones: a job of 20,000 rows. */
+const MAX_CREDIT_LOOKUPS = 10
+
+/**
+ * Queues the lookups of one lane here instead of on the connection, which both lanes share: so a
+ * lookup of a small job never waits behind a big job, and tenants take turns.
+ */
+function withLimit (cache: Pick<RecordCache, 'find'>): RecordCache['find'] {
+  const slots = createFairSlots({ capacity: CONCURRENT_LOOKUPS, maxCredit: MAX_CREDIT_LOOKUPS })
+  return async (...query) => {
+    const [{ tenant }] = query
+    const { lookup } = await slots.run({ name: tenant, cost: 1 }, async () => {
+      const pending = cache.find(...query)
+      await withTimeout(pending, LOOKUP_SLOT_MS)
+      return { lookup: pending }
+    })
+    return await lookup
+  }
+}
+
+/** What a job is made of, counted over all its chunks. */
+export type PreflightCounts = ChunkCounts & { readonly totalRows: number }
+
+/** Maximum number of rows of a verification batch. */
+export type BatchRows = (lane: Lane, service: ServiceSlug) => number
+
+/** The terms common to all chunks of a job, from the envelope of one of them. */
+export function jobTermsOf (
+  head: Normalized, freshnessMs: number, batchRows: BatchRows
+): JobTerms {
+  const lane = laneOf(head.totalRows)
+  return {
+    job: head.job,
+    lane,
+    forceFresh: head.forceFresh,
+    quotedAtMs: head.submittedAt,
+    freshnessMs,
+    batchRows: batchRows(lane, coordinatesOf(head).service),
+  }
+}
+
+/** Number of chunks to prefetch. */
+const PREFETCH = 4
+
+/**
+ * Loads the chunks of a job in row order and counts their rows.
+ * @throws InconsistencyError when a chunk is missing, or rows do not match their envelope.
+ */
+export async function readChunks (
+  messages: readonly ChunkMessage[],
+  { terms, loader }: { readonly terms: JobTerms, readonly loader: ChunkLoader }
+): Promise<{ readonly chunks: readonly Chunk[], readonly counts: PreflightCounts }> {
+  const { totalRows } = messages[0]?.value ?? { totalRows: 0 }
+  const dedupe = new Dedupe(totalRows)
+  const isMixed = new Set(messages.map(({ value }) => value.tokenVersion)).size > 1
+  const chunks: Chunk[] = []
+  const counts = { totalRows: 0, invalidRows: 0, duplicateRows: 0, cacheHits: 0, freshChecks: 0 }
+  for (const message of messages) {
+    const next = messages[chunks.length + PREFETCH]
+    if (next !== undefined) loader.prefetch(next)
+    const { rows, records } = await loader.load(message)
+    const coordinates = coordinatesOf(message.value)
+    if (coordinates.firstRow !== counts.totalRows) {
+      throw discontinuityError(terms.job, coordinates, counts.totalRows)
+    }
+    const tokens = isMixed ? digestsOf(rows.canonicals) : rows.tokens
+    dedupe.add(tokens, row => rows.canonicals[row] === '')
+    const hits = records.map(record => usableHit(record, terms))
+    const { tokenVersion } = message.value
+    const chunk = { coordinates, rows, tokenVersion, hits, duplicates: dedupe }
+    addCounts(counts, coordinates.rows, countRows(chunk))
+    chunks.push(chunk)
+    await yieldToEventLoop(terms.lane, coordinates.tenant)
+  }
+  if (counts.totalRows !== totalRows) {
+    throw new InconsistencyError(`the chunks of job ${terms.job} have ${counts.totalRows} rows, ` +
+      `expected ${totalRows}`)
+  }
+  return { chunks, counts }
+}
+
+/** A chunk is missing, or one reaches into the next. Rows count from 0. */
+function discontinuityError (
+  job: string, { chunk, firstRow }: ChunkCoordinates, expected: number
+): Error {
+  return new InconsistencyError(firstRow > expected
+    ? `rows ${expected}-${firstRow - 1} of job ${job} are missing before chunk ${chunk}`
+    : `chunk ${chunk} of job ${job} starts at row ${firstRow}, expected ${expected}`)
+}
+
+/**
+ * Digests that identify contacts if chunks have tokens of different versions, because the cache
+ * secret was rotated while the job was normalized.
+ */
+function digestsOf (canonicals: readonly string[]): Buffer {
+  return Buffer.concat(canonicals.map(canonical =>
+    hash('sha256', canonical, 'buffer').subarray(0, TOKEN_BYTES)))
+}
+
+function addCounts (
+  total: { -readonly [Name in keyof PreflightCounts]: number }, rows: number, chunk: ChunkCounts
+): void {
+  total.totalRows += rows
+  total.invalidRows += chunk.invalidRows
+  total.duplicateRows += chunk.duplicateRows
+  total.cacheHits += chunk.cacheHits
+  total.freshChecks += chunk.freshChecks
+}

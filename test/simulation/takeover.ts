@@ -1,0 +1,98 @@
+import type { Redis } from 'ioredis'
+import { createEmitter } from '../../services/engine/emit.ts'
+import type { Job } from '../../services/jobs/job.ts'
+import { startTakingOver, takeOver, type TakeoverDeps } from '../../services/ledger/takeover.ts'
+import { Owners } from '../../services/ledger/owners.ts'
+import { createOutbox } from '../../services/money/outbox.ts'
+import { TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
+import { storeBlock } from '../../services/results/repositories.ts'
+import { redisLike } from './early-stages.ts'
+import type { MemoryBus } from '../support/memory-bus.ts'
+import type { ScenarioOutput } from './evidence.ts'
+import type { Pipeline } from './pipeline.ts'
+import { jobsOf, noMetrics, silent } from './stubs.ts'
+
+const NEVER_MS = 3_600_000
+
+/** The dependencies of a takeover, on its own connection. */
+export function takeoverDeps ({ bus, messageCodec, codec, stores }: Pipeline, redis: Redis) {
+  const { blocks, archive } = stores
+  return {
+    archive,
+    blocks,
+    store: jobsOf(redis),
+    outbox: createOutbox(redis),
+    emitter: createEmitter({
+      messageCodec, producerOf: lane => bus.producer(`reaper.${lane}`),
+    }),
+    owners: new Owners({
+      readOffsets: async groups => offsetsOf(bus, groups),
+      // A stage that is killed is replaced, so none makes no progress.
+      now: () => 0,
+    }),
+    storeBlock: emission => storeBlock({ messageCodec, codec, blocks }, emission),
+    clock: redisLike,
+    log: silent,
+  } satisfies Partial<TakeoverDeps>
+}
+
+const PAUSE_MS = 1
+
+/** Takes over all the time, without a minimum age: nothing that has an owner is taken. */
+export function startTakeover (pipeline: Pipeline, redis: Redis, tenants: readonly string[]) {
+  const noStage = { ready: () => true, stop: async () => {} }
+  return startTakingOver(noStage, {
+    ...takeoverDeps(pipeline, redis),
+    backlog: { mayContain: async () => true },
+    tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
+    metrics: { ...noMetrics, watch: () => {} },
+    orphanAgeMs: 0,
+    stalledAfterMs: NEVER_MS,
+    isLeader: () => true,
+    fatal: (error: unknown) => { throw error },
+  }, PAUSE_MS)
+}
+
+/** As Kafka reports them: a group without a commit is at the beginning. */
+function offsetsOf ({ messages, committed }: MemoryBus, names: readonly string[]) {
+  return TOPOLOGY_GROUPS.filter(({ group }) => names.includes(group))
+    .flatMap(({ stage, group, topics }) => topics.flatMap(topic => {
+      const byPartition = Map.groupBy(messages(topic), ({ partition }) => partition)
+      return [...byPartition].map(([partition, { length }]) => {
+        const offset = Number(committed(group, topic, partition))
+        return { stage, group, topic, partition, offset, lag: length - offset }
+      })
+    }))
+}
+
+/**
+ * Takes over twice, as `ledger`, without a minimum age: every stage has committed everything,
+ * so what it finds in the first run is an orphan in the second. It may fail only jobs that lost
+ * data; all others have to end by themselves.
+ */
+export async function takeOverAll (output: ScenarioOutput, redis: Redis): Promise<void> {
+  const { pipeline, tenants } = output
+  const lost = lostJobs(output)
+  const deps = {
+    ...takeoverDeps(pipeline, redis),
+    backlog: { mayContain: async (job: object) => !lost.has((job as Job).id) },
+    tenants: { active: async () => tenants.map(tenant => ({ tenant, sinceMs: 0 })) },
+    metrics: noMetrics,
+    orphanAgeMs: 0,
+    stalledAfterMs: 0,
+  }
+  await takeOver(deps)
+  await takeOver(deps)
+  await pipeline.idle()
+}
+
+/**
+ * Jobs whose key is lost; after a loss of Redis those with dead letters, and those whose chunks
+ * were skipped before operators restored their reservations.
+ */
+function lostJobs ({ pipeline, losses, salvaged }: ScenarioOutput): ReadonlySet<string> {
+  // Rows that only a dead letter names are counted where it is found, and nowhere else.
+  const letters = losses.length > 0 ? [...pipeline.poisoned, ...pipeline.corruption.corrupted] : []
+  const lost = [...letters, ...salvaged].map(({ job }) => job)
+  return new Set([...pipeline.corruption.lostKeys, ...lost])
+}
