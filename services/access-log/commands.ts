@@ -139,7 +139,7 @@ const TARGETS = ['key', 'endpoint', 'job', 'stage']
 const DETAILS = [
   'mode', 'scopes', 'networks', 'expires', 'graceHours', 'usd', 'micros', 'id', 'reason',
   'trust', 'freshnessDays', 'weight', 'activeJobs', 'postBurst', 'postSustained', 'gets',
-  'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'prices', 'trial', 'to',
+  'lowBalanceMicros', 'keyDays', 'events', 'partitions', 'principal', 'prices', 'trial',
   'from', 'group', 'topic', 'partition', 'by', 'role', 'since', 'diedOf', 'again', 'limit', 'job',
 ]
 

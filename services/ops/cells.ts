@@ -6,7 +6,6 @@ import { createTenants } from '../money/tenants.ts'
 import { addressOf, homeOf, mastersOf, SLOTS } from '../platform/cells.ts'
 import { orIfUnavailable } from '../platform/errors.ts'
 import type { RedisClient } from '../platform/redis.ts'
-import { addCellsMove } from './cells-move.ts'
 import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
 import { callOf, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
@@ -15,13 +14,12 @@ const HELP = `
 A cell is a server of the state Redis with its replicas: the only server, or a master of a cluster
 with the tenants in its slots. A tenant is locked until ledger has compared it with the journal.
 
-Examples:
-  npm run ops -- cells
-  npm run ops -- cells move --org org_01jd3v8zj7m5n2k4q6r8s0t1w3 --to redis-3.example.com:6379`
+Example:
+  npm run ops -- cells`
 
-/** Adds `cells` and `cells move`. */
+/** Adds `cells`. */
 export function addCells (program: Command, screen: Screen): void {
-  const cells = program.command('cells')
+  program.command('cells')
     .description('list the servers of the state Redis and their tenants')
     .addHelpText('after', HELP)
     .action(async (_options: object, command: Command) => {
@@ -29,7 +27,6 @@ export function addCells (program: Command, screen: Screen): void {
       const found = await withState(env, listCells)
       screen.print(json ? JSON.stringify(found) : cellsText(found, paintFor(screen.terminal)))
     })
-  addCellsMove(cells, screen)
 }
 
 type Replica = { readonly address: string, readonly isOnline: boolean, readonly lagSeconds: number }

@@ -9,7 +9,6 @@ export const OPS_ACTIONS: CommandActions = {
   'scale-advice': null,
   capacity: null,
   cells: null,
-  'cells move': 'cells.moved',
   // Without --yes it only shows the plan.
   replay: ({ yes }) => yes === true ? { action: 'stage.replayed' } : null,
   drain: null,

@@ -20,8 +20,7 @@ afterEach(() => {
 /** The commands of a program that do something themselves, by their words. */
 function commandsOf (program: Command): readonly string[] {
   const names = program.commands.flatMap(commandsOf)
-  const isGroup = program.commands.length > 0 && wordsOf(program) !== 'cells'
-  return isGroup ? names : [wordsOf(program), ...names]
+  return program.commands.length > 0 ? names : [wordsOf(program)]
 }
 
 const findPerson = async (_env: object, orgId: string, email: string) =>

@@ -64,7 +64,6 @@ const WORKSPACE: readonly Line[] = [
 const OPS: readonly Line[] = [
   ['pause verify --reason R --by ann', 'verify', { reason: 'R', by: 'ann' }],
   ['resume verify', 'verify', {}],
-  ['cells move --org org_1 --to h:1', '', { to: 'h:1' }],
   ['replay --stage verify --topic t --partition 1 --from 7 --yes', 'verify',
     { topic: 't', partition: '1', from: '7' }],
   ['dead show verify 0:12 --open', 'verify 0:12', {}],
