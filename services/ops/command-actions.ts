@@ -7,7 +7,6 @@ export const OPS_ACTIONS: CommandActions = {
   pause: 'stage.paused',
   resume: 'stage.resumed',
   'scale-advice': null,
-  capacity: null,
   cells: null,
   // Without --yes it only shows the plan.
   replay: ({ yes }) => yes === true ? { action: 'stage.replayed' } : null,

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Command } from 'commander'
-import { addCapacity } from './capacity.ts'
 import { addCells } from './cells.ts'
 import type { Screen } from './command-line.ts'
 import { addDead } from './dead/command.ts'
@@ -44,7 +43,6 @@ export function createOpsProgram (
   addPause(program, screen)
   addResume(program, screen)
   addScaleAdvice(program, screen)
-  addCapacity(program, screen)
   addCells(program, screen)
   addReplay(program, screen)
   addDrain(program, screen)

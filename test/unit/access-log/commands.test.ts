@@ -74,7 +74,7 @@ describe('commands', () => {
       'webhook-endpoint list', 'partner list', 'audit', 'keys list',
     ])
     expect(readingOf(OPS_ACTIONS)).toEqual([
-      'lag', 'jobs', 'scale-advice', 'capacity', 'cells', 'drain', 'dead list', 'audit',
+      'lag', 'jobs', 'scale-advice', 'cells', 'drain', 'dead list', 'audit',
     ])
   })
 

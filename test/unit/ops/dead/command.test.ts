@@ -76,7 +76,7 @@ it('the program has all commands', () => {
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
   expect(createOpsProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'capacity', 'cells', 'replay', 'drain',
+    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'cells', 'replay', 'drain',
       'dead', 'journal', 'audit'])
 })
 
