@@ -6,7 +6,6 @@ export const OPS_ACTIONS: CommandActions = {
   jobs: null,
   pause: 'stage.paused',
   resume: 'stage.resumed',
-  'scale-advice': null,
   cells: null,
   // Without --yes it only shows the plan.
   replay: ({ yes }) => yes === true ? { action: 'stage.replayed' } : null,

@@ -11,7 +11,6 @@ import { addJournal } from './journal.ts'
 import { addLag } from './lag.ts'
 import { addPause, addResume } from './pause.ts'
 import { addReplay } from './replay.ts'
-import { addScaleAdvice } from './scale-advice.ts'
 
 /** The workspace program, which implements the audit. */
 const WORKSPACE = join(import.meta.dirname, '..', 'workspace', 'main.ts')
@@ -24,7 +23,6 @@ terminals only, unless NO_COLOR is set.
 Examples:
   npm run ops -- lag
   npm run ops -- pause verify --reason "the vendor is down"
-  npm run ops -- scale-advice --rows-per-second 50000
   npm run ops -- dead list`
 
 /** Creates the command line of operators. `print` receives the results. */
@@ -42,7 +40,6 @@ export function createOpsProgram (
   addJobs(program, screen)
   addPause(program, screen)
   addResume(program, screen)
-  addScaleAdvice(program, screen)
   addCells(program, screen)
   addReplay(program, screen)
   addDrain(program, screen)

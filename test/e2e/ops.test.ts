@@ -8,7 +8,6 @@ import type { OpenJobLine } from '../../services/ops/jobs.ts'
 import type { LagLine } from '../../services/ops/lag.ts'
 import { queryMetrics } from '../../services/ops/metrics.ts'
 import { createOpsProgram } from '../../services/ops/program.ts'
-import type { SourcedAdvice } from '../../services/ops/scale-advice.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/environment.ts'
@@ -74,22 +73,6 @@ describe('a big job whose checks are suspended and resumed', () => {
     expect(await lagOf(GROUP))
       .toMatchObject({ lagMessages: 0, catchUpSeconds: 0, oldestSeconds: 0 })
     expect(await openJobs()).toEqual([])
-  })
-})
-
-describe('advice', () => {
-  it('adds up', async () => {
-    const { stages, others, instances, cores, source } =
-      await ops<SourcedAdvice>('scale-advice', '--rows-per-second', '200000')
-    expect(source).not.toBe('')
-    expect(stages.map(({ stage }) => stage)).toEqual(
-      expect.arrayContaining(['ingest', 'normalize', 'lookup', 'verify', 'settle']))
-    for (const { cpuSecondsPer100kRows, cores, instances } of stages) {
-      expect(cores).toBeCloseTo(cpuSecondsPer100kRows * 2, 1)
-      expect(instances).toBe(Math.max(1, Math.ceil(cores / 0.7)))
-    }
-    expect(stages.reduce((sum, one) => sum + one.instances, 0)).toBe(instances)
-    expect([...stages, ...others].reduce((sum, one) => sum + one.cores, 0)).toBeCloseTo(cores, 1)
   })
 })
 

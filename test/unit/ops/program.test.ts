@@ -7,7 +7,6 @@ import { addJobs } from '../../../services/ops/jobs.ts'
 import { addLag } from '../../../services/ops/lag.ts'
 import { addAudit, auditArguments, createOpsProgram } from '../../../services/ops/program.ts'
 import { addReplay } from '../../../services/ops/replay.ts'
-import { addScaleAdvice } from '../../../services/ops/scale-advice.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-commands-`)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -27,10 +26,10 @@ async function outputOf (...words: readonly string[]): Promise<string> {
 describe('the commands of operators', () => {
   it('have examples in their help', () => {
     const program = new Command('ops')
-    for (const add of [...Object.values(commands), addScaleAdvice]) add(program, screen)
+    for (const add of Object.values(commands)) add(program, screen)
     addAudit(program)
     expect(program.commands.map(command => command.name()))
-      .toEqual(['lag', 'jobs', 'drain', 'replay', 'scale-advice', 'audit'])
+      .toEqual(['lag', 'jobs', 'drain', 'replay', 'audit'])
     for (const command of createOpsProgram().commands.filter(one => one.name() !== 'dead')) {
       let help = ''
       command.configureOutput({ writeOut: text => { help += text } }).outputHelp()
@@ -49,15 +48,6 @@ describe('the commands of operators', () => {
       .toThrow('--timeout x is not a number above 0')
     await expect(outputOf('replay', '--stage', 'deliver', '--from', '3'))
       .rejects.toThrow('--from 3 is an offset, which needs one partition')
-    await expect(outputOf('scale-advice', '--rows-per-second', '1', '--utilization', '1.1'))
-      .rejects.toThrow('--utilization 1.1 is not a share')
-  })
-
-  it('print scaling advice for given costs as JSON', async () => {
-    const found = JSON.parse(await outputOf('scale-advice', '--rows-per-second', '100000',
-      '--cost', 'verify=7', '--utilization', '0.5', '--json'))
-    const verify = found.stages.find(({ stage }: { stage: string }) => stage === 'verify')
-    expect(verify).toMatchObject({ cores: 7, instances: 14 })
   })
 })
 

@@ -76,8 +76,7 @@ it('the program has all commands', () => {
   expect(dead?.commands.map(command => command.name()))
     .toEqual(['list', 'show', 'replay', 'discard'])
   expect(createOpsProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'scale-advice', 'cells', 'replay', 'drain',
-      'dead', 'journal', 'audit'])
+    ['lag', 'jobs', 'pause', 'resume', 'cells', 'replay', 'drain', 'dead', 'journal', 'audit'])
 })
 
 it('only stages that read topics have dead letters', () => {
