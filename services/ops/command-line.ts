@@ -3,16 +3,14 @@ import { commandEnvironment, type Environment } from '../platform/command-enviro
 import { UsageError } from '../platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
 
-type Target = { readonly write: (text: string) => unknown, readonly isTTY?: boolean }
-
 /** The output of a command. Tests replace it. */
 export type Screen = {
   /** Prints a result, without its last line end. */
   readonly print: (text: string) => void
-  /** Shows a live table, if it is a terminal. */
-  readonly terminal: Target
+  /** Where results go: colored if it is a terminal. */
+  readonly terminal: { readonly isTTY?: boolean }
   /** Shows progress, separately from the result. */
-  readonly errors: Target
+  readonly errors: { readonly write: (text: string) => unknown, readonly isTTY?: boolean }
 }
 
 /** The arguments of a command. */

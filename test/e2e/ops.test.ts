@@ -37,7 +37,7 @@ afterAll(async () => {
 const ops = <T>(...words: readonly string[]): Promise<T> => commands.ops(...words)
 
 const lagOf = async (group: string): Promise<LagLine | undefined> => {
-  const { groups } = await ops<{ groups: LagLine[] }>('lag', '--once', '--every', '0.2')
+  const { groups } = await ops<{ groups: LagLine[] }>('lag')
   return groups.find(one => one.group === group)
 }
 
@@ -54,9 +54,7 @@ describe('a big job whose checks are suspended and resumed', () => {
       service: 'phone-validation', inputs, countryCode: 'US',
     })
     const behind = await lagOf(GROUP)
-    expect(behind).toMatchObject({
-      stage: 'verify', messagesPerSecond: 0, catchUpSeconds: null, partitions: 5,
-    })
+    expect(behind).toMatchObject({ stage: 'verify', partitions: 5 })
     expect(behind?.lagMessages).toBeGreaterThan(0)
     const tenant = tenantOf(environment.orgId, 'live')
     expect(await openJobs())
@@ -70,8 +68,7 @@ describe('a big job whose checks are suspended and resumed', () => {
     expect([code, out]).toEqual([0, expect.stringMatching(/^Drained after [\d.]+ s\.\n$/)])
     job = await environment.live.job(id)
     expect(job.status).toBe('completed')
-    expect(await lagOf(GROUP))
-      .toMatchObject({ lagMessages: 0, catchUpSeconds: 0, oldestSeconds: 0 })
+    expect(await lagOf(GROUP)).toMatchObject({ lagMessages: 0, oldestSeconds: 0 })
     expect(await openJobs()).toEqual([])
   })
 })
@@ -138,7 +135,7 @@ describe('a stage that is paused', () => {
     })
     await eventually(async () => {
       const line = await lagOf(group)
-      expect(line).toMatchObject({ paused: true, messagesPerSecond: 0 })
+      expect(line).toMatchObject({ paused: true })
       expect(line?.lagMessages).toBeGreaterThan(0)
     })
     const before = await lagOf(group)
@@ -155,7 +152,7 @@ describe('a stage that is paused', () => {
       expect((await lagOf(group))?.oldestSeconds).toBeGreaterThan(1))
     expect((await lagOf(group))?.lagMessages).toBe(before?.lagMessages)
     expect(await environment.live.job(id)).toMatchObject({ status: 'verifying', successRecords: 0 })
-    const { out } = await commands.run({}, 'lag', '--once', '--stage', 'verify')
+    const { out } = await commands.run({}, 'lag', '--stage', 'verify')
     expect(out).toMatch(/^verify \(paused\) /m)
     expect(out).toMatch(/^verify is paused since \S+ by ann: a test\. /m)
 
@@ -204,7 +201,7 @@ describe('the command', () => {
   })
 
   it('reports that the brokers do not answer', async () => {
-    const away = await commands.run({ KAFKA_BROKERS: '127.0.0.1:1' }, 'lag', '--once')
+    const away = await commands.run({ KAFKA_BROKERS: '127.0.0.1:1' }, 'lag')
     expect([away.code, away.out]).toEqual([2, ''])
     expect(away.errors).toMatch(/^Kafka does not respond at 127\.0\.0\.1:1\. .*"npm run up"\.\n$/)
   })

@@ -16,9 +16,9 @@ it('global options are read at any position of the command line', async () => {
 })
 
 it('numbers are parsed or rejected with their option', () => {
-  expect(parsePositive('--every', '0.5')).toBe(0.5)
+  expect(parsePositive('--timeout', '0.5')).toBe(0.5)
   for (const text of ['', '0', '-1', 'x', 'Infinity']) {
-    expect(() => parsePositive('--every', text)).toThrow(`--every ${text} is not a number above 0`)
+    expect(() => parsePositive('--timeout', text)).toThrow(`--timeout ${text} is not a number above 0`)
   }
   expect(parseInteger('--limit', '0')).toBe(0)
   for (const text of ['', '1.5', '-1', '1e3']) {

@@ -37,7 +37,7 @@ const open: typeof withPauses = async (_env, work) => await work(createPauses(st
 async function outputOf (words: readonly string[], answer?: boolean): Promise<string> {
   const lines: string[] = []
   const silent = { write: () => {} }
-  const screen = { print: (line: string) => { lines.push(line) }, terminal: silent, errors: silent }
+  const screen = { print: (line: string) => { lines.push(line) }, terminal: {}, errors: silent }
   const confirm: Confirm = answer === undefined
     ? undefined
     : async question => {
