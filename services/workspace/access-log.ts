@@ -5,7 +5,8 @@ import { walkAccessLog } from '../access-log/walk.ts'
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { ACCESS_COLUMNS, accessLine, accessRecord } from './access-records.ts'
+import { ACCESS_COLUMNS, accessRecord } from '../access-log/records.ts'
+import { guardedLine } from '../results/csv.ts'
 import { organizationToRead } from './options.ts'
 import { type Stores, withStores } from './stores.ts'
 
@@ -83,7 +84,7 @@ async function createFilter (
 
 /** Prints entries in a format; the first line of CSV has the names of its columns. */
 function createLines (format: 'csv' | 'ndjson', print: (text: string) => void) {
-  const csv = (cells: readonly string[]) => print(accessLine(cells).trimEnd())
+  const csv = (cells: readonly string[]) => print(guardedLine(cells).trimEnd())
   if (format === 'csv') csv([...ACCESS_COLUMNS, 'hash'])
   return {
     add: (entry: NumberedEntry, hash: string): void => {

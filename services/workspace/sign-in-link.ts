@@ -5,7 +5,7 @@ import { loadConfig, pick, commonConfig } from '../platform/config.ts'
 import { connectCommandRedis } from '../platform/redis.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { organizationOf } from './options.ts'
-import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from './page/sessions.ts'
+import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
 
 const config = Type.Object({
   ...pick(commonConfig, ['REDIS_STATE_URL']),

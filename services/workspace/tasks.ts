@@ -7,11 +7,12 @@ import {
 } from '../accounts/organizations.ts'
 import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
+import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
 import {
-  HOUR_MS, hoursOf, microsOf, modeOf, organizationOf, organizationToRead, type Task,
-  type TaskResult, tenantFor, tenantToRead, timeOf, usdOf, usdToMicros,
+  HOUR_MS, hoursOf, modeOf, organizationOf, organizationToRead, type Task, type TaskResult,
+  tenantFor, tenantToRead, timeOf,
 } from './options.ts'
 import type { WorkspaceDeps } from './deps.ts'
 

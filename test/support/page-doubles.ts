@@ -4,7 +4,7 @@ import type { PageDeps, Visit } from '../../services/workspace/page/context.ts'
 import { createPipelineMonitor } from '../../services/workspace/page/pipeline/figures.ts'
 import {
   createNonces, createSessions, createSignInCodes,
-} from '../../services/workspace/page/sessions.ts'
+} from '../../services/accounts/sessions.ts'
 import { DEFAULT_POLICY } from '../../services/accounts/organizations.ts'
 import { memoryRedis } from '../unit/accounts/memory-redis.ts'
 import { peopleOn } from './stored-people.ts'

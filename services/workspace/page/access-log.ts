@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { ORGANIZATION_ACTIONS, type NumberedEntry } from '../../access-log/entry.ts'
-import { ACCESS_COLUMNS, accessLine, accessRecord } from '../access-records.ts'
+import { ACCESS_COLUMNS, accessRecord } from '../../access-log/records.ts'
+import { guardedLine } from '../../results/csv.ts'
 import { customerRoutes, type Exchange, type PageDeps, type Visit } from './context.ts'
 import { html, time, type Html } from './html.ts'
 import { select } from './job-list.ts'
@@ -55,12 +56,12 @@ function filterOf ({ query }: FastifyRequest): Filter {
 async function * csvOf (
   { accessCopy }: PageDeps, { tenant }: Visit, filter: Filter
 ): AsyncGenerator<string> {
-  yield accessLine(ACCESS_COLUMNS)
+  yield guardedLine(ACCESS_COLUMNS)
   for (let before: number | undefined; ;) {
     const entries = await accessCopy.newest({
       ...filter, organization: tenant.orgId, before, limit: ENTRIES_PER_READ,
     })
-    yield entries.map(entry => accessLine(Object.values(accessRecord(entry)))).join('')
+    yield entries.map(entry => guardedLine(Object.values(accessRecord(entry)))).join('')
     if (entries.length < ENTRIES_PER_READ) return
     before = entries.at(-1)?.seq
   }

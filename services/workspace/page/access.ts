@@ -4,7 +4,7 @@ import { type AccessActor, INSTALLATION } from '../../access-log/entry.ts'
 import { recordRequests, type Requester, type RouteActions } from '../../access-log/requests.ts'
 import type { Visitor } from './context.ts'
 import { PageError } from './page-error.ts'
-import { type SignedIn, secretDigest } from './sessions.ts'
+import { type SignedIn, secretDigest } from '../../accounts/sessions.ts'
 
 /** What requests are recorded as. A new route that changes or downloads something needs a line. */
 export const PAGE_ACTIONS: RouteActions = {

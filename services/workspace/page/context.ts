@@ -8,7 +8,7 @@ import { zoneOf } from './html.ts'
 import { PageError } from './page-error.ts'
 import type { Tenant } from './rest-clients.ts'
 import { mayDo, type Permission } from './roles.ts'
-import type { Session } from './sessions.ts'
+import type { Session } from '../../accounts/sessions.ts'
 
 export type { PageDeps }
 

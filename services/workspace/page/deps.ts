@@ -8,7 +8,7 @@ import type { Sleep } from '../../platform/retry.ts'
 import type { IdentityProvider } from './identity-provider.ts'
 import type { PipelineStatus } from './pipeline/figures.ts'
 import type { RestClients } from './rest-clients.ts'
-import type { Nonces, Sessions, SignInCodes } from './sessions.ts'
+import type { Nonces, Sessions, SignInCodes } from '../../accounts/sessions.ts'
 
 /** The dependencies of all pages; tests pass doubles. */
 export type PageDeps = AccessStores & {

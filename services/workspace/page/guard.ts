@@ -6,7 +6,7 @@ import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './con
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
 import { type Access, accessOf, isPermission, needsRecent, rolesWith } from './roles.ts'
-import type { Session } from './sessions.ts'
+import type { Session } from '../../accounts/sessions.ts'
 
 type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
 

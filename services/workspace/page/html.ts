@@ -1,4 +1,4 @@
-import { usdOf } from '../options.ts'
+import { usdOf } from '../../money/usd.ts'
 
 /** HTML source. Every other text is escaped when a template inserts it. */
 export type Html = { readonly html: string }

@@ -7,7 +7,7 @@ import { isRecent, may, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
 import { accessOf, isPermission, type Permission } from './roles.ts'
-import type { Session } from './sessions.ts'
+import type { Session } from '../../accounts/sessions.ts'
 
 /** The pages of a customer, in the order of the navigation. */
 const SECTIONS = [

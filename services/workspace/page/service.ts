@@ -11,7 +11,7 @@ import type { PageConfig } from './config.ts'
 import { createIdentityProvider, providerSettingsOf } from './identity-provider.ts'
 import { createPipelineMonitor } from './pipeline/figures.ts'
 import { createRestClients } from './rest-clients.ts'
-import { createNonces, createSessions, createSignInCodes } from './sessions.ts'
+import { createNonces, createSessions, createSignInCodes } from '../../accounts/sessions.ts'
 
 /** Connects to Redis and ClickHouse, creates all dependencies of the page, and listens. */
 export async function startPage (settings: PageConfig, context: ServiceContext): Promise<Running> {

@@ -5,7 +5,7 @@ import { cookieName, sessionIdIn, visitorOf } from './guard.ts'
 import { html, type Html } from './html.ts'
 import { noticeOf, plainPage, sendHtml } from './layout.ts'
 import { PageError } from './page-error.ts'
-import type { SignedIn } from './sessions.ts'
+import type { SignedIn } from '../../accounts/sessions.ts'
 
 /** Sign-in by links, sign-out, and the redirect from `/`. */
 export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {

@@ -4,7 +4,7 @@ import type { PageDeps } from '../context.ts'
 import { count, html, type Html } from '../html.ts'
 import { operatorPage, sendHtml, table } from '../layout.ts'
 import { PageError } from '../page-error.ts'
-import type { Session } from '../sessions.ts'
+import type { Session } from '../../../accounts/sessions.ts'
 import { ARROWS, type Figures, type PipelineStatus, type StageFigures } from './figures.ts'
 import { renderDiagram, type Texts } from './drawing.ts'
 

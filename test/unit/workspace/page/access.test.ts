@@ -1,11 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { INSTALLATION } from '../../../../services/access-log/entry.ts'
-import { accessLine, accessRecord } from '../../../../services/workspace/access-records.ts'
+import { accessRecord } from '../../../../services/access-log/records.ts'
 import { PAGE_ACTIONS } from '../../../../services/workspace/page/access.ts'
 import { actionText } from '../../../../services/workspace/page/access-log.ts'
 import type { PageDeps } from '../../../../services/workspace/page/context.ts'
 import { pageRoutes } from '../../../../services/workspace/page/routes.ts'
-import { secretDigest, type SignedIn } from '../../../../services/workspace/page/sessions.ts'
+import { secretDigest, type SignedIn } from '../../../../services/accounts/sessions.ts'
+import { guardedLine } from '../../../../services/results/csv.ts'
 import { accessEntry } from '../../../support/access.ts'
 import { createBrowsers } from '../../../support/page-browser.ts'
 import {
@@ -250,7 +251,7 @@ describe('the page of the access log', () => {
     expect(headers['content-disposition']).toContain('access-log.csv')
     expect(deps.recorded).toMatchObject(['attempted', 'done'].map(outcome =>
       ({ action: 'access_log.exported', outcome })))
-    expect(accessLine(Object.values(accessRecord(accessEntry({ actor: '=1+A1' })))))
+    expect(guardedLine(Object.values(accessRecord(accessEntry({ actor: '=1+A1' })))))
       .toContain(",'=1+A1,")
   })
 })

@@ -1,5 +1,4 @@
-import type { NumberedEntry } from '../access-log/entry.ts'
-import { csvLine, guardCell } from '../results/csv.ts'
+import type { NumberedEntry } from './entry.ts'
 
 export const ACCESS_COLUMNS = [
   'number', 'time', 'action', 'outcome', 'actor_kind', 'actor', 'target', 'address', 'details',
@@ -22,9 +21,4 @@ export function accessRecord (
     details: entry.details,
     id: entry.entryId,
   }
-}
-
-/** A line of a CSV file that spreadsheets run no formula of. */
-export function accessLine (cells: readonly string[]): string {
-  return csvLine(cells.map(guardCell))
 }

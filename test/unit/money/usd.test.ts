@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { microsOf, usdOf, usdToMicros } from '../../../services/workspace/options.ts'
+import { microsOf, usdOf, usdToMicros } from '../../../services/money/usd.ts'
 
 describe('an amount in USD', () => {
   it.each([
