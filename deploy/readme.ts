@@ -12,8 +12,8 @@ import type { AccessRule } from '../services/kafka/admin.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
 } from '../services/topology.ts'
-import { renderPicture } from '../services/workspace/page/pipeline/drawing.ts'
-import { roleTable } from '../services/workspace/page/roles.ts'
+import { renderPicture } from '../services/page/pipeline/drawing.ts'
+import { roleTable } from '../services/page/roles.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -89,7 +89,7 @@ type ConfigLine = {
 
 async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
-  const paths = globSync('{*,workspace/page}/config.ts', { cwd: services }).sort()
+  const paths = globSync('*/config.ts', { cwd: services }).sort()
   for (const path of paths.filter(name => !name.startsWith('platform/'))) {
     const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>

@@ -49,7 +49,7 @@ const { save, seeds } = new Command('frozen')
     'traces of simulated runs, the OpenAPI document, scripts, and names of topics, groups and ' +
     'metrics. Prints what differs, and fails then.')
   .option('--seeds <number>', 'how many runs; 0 compares texts only', Number, SEEDS)
-  .option('--save', 'writes the file anew, because the change is meant')
+  .option('--save', 'writes the file again, because the change is meant')
   .parse().opts<{ readonly save?: true, readonly seeds: number }>()
 
 const now: Frozen = { ...freezeTexts(), ...seeds > 0 ? await freezeRuns(seeds) : {} }

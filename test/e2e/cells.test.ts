@@ -6,7 +6,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { LEADER_KEY } from '../../services/ledger/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/platform/cells.ts'
-import type { StateCell } from '../../services/ops/cells.ts'
+import type { StateCell } from '../../services/admin/cells.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
 import { startCells, type CellsEnvironment, type Resident } from '../support/cells-environment.ts'
@@ -60,7 +60,7 @@ async function expectClean (): Promise<void> {
 }
 
 async function listCells (): Promise<readonly StateCell[]> {
-  const words = ['services/ops/main.ts', '--json', 'cells']
+  const words = ['services/admin/main.ts', '--json', 'cells']
   const { out, errors } = await startProgram(process.execPath, words, cells.env).ended()
   expect(errors).toBe('')
   return JSON.parse(out) as readonly StateCell[]

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import { lagsOf } from '../../services/kafka/lag.ts'
-import { withBrokers } from '../../services/ops/connections.ts'
-import type { OpenJobLine } from '../../services/ops/jobs.ts'
-import type { LagLine } from '../../services/ops/lag.ts'
-import { queryMetrics } from '../../services/ops/metrics.ts'
-import { createOpsProgram } from '../../services/ops/program.ts'
+import { withBrokers } from '../../services/admin/connections.ts'
+import type { OpenJobLine } from '../../services/admin/jobs.ts'
+import type { LagLine } from '../../services/admin/lag.ts'
+import { queryMetrics } from '../../services/admin/metrics.ts'
+import { createOpsProgram } from '../../services/admin/program.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/environment.ts'
@@ -229,7 +229,7 @@ function openOps ({ env, services }: Environment) {
   const run = (more: object, ...words: readonly string[]): ReturnType<Started['ended']> => {
     noteTargets()
     const around = { ...env, METRICS_TARGETS_FILE: targets, ...more }
-    return startProgram(process.execPath, ['services/ops/main.ts', ...words], around).ended()
+    return startProgram(process.execPath, ['services/admin/main.ts', ...words], around).ended()
   }
   const close = () => {
     delete process.env['METRICS_TARGETS_FILE']

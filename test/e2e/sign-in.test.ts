@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/accounts/sessions.ts'
-import { ROUTES } from '../../services/workspace/page/roles.ts'
+import { ROUTES } from '../../services/page/roles.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Loaded, openHttpBrowser } from '../support/http-browser.ts'
 import { loginOf } from '../support/openid-provider.ts'

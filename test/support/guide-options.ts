@@ -2,8 +2,10 @@ import { PassThrough } from 'node:stream'
 import type { Command } from 'commander'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
 import { createClientProgram } from '../../services/client/program.ts'
-import { createOpsProgram as createOps } from '../../services/ops/program.ts'
-import { createWorkspaceProgram as createWorkspace } from '../../services/workspace/program.ts'
+import { createOpsProgram as createOps } from '../../services/admin/program.ts'
+import {
+  createWorkspaceProgram as createWorkspace,
+} from '../../services/admin/workspace-program.ts'
 import type { Mention } from './guide.ts'
 
 const streams = {

@@ -5,9 +5,9 @@ import type { FileContact, WrittenResult } from '../../services/client/feed-file
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../services/platform/topics.ts'
-import { withWorkspace } from '../../services/workspace/deps.ts'
-import { createPartner } from '../../services/workspace/partner-tasks.ts'
-import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
+import { withWorkspace } from '../../services/admin/deps.ts'
+import { createPartner } from '../../services/admin/partner-tasks.ts'
+import { createOrganization, topUp } from '../../services/admin/tasks.ts'
 
 export type TestPartner = {
   readonly name: string

@@ -1,7 +1,7 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import type { Role } from '../../services/accounts/people.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
-import { personWith } from '../../services/workspace/person-tasks.ts'
+import { personWith } from '../../services/admin/person-tasks.ts'
 import { secretDigest, type Session } from '../../services/accounts/sessions.ts'
 import { createOrganizationWith, newOrganization } from './organizations.ts'
 import { reserveProvider } from './openid-provider.ts'

@@ -1,5 +1,5 @@
 import { rmSync, writeFileSync } from 'node:fs'
-import { createWorkspaceProgram } from '../../services/workspace/program.ts'
+import { createWorkspaceProgram } from '../../services/admin/workspace-program.ts'
 import { rootSettingsIn } from './organization-keys.ts'
 import { newFolder } from './folder.ts'
 

@@ -1,6 +1,6 @@
 import { accountKey } from '../../../services/accounts/records.ts'
 import { describe, expect, it } from 'vitest'
-import * as tasks from '../../../services/workspace/tasks.ts'
+import * as tasks from '../../../services/admin/tasks.ts'
 import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../../services/accounts/records.ts'
 import type { Scope } from '../../../services/accounts/key-store.ts'
-import * as tasks from '../../../services/workspace/tasks.ts'
+import * as tasks from '../../../services/admin/tasks.ts'
 import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import * as tasks from '../../../services/workspace/tasks.ts'
+import * as tasks from '../../../services/admin/tasks.ts'
 import { proves } from './rows.ts'
 import {
   newCustomer, newNumbers, receiver, service, whileHalted, workspace, type Account,

@@ -5,12 +5,12 @@ import {
   type CommandActions, recordCommands, wordsOf,
 } from '../../../services/access-log/commands.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { OPS_ACTIONS } from '../../../services/ops/command-actions.ts'
-import { createOpsProgram } from '../../../services/ops/program.ts'
+import { OPS_ACTIONS } from '../../../services/admin/command-actions.ts'
+import { createOpsProgram } from '../../../services/admin/program.ts'
 import { operatorName } from '../../../services/platform/command-environment.ts'
 import { CommandFailure, UsageError } from '../../../services/platform/run-command.ts'
-import { workspaceActions } from '../../../services/workspace/command-actions.ts'
-import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
+import { workspaceActions } from '../../../services/admin/workspace-command-actions.ts'
+import { createWorkspaceProgram } from '../../../services/admin/workspace-program.ts'
 
 afterEach(() => {
   vi.restoreAllMocks()

@@ -4,10 +4,10 @@ import {
   type CommandActions, recordCommands, wordsOf,
 } from '../../../services/access-log/commands.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { OPS_ACTIONS } from '../../../services/ops/command-actions.ts'
-import { createOpsProgram } from '../../../services/ops/program.ts'
-import { workspaceActions } from '../../../services/workspace/command-actions.ts'
-import { createWorkspaceProgram } from '../../../services/workspace/program.ts'
+import { OPS_ACTIONS } from '../../../services/admin/command-actions.ts'
+import { createOpsProgram } from '../../../services/admin/program.ts'
+import { workspaceActions } from '../../../services/admin/workspace-command-actions.ts'
+import { createWorkspaceProgram } from '../../../services/admin/workspace-program.ts'
 
 const findPerson = async (_env: object, _orgId: string, email: string) =>
   email === 'ann@example.com' ? { id: 'per_1', role: 'finance' } as never : undefined
