@@ -1,5 +1,4 @@
 import { Cluster, type Redis } from 'ioredis'
-import type { Command } from 'commander'
 import { count } from '../client/terminal.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
 import { createTenants } from '../money/tenants.ts'
@@ -7,22 +6,22 @@ import { addressOf, homeOf, mastersOf, SLOTS } from '../platform/cells.ts'
 import { orIfUnavailable } from '../platform/errors.ts'
 import type { RedisClient } from '../platform/redis.ts'
 import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 const HELP = `
 A cell is a server of the state Redis with its replicas: the only server, or a master of a cluster
-with the tenants in its slots. A tenant is locked until ledger has compared it with the journal.
-
-Example:
-  npm run ops -- cells`
+with the tenants in its slots. A tenant is locked until ledger has compared it with the journal.`
 
 /** Adds `cells`. */
-export function addCells (program: Command, screen: Screen): void {
+export function addCells (program: AdminCommand, screen: Screen): void {
   program.command('cells')
     .description('list the servers of the state Redis and their tenants')
+    .reads()
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example()
+    .action(async (_options: object, command: AdminCommand) => {
       const { env, json } = callOf<object>(command)
       const found = await withState(env, listCells)
       screen.print(json ? JSON.stringify(found) : cellsText(found, paintFor(screen.terminal)))

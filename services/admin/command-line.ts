@@ -1,9 +1,13 @@
-import type { Command } from 'commander'
 import { commandEnvironment, type Environment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
+import type { AdminCommand } from './admin-command.ts'
+import type { withWorkspace } from './deps.ts'
+import {
+  describeResult, printResult, shippingWarning, type Options, type Task,
+} from './options.ts'
 
-/** The output of a command. Tests replace it. */
+/** The output of a command. */
 export type Screen = {
   /** Prints a result, without its last line end. */
   readonly print: (text: string) => void
@@ -11,6 +15,30 @@ export type Screen = {
   readonly terminal: { readonly isTTY?: boolean }
   /** Shows progress, separately from the result. */
   readonly errors: { readonly write: (text: string) => unknown, readonly isTTY?: boolean }
+}
+
+/** What the commands use. Tests replace it. */
+export type Context = Screen & {
+  /** Runs work on the accounts and balances of a stack. */
+  readonly open: typeof withWorkspace
+}
+
+type Action = (options: object, command: AdminCommand) => Promise<void>
+
+/** The action of a command that runs a task and prints its result. */
+export function runTask ({ print, open }: Context, task: Task): Action {
+  return async (_options, command) => {
+    const { env, json, options } = callOf<Options>(command)
+    const result = await open(env, deps => task(deps, options))
+    command.result = describeResult(result)
+    printResult(print, result, json)
+  }
+}
+
+/** As `runTask`, of a task that changes accounts: warns when the change is only in Redis. */
+export function runChange (context: Context, task: Task): Action {
+  return runTask(context, async (deps, options) =>
+    ({ ...await task(deps, options), ...await shippingWarning(deps.accounts) }))
 }
 
 /** The arguments of a command. */
@@ -24,7 +52,7 @@ export type CommandCall<O> = {
 type GlobalOptions = { readonly json?: true, readonly data: string }
 
 /** Returns the arguments of a command: its own options, the global ones and the environment. */
-export function callOf<O> (command: Command): CommandCall<O> {
+export function callOf<O> (command: AdminCommand): CommandCall<O> {
   const { json, data, ...options } =
     command.optsWithGlobals<GlobalOptions & Record<string, unknown>>()
   return {

@@ -3,8 +3,8 @@ import { DEFAULT_SCOPES } from '../accounts/key-store.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'
-import { createPartner } from './partner-tasks.ts'
-import { addOrganization } from './tasks.ts'
+import { createPartner } from './partners.ts'
+import { addOrganization } from './organizations.ts'
 
 export type Demo = {
   readonly orgId: string

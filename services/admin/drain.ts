@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Command } from 'commander'
 import { counted, createProgressLine } from '../client/terminal.ts'
 import { lagsOf, type GroupLag } from '../kafka/lag.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, parsePositive, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { countOpenJobs, withJobs } from './jobs.ts'
@@ -11,18 +11,17 @@ type Options = { readonly timeout: string }
 const HELP = `
 The command does not reject new jobs: stop ingest and feed first when a deployment needs empty
 topics. It does not wait for contacts of partners that are not part of a job yet; they stay in
-their own topics. Exit code 0 when everything is processed, 1 after --timeout.
-
-Examples:
-  npm run ops -- drain
-  npm run ops -- drain --timeout 900 && echo empty`
+their own topics. Exit code 0 when everything is processed, 1 after --timeout.`
 
 /** Adds `drain`. */
-export function addDrain (program: Command, screen: Screen): void {
+export function addDrain (program: AdminCommand, screen: Screen): void {
   program.command('drain').description('wait until no job is open and no group has lag')
+    .reads()
     .option('--timeout <seconds>', 'maximum time to wait', '300')
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example()
+    .example('--timeout 900 && echo empty')
+    .action(async (_options: object, command: AdminCommand) => {
       const call = callOf<Options>(command)
       const timeoutMs = parsePositive('--timeout', call.options.timeout) * 1_000
       const drained = await drainStack(call, screen, timeoutMs)

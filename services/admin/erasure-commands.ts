@@ -1,10 +1,8 @@
-import type { Command } from 'commander'
 import { openPrompt, type Streams } from '../client/terminal.ts'
-import { commandEnvironment } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
-import { printResult, type Options, type Print } from './options.ts'
-
-type GlobalOptions = { readonly json?: true, readonly data: string }
+import type { AdminCommand } from './admin-command.ts'
+import { callOf, type Screen } from './command-line.ts'
+import { printResult, type Options } from './options.ts'
 
 const ERASURE_HELP = `
 Deleted: the keys of the organization, so its jobs, results, labels, webhooks and keys of partners
@@ -17,21 +15,23 @@ It usually takes 10 to 20 minutes, most of it until the brokers have compacted o
 It can be interrupted and repeated at any time.`
 
 /** Adds `org erase`, which asks for a confirmation. */
-export function addOrganizationErasure (program: Command, print: Print): void {
-  const org = program.commands.find(command => command.name() === 'org')
-  const erase = org?.command('erase').description('make all encrypted data of an organization ' +
+export function addOrganizationErasure (
+  program: AdminCommand, org: AdminCommand, { print }: Pick<Screen, 'print'>
+): void {
+  const erase = org.command('erase').description('make all encrypted data of an organization ' +
     'permanently unreadable: delete its keys')
+    .records('organization.erased')
     .requiredOption('--org <id>', 'organization; its API keys are revoked, its jobs cancelled')
     .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
       '30')
     .option('--yes', 'do not ask for a confirmation')
     .addHelpText('after', ERASURE_HELP)
-    .action(async (_options: object, command: Command) => {
-      const { json, data, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
+    .example('--org org_1')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, json, options } = callOf<Options>(command)
       const { runEraseOrganization } = await import('./erase-organization-command.ts')
-      const erasure = await runEraseOrganization(
-        commandEnvironment(process.env, data), options, line => console.error(line))
-      printResult(print, erasure, json === true)
+      const erasure = await runEraseOrganization(env, options, line => console.error(line))
+      printResult(print, erasure, json)
       if (!erasure.done) process.exitCode = 1
     })
   // It runs before the hook that records commands: what is not confirmed is not recorded.
@@ -66,19 +66,21 @@ export async function confirmErasure (
 }
 
 /** Adds `job erase`. */
-export function addJobErasure (program: Command, print: Print): void {
+export function addJobErasure (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
   program.command('job').description('jobs')
     .command('erase').description('make all encrypted data of jobs permanently unreadable')
+    .records('job.erased')
     .requiredOption('--org <id>', 'organization')
     .requiredOption('--job <ids>', 'comma-separated jobs; running jobs are cancelled first')
     .option('--mode <mode>', 'live or test', 'live')
     .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
       '30')
-    .action(async (_options: object, command: Command) => {
-      const { json, data, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
+    .example('--org org_1 --job job_1,job_2')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, json, options } = callOf<Options>(command)
       const { runErase } = await import('./erase.ts')
-      const erasure = await runErase(commandEnvironment(process.env, data), options)
-      printResult(print, erasure, json === true)
+      const erasure = await runErase(env, options)
+      printResult(print, erasure, json)
       if (!erasure.done) process.exitCode = 1
     })
 }

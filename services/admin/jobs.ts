@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { count, counted, duration } from '../client/terminal.ts'
 import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
@@ -6,6 +5,7 @@ import type { OpenJob } from '../jobs/store-types.ts'
 import type { Environment } from '../platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
 import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, parseInteger, parsePositive, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
@@ -17,22 +17,21 @@ type Options = {
 
 const HELP = `
 Jobs without progress for the longest time come first. A job makes progress when its status
-changes or one of its rows completes.
-
-Examples:
-  npm run ops -- jobs
-  npm run ops -- jobs --tenant org_01jd3v8zj7m5n2k4q6r8s0t1w3.live
-  npm run ops -- jobs --stalled              no progress for an hour
-  npm run ops -- jobs --stalled 60 --json    no progress for a minute`
+changes or one of its rows completes.`
 
 /** Adds `jobs`. */
-export function addJobs (program: Command, screen: Screen): void {
+export function addJobs (program: AdminCommand, screen: Screen): void {
   program.command('jobs').description('list the accepted, unclosed jobs of all customers')
+    .reads()
     .option('--tenant <tenant>', 'only of this organization, or this organization and mode')
     .option('--stalled [seconds]', 'only jobs without progress for this time (3600 by default)')
     .option('--limit <number>', 'maximum number of jobs to show', '50')
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example()
+    .example('--tenant org_01jd3v8zj7m5n2k4q6r8s0t1w3.live')
+    .example('--stalled', 'no progress for an hour')
+    .example('--stalled 60 --json', 'no progress for a minute')
+    .action(async (_options: object, command: AdminCommand) => {
       const { env, json, options } = callOf<Options>(command)
       const { tenant, stalled, limit } = options
       const query = {

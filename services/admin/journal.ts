@@ -1,6 +1,6 @@
-import type { Command } from 'commander'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
 import { restoreAccessLog } from './access-restore.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { withJournal } from './journal-connections.ts'
@@ -16,17 +16,16 @@ written alike; one with messages stays as it is.
 
 Before: stop lookup, settle and ledger. Delete what remains of wallet.journal, and wallet.snapshots,
 which contains positions of the lost topic. Create both again with "npm run provision".
-After: start the stages. ledger compares every balance with the restored journal.
-
-Example:
-  npm run ops -- journal restore`
+After: start the stages. ledger compares every balance with the restored journal.`
 
 /** Adds `journal`. */
-export function addJournal (program: Command, screen: Screen): void {
-  program.command('journal').description('restore the journal of money').addHelpText('after', HELP)
+export function addJournal (program: AdminCommand, screen: Screen): void {
+  program.command('journal').description('restore the journal of money')
     .command('restore').description('write the topic wallet.journal from its copy in ClickHouse')
+    .records('journal.restored')
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example()
+    .action(async (_options: object, command: AdminCommand) => {
       const call = callOf<object>(command)
       const restored = await restore(call, screen)
       screen.print(call.json ? JSON.stringify(restored) : restoredText(restored))

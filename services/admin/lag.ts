@@ -1,8 +1,9 @@
-import { Option, type Command } from 'commander'
+import { Option } from 'commander'
 import type { Admin } from 'kafkajs'
 import { type Partner, readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
 import { type Cell, type Column, type Paint, paintFor, tableText } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, parseStage, round, type Screen } from './command-line.ts'
 import { withBrokers, withOptionalState } from './connections.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
@@ -16,22 +17,21 @@ type Options = { readonly partitions?: true, readonly stage?: string }
 const HELP = `
 "oldest" needs the metrics of the services. Paused stages are marked, with the details of the pause
 below the table. Nothing reads the contacts of revoked partners, so they are no lag. Rates over time
-are on the dashboard "Stages".
-
-Examples:
-  npm run ops -- lag
-  npm run ops -- lag --stage verify --partitions
-  npm run ops -- lag --json                  for scripts`
+are on the dashboard "Stages".`
 
 /** Adds `lag`. */
-export function addLag (program: Command, screen: Screen): void {
+export function addLag (program: AdminCommand, screen: Screen): void {
   program.command('lag').description('show the lag of every consumer group')
+    .reads()
     .option('--partitions', 'a line per partition instead of one per group')
     .option('--stage <stage>', 'only the groups of this stage')
     // Scripts pass it from the time when the table was live.
     .addOption(new Option('--once').hideHelp())
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example()
+    .example('--stage verify --partitions')
+    .example('--json', 'for scripts')
+    .action(async (_options: object, command: AdminCommand) => {
       const { env, folder, json, options: { stage, partitions } } = callOf<Options>(command)
       if (stage !== undefined) parseStage(stage)
       const snapshot = await withBrokers(env, admin => withOptionalState(env, read =>

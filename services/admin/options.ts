@@ -1,5 +1,4 @@
-import type { Command } from 'commander'
-import { describeCommand } from '../access-log/commands.ts'
+import type { AccessDescription } from '../access-log/entry.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
@@ -11,7 +10,7 @@ import type { WorkspaceDeps } from './deps.ts'
 export type TaskResult = Readonly<Record<string, unknown>>
 
 /** Receives the output of a command, one call per result or line. */
-export type Print = (text: string) => void
+type Print = (text: string) => void
 
 /** Prints one `name: value` line per field, with a table for a list of records, or JSON. */
 export function printResult (print: Print, result: TaskResult, asJson: boolean): void {
@@ -47,14 +46,13 @@ type OrganizationDeps = Pick<WorkspaceDeps, 'organizations'>
 /** Fields of results that the access log repeats, if a result has them. */
 const DESCRIBED = ['posting', 'state', 'version'] as const
 
-/** Adds to the result of a command in the access log the id of what it made, and no secret. */
-export function describeResult (command: Command, result: TaskResult): void {
+/** What the access log says of a result: the id of what the command made, and no secret. */
+export function describeResult (result: TaskResult): AccessDescription {
   const { id, replaces } = result
+  if (replaces !== undefined) return { details: { newKey: String(id) } }
   const details = DESCRIBED.flatMap(name =>
     result[name] === undefined ? [] : [[name, String(result[name])] as const])
-  describeCommand(command, replaces === undefined
-    ? { ...id !== undefined && { target: String(id) }, details: Object.fromEntries(details) }
-    : { details: { newKey: String(id) } })
+  return { ...id !== undefined && { target: String(id) }, details: Object.fromEntries(details) }
 }
 
 /** The id in `--org`; throws UsageError when no such organization exists, or it was erased. */
@@ -120,10 +118,6 @@ export function hoursOf (text: string | undefined): number {
 export function timeOf (ms: number): string | null {
   return ms === 0 ? null : new Date(ms).toISOString()
 }
-
-/** Wraps a task that changes accounts: its result warns when the change is only in Redis. */
-export const withShippingWarning = (task: Task): Task => async (deps, options) =>
-  ({ ...await task(deps, options), ...await shippingWarning(deps.accounts) })
 
 /** Waits some seconds until account changes are in Kafka; returns a warning if they are not. */
 export async function shippingWarning (

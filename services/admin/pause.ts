@@ -1,10 +1,9 @@
-import type { Command } from 'commander'
-import { describeCommand } from '../access-log/commands.ts'
 import { createConfirm, type Confirm } from '../client/terminal.ts'
 import { operatorName } from '../platform/command-environment.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
 import { paintFor, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, type CommandCall, type Screen } from './command-line.ts'
 import { withPauses, type Pause } from './pauses.ts'
 
@@ -19,19 +18,11 @@ nothing new. Nothing is lost: messages wait in their topics for up to 7 days, an
 twice. Processes stay ready and keep reporting lag and ages. A pause lasts until "resume"; after an
 hour the alert StagePaused fires.
 While normalize or lookup is paused, new jobs are rejected with 503. Pausing them needs confirmation
-or --yes.
-
-Examples:
-  npm run ops -- pause verify --reason "the vendor returns invalid results"
-  npm run ops -- pause lookup --yes
-  npm run ops -- lag                         shows which stages are paused`
+or --yes. "lag" shows which stages are paused.`
 
 const RESUME_HELP = `
 ${STAGES_HELP}
-Its processes continue with the oldest messages within about three seconds.
-
-Example:
-  npm run ops -- resume verify`
+Its processes continue with the oldest messages within about three seconds.`
 
 const confirmOnTerminal = createConfirm({ input: process.stdin, output: process.stderr })
 
@@ -40,20 +31,23 @@ type PauseDeps = { readonly confirm?: Confirm, readonly open?: typeof withPauses
 
 /** Adds `pause`. */
 export function addPause (
-  program: Command, screen: Screen,
+  program: AdminCommand, screen: Screen,
   { confirm = confirmOnTerminal, open = withPauses }: PauseDeps = {}
 ): void {
   program.command('pause').description('stop a stage from starting new work, without a restart')
+    .records('stage.paused')
     .argument('<stage>', 'the stage')
     .option('--reason <text>', 'the reason, for other operators')
     .option('--by <name>', 'the operator; your user name on this machine by default')
     .option('--yes', 'confirm a pause that rejects new jobs')
     .addHelpText('after', PAUSE_HELP)
-    .action(async (name: string, _options: object, command: Command) => {
+    .example('verify --reason "the vendor returns invalid results"')
+    .example('lookup --yes')
+    .action(async (name: string, _options: object, command: AdminCommand) => {
       const call = callOf<Options>(command)
       const stage = parsePausableStage(name)
       if (!await isConfirmed(stage, call, confirm)) {
-        describeCommand(command, { outcome: 'refused' })
+        command.result = { outcome: 'refused' }
         return screen.print('Nothing was paused.')
       }
       const { env, json, options: { reason = '', by = operatorName() } } = call
@@ -66,11 +60,13 @@ export function addPause (
 }
 
 /** Adds `resume`. */
-export function addResume (program: Command, screen: Screen, open = withPauses): void {
+export function addResume (program: AdminCommand, screen: Screen, open = withPauses): void {
   program.command('resume').description('end the pause of a stage')
+    .records('stage.resumed')
     .argument('<stage>', 'the stage')
     .addHelpText('after', RESUME_HELP)
-    .action(async (name: string, _options: object, command: Command) => {
+    .example('verify')
+    .action(async (name: string, _options: object, command: AdminCommand) => {
       const { env, json } = callOf<object>(command)
       const stage = parsePausableStage(name)
       const ended = await open(env, pauses => pauses.resume(stage))

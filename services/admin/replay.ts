@@ -1,9 +1,9 @@
-import type { Command } from 'commander'
 import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
 import { paintFor, tableText, type Column, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
 import { callOf, parseInteger, parseStage, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 
@@ -19,16 +19,13 @@ type Options = {
 const HELP = `
 Every effect of a stage is idempotent, so a replay changes no balance, no result and no count. It
 completes effects that were lost, for example when a store lost its last seconds. Without --yes the
-command only shows what it would do. It never moves a group forward, and never a running group.
-
-Examples:
-  npm run ops -- replay --stage settle --group settle.bulk --from 2026-08-11T09:30:00Z
-  npm run ops -- replay --stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes
-  npm run ops -- replay --stage ledger --topic wallet.journal --partition 1 --from 1200 --yes`
+command only shows what it would do. It never moves a group forward, and never a running group.`
 
 /** Adds `replay`. */
-export function addReplay (program: Command, screen: Screen): void {
+export function addReplay (program: AdminCommand, screen: Screen): void {
   program.command('replay').description('reset the offsets of a stopped consumer group')
+    // Without --yes it only shows the plan.
+    .records(({ yes }) => yes === true ? { action: 'stage.replayed' } : null)
     .requiredOption('--stage <stage>', 'the stage')
     .requiredOption('--from <position>', 'offset, time (ISO 8601 with time zone) or "beginning"')
     .option('--group <group>', 'its consumer group, as "lag" shows it')
@@ -36,7 +33,10 @@ export function addReplay (program: Command, screen: Screen): void {
     .option('--partition <number>', 'only this partition; required with an offset')
     .option('--yes', 'reset the offsets, instead of showing the plan')
     .addHelpText('after', HELP)
-    .action(async (_options: object, command: Command) => {
+    .example('--stage settle --group settle.bulk --from 2026-08-11T09:30:00Z')
+    .example('--stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes')
+    .example('--stage ledger --topic wallet.journal --partition 1 --from 1200 --yes')
+    .action(async (_options: object, command: AdminCommand) => {
       const { env, json, options } = callOf<Options>(command)
       const request = parseRequest(options)
       const replay = await withBrokers(env, admin => replayGroup(admin, request))

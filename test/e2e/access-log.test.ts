@@ -29,7 +29,7 @@ afterAll(async () => {
 /** A command as an operator types it. */
 const workspace = async (...words: readonly string[]) =>
   await startProgram(
-    process.execPath, ['services/admin/workspace/main.ts', '--data', folder, ...words],
+    process.execPath, ['services/admin/main.ts', '--data', folder, ...words],
     { ...env, PAGE_URL: environment.pageUrl }).ended()
 
 /** A browser that opens a link to sign in, and what it sends from then on. */

@@ -7,7 +7,7 @@ import { withBrokers } from '../../services/admin/connections.ts'
 import type { OpenJobLine } from '../../services/admin/jobs.ts'
 import type { LagLine } from '../../services/admin/lag.ts'
 import { queryMetrics } from '../../services/admin/metrics.ts'
-import { createOpsProgram } from '../../services/admin/program.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Environment, startEnvironment } from '../support/environment.ts'
@@ -221,7 +221,7 @@ function openOps ({ env, services }: Environment) {
   const ops = async <T>(...words: readonly string[]): Promise<T> => {
     const lines: string[] = []
     noteTargets()
-    await createOpsProgram(line => { lines.push(line) }, { errors: { write: () => {} } })
+    await createAdminProgram({ print: line => { lines.push(line) }, errors: { write: () => {} } })
       .parseAsync(['--json', '--data', folder, ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }

@@ -6,7 +6,7 @@ import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
 import type { Summary } from '../../services/admin/dead/list.ts'
-import { createOpsProgram } from '../../services/admin/program.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
 import { eventually } from './eventually.ts'
 import { rootSettingsIn } from './organization-keys.ts'
 import { newFolder } from './folder.ts'
@@ -28,7 +28,7 @@ export function openDeadCommands (env: Env) {
   /** What the command shows. */
   const dead = async (...words: readonly string[]): Promise<string> => {
     const lines: string[] = []
-    const program = createOpsProgram(line => { lines.push(line) })
+    const program = createAdminProgram({ print: line => { lines.push(line) } })
     const before = process.exitCode
     await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
     process.exitCode = before

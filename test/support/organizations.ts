@@ -4,7 +4,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis, type RedisClient } from '../../services/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
-import { addOrganization } from '../../services/admin/tasks.ts'
+import { addOrganization } from '../../services/admin/organizations.ts'
 
 type Env = Readonly<Record<string, string>>
 type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope[] }

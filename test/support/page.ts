@@ -4,7 +4,7 @@ import type { BrowserContext, Page, Response } from 'playwright-core'
 import { SERVICES } from '../../deploy/local/launcher/layout.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { makeSignInLink, type SignInOptions } from '../../services/admin/sign-in-link.ts'
+import { makeSignInLink, type SignInOptions } from '../../services/admin/sign-in.ts'
 import { startAlone } from './services.ts'
 import { testStack } from './stack.ts'
 

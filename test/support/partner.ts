@@ -6,8 +6,11 @@ import { sendContacts, type SendOptions, type Summary } from '../../services/cli
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../services/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
-import { createPartner } from '../../services/admin/partner-tasks.ts'
-import { createOrganization, topUp } from '../../services/admin/tasks.ts'
+import { createPartner } from '../../services/admin/partners.ts'
+import { commandOn } from './admin.ts'
+
+const topUp = commandOn('topup')
+const createOrganization = commandOn('org create')
 
 export type TestPartner = {
   readonly name: string

@@ -1,9 +1,8 @@
-import type { Command } from 'commander'
-import { commandEnvironment } from '../../platform/command-environment.ts'
 import { UsageError } from '../../platform/run-command.ts'
 import { recordsText } from '../../platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
-import type { Screen } from '../command-line.ts'
+import type { AdminCommand } from '../admin-command.ts'
+import { callOf, type Screen } from '../command-line.ts'
 import {
   discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
 } from './decide.ts'
@@ -11,8 +10,6 @@ import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
 import type { Filter } from './letters.ts'
 import { safeText } from './content.ts'
 import { list, show, type LetterList, type Summary } from './list.ts'
-
-type GlobalOptions = { readonly json?: true, readonly data: string }
 
 /** Unparsed options of the command line. */
 type Options = {
@@ -35,28 +32,19 @@ type Words = { readonly names: readonly (string | undefined)[], readonly options
 type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
 type Run = (task: Task) => (...given: unknown[]) => Promise<void>
 
-const EXAMPLES = `
-Examples:
-  npm run ops -- dead list --stage verify
-  npm run ops -- dead show verify 0:12
-  npm run ops -- dead replay verify 0:12
-  npm run ops -- dead discard verify 0:12 --reason "a test"`
-
-/** Adds `dead` and its commands. `print` receives the results. */
+/** Adds `dead` and its commands. */
 export function addDead (
-  program: Command, print: Screen['print'], open = withDeadLetters
+  program: AdminCommand, { print }: Pick<Screen, 'print'>, open = withDeadLetters
 ): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
-    .addHelpText('after', EXAMPLES)
   const run: Run = task => async (...given) => {
-    const command = given.at(-1) as Command
-    const { json, data: folder, ...options } = command.optsWithGlobals<GlobalOptions & Options>()
-    const env = commandEnvironment(process.env, folder)
+    const command = given.at(-1) as AdminCommand
+    const { env, json, options } = callOf<Options>(command)
     const names = command.args
     const { data, text, isUndone = false } =
       await open(env, deps => task(deps, { names, options }))
-    print(json === true ? JSON.stringify(data) : text)
+    print(json ? JSON.stringify(data) : text)
     if (isUndone) process.exitCode = 1
   }
   addQueries(dead, run)
@@ -65,13 +53,15 @@ export function addDead (
 
 const STAGE_NAMES = READING_STAGES.join(', ')
 
-function addQueries (dead: Command, run: Run): void {
+function addQueries (dead: AdminCommand, run: Run): void {
   dead.command('list').description('list waiting letters, and count them by stage')
+    .reads()
     .option('--stage <stage>', `only letters of this stage: ${STAGE_NAMES}`)
     .option('--reason <reason>', 'only letters with this reason')
     .option('--job <id>', 'only letters of this job')
     .option('--tenant <tenant>', 'only letters of this organization and mode')
     .option('--all', 'also letters that were replayed or discarded')
+    .example('--stage verify')
     .action(run(async (deps, { options }) => {
       const { stage } = options
       const stages = stage === undefined ? READING_STAGES : [parseReadingStage(stage)]
@@ -80,8 +70,10 @@ function addQueries (dead: Command, run: Run): void {
       return { data, text: listText(data) }
     }))
   dead.command('show').description('show a letter without its encrypted content')
+    .records(({ open }) => open === true ? { action: 'letters.opened' } : null)
     .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
     .option('--open', 'also decrypt the content; needs the root keys of results and partners')
+    .example('verify 0:12')
     .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
       const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)
@@ -89,7 +81,7 @@ function addQueries (dead: Command, run: Run): void {
     }))
 }
 
-function addDecisions (dead: Command, run: Run): void {
+function addDecisions (dead: AdminCommand, run: Run): void {
   const add = (name: string, description: string) => dead.command(name).description(description)
     .argument('<stage>', STAGE_NAMES)
     .argument('[letter]', 'partition:offset, as "list" shows it; or select letters with options')
@@ -102,6 +94,8 @@ function addDecisions (dead: Command, run: Run): void {
     'became of each; the exit code is 1 unless all of them were taken or answered')
     .option('--reason <reason>', 'all letters with this reason')
     .option('--wait <seconds>', 'how long to wait for the stage', '60')
+    .records('letters.replayed')
+    .example('verify 0:12')
     .action(run(async (deps, { names: [stage = '', position], options }) => {
       const selection = parseSelection(stage, position, options)
       const data = await replay(deps, selection, {
@@ -112,6 +106,8 @@ function addDecisions (dead: Command, run: Run): void {
   add('discard', 'record that letters will not be replayed')
     .requiredOption('--reason <text>', 'the reason, for other operators')
     .option('--died-of <reason>', 'all letters with this reason')
+    .records('letters.discarded')
+    .example('verify 0:12 --reason "a test"')
     .action(run(async (deps, { names: [stage = '', position], options }) => {
       const { reason = '', diedOf, ...others } = options
       if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')

@@ -10,7 +10,7 @@ import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/admin/connections.ts'
 import { restoreJournal } from '../../../services/admin/journal-restore.ts'
 import { withJournal } from '../../../services/admin/journal-connections.ts'
-import { createOpsProgram } from '../../../services/admin/program.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
 
@@ -137,7 +137,7 @@ async function runStatement (
 async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {
   Object.assign(process.env, env)
   await until('a replay of the ledger', async () => {
-    await createOpsProgram(() => {}).parseAsync(
+    await createAdminProgram({ print: () => {} }).parseAsync(
       ['replay', '--stage', 'ledger', '--from', 'beginning', '--yes'], { from: 'user' })
     return true
   })

@@ -1,5 +1,5 @@
-import { Command } from 'commander'
 import { expect, it } from 'vitest'
+import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import {
   callOf, parseInteger, parsePositive, parseStage, round, type CommandCall,
 } from '../../../services/admin/command-line.ts'
@@ -7,9 +7,9 @@ import { STAGES } from '../../../services/topology.ts'
 
 it('global options are read at any position of the command line', async () => {
   const calls: CommandCall<object>[] = []
-  const program = new Command().option('--json').option('--data <folder>', '', 'none')
+  const program = new AdminCommand().option('--json').option('--data <folder>', '', 'none')
   program.command('lag').option('--once')
-    .action((_options: object, command: Command) => { calls.push(callOf(command)) })
+    .action((_options: object, command: AdminCommand) => { calls.push(callOf(command)) })
   await program.parseAsync(['lag', '--once', '--json'], { from: 'user' })
   expect(calls).toMatchObject([{ folder: 'none', json: true, options: { once: true } }])
   expect(calls[0]?.env['PATH']).toBe(process.env['PATH'])

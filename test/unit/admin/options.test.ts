@@ -1,19 +1,5 @@
 import { expect, it } from 'vitest'
-import {
-  modeOf, organizationOf, organizationToRead, withShippingWarning,
-} from '../../../services/admin/options.ts'
-
-const resultOf = async (isShipped: boolean) => {
-  const accounts = { areShipped: async () => isShipped }
-  return await withShippingWarning(async () => ({ id: 'key_1' }))({ accounts } as never, {})
-}
-
-it('a task that changes accounts warns when the change is only in Redis', async () => {
-  expect(await resultOf(true)).toEqual({ id: 'key_1' })
-  expect(await resultOf(false)).toEqual({
-    id: 'key_1', warning: expect.stringContaining('not yet in Kafka') as string,
-  })
-})
+import { modeOf, organizationOf, organizationToRead } from '../../../services/admin/options.ts'
 
 it('options accept only an organization and a mode that exist', async () => {
   const erased = { id: 'org_3', erasedAtMs: Date.UTC(2026, 10, 26) }

@@ -1,7 +1,7 @@
-import { Command } from 'commander'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withOptionalState, withState } from '../../../services/admin/connections.ts'
@@ -44,7 +44,7 @@ async function outputOf (words: readonly string[], answer?: boolean): Promise<st
       lines.push(question)
       return answer
     }
-  const program = new Command('ops').option('--json').option('--data <folder>', '', folder)
+  const program = new AdminCommand('admin').option('--json').option('--data <folder>', '', folder)
   addPause(program, screen, { confirm, open })
   addResume(program, screen, open)
   await program.parseAsync(words, { from: 'user' })

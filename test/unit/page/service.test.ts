@@ -5,7 +5,7 @@ import { loadConfig } from '../../../services/platform/config.ts'
 import { pageConfig } from '../../../services/page/config.ts'
 import { certificateOf } from '../../../services/page/certificate.ts'
 import { startPage } from '../../../services/page/service.ts'
-import { makeSignInLink } from '../../../services/admin/sign-in-link.ts'
+import { makeSignInLink } from '../../../services/admin/sign-in.ts'
 import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-page-`)

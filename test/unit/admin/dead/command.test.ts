@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { Command } from 'commander'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { AdminCommand } from '../../../../services/admin/admin-command.ts'
 import { UsageError } from '../../../../services/platform/run-command.ts'
 import {
   addDead, decidedText, fieldsText, listText, parseFilter, parsePosition, parseSelection,
@@ -10,7 +10,6 @@ import {
 import { discard } from '../../../../services/admin/dead/decide.ts'
 import type { withDeadLetters } from '../../../../services/admin/dead/deps.ts'
 import { list } from '../../../../services/admin/dead/list.ts'
-import { createOpsProgram } from '../../../../services/admin/program.ts'
 import { READING_STAGES } from '../../../../services/topology.ts'
 import { memoryDead } from './memory-dead.ts'
 
@@ -29,8 +28,8 @@ afterEach(() => rmSync(folder, { recursive: true }))
 /** Returns the output of a command line. */
 async function outputOf (...words: readonly string[]): Promise<string> {
   const lines: string[] = []
-  const program = new Command('ops').option('--json').option('--data <folder>', '', folder)
-  addDead(program, line => { lines.push(line) }, open)
+  const program = new AdminCommand('admin').option('--json').option('--data <folder>', '', folder)
+  addDead(program, { print: line => { lines.push(line) } }, open)
   await program.parseAsync(['dead', ...words], { from: 'user' })
   return lines.join('\n')
 }
@@ -67,16 +66,6 @@ it('dead replay and dead discard decide about the selected letters', async () =>
   await expect(outputOf('discard', 'verify', '0:1', '--again', '--reason', ' '))
     .rejects.toThrow('--reason is empty. Use --reason "text".')
   expect(await outputOf('list', '--stage', 'verify')).toBe('waiting: verify 0')
-})
-
-it('the program has all commands', () => {
-  const program = new Command('ops')
-  addDead(program, () => {})
-  const [dead] = program.commands
-  expect(dead?.commands.map(command => command.name()))
-    .toEqual(['list', 'show', 'replay', 'discard'])
-  expect(createOpsProgram().commands.map(command => command.name())).toEqual(
-    ['lag', 'jobs', 'pause', 'resume', 'cells', 'replay', 'drain', 'dead', 'journal', 'audit'])
 })
 
 it('only stages that read topics have dead letters', () => {

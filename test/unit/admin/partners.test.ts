@@ -4,12 +4,15 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import { createPartners } from '../../../services/accounts/partners.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/options.ts'
-import {
-  createPartner, listPartners, revokePartner, rotatePartner,
-} from '../../../services/admin/partner-tasks.ts'
+import { createPartner } from '../../../services/admin/partners.ts'
 import { accessRules } from '../../../services/admin/partner-topics.ts'
 import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const listPartners = commandOn('partner list')
+const revokePartner = commandOn('partner revoke')
+const rotatePartner = commandOn('partner rotate')
 
 const keys = organizationKeysOf(7)
 

@@ -1,11 +1,53 @@
+import type { AccessAction } from '../access-log/entry.ts'
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
 import { principalOf } from '../kafka/access-rules.ts'
 import { UsageError } from '../platform/run-command.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
+import type { AdminCommand, Recording } from './admin-command.ts'
+import { runChange, runTask, type Context } from './command-line.ts'
 import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
 
 const MAX_PARTITIONS = 256
+
+/** Adds `partner` and its commands. */
+export function addPartners (program: AdminCommand, context: Context): void {
+  const partner = program.command('partner').description('partners of bulk feeds')
+  /** The name of a partner is its id. Its organization is not an option. */
+  const withOrganization = (action: AccessAction): Recording => async ({ name }, env) => {
+    const target = String(name)
+    const found = await context.open(env, ({ partners }) => partners.find(target))
+    return { action, target, ...found && { organization: found.orgId } }
+  }
+  partner.command('create').description('create a partner and its topics; its key is shown once')
+    .records(({ name }) => ({ action: 'partner.created', target: String(name) }))
+    .requiredOption('--org <id>', 'organization that pays')
+    .requiredOption('--name <name>', 'lowercase letters, digits and dashes; a name is never reused')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--prices <json>', 'unit prices in micros that differ, for example {"whatsapp":3500}')
+    .option('--partitions <number>', 'partitions of each of its topics', '1')
+    .option('--principal <name>', 'its Kafka principal; User:<name> by default')
+    .option('--trial', 'accept brokers without an authorizer: every Kafka client can read and ' +
+      'write this feed')
+    .example('--org org_1 --name acme --partitions 4')
+    .action(runChange(context, createPartner))
+  partner.command('list').description('list partners without their keys')
+    .reads()
+    .option('--org <id>', 'only partners of this organization')
+    .example('--org org_1')
+    .action(runTask(context, listPartners))
+  partner.command('rotate').description('create a new key; it is shown once')
+    .records(withOrganization('partner.rotated'))
+    .requiredOption('--name <name>', 'name of the partner')
+    .option('--grace-hours <hours>', 'how long the old key remains valid', '24')
+    .example('--name acme --grace-hours 24')
+    .action(runChange(context, rotatePartner))
+  partner.command('revoke').description('stop accepting contacts of a partner')
+    .records(withOrganization('partner.revoked'))
+    .requiredOption('--name <name>', 'name of the partner')
+    .example('--name acme')
+    .action(runChange(context, revokePartner))
+}
 
 /**
  * Creates the topics of a partner, then registers it, so that a registered partner always has its
@@ -50,14 +92,14 @@ function checkPrincipal (principal: string): void {
     'the partner: --principal <name>.')
 }
 
-export const listPartners: Task = async ({ partners }, { org }) => {
+const listPartners: Task = async ({ partners }, { org }) => {
   const found = await partners.list()
   return {
     partners: found.filter(({ orgId }) => org === undefined || orgId === org).map(summaryOf),
   }
 }
 
-export const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
+const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
   const partner = await partners.find(name)
   if (partner === undefined) throw unknownPartner(name)
   await partners.revoke(name)
@@ -74,7 +116,7 @@ export const revokePartner: Task = async ({ partners, organizations }, { name = 
 }
 
 /** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */
-export const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
+const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
   const hours = hoursOf(graceHours)
   const partner = await partners.find(name)
   if (partner === undefined) throw unknownPartner(name)

@@ -1,13 +1,16 @@
-import { Command } from 'commander'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { addAccountCommands } from '../../../services/admin/account-commands.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
-import {
-  addPerson, changePerson, listPeople, removePerson, signOutPerson,
-} from '../../../services/admin/person-tasks.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
+import { commandOn, leavesOf } from '../../support/admin.ts'
 import { peopleOn } from '../../support/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
+
+const addPerson = commandOn('person add')
+const changePerson = commandOn('person change')
+const listPeople = commandOn('person list')
+const removePerson = commandOn('person remove')
+const signOutPerson = commandOn('person sign-out')
 
 let deps: WorkspaceDeps
 let org: string
@@ -38,26 +41,33 @@ describe('the commands for people', () => {
     expect(await listPeople(deps, { org })).toMatchObject({ people: [{ role: 'owner' }] })
   })
 
-  it('warn about changes that are only in Redis, and need organization, address and role', () => {
-    const changing: unknown[] = []
-    const change = (task: unknown) => {
-      changing.push(task)
-      return async () => {}
+  it('warn about changes only in Redis, and need organization, address and role', async () => {
+    const made = await addPerson(deps, { org, email: 'ann@example.com', role: 'finance' })
+    const lines: string[] = []
+    const program = () => createAdminProgram({
+      print: line => { lines.push(line) },
+      open: async (_env, work) =>
+        await work({ ...deps, accounts: { areShipped: async () => false } } as never),
+    })
+    const ann = ['--org', org, '--email', String(made['email'])]
+    for (const [warns, ...words] of [
+      [true, 'add', '--org', org, '--email', 'bob@example.com', '--role', 'finance'],
+      [true, 'change', ...ann, '--role', 'developer'], [true, 'sign-out', ...ann],
+      [false, 'list', '--org', org], [true, 'remove', ...ann],
+    ] as const) {
+      lines.length = 0
+      await program().parseAsync(['person', ...words], { from: 'user' })
+      expect([words[0], lines.join('\n').includes('not yet in Kafka')]).toEqual([words[0], warns])
     }
-    const program = new Command()
-    addAccountCommands(program, { run: () => async () => {}, change })
-    expect(changing).toEqual(
-      expect.arrayContaining([addPerson, changePerson, removePerson, signOutPerson]))
-    expect(changing).not.toContain(listPeople)
-    const person = program.commands.find(command => command.name() === 'person')
-    expect(person?.commands.map(command => [
-      command.name(), command.options.filter(({ mandatory }) => mandatory).map(({ long }) => long),
-    ])).toEqual([
-      ['add', ['--org', '--email', '--role']],
-      ['list', ['--org']],
-      ['change', ['--org', '--email', '--role']],
-      ['sign-out', ['--org', '--email']],
-      ['remove', ['--org', '--email']],
+    const required = leavesOf(program()).filter(({ words }) => words.startsWith('person '))
+      .map(({ words, options }) =>
+        [words, options.filter(({ mandatory }) => mandatory).map(({ long }) => long)])
+    expect(required).toEqual([
+      ['person add', ['--org', '--email', '--role']],
+      ['person list', ['--org']],
+      ['person change', ['--org', '--email', '--role']],
+      ['person sign-out', ['--org', '--email']],
+      ['person remove', ['--org', '--email']],
     ])
   })
 

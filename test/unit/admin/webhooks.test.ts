@@ -5,9 +5,16 @@ import { createWebhookEndpoints } from '../../../services/accounts/webhook-endpo
 import { UsageError } from '../../../services/platform/run-command.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/options.ts'
-import * as webhooks from '../../../services/admin/webhook-tasks.ts'
 import { organizationKeysOf } from '../../support/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const createEndpoint = commandOn('webhook-endpoint create')
+const listEndpoints = commandOn('webhook-endpoint list')
+const disableEndpoint = commandOn('webhook-endpoint disable')
+const enableEndpoint = commandOn('webhook-endpoint enable')
+const rotateEndpoint = commandOn('webhook-endpoint rotate')
+const deleteEndpoint = commandOn('webhook-endpoint delete')
 
 const url = 'https://hooks.example.com/in'
 
@@ -26,8 +33,8 @@ beforeEach(async () => {
 })
 
 const create = (options: Options = {}) =>
-  webhooks.createWebhookEndpoint(deps, { org, mode: 'live', url, ...options })
-const list = async (mode = 'live') => (await webhooks.listWebhookEndpoints(deps, { org, mode }))
+  createEndpoint(deps, { org, mode: 'live', url, ...options })
+const list = async (mode = 'live') => (await listEndpoints(deps, { org, mode }))
   .endpoints as readonly { readonly id: string, readonly enabled: boolean }[]
 
 describe('a webhook endpoint of the workspace', () => {
@@ -59,15 +66,13 @@ describe('a webhook endpoint of the workspace', () => {
   it('is disabled, enabled, rotated and deleted by its id', async () => {
     const { id, secret } = await create()
     const options = { org, mode: 'live', endpoint: String(id) }
-    expect(await webhooks.switchWebhookEndpoint(false)(deps, options))
-      .toMatchObject({ enabled: false })
-    expect(await webhooks.switchWebhookEndpoint(true)(deps, options))
-      .toMatchObject({ enabled: true })
-    const rotated = await webhooks.rotateWebhookEndpoint(deps, options)
+    expect(await disableEndpoint(deps, options)).toMatchObject({ enabled: false })
+    expect(await enableEndpoint(deps, options)).toMatchObject({ enabled: true })
+    const rotated = await rotateEndpoint(deps, options)
     expect(rotated.secret).toMatch(/^whsec_/)
     expect(rotated.secret).not.toBe(secret)
-    expect(await webhooks.deleteWebhookEndpoint(deps, options)).toEqual({ id, deleted: true })
-    await expect(webhooks.deleteWebhookEndpoint(deps, options)).rejects.toThrow('webhook-endpoint')
+    expect(await deleteEndpoint(deps, options)).toEqual({ id, deleted: true })
+    await expect(deleteEndpoint(deps, options)).rejects.toThrow('webhook-endpoint')
   })
 
   it.each<Options>([

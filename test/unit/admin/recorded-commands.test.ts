@@ -1,26 +1,29 @@
-import type { Command } from 'commander'
 import { expect, it } from 'vitest'
-import {
-  type CommandActions, recordCommands, wordsOf,
-} from '../../../services/access-log/commands.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { OPS_ACTIONS } from '../../../services/admin/command-actions.ts'
-import { createOpsProgram } from '../../../services/admin/program.ts'
-import { workspaceActions } from '../../../services/admin/workspace-command-actions.ts'
-import { createWorkspaceProgram } from '../../../services/admin/workspace-program.ts'
+import { type AdminCommand, recordCommands } from '../../../services/admin/admin-command.ts'
+import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
+import { leavesOf } from '../../support/admin.ts'
 
-const findPerson = async (_env: object, _orgId: string, email: string) =>
-  email === 'ann@example.com' ? { id: 'per_1', role: 'finance' } as never : undefined
+/** What the log looks up: one person and one partner. */
+const lookups = {
+  people: { list: async () => [{ id: 'per_1', email: 'ann@example.com', role: 'finance' }] },
+  partners: { find: async (name: string) => name === 'acme' ? { orgId: 'org_1' } : undefined },
+} as unknown as WorkspaceDeps
 
-const findPartner = async (_env: object, name: string) =>
-  name === 'acme' ? { orgId: 'org_1' } : undefined
-
-const WORKSPACE_ACTIONS = workspaceActions(findPerson, findPartner)
+/** Runs what needs no more than these, and answers every other task with the result. */
+const openWith = (result: object): typeof withWorkspace => async (_env, work) => {
+  try {
+    return await work(lookups)
+  } catch {
+    return result as never
+  }
+}
 
 type Line = readonly [command: string, target: string, details: object, result?: object]
 
 /** What the log says on the result of each command: its target, and its details beside the mode. */
-const WORKSPACE: readonly Line[] = [
+const LINES: readonly Line[] = [
   ['org create --name hidden', 'org_2', {}, { id: 'org_2' }],
   ['org erase --org org_1 --yes', '', {}],
   ['person add --org org_1 --email bob@example.com --role owner', 'per_2', { role: 'owner' },
@@ -59,9 +62,6 @@ const WORKSPACE: readonly Line[] = [
   ['keys rewrap', '', {}],
   ['keys rotate --org org_1', '', { version: '2' }, { version: 2 }],
   ['sign-in --org org_1', '', {}],
-]
-
-const OPS: readonly Line[] = [
   ['pause verify --reason R --by ann', 'verify', { reason: 'R', by: 'ann' }],
   ['resume verify', 'verify', {}],
   ['replay --stage verify --topic t --partition 1 --from 7 --yes', 'verify',
@@ -73,52 +73,44 @@ const OPS: readonly Line[] = [
 ]
 
 /** Commands that need more than accounts end at once here, before they connect to anything. */
-function withoutWork (program: Command): Command {
+function withoutWork (program: AdminCommand): AdminCommand {
   const isTask = /^(org create|person|key |topup|adjust|thaw|policy|webhook|partner|keys rotate)/
-  if (!isTask.test(wordsOf(program))) program.action(() => {})
-  program.commands.forEach(withoutWork)
+  for (const command of leavesOf(program)) {
+    if (!isTask.test(command.words)) command.action(() => {})
+  }
   return program
 }
 
-const entriesOf = async (words: string, program: Command, isOps: boolean) => {
+async function entriesOf (words: string, result: object): Promise<readonly AccessEvent[]> {
   const entries: AccessEvent[] = []
-  await recordCommands(program, isOps ? OPS_ACTIONS : WORKSPACE_ACTIONS, async (_env, event) => {
-    entries.push(event)
-  }).parseAsync(words.split(' '), { from: 'user' })
+  const program = withoutWork(createAdminProgram({ print: () => {}, open: openWith(result) }))
+  await recordCommands(program, async (_env, event) => { entries.push(event) })
+    .parseAsync(words.split(' '), { from: 'user' })
   return entries
 }
 
-const cases = (lines: readonly Line[]) => lines.map(line => ({ name: line[0], line }))
-
-it.each(cases(WORKSPACE))('$name names its target and its details', async ({ line }) => {
-  const [words, target, details, result = {}] = line
-  const program = withoutWork(createWorkspaceProgram(() => {}, async () => result as never))
-  const [attempt, end] = await entriesOf(words, program, false)
-  const { mode: _mode, ...rest } = end?.details ?? {}
-  expect([attempt?.outcome, end?.outcome, end?.target, rest])
-    .toEqual(['attempted', 'done', target, details])
-  expect(JSON.stringify([attempt, end])).not.toMatch(/hidden|@example|secret\.example|"s"/)
-})
-
-it.each(cases(OPS))('ops $name names its target and its details', async ({ line }) => {
-  const [words, target, details] = line
-  const [, end] = await entriesOf(words, withoutWork(createOpsProgram(() => {})), true)
-  expect([end?.outcome, end?.target, end?.details]).toEqual(['done', target, details])
-})
+it.each(LINES.map(line => ({ name: line[0], line })))(
+  '$name names its target and its details', async ({ line }) => {
+    const [words, target, details, result = {}] = line
+    const [attempt, end] = await entriesOf(words, result)
+    const { mode: _mode, ...rest } = end?.details ?? {}
+    expect([attempt?.outcome, end?.outcome, end?.target, rest])
+      .toEqual(['attempted', 'done', target, details])
+    expect(JSON.stringify([attempt, end])).not.toMatch(/hidden|@example|secret\.example|"s"/)
+  })
 
 it.each([
   ['acme', 'org_1'], ['unknown', 'installation'],
 ])('a command on the partner %s is recorded under %s', async (name, organization) => {
   for (const command of ['rotate', 'revoke']) {
-    const program = withoutWork(createWorkspaceProgram(() => {}, async () => ({}) as never))
-    const entries = await entriesOf(`partner ${command} --name ${name}`, program, false)
+    const entries = await entriesOf(`partner ${command} --name ${name}`, {})
     expect(entries.map(entry => entry.organization)).toEqual([organization, organization])
   }
 })
 
 it('every command with an action is among these', () => {
-  const missing = (lines: readonly Line[], actions: CommandActions) =>
-    Object.keys(actions).filter(name => actions[name] !== null &&
-      !lines.some(([words]) => words === name || words.startsWith(`${name} `)))
-  expect([missing(WORKSPACE, WORKSPACE_ACTIONS), missing(OPS, OPS_ACTIONS)]).toEqual([[], []])
+  expect(leavesOf(createAdminProgram()).filter(({ recording }) => recording !== null)
+    .map(({ words }) => words)
+    .filter(name => !LINES.some(([words]) => words === name || words.startsWith(`${name} `))))
+    .toEqual([])
 })

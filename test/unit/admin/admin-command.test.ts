@@ -1,50 +1,30 @@
 import { hostname } from 'node:os'
-import type { Command } from 'commander'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import {
-  type CommandActions, recordCommands, wordsOf,
-} from '../../../services/access-log/commands.ts'
+import { AdminCommand, recordCommands } from '../../../services/admin/admin-command.ts'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { OPS_ACTIONS } from '../../../services/admin/command-actions.ts'
-import { createOpsProgram } from '../../../services/admin/program.ts'
 import { operatorName } from '../../../services/platform/command-environment.ts'
 import { CommandFailure, UsageError } from '../../../services/platform/run-command.ts'
-import { workspaceActions } from '../../../services/admin/workspace-command-actions.ts'
-import { createWorkspaceProgram } from '../../../services/admin/workspace-program.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
+import { leavesOf } from '../../support/admin.ts'
 
 afterEach(() => {
   vi.restoreAllMocks()
   process.exitCode = undefined
 })
 
-/** The commands of a program that do something themselves, by their words. */
-function commandsOf (program: Command): readonly string[] {
-  const names = program.commands.flatMap(commandsOf)
-  return program.commands.length > 0 ? names : [wordsOf(program)]
-}
-
-const findPerson = async (_env: object, orgId: string, email: string) =>
-  orgId === 'org_1' && email === 'ann@example.com'
-    ? { id: 'per_1', role: 'finance' } as never
-    : undefined
-
-const WORKSPACE_ACTIONS = workspaceActions(findPerson)
-
-const programs = [
-  ['workspace', createWorkspaceProgram(() => {}), WORKSPACE_ACTIONS],
-  ['ops', createOpsProgram(() => {}), OPS_ACTIONS],
-] as const
-
-/** The entries and the work of the commands of the workspace, in order. */
-function createWorkspace (work: () => object = () => ({})) {
+/** The entries and the work of commands, in order. */
+function createProgram (work: () => object = () => ({})) {
   const done: (AccessEvent | string)[] = []
   let stored = Infinity
   const program = () => recordCommands(
-    createWorkspaceProgram(() => {}, async () => {
-      done.push('work')
-      return work() as never
+    createAdminProgram({
+      print: () => {},
+      open: async () => {
+        done.push('work')
+        return work() as never
+      },
     }),
-    WORKSPACE_ACTIONS, async (env, event) => {
+    async (env, event) => {
       expect(env['PATH']).toBeDefined()
       if (stored-- <= 0) throw new Error('down')
       done.push(event)
@@ -62,29 +42,32 @@ const outcomesIn = (done: readonly (AccessEvent | string)[]) =>
   done.map(one => typeof one === 'string' ? one : one.outcome)
 
 describe('commands', () => {
-  it.each(programs)('of %s each have a line in the table of actions', (_name, program, actions) => {
-    expect(commandsOf(program).toSorted()).toEqual(Object.keys(actions).toSorted())
+  it('that only read are these', () => {
+    expect(leavesOf(createAdminProgram()).filter(({ recording }) => recording === null)
+      .map(({ words }) => words)).toEqual([
+      'org list', 'person list', 'key list', 'balance', 'webhook-key show',
+      'webhook-endpoint list', 'partner list', 'audit', 'keys list', 'lag', 'jobs', 'cells',
+      'drain', 'dead list',
+    ])
   })
 
-  it('without an action only read', () => {
-    const readingOf = (actions: CommandActions) =>
-      Object.keys(actions).filter(name => actions[name] === null)
-    expect(readingOf(WORKSPACE_ACTIONS)).toEqual([
-      'org list', 'person list', 'key list', 'balance', 'webhook-key show',
-      'webhook-endpoint list', 'partner list', 'audit', 'keys list',
-    ])
-    expect(readingOf(OPS_ACTIONS))
-      .toEqual(['lag', 'jobs', 'cells', 'drain', 'dead list', 'audit'])
+  it('that do not say what is recorded of them do not run', async () => {
+    const program = new AdminCommand().option('--data <folder>', '', '.local')
+    const ran: string[] = []
+    program.command('silent').action(() => { ran.push('silent') })
+    await expect(recordCommands(program).parseAsync(['silent'], { from: 'user' })).rejects
+      .toThrow('the definition of "silent" does not say what is recorded of it')
+    expect(ran).toEqual([])
   })
 
   it('are not recorded when they are not confirmed', async () => {
-    const { done, run } = createWorkspace()
+    const { done, run } = createProgram()
     await expect(run('org', 'erase', '--org', 'org_1')).rejects.toThrow('pass --yes')
     expect(done).toEqual([])
   })
 
   it('are recorded before they run and after it, with the operator and the result', async () => {
-    const { done, run } = createWorkspace(() => ({ id: 'key_2', secret: 's', replaces: 'key_1' }))
+    const { done, run } = createProgram(() => ({ id: 'key_2', secret: 's', replaces: 'key_1' }))
     await run('key', 'roll', '--org', 'org_1', '--key', 'key_1')
     const attempt = {
       ...entry,
@@ -110,7 +93,7 @@ describe('commands', () => {
     ['failed', new CommandFailure('Kafka does not respond')],
     ['failed', new Error('READONLY')],
   ] as const)('that end with an error are recorded as %s', async (outcome, error) => {
-    const { done, run } = createWorkspace(() => { throw error })
+    const { done, run } = createProgram(() => { throw error })
     await expect(run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')).rejects.toBe(error)
     expect(outcomesIn(done)).toEqual(['attempted', 'work', outcome])
   })
@@ -118,7 +101,7 @@ describe('commands', () => {
   it.each([
     [1, 'incomplete'], [2, 'failed'],
   ])('that end with the exit code %i are recorded as %s', async (exitCode, outcome) => {
-    const { done, run } = createWorkspace(() => {
+    const { done, run } = createProgram(() => {
       process.exitCode = exitCode
       return {}
     })
@@ -127,14 +110,14 @@ describe('commands', () => {
   })
 
   it('do not run when their attempt is not stored', async () => {
-    const { done, run, failAfter } = createWorkspace()
+    const { done, run, failAfter } = createProgram()
     failAfter(0)
     await expect(run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')).rejects.toThrow('down')
     expect(done).toEqual([])
   })
 
   it('succeed though their result is not stored, and say so', async () => {
-    const { done, run, failAfter } = createWorkspace()
+    const { done, run, failAfter } = createProgram()
     const shown = vi.spyOn(console, 'error').mockImplementation(() => {})
     failAfter(1)
     await run('key', 'revoke', '--org', 'org_1', '--key', 'key_1')
@@ -145,7 +128,7 @@ describe('commands', () => {
   })
 
   it('do not run with a folder that has no stack', async () => {
-    const { done, run } = createWorkspace()
+    const { done, run } = createProgram()
     vi.stubEnv('REDIS_STATE_URL', '')
     await expect(run('--data', '/none', 'org', 'list')).rejects
       .toThrow('/none/stack.json does not exist.')
@@ -154,14 +137,16 @@ describe('commands', () => {
   })
 
   it('that only read are not recorded', async () => {
-    const { done, run } = createWorkspace()
+    const { done, run } = createProgram()
     await run('key', 'list', '--org', 'org_1')
     await run('policy', '--org', 'org_1')
     expect(done).toEqual(['work', 'work'])
     await run('policy', '--org', 'org_1', '--weight', '2')
     expect(done[2]).toMatchObject({ action: 'policy.changed', details: { weight: '2' } })
-    const actionOf = async (name: string, options: Record<string, boolean>) =>
-      await (OPS_ACTIONS[name] as (options: object, env: object) => unknown)(options, {})
-    expect([await actionOf('replay', {}), await actionOf('dead show', {})]).toEqual([null, null])
+    const recordingOf = (name: string) =>
+      leavesOf(createAdminProgram()).find(({ words }) => words === name)?.recording
+    for (const name of ['replay', 'dead show']) {
+      expect((recordingOf(name) as (options: object, env: object) => unknown)({}, {})).toBeNull()
+    }
   })
 })

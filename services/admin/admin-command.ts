@@ -1,16 +1,18 @@
 import { hostname } from 'node:os'
-import type { Command } from 'commander'
+import { Command } from 'commander'
 import Type from 'typebox'
+import {
+  type AccessLog, type AccessAttempt, createAccessLog, recordAttempt,
+} from '../access-log/access-log.ts'
+import {
+  type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
+} from '../access-log/entry.ts'
 import {
   commandEnvironment, type Environment, operatorName, refuseMissingStack,
 } from '../platform/command-environment.ts'
 import { commonConfig, loadConfig, pick } from '../platform/config.ts'
 import { connectCommandRedis } from '../platform/redis.ts'
 import { CommandFailure, UsageError } from '../platform/run-command.ts'
-import { type AccessLog, type AccessAttempt, createAccessLog, recordAttempt } from './access-log.ts'
-import {
-  type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
-} from './entry.ts'
 
 type Options = Readonly<Record<string, string | boolean | undefined>>
 
@@ -19,15 +21,70 @@ type CommandAction = Pick<AccessEvent, 'action' | 'target' | 'details'> &
   Partial<Pick<AccessEvent, 'organization'>>
 
 /**
- * The action of each command, by its words. Null for a command that only reads. A function decides
- * by the options, and may read the stack in `env`.
+ * What the access log records of a command: an action; null for one that only reads. A function
+ * decides by the options, and may read the stack in `env`.
  */
-export type CommandActions = Readonly<Record<
-  string,
+export type Recording =
   | AccessAction
   | null
   | ((options: Options, env: Environment) => CommandAction | null | Promise<CommandAction | null>)
->>
+
+/** A command whose definition has what the access log records of it, and examples. */
+export class AdminCommand extends Command {
+  /** What is known only once the command has run, for the access log. */
+  result: AccessDescription | undefined
+  #recording: Recording | undefined
+  readonly #examples: { readonly words: string, readonly purpose: string }[] = []
+
+  override createCommand (name?: string): AdminCommand {
+    return new AdminCommand(name)
+  }
+
+  /** Sets what the access log records each time the command runs. */
+  records (recording: Recording): this {
+    this.#recording = recording
+    return this
+  }
+
+  /** Says that the command changes and reveals nothing, so that the access log leaves it out. */
+  reads (): this {
+    return this.records(null)
+  }
+
+  /** Adds an example to the help: the words after those of the command, and what they are for. */
+  example (words = '', purpose = ''): this {
+    if (this.#examples.length === 0) this.addHelpText('after', () => this.#exampleText())
+    this.#examples.push({ words, purpose })
+    return this
+  }
+
+  /** The words of the command after its program: `key create`. */
+  get words (): string {
+    return this.parent === null
+      ? ''
+      : `${(this.parent as AdminCommand).words} ${this.name()}`.trimStart()
+  }
+
+  /**
+   * What is recorded of the command.
+   * @throws Error for a definition that does not say it.
+   */
+  get recording (): Recording {
+    if (this.#recording !== undefined) return this.#recording
+    throw new Error(`the definition of "${this.words}" does not say what is recorded of it: ` +
+      'call records() or reads()')
+  }
+
+  #exampleText (): string {
+    const lines = this.#examples.map(({ words, purpose }) =>
+      ({ line: `npm run admin -- ${this.words} ${words}`.trimEnd(), purpose }))
+    const width = Math.max(...lines.map(({ line }) => line.length))
+    return [
+      lines.length === 1 ? '\nExample:' : '\nExamples:',
+      ...lines.map(({ line, purpose }) => `  ${line.padEnd(width)}  ${purpose}`.trimEnd()),
+    ].join('\n')
+  }
+}
 
 /** Stores an entry on the stack in `env`. */
 type Append = (env: Environment, event: AccessEvent) => Promise<void>
@@ -37,17 +94,18 @@ type Append = (env: Environment, event: AccessEvent) => Promise<void>
  * command does not run without the entry of its attempt.
  */
 export function recordCommands (
-  program: Command, actions: CommandActions, append: Append = appendTo
+  program: AdminCommand, append: Append = appendTo
 ): Pick<Command, 'parseAsync'> {
-  const running: { command?: Command, attempt?: AccessAttempt } = {}
-  program.hook('preAction', async (_program, command) => {
+  const running: { command?: AdminCommand, attempt?: AccessAttempt } = {}
+  program.hook('preAction', async (_program, leaf) => {
+    const command = leaf as AdminCommand
     const options = command.optsWithGlobals<Options>()
     const folder = String(options['data'])
     const isFolderGiven = command.getOptionValueSourceWithGlobals('data') === 'cli'
     if (isFolderGiven) refuseMissingStack(process.env, folder)
     const env = commandEnvironment(process.env, folder)
-    const found = actions[wordsOf(command)] ?? null
-    const action = typeof found === 'function' ? await found(options, env) : found
+    const { recording } = command
+    const action = typeof recording === 'function' ? await recording(options, env) : recording
     if (action === null) return
     const event = eventOf(typeof action === 'string' ? { action } : action, command)
     running.command = command
@@ -62,7 +120,7 @@ export function recordCommands (
   })
   const recordResult = async (result: AccessResult) => {
     const { command, attempt } = running
-    await attempt?.record(result, command && descriptions.get(command)).catch((error: unknown) => {
+    await attempt?.record(result, command?.result).catch((error: unknown) => {
       console.error(`The command has ended (${result}), but the access log has only its attempt: ` +
         String(error))
     })
@@ -81,13 +139,6 @@ export function recordCommands (
   }
 }
 
-const descriptions = new WeakMap<Command, AccessDescription>()
-
-/** Adds to the result of a command in the access log what is known only once it has run. */
-export function describeCommand (command: Command, about: AccessDescription): void {
-  descriptions.set(command, about)
-}
-
 /** The result of a command that ended without an error, by its exit code. */
 function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
   if (exitCode === 0) return 'done'
@@ -97,13 +148,6 @@ function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
 /** Wrong usage, which a command finds before it changes anything. */
 const isRefusal = (error: unknown) => error instanceof RangeError ||
   (error instanceof UsageError && !(error instanceof CommandFailure))
-
-/** The words of a command after its program: `key create`. */
-export function wordsOf (command: Command): string {
-  const { parent } = command
-  if (parent === null) return ''
-  return `${wordsOf(parent)} ${command.name()}`.trim()
-}
 
 function eventOf (
   { action, organization, target, details }: CommandAction, command: Command
