@@ -107,6 +107,6 @@ export function backlogText ({ openJobs, lagMessages, groups }: RemainingWork): 
 export function drainedText (drained: Drained): string {
   const { seconds } = drained
   if (drained.drained) return `Drained after ${seconds} s.`
-  return `Not drained after ${seconds} s: ${backlogText(drained)}. "npm run ops -- lag" shows ` +
+  return `Not drained after ${seconds} s: ${backlogText(drained)}. "npm run admin -- lag" shows ` +
     'the progress.'
 }

@@ -60,5 +60,5 @@ export function restoredText ({ tenants, entries, forged, actions }: AllRestored
   const skipped = forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
   return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
     `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +
-    'settle and ledger, then: npm run ops -- audit --full'
+    'settle and ledger, then: npm run admin -- audit --full'
 }

@@ -86,7 +86,7 @@ export function lagText (
   const keys = withoutKeys === 0
     ? []
     : [paint('red', `Keys are missing in Redis: of ${counted(withoutKeys, 'organization')}.`) +
-      ' "npm run workspace -- keys list" names them. No topic has them: see ' +
+      ' "npm run admin -- keys list" names them. No topic has them: see ' +
       '"Lost keys of an organization" in deploy/docs/keys.md.']
   return [tableText(columns, rows, paint), total, ...paused, ...keys].join('\n')
 }

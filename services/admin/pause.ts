@@ -150,7 +150,7 @@ function detailsOf ({ since, by, reason }: Omit<Pause, 'stage'>): string {
   ].join('')
 }
 
-const resumeHint = (stage: StageName) => `Resume it with "npm run ops -- resume ${stage}".`
+const resumeHint = (stage: StageName) => `Resume it with "npm run admin -- resume ${stage}".`
 
 /** Formats a pause as a line: since when, by whom, why, and how to resume. */
 export function pauseLine (pause: Pause, paint: Paint): string {
@@ -170,7 +170,7 @@ function pausedText (
     `${paint('yellow', `${stage} is paused`)}. ${effectOf(stage).description}`,
     'Its processes pause within about two seconds, complete their current work and stay ready.',
     'Messages wait in their topics for up to 7 days; ' +
-      `"npm run ops -- lag --stage ${stage}" shows how many.`,
+      `"npm run admin -- lag --stage ${stage}" shows how many.`,
     resumeHint(stage),
   ].join('\n')
 }

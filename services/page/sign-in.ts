@@ -117,7 +117,7 @@ export function signInView ({ notice, hasProvider }: SignInOptions): Html {
 const linkHelp = html`
   <p>A link signs in one browser, once, within ten minutes. Ask the operator of this installation
     for one. This command creates it:</p>
-  <pre><code>npm run workspace -- sign-in --org ORG_ID</code></pre>
+  <pre><code>npm run admin -- sign-in --org ORG_ID</code></pre>
   <p class="hint">Operators of the pipeline pass <code>--operator</code> instead of
     <code>--org ORG_ID</code>.</p>`
 

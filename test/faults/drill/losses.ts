@@ -72,8 +72,8 @@ const TOPICS = ['wallet.journal', 'wallet.snapshots']
 const journal: Loss = {
   store: 'journal',
   destroyed: 'the topic wallet.journal',
-  restoredBy: '"npm run ops -- journal restore" from the copy in ClickHouse, with lookup, settle ' +
-    'and ledger stopped',
+  restoredBy: '"npm run admin -- journal restore" from the copy in ClickHouse, with lookup, ' +
+    'settle and ledger stopped',
   announced: 'entries of the last seconds that ledger had not copied to ClickHouse',
   gone: [],
   lose: async ({ stack, services }) => {
@@ -109,7 +109,7 @@ const journal: Loss = {
 const clickhouse: Loss = {
   store: 'ClickHouse',
   destroyed: 'all data of ClickHouse, after a backup without data keys',
-  restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run ops -- ' +
+  restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run admin -- ' +
     'replay --stage ledger --from beginning --yes" for the keys and newer entries of the journal',
   announced: 'records, results and deliveries that were stored after the backup',
   gone: [],

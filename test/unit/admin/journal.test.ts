@@ -65,7 +65,7 @@ describe('the restore of the journal', () => {
     expect(progressText(reported.at(-1)!)).toBe('restored 8 movements of 2 tenants')
     expect(restoredText({ ...restored, actions: 3 })).toBe('Restored 8 movements of 2 tenants; ' +
       'all chains are complete. Skipped 1 rows with an invalid signature. Restored 3 entries of ' +
-      'the access log. Start lookup, settle and ledger, then: npm run ops -- audit --full')
+      'the access log. Start lookup, settle and ledger, then: npm run admin -- audit --full')
   })
 
   it.each<readonly [string, () => void, string]>([

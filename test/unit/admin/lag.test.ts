@@ -79,8 +79,8 @@ describe('a pause in the lag table', () => {
       expect.stringMatching(/^!settle \(paused\)! {2}settle\.bulk/),
       'Total lag: 80 messages in 1 group.',
       '!settle is paused! since 2026-08-11T10:00:00.000Z by ann: x. ' +
-        'Resume it with "npm run ops -- resume settle".',
-      '!Keys are missing in Redis: of 2 organizations.! "npm run workspace -- keys list" names ' +
+        'Resume it with "npm run admin -- resume settle".',
+      '!Keys are missing in Redis: of 2 organizations.! "npm run admin -- keys list" names ' +
         'them. No topic has them: see "Lost keys of an organization" in deploy/docs/keys.md.',
     ])
   })

@@ -58,7 +58,7 @@ describe('pause and resume', () => {
   it('print what was done and its effect', async () => {
     const text = await outputOf(PAUSE)
     expect(text).toMatch(/^verify is paused\. No further request goes to a provider\. /)
-    expect(text).toMatch(/ "npm run ops -- resume verify"\.$/)
+    expect(text).toMatch(/ "npm run admin -- resume verify"\.$/)
     expect(store.fields.get('verify')).toBe(
       JSON.stringify({ since: SINCE, by: 'ann', reason: 'the vendor is down' }))
     expect(await outputOf(['resume', 'verify'])).toBe('verify resumes within about three ' +
@@ -110,7 +110,8 @@ describe('pause and resume', () => {
   it('format a pause in color, without unknown details', () => {
     const pause = { stage: 'verify', since: SINCE, by: '', reason: '' } as const
     expect(pauseLine(pause, (style, text) => `<${style}>${text}</>`)).toBe(
-      `<yellow>verify is paused</> since ${SINCE}. Resume it with "npm run ops -- resume verify".`)
+      `<yellow>verify is paused</> since ${SINCE}. Resume it with ` +
+      '"npm run admin -- resume verify".')
   })
 
   it('do not ask without a terminal', () => {
