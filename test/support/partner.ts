@@ -45,10 +45,12 @@ export async function createTestPartner (
   while (!isBeside(name))
   return await withWorkspace(env, async parts => {
     const { id } = await createOrganization(parts, { name }) as { id: string }
-    const own = { org: id, mode: 'live', name }
+    const own = { org: id, mode: 'live' }
     const { usd, prices = '', partitions = '4' } = options
     if (usd !== undefined) await topUp(parts, { ...own, usd })
-    const created = await createPartner(parts, { ...own, prices, partitions, trial: 'yes' })
+    const created = await createPartner(parts, {
+      ...own, name, prices, partitions, trial: 'yes',
+    })
     const key = partnerKeyOf(String(created['key']))
     return {
       name,
