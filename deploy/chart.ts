@@ -36,8 +36,8 @@ const FILES = fileURLToPath(new URL('helm/verification-jobs/files', import.meta.
 /** Other programs: the file, and the name of its exported configuration. */
 const OTHERS = {
   page: {
-    program: 'services/workspace/page/main.ts',
-    file: '../services/workspace/page/config.ts',
+    program: 'services/page/main.ts',
+    file: '../services/page/config.ts',
     name: 'pageConfig',
   },
 } as const

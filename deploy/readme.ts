@@ -9,15 +9,11 @@ import { SANDBOX_REFUSALS } from '../services/ingest/request.ts'
 import { MAGIC_EMAILS, MAGIC_PHONES } from '../services/verify/providers/sandbox.ts'
 import { rulesOf } from '../services/kafka/access-rules.ts'
 import type { AccessRule } from '../services/kafka/admin.ts'
-import { capacityText, planCapacity } from '../services/ops/capacity.ts'
-import {
-  CPU_COSTS, FIGURES, MEASUREMENTS, TABLE_BYTES, TOPIC_BYTES,
-} from '../services/ops/measured-costs.ts'
 import {
   KEY_CLASSES, PROCESS_KEYS, STAGES, topology, type StageName,
 } from '../services/topology.ts'
-import { renderPicture } from '../services/workspace/page/pipeline/drawing.ts'
-import { roleTable } from '../services/workspace/page/roles.ts'
+import { renderPicture } from '../services/page/pipeline/drawing.ts'
+import { roleTable } from '../services/page/roles.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -93,7 +89,7 @@ type ConfigLine = {
 
 async function configLines (): Promise<ReadonlyMap<string, ConfigLine>> {
   const lines = new Map<string, ConfigLine>()
-  const paths = globSync('{*,workspace/page}/config.ts', { cwd: services }).sort()
+  const paths = globSync('*/config.ts', { cwd: services }).sort()
   for (const path of paths.filter(name => !name.startsWith('platform/'))) {
     const service = path.split('/').at(-2) ?? ''
     const exported = await import(new URL(path, services).href) as Readonly<Record<string, TObject>>
@@ -186,33 +182,6 @@ function keyClasses (): string {
   return [...tableHead(['process', ...KEY_CLASSES]), ...rows].join('\n')
 }
 
-/** The measured costs of each component, all other measured figures, and how they were measured. */
-function costs (): string {
-  const cpu = Object.entries(CPU_COSTS).map(([name, { row, job, sources, scalesBy }]) =>
-    [`\`${name}\``, `${row}`, `${job}`, scalesBy, sources.join(', ')])
-  const bytes = Object.entries({ ...TOPIC_BYTES, ...TABLE_BYTES })
-    .map(([name, { row, job, sources }]) => [`\`${name}\``, `${row}`, `${job}`, sources.join(', ')])
-  const figures = Object.values(FIGURES).map(({ value, means, sources }) =>
-    [`${value}`, means, sources.join(', ')])
-  return [
-    ['component', 'CPU s per million rows', 'CPU ms per job', 'scales by', 'measured'], ...cpu, [],
-    ['topic, or tables', 'bytes per row', 'bytes per job', 'measured'], ...bytes, [],
-    ['figure', 'means', 'measured'], ...figures, [],
-    ['measured', 'on two cores, when and how'],
-    ...Object.entries(MEASUREMENTS),
-  ].flatMap((cells, line, all) => cells.length === 0
-    ? ['']
-    : all[line - 1]?.length === 0 || line === 0 ? tableHead(cells) : [tableRow(cells)]).join('\n')
-}
-
-/** The output of `npm run ops -- capacity` for one-row jobs. */
-function capacityAt (jobsPerSecond: number, machine: { readonly cores?: number } = {}): string {
-  const plan = planCapacity({
-    rowsPerSecond: jobsPerSecond, jobsPerSecond, utilization: 0.7, replication: 3, ...machine,
-  })
-  return ['```text', capacityText(plan, (_style, text) => text), '```'].join('\n')
-}
-
 /**
  * All pages with generated sections and the picture of the pipeline, up to date; a test compares
  * them with the files.
@@ -225,11 +194,6 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
     people: { roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n') },
     results: { checks: checks(), confidence: confidence() },
     sandbox: { sandbox: sandbox() },
-    scaling: {
-      costs: costs(),
-      today: capacityAt(140, { cores: 2 }),
-      thousandfold: capacityAt(140_000),
-    },
     keys: { keys: keyClasses() },
     security: { access: access() },
   }

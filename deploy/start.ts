@@ -51,7 +51,7 @@ try {
   if (once !== true) {
     say(`\nserving at ${baseUrl} (keys and addresses: ${resolve(data)}/stack.json)`)
     say(`workspace page at ${pageUrl}, signed in to by a link that this makes:`)
-    say(`  npm run workspace -- sign-in --org ${orgId}`)
+    say(`  npm run admin -- sign-in --org ${orgId}`)
     say('press Ctrl-C to end')
     await stack.untilInterrupted
   }

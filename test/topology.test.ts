@@ -75,7 +75,7 @@ describe('the topology', () => {
 describe('pages with generated parts', () => {
   it('match the code they are generated from', async () => {
     const generated = await documents()
-    expect(generated.size).toBe(9)
+    expect(generated.size).toBe(8)
     for (const [file, text] of generated) expect(readFileSync(file, 'utf8')).toBe(text)
   })
 })

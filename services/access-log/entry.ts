@@ -34,7 +34,7 @@ export const ORGANIZATION_ACTIONS = [
 /** What operators do to the installation; organizations need no filter for it. */
 type InstallationAction =
   | 'keys.rewrapped'
-  | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'cells.moved' | 'journal.restored'
+  | 'stage.paused' | 'stage.resumed' | 'stage.replayed' | 'journal.restored'
   | 'letters.opened' | 'letters.replayed' | 'letters.discarded'
 
 /** Everything that is recorded. */

@@ -35,7 +35,7 @@ without references the command numbers the rows. Each result is written once, as
 The command shows the number of contacts and their price, and asks for confirmation before it sends
 anything; --yes confirms it, and is required without a terminal. The price of a contact comes from
 the REST API (VERIFICATION_JOBS_URL and VERIFICATION_JOBS_KEY, or the local stack). A partner may
-have agreed on prices of its own: "npm run workspace -- partner list".
+have agreed on prices of its own: "npm run admin -- partner list".
 
 After "partner rotate" set both keys, FEED_KEY="new,old", until the old one has expired: the first
 key seals contacts, and every key opens results.
@@ -177,7 +177,7 @@ export function feedOptions (
   }
   if (partner === undefined || keyText === undefined) {
     throw new CommandError('The partner or its key is missing. Set --partner <name> and ' +
-      'FEED_KEY=<key>. To create a partner: npm run workspace -- partner create --org <id> ' +
+      'FEED_KEY=<key>. To create a partner: npm run admin -- partner create --org <id> ' +
       '--name <name>')
   }
   const keys = parseKeys(keyText)

@@ -203,7 +203,7 @@ async function readEndOffsets (
   } catch (cause) {
     if (!isUnknownTopic(cause)) throw cause
     throw new CommandError(`The partner ${partner} has no feed on these brokers. Create it: ` +
-      `npm run workspace -- partner create --org <id> --name ${partner}`, { cause })
+      `npm run admin -- partner create --org <id> --name ${partner}`, { cause })
   } finally {
     await admin.disconnect()
   }

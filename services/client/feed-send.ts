@@ -213,7 +213,7 @@ function createWaits (silenceMs: number, counts: () => Counts) {
 function silenceError (missing: number, silenceMs: number): CommandError {
   return new CommandError(`No result arrived for ${Math.round(silenceMs / 1_000)} s; ${missing} ` +
     'results are missing. A feed waits while its organization has too little balance or ten ' +
-    'running jobs: check "npm run workspace -- balance". The contacts are stored, and their ' +
-    'results will follow, unless the partner was revoked: check "npm run workspace -- partner ' +
+    'running jobs: check "npm run admin -- balance". The contacts are stored, and their ' +
+    'results will follow, unless the partner was revoked: check "npm run admin -- partner ' +
     'list".')
 }

@@ -112,5 +112,5 @@ function missingKeyError (
 ): FatalError {
   const wrapped = [purpose, ...owner].map(String).join(' ')
   return new FatalError(`${name} lacks key "${id}", which wraps a key in use (${wrapped}): add ` +
-    'it again until "npm run workspace -- keys list" shows that nothing is wrapped by it')
+    'it again until "npm run admin -- keys list" shows that nothing is wrapped by it')
 }

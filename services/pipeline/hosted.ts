@@ -18,7 +18,7 @@ export const HOSTED = {
   deliver: async () => (await import('../deliver/main.ts')).deliverService,
   publish: async () => (await import('../publish/main.ts')).publishService,
   ledger: async () => (await import('../ledger/main.ts')).ledgerService,
-  page: async () => (await import('../workspace/page/main.ts')).pageService,
+  page: async () => (await import('../page/main.ts')).pageService,
 } as const satisfies Readonly<Record<string, () => Promise<Hosted>>>
 
 export type HostedName = keyof typeof HOSTED

@@ -45,7 +45,7 @@ export function homeOf (redis: RedisClient, key: string): string {
 }
 
 /** The slot of a key in a cluster. */
-export function slotOf (key: string): number {
+function slotOf (key: string): number {
   return new Command('exists', [key]).getSlot() ?? 0
 }
 

@@ -74,7 +74,7 @@ export function whyFixed (name: string): string | undefined {
 }
 
 /** Why the partitions of a topic cannot grow; undefined if they may. */
-export function fixedReason (topic: TopicName): string | undefined {
+function fixedReason (topic: TopicName): string | undefined {
   const declared = topology.topics[topic]
   return 'fixed' in declared ? declared.fixed : undefined
 }

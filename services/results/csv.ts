@@ -97,6 +97,11 @@ export function csvLine (cells: readonly string[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }
 
+/** A line of a CSV file that spreadsheets run no formula of, ended by CRLF. */
+export function guardedLine (cells: readonly string[]): string {
+  return csvLine(cells.map(guardCell))
+}
+
 /**
  * Neutralizes a cell that a spreadsheet would run as a formula, by a leading single quote. Cells of
  * digits and punctuation, such as phone numbers, are harmless and stay as they are.

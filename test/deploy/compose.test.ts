@@ -62,7 +62,7 @@ describe('compose.yaml', () => {
 
   it('runs every stage and reads every topic in every consumer group', () => {
     expect(servedBy(programs())).toEqual(wantedByTopology())
-    expect(programs().map(({ program }) => program)).toContain('services/workspace/page/main.ts')
+    expect(programs().map(({ program }) => program)).toContain('services/page/main.ts')
   })
 
   it('gives every program settings it reads, and all that it requires', async () => {

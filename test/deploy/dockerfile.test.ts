@@ -133,7 +133,7 @@ describe('what the Dockerfile builds', () => {
     const { page, provision } = await chartPrograms()
     expect((await start(page?.program ?? '', '--validate')).output).toContain('is valid')
     expect((await start(provision?.program ?? '', '--help')).output).toContain('Usage: provision')
-    expect((await start('services/workspace/main.ts', '--help')).output).toContain('Usage:')
+    expect((await start('services/admin/main.ts', '--help')).output).toContain('Usage:')
   })
 
   it('holds the patched packages, and none for development', async () => {

@@ -4,7 +4,7 @@ import { createAccessLog } from '../../services/access-log/access-log.ts'
 import { createAccessCopy } from '../../services/access-log/copy.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/platform/command-environment.ts'
-import { exportAccessLog } from '../../services/workspace/access-log.ts'
+import { exportAccessLog } from '../../services/admin/access-log.ts'
 import { runAudit } from '../support/audit.ts'
 import { connectAll } from '../support/connected.ts'
 import { eventually } from '../support/eventually.ts'
@@ -28,9 +28,9 @@ afterAll(async () => {
 
 /** A command as an operator types it. */
 const workspace = async (...words: readonly string[]) =>
-  await startProgram(process.execPath, ['services/workspace/main.ts', '--data', folder, ...words], {
-    ...env, PAGE_URL: environment.pageUrl,
-  }).ended()
+  await startProgram(
+    process.execPath, ['services/admin/main.ts', '--data', folder, ...words],
+    { ...env, PAGE_URL: environment.pageUrl }).ended()
 
 /** A browser that opens a link to sign in, and what it sends from then on. */
 async function signIn (link: string) {

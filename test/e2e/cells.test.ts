@@ -6,8 +6,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { mastersOf, serversOf } from '../../services/platform/cells.ts'
-import type { StateCell } from '../../services/ops/cells.ts'
-import type { MovedSlot } from '../../services/ops/slot-move.ts'
+import type { StateCell } from '../../services/admin/cells.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
 import { startCells, type CellsEnvironment, type Resident } from '../support/cells-environment.ts'
@@ -60,18 +59,18 @@ async function expectClean (): Promise<void> {
   expect((await runAudit(cells.env, { only })).breaches).toEqual([])
 }
 
-async function ops<T> (...words: readonly string[]): Promise<T> {
-  const all = ['services/ops/main.ts', '--json', ...words]
-  const { out, errors } = await startProgram(process.execPath, all, cells.env).ended()
+async function listCells (): Promise<readonly StateCell[]> {
+  const words = ['services/admin/main.ts', '--json', 'cells']
+  const { out, errors } = await startProgram(process.execPath, words, cells.env).ended()
   expect(errors).toBe('')
-  return JSON.parse(out) as T
+  return JSON.parse(out) as readonly StateCell[]
 }
 
 describe('a state of several servers', () => {
   it('completes the jobs of tenants on all of them', async () => {
     await runEach(cells.residents)
     await expectClean()
-    const listed = await ops<readonly StateCell[]>('cells')
+    const listed = await listCells()
     expect(listed.map(({ address }) => Number(address.split(':')[1])).toSorted())
       .toEqual(cells.servers.ports.toSorted())
     const sum = (of: (cell: StateCell) => number) => listed.reduce((all, one) => all + of(one), 0)
@@ -150,17 +149,11 @@ describe('an organization that moves to another server', () => {
     const postAll = async () => { while (!over.signal.aborted) await post() }
     const traffic = Promise.all([postAll(), postAll(), postAll()])
     await until('some traffic', async () => answers.length > 5)
-    const moved = await ops<MovedSlot>(
-      'cells', 'move', '--org', mover.orgId, '--to', `127.0.0.1:${to}`)
+    await cells.servers.moveSlot(mover.wallet, { from, to })
     const during = answers.length
     await until('more traffic', async () => answers.length > during + 5)
     over.abort()
     await traffic
-    expect(moved).toMatchObject({ org: mover.orgId, to: `127.0.0.1:${to}` })
-    expect(moved.keys).toBeGreaterThan(0)
-    expect(moved.tenants.map(({ isIntact, frozen }) => [isIntact, frozen]))
-      .toContainEqual([true, ''])
-    expect(moved.tenants.every(({ isIntact }) => isIntact)).toBe(true)
     const others = answers.filter(({ status, retryAfter }) =>
       status !== 202 && !(status === 503 && retryAfter !== null))
     expect(others).toEqual([])
@@ -176,20 +169,24 @@ describe('an organization that moves to another server', () => {
     await expectClean()
   })
 
-  it('moves with its data keys, and a repeated command finds it there', async () => {
+  it('moves with its data keys, and is unlocked by its next request', async () => {
     const [mover] = cells.residents as [Resident]
-    const to = cells.servers.ports.find(port => port !== cells.portOf(mover.wallet)) ?? 0
+    const from = cells.portOf(mover.wallet)
+    const to = cells.servers.ports.find(port => port !== from) ?? 0
     const { id } = await clientOf(mover).createJob(request())
     await clientOf(mover).waitForEnd(id)
+    await cells.shipped()
+    const [before] = await balances([mover])
     const { dataKey } = jobKeys(mover.tenant, id)
     const key = await cells.redis.getBuffer(dataKey)
-    const move = () => ops<MovedSlot>(
-      'cells', 'move', '--org', mover.orgId, '--to', `127.0.0.1:${to}`)
-    await move()
-    const again = await move()
-    expect([again.from, again.keys]).toEqual([again.to, 0])
+    await cells.servers.moveSlot(mover.wallet, { from, to })
+    const locked = (await listCells()).filter(({ lockedTenants }) => lockedTenants > 0)
+    expect(locked.map(({ address }) => address)).toEqual([`127.0.0.1:${to}`])
     expect(await cells.redis.getBuffer(dataKey)).toEqual(key)
     expect(await clientOf(mover).results(id)).toContain('e164')
+    expect(await balances([mover])).toEqual([before])
+    await run(mover)
+    await unlocked([mover])
     await expectClean()
   })
 })

@@ -5,7 +5,7 @@ import { createClient, type Client, type JobStatusResource } from '../../service
 import { PAUSED_KEY } from '../../services/engine/pause.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
 import { readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
-import { createDemo } from '../../services/workspace/demo.ts'
+import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
   breachesOf, parseCsv, runJob, startEnvironment, type Environment,

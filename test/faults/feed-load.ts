@@ -1,5 +1,5 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { runAudit } from '../../services/workspace/audit/command.ts'
+import { runAudit } from '../../services/admin/audit/command.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { createTestPartner, feedContacts } from '../support/partner.ts'
 

@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDemo } from '../../services/workspace/demo.ts'
+import { createDemo } from '../../services/admin/demo.ts'
 import { seededRandom } from '../bench/inputs.ts'
 import { createClientLog } from './client-log.ts'
 import type { Fault, Injected, Outcome, Scene } from './fault.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/migrations.ts'
-import { audit } from '../../services/workspace/audit/audit.ts'
+import { audit } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/connected.ts'
 import { ownDatabase } from '../support/database.ts'
 import { createSettledJobs } from '../support/settled-jobs.ts'

@@ -59,9 +59,8 @@ async function endOf (
 describe('a process', () => {
   it.each(foreign)('$name refuses root keys of $keyClass at its start', async one => {
     const { name, keyClass } = one
-    const program = name === 'page' ? 'workspace/page' : name
     const settings = rootKeys[keyClass]
-    expect(await endOf(`services/${program}/main.ts`, {
+    expect(await endOf(`services/${name}/main.ts`, {
       ...await environmentOf(name),
       ...Object.fromEntries(settings.map(setting => [setting, env[setting]])),
     })).toEqual({

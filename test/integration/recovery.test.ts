@@ -7,13 +7,16 @@ import { FENCE_KEY } from '../../services/money/redis-keys.ts'
 import { moneyKeys, RECOUNTING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
-import { withWorkspace, type WorkspaceDeps } from '../../services/workspace/deps.ts'
-import { createEraseDeps, eraseJobs } from '../../services/workspace/erase.ts'
-import { withStores } from '../../services/workspace/stores.ts'
-import { adjust, thaw } from '../../services/workspace/tasks.ts'
+import { withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
+import { createEraseDeps, eraseJobs } from '../../services/admin/erase.ts'
+import { withStores } from '../../services/admin/stores.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { emptied, kill, startRecovering, until, type Recovering } from '../support/recovering.ts'
 import { parseCsv } from '../support/environment.ts'
+import { commandOn } from '../support/admin.ts'
+
+const adjust = commandOn('adjust')
+const thaw = commandOn('thaw')
 
 /** Enough for several chunks in the lane of big jobs. */
 const ROWS = 3_000

@@ -5,8 +5,8 @@ import { expect } from 'vitest'
 import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
 import { withAdmin } from '../../services/kafka/admin.ts'
 import { createTopicReader } from '../../services/kafka/topic-reader.ts'
-import type { Summary } from '../../services/ops/dead/list.ts'
-import { createOpsProgram } from '../../services/ops/program.ts'
+import type { Summary } from '../../services/admin/dead/list.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
 import { eventually } from './eventually.ts'
 import { rootSettingsIn } from './organization-keys.ts'
 import { newFolder } from './folder.ts'
@@ -28,7 +28,7 @@ export function openDeadCommands (env: Env) {
   /** What the command shows. */
   const dead = async (...words: readonly string[]): Promise<string> => {
     const lines: string[] = []
-    const program = createOpsProgram(line => { lines.push(line) })
+    const program = createAdminProgram({ print: line => { lines.push(line) } })
     const before = process.exitCode
     await program.parseAsync(['--data', folder, 'dead', ...words], { from: 'user' })
     process.exitCode = before
@@ -47,7 +47,7 @@ export function openDeadCommands (env: Env) {
     })
   /** The command as a process of its own. */
   const run = (...words: readonly string[]) => promisify(execFile)(
-    process.execPath, ['services/ops/main.ts', 'dead', '--data', folder, ...words])
+    process.execPath, ['services/admin/main.ts', 'dead', '--data', folder, ...words])
   return { dead, lettersOf, waitingOf, run, close: () => rmSync(folder, { recursive: true }) }
 }
 

@@ -56,8 +56,7 @@ export function consumersOf (deployed: Deployed): readonly Subscription[] {
 }
 
 function stageOf ({ program }: Deployed): StageName | undefined {
-  const stage = /^services\/(\w+)\/main\.ts$/.exec(program)?.[1]
-  return stage as StageName | undefined
+  return STAGES.find(stage => program === `services/${stage}/main.ts`)
 }
 
 /** Variables that no program reads, and required ones that are missing. */

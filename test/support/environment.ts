@@ -5,8 +5,8 @@ import {
 import { MODES, tenantOf } from '../../services/accounts/tenant.ts'
 import { keyPrefixOf } from '../../services/cache/cache.ts'
 import { runAudit } from './audit.ts'
-import type { Breach } from '../../services/workspace/audit/report.ts'
-import { createDemo } from '../../services/workspace/demo.ts'
+import type { Breach } from '../../services/admin/audit/report.ts'
+import { createDemo } from '../../services/admin/demo.ts'
 import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
 import { testStack } from './stack.ts'
 

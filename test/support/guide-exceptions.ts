@@ -30,7 +30,7 @@ export const NOT_RUN: readonly Exception[] = [
   },
   {
     page: 'deploy/docs/dead-letters.md',
-    begins: 'npm run dead -- show verify',
+    begins: 'npm run admin -- dead show verify',
     reason: 'needs a dead letter: test/integration/dead.test.ts has some',
   },
   {
@@ -55,12 +55,12 @@ export const NOT_RUN: readonly Exception[] = [
   },
   {
     page: 'deploy/docs/keys.md',
-    begins: 'npm run workspace -- job erase',
+    begins: 'npm run admin -- job erase',
     reason: 'waits for compaction, up to half an hour: test/e2e/erasure.test.ts makes it short',
   },
   {
     page: 'deploy/docs/keys.md',
-    begins: 'npm run workspace -- org erase',
+    begins: 'npm run admin -- org erase',
     reason: 'leaves nothing for other guides: test/e2e/erase-organization.test.ts erases one',
   },
   {
@@ -105,7 +105,7 @@ export const NOT_RUN: readonly Exception[] = [
   },
   {
     page: 'deploy/docs/money.md',
-    begins: 'npm run workspace -- audit --journal-head',
+    begins: 'npm run admin -- audit --journal-head',
     reason: 'needs an exported file: test/integration/journal-heads.test.ts has one',
   },
   {
@@ -113,11 +113,11 @@ export const NOT_RUN: readonly Exception[] = [
     begins: 'TOPIC_PARTITIONS=',
     reason: 'changes the topics of other tests: test/e2e/partitions.test.ts adds partitions',
   },
-  {
+  ...['redis-cli --cluster reshard', 'redis-cli -h HOST'].map(begins => ({
     page: 'deploy/docs/scaling.md',
-    begins: 'npm run ops -- cells',
+    begins,
     reason: 'needs a cluster as state: test/e2e/cells.test.ts has one',
-  },
+  })),
   {
     page: 'deploy/docs/recovery.md',
     begins: 'npm run drill',

@@ -2,8 +2,7 @@ import { PassThrough } from 'node:stream'
 import type { Command } from 'commander'
 import { createFeedProgram } from '../../services/client/feed-command.ts'
 import { createClientProgram } from '../../services/client/program.ts'
-import { createOpsProgram as createOps } from '../../services/ops/program.ts'
-import { createWorkspaceProgram as createWorkspace } from '../../services/workspace/program.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
 import type { Mention } from './guide.ts'
 
 const streams = {
@@ -12,9 +11,10 @@ const streams = {
 
 /** Scripts that are command lines with commands of their own, and the words that select them. */
 const PROGRAMS: Readonly<Record<string, readonly [Command, ...string[]]>> = {
-  workspace: [createWorkspace()],
-  ops: [createOps()],
-  dead: [createOps(), 'dead'],
+  admin: [createAdminProgram()],
+  workspace: [createAdminProgram()],
+  ops: [createAdminProgram()],
+  dead: [createAdminProgram(), 'dead'],
   feed: [createFeedProgram({})],
   submit: [createClientProgram({ ...streams, env: {}, onInterrupt: () => {} }), 'submit'],
 }

@@ -3,8 +3,8 @@ import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis, type RedisClient } from '../../services/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { withWorkspace } from '../../services/workspace/deps.ts'
-import { addOrganization } from '../../services/workspace/tasks.ts'
+import { withWorkspace } from '../../services/admin/deps.ts'
+import { addOrganization } from '../../services/admin/organizations.ts'
 
 type Env = Readonly<Record<string, string>>
 type Wish = { readonly availableMicros: number, readonly scopes?: readonly Scope[] }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
-import { createPage } from '../../services/workspace/page/app.ts'
-import type { PageDeps } from '../../services/workspace/page/context.ts'
-import { secretDigest, type SignedIn } from '../../services/workspace/page/sessions.ts'
+import { createPage } from '../../services/page/app.ts'
+import type { PageDeps } from '../../services/page/context.ts'
+import { secretDigest, type SignedIn } from '../../services/accounts/sessions.ts'
 import { createPageDeps, ORGANIZATION } from './page-doubles.ts'
 
 /** Pages of doubles, and browsers behind a proxy that are signed in to them. */

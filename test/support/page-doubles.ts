@@ -1,10 +1,10 @@
 import type { AccessEvent } from '../../services/access-log/entry.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
-import type { PageDeps, Visit } from '../../services/workspace/page/context.ts'
-import { createPipelineMonitor } from '../../services/workspace/page/pipeline/figures.ts'
+import type { PageDeps, Visit } from '../../services/page/context.ts'
+import { createPipelineMonitor } from '../../services/page/pipeline/figures.ts'
 import {
   createNonces, createSessions, createSignInCodes,
-} from '../../services/workspace/page/sessions.ts'
+} from '../../services/accounts/sessions.ts'
 import { DEFAULT_POLICY } from '../../services/accounts/organizations.ts'
 import { memoryRedis } from '../unit/accounts/memory-redis.ts'
 import { peopleOn } from './stored-people.ts'

@@ -5,9 +5,12 @@ import type { FileContact, WrittenResult } from '../../services/client/feed-file
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { feedGroupOf } from '../../services/platform/topics.ts'
-import { withWorkspace } from '../../services/workspace/deps.ts'
-import { createPartner } from '../../services/workspace/partner-tasks.ts'
-import { createOrganization, topUp } from '../../services/workspace/tasks.ts'
+import { withWorkspace } from '../../services/admin/deps.ts'
+import { createPartner } from '../../services/admin/partners.ts'
+import { commandOn } from './admin.ts'
+
+const topUp = commandOn('topup')
+const createOrganization = commandOn('org create')
 
 export type TestPartner = {
   readonly name: string
@@ -42,10 +45,12 @@ export async function createTestPartner (
   while (!isBeside(name))
   return await withWorkspace(env, async parts => {
     const { id } = await createOrganization(parts, { name }) as { id: string }
-    const own = { org: id, mode: 'live', name }
+    const own = { org: id, mode: 'live' }
     const { usd, prices = '', partitions = '4' } = options
     if (usd !== undefined) await topUp(parts, { ...own, usd })
-    const created = await createPartner(parts, { ...own, prices, partitions, trial: 'yes' })
+    const created = await createPartner(parts, {
+      ...own, name, prices, partitions, trial: 'yes',
+    })
     const key = partnerKeyOf(String(created['key']))
     return {
       name,

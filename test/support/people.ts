@@ -1,8 +1,7 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import type { Role } from '../../services/accounts/people.ts'
 import { connectRedis } from '../../services/platform/redis.ts'
-import { personWith } from '../../services/workspace/person-tasks.ts'
-import { secretDigest, type Session } from '../../services/workspace/page/sessions.ts'
+import { secretDigest, type Session } from '../../services/accounts/sessions.ts'
 import { createOrganizationWith, newOrganization } from './organizations.ts'
 import { reserveProvider } from './openid-provider.ts'
 import { startAlone } from './services.ts'
@@ -48,7 +47,8 @@ export async function startPeopleEnvironment () {
     },
 
     /** The id of a person of the organization. */
-    idOf: async (email: string) => (await personWith(people, orgId, email))?.id,
+    idOf: async (email: string) =>
+      (await people.list(orgId)).find(person => person.email === email)?.id,
 
     /** The keys of the organization, the newest first. */
     keys: async () => (await apiKeys.list(orgId)).toReversed(),

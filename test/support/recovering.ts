@@ -9,7 +9,7 @@ import { createClient, type Client, type ClientOptions } from '../../services/cl
 import { connectRedis } from '../../services/platform/redis.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import { createDemo, type Demo } from '../../services/workspace/demo.ts'
+import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { createPart, type Part } from '../faults/part.ts'
 import { createDatabase } from './database.ts'
 import { eventually } from './eventually.ts'

@@ -1,7 +1,8 @@
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Cluster, Redis } from 'ioredis'
 import { freePort } from '../../deploy/local/ports.ts'
 import { connectRedisOrCluster } from '../../services/platform/redis.ts'
@@ -24,6 +25,9 @@ export type RedisCluster = {
   readonly restartNode: (port: number, change?: (folder: string) => void) => Promise<void>
   /** Kills a node; the returned function starts it on its files. */
   readonly killNode: (port: number) => Promise<(change?: (folder: string) => void) => Promise<void>>
+  /** Moves the slot of a key to another master, as deploy/docs/scaling.md says. */
+  readonly moveSlot: (key: string, ports: { readonly from: number, readonly to: number }) =>
+  Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -64,8 +68,8 @@ export async function startRedisCluster (
   }
   try {
     await Promise.all(ports.map(start))
-    cli(['--cluster', 'create', ...ports.map(port => `127.0.0.1:${port}`), '--cluster-yes',
-      '--cluster-replicas', String(replicas)])
+    await cli('--cluster', 'create', ...ports.map(port => `127.0.0.1:${port}`), '--cluster-yes',
+      '--cluster-replicas', String(replicas))
     for (const port of ports) await untilAgreed(port)
   } catch (error) {
     await stop()
@@ -86,6 +90,7 @@ export async function startRedisCluster (
     ports,
     stop,
     killNode,
+    moveSlot,
     loseNode: async () => { await killNode(ports.at(-1) ?? 0) },
     restartNode: async (port, change) => (await killNode(port))(change),
     connect: async account => {
@@ -103,9 +108,22 @@ export function scatteredTenants (count: number): readonly string[] {
     `org_${createHash('sha256').update(String(number)).digest('hex').slice(0, 26)}.live`)
 }
 
-function cli (args: readonly string[]): string {
+async function moveSlot (
+  key: string, { from, to }: { readonly from: number, readonly to: number }
+): Promise<void> {
+  const at = (port: number, ...words: readonly string[]) => cli('-p', String(port), ...words)
+  const slot = await at(to, 'CLUSTER', 'KEYSLOT', key)
+  const [source, target] = [await at(from, 'CLUSTER', 'MYID'), await at(to, 'CLUSTER', 'MYID')]
+  await at(to, 'CLUSTER', 'SETSLOT', slot, 'IMPORTING', source)
+  await at(from, 'CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
+  await cli('--cluster', 'fix', `127.0.0.1:${to}`)
+}
+
+/** What redis-cli prints, without the last line end. */
+async function cli (...args: readonly string[]): Promise<string> {
   const env = { ...process.env, REDISCLI_AUTH: PASSWORD }
-  return execFileSync('redis-cli', args, { env, stdio: 'pipe', timeout: 240_000 }).toString()
+  const { stdout } = await promisify(execFile)('redis-cli', args, { env, timeout: 240_000 })
+  return stdout.trim()
 }
 
 /** A node serves once it knows of all others. */

@@ -1,8 +1,8 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { isInfrastructure } from '../../services/platform/errors.ts'
 import { retryForever } from '../../services/platform/retry.ts'
-import { createDemo, type Demo } from '../../services/workspace/demo.ts'
-import { withWorkspace } from '../../services/workspace/deps.ts'
+import { createDemo, type Demo } from '../../services/admin/demo.ts'
+import { withWorkspace } from '../../services/admin/deps.ts'
 
 type Env = Readonly<Record<string, string>>
 

@@ -4,7 +4,7 @@ import { makeSecure } from '../../deploy/local/access.ts'
 import { loadSecrets } from '../../deploy/local/launcher/secrets.ts'
 import { startStack, type Stack } from '../../deploy/local/stack.ts'
 import { provision } from '../../deploy/provision.ts'
-import { createDemo, type Demo } from '../../services/workspace/demo.ts'
+import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { startAll, type RunningServices } from './services.ts'
 import { newFolder } from './folder.ts'
 

@@ -1,5 +1,5 @@
 import { rmSync, writeFileSync } from 'node:fs'
-import { createWorkspaceProgram } from '../../services/workspace/program.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
 import { rootSettingsIn } from './organization-keys.ts'
 import { newFolder } from './folder.ts'
 
@@ -22,7 +22,7 @@ export function openWorkspaceCommands (env: Env) {
       ...rootSettingsIn(secrets), MESSAGE_KEYS, MESSAGE_KEY_ACTIVE,
     }))
     const lines: string[] = []
-    const program = createWorkspaceProgram(line => { lines.push(line) })
+    const program = createAdminProgram({ print: line => { lines.push(line) } })
     await program.parseAsync(['--data', folder, '--json', ...words], { from: 'user' })
     return JSON.parse(lines.join('\n')) as T
   }

@@ -26,7 +26,7 @@ export const prepareStack: Prepare = async (env, dataDir, say) => {
   const made = known ?? await makeDemo(env)
   // Kept at once: should the partner fail, the organization is not made a second time.
   writePrivately(file, made)
-  const { createDemoPartner } = await import('../../../services/workspace/demo.ts')
+  const { createDemoPartner } = await import('../../../services/admin/demo.ts')
   const demo = { ...made, feed: await createDemoPartner(env, made.orgId) }
   writePrivately(file, demo)
   return demo
@@ -35,20 +35,20 @@ export const prepareStack: Prepare = async (env, dataDir, say) => {
 async function usableDemo (env: Env, file: string): Promise<Demo | undefined> {
   const known = readJson<Demo>(file)
   if (known === undefined) return undefined
-  const { isErased } = await import('../../../services/workspace/demo.ts')
+  const { isErased } = await import('../../../services/admin/demo.ts')
   return await isErased(env, known.orgId) ? undefined : known
 }
 
 async function makeDemo (env: Env): Promise<Demo> {
-  const { createDemo } = await import('../../../services/workspace/demo.ts')
+  const { createDemo } = await import('../../../services/admin/demo.ts')
   const { orgId, keys, webhookSecret } = await createDemo(env)
   return { orgId, keys, webhookSecret }
 }
 
 /** The root keys that wrap keys of organizations and are not in `env`. */
 async function missingRootKeys (env: Env): Promise<readonly string[]> {
-  const { withWorkspace } = await import('../../../services/workspace/deps.ts')
-  const report = await import('../../../services/workspace/key-report.ts')
+  const { withWorkspace } = await import('../../../services/admin/deps.ts')
+  const report = await import('../../../services/admin/key-report.ts')
   return await withWorkspace(env, async ({ organizations, organizationKeys }) => {
     const ids = (await organizations.list()).map(({ id }) => id)
     const { store, roots } = organizationKeys

@@ -1,7 +1,6 @@
-import { limitingTopics } from '../../../services/ops/scale-advice.ts'
 import { fewestPartitions, type TopicPartitions }
   from '../../../services/platform/topic-partitions.ts'
-import { STAGES } from '../../../services/topology.ts'
+import { STAGES, topology, type TopicName } from '../../../services/topology.ts'
 
 /** How many instances of a stage run; a stage that is not named runs once. */
 export type Scale = Readonly<Record<string, number>>
@@ -36,8 +35,8 @@ export function parseScale (text: string, stages: readonly string[]): Scale {
 export function warnOfIdle (scale: Scale, partitions: TopicPartitions): readonly string[] {
   return STAGES.flatMap(stage => {
     const instances = scale[stage] ?? 1
-    const counts = limitingTopics(stage).map(topic =>
-      ({ topic, count: fewestPartitions(partitions, topic) }))
+    const reads: readonly TopicName[] = topology.stages[stage].reads
+    const counts = reads.map(topic => ({ topic, count: fewestPartitions(partitions, topic) }))
     const [largest] = counts.toSorted((a, b) => b.count - a.count)
     if (largest === undefined || instances <= largest.count) return []
     const { topic, count } = largest

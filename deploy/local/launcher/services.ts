@@ -98,8 +98,7 @@ type Instance = Pick<Planned, 'services'> & {
 
 /** The program of a service, or the host of several. */
 function programOf ([service, ...more]: readonly string[]): string {
-  if (more.length > 0) return 'services/pipeline/main.ts'
-  return service === PAGE ? 'services/workspace/page/main.ts' : `services/${service}/main.ts`
+  return `services/${more.length > 0 ? 'pipeline' : service}/main.ts`
 }
 
 /** The addresses of all metrics, kept up to date for the page. */

@@ -1,6 +1,5 @@
 import type { TObject } from 'typebox'
 import { commonConfig } from '../../../services/platform/config.ts'
-import { PAGE } from './layout.ts'
 
 /**
  * The settings that services share, as far as none of these reads them, unset: a process of the
@@ -15,8 +14,7 @@ export async function unreadSettings (
 }
 
 async function settingsOf (service: string): Promise<readonly string[]> {
-  const path = service === PAGE ? 'workspace/page' : service
-  const file = new URL(`../../../services/${path}/config.ts`, import.meta.url)
+  const file = new URL(`../../../services/${service}/config.ts`, import.meta.url)
   const exported = await import(file.href) as Readonly<Record<string, Partial<TObject>>>
   return Object.values(exported).flatMap(({ properties = {} }) => Object.keys(properties))
 }

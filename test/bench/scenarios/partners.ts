@@ -3,14 +3,16 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { withAdmin } from '../../../services/kafka/admin.ts'
-import { createOrganization } from '../../../services/workspace/tasks.ts'
-import { createPartner } from '../../../services/workspace/partner-tasks.ts'
-import { withWorkspace } from '../../../services/workspace/deps.ts'
+import { createPartner } from '../../../services/admin/partners.ts'
+import { withWorkspace } from '../../../services/admin/deps.ts'
 import { startAll } from '../../support/services.ts'
 import { idlePercentOf } from '../idle.ts'
 import { median } from '../percentiles.ts'
 import type { BenchStack } from '../services.ts'
 import { residentMbOf } from '../usage.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const createOrganization = commandOn('org create')
 
 /** One number of partners, none of which sends anything. */
 type PartnersStep = {
@@ -88,7 +90,7 @@ async function createPartners (
 async function runCommands (
   env: BenchStack['env'], org: string, partners: number
 ): Promise<number> {
-  const program = join(import.meta.dirname, '../../../services/workspace/main.ts')
+  const program = join(import.meta.dirname, '../../../services/admin/main.ts')
   const times: number[] = []
   for (let index = 0; index < COMMANDS; index++) {
     const options = Object.entries(optionsOf(org, `bench-${partners}-${index}`))

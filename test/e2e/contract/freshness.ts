@@ -1,11 +1,13 @@
 import { accountKey } from '../../../services/accounts/records.ts'
 import { describe, expect, it } from 'vitest'
-import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const policy = commandOn('policy')
 
 const setDays = (org: string, days: number) =>
-  workspace(parts => tasks.policy(parts, { org, freshnessDays: String(days) }))
+  workspace(parts => policy(parts, { org, freshnessDays: String(days) }))
 const daysOf = (row: Readonly<Record<string, string>> | undefined) =>
   (Date.parse(row?.expires_at ?? '') - Date.parse(row?.checked_at ?? '')) / 86_400_000
 

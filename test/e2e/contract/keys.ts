@@ -3,14 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { accountKey } from '../../../services/accounts/records.ts'
 import type { Scope } from '../../../services/accounts/key-store.ts'
-import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
 import { ask, ended, newCustomer, newNumbers, service, shared, workspace } from './support.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const createKey = commandOn('key create')
+const listApiKeys = commandOn('key list')
+const revokeKey = commandOn('key revoke')
+const rollKey = commandOn('key roll')
+const policy = commandOn('policy')
 
 type Shown = Readonly<Record<string, string>>
 const codeOf = async (key: string) => (await ask('/balance', { key })).code
 const make = (org: string, more: Readonly<Record<string, string>> = {}) =>
-  workspace(parts => tasks.createKey(parts, { org, mode: 'live', ...more })) as Promise<Shown>
+  workspace(parts => createKey(parts, { org, mode: 'live', ...more })) as Promise<Shown>
 
 /** How long a key may stay cached. */
 const CACHED_MS = 1_000
@@ -32,7 +38,7 @@ describe('an API key', () => {
     expect([await codeOf(here.secret ?? ''), await codeOf(elsewhere.secret ?? '')])
       .toEqual([undefined, 'address_not_allowed'])
     const used = async () => {
-      const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
+      const { keys } = await workspace(parts => listApiKeys(parts, { org: orgId }))
       return (keys as { name: string, lastUsedFrom: string }[]).find(({ name }) => name !== '')
     }
     await expect.poll(used).toMatchObject({ name: 'Controlling', lastUsedFrom: '127.0.0.1' })
@@ -40,10 +46,10 @@ describe('an API key', () => {
 
   it('lives no longer than its organization allows', async () => {
     const { orgId } = await newCustomer()
-    await workspace(parts => tasks.policy(parts, { org: orgId, keyDays: '7' }))
+    await workspace(parts => policy(parts, { org: orgId, keyDays: '7' }))
     await make(orgId)
     await expect(make(orgId, { expires: '2999-01-01T00:00:00Z' })).rejects.toThrow('7 days')
-    const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
+    const { keys } = await workspace(parts => listApiKeys(parts, { org: orgId }))
     const { expiresAt } = (keys as { expiresAt: string }[]).at(-1) ?? { expiresAt: '' }
     expect(Math.round((Date.parse(expiresAt) - Date.now()) / 86_400_000)).toBe(7)
   })
@@ -53,7 +59,7 @@ describe('an API key', () => {
     expect(live.key).toMatch(/^vj_live_[0-9A-Za-z]{36}$/)
     expect(test.key).toMatch(/^vj_test_[0-9A-Za-z]{36}$/)
     const listed = JSON.stringify(
-      await workspace(parts => tasks.listApiKeys(parts, { org: orgId })))
+      await workspace(parts => listApiKeys(parts, { org: orgId })))
     expect(listed).not.toContain(live.key.slice(0, 20))
     const { redis } = shared()
     const stored = await redis.keys(accountKey('key:*'))
@@ -76,7 +82,7 @@ describe('an API key', () => {
     const brief = await make(orgId, { expires })
     expect(await codeOf(brief.secret ?? '')).toBe(undefined)
     const unused = async () => {
-      const { keys } = await workspace(parts => tasks.listApiKeys(parts, { org: orgId }))
+      const { keys } = await workspace(parts => listApiKeys(parts, { org: orgId }))
       return (keys as { mode: string, lastUsedAt: string | null }[])
         .filter(key => key.lastUsedAt === null).map(key => key.mode)
     }
@@ -110,7 +116,7 @@ describe('an API key', () => {
     const { orgId } = await newCustomer()
     const old = await make(orgId)
     expect(await codeOf(old.secret ?? '')).toBe(undefined)
-    const fresh = await workspace(parts => tasks.rollKey(parts, {
+    const fresh = await workspace(parts => rollKey(parts, {
       org: orgId, key: old.id ?? '', graceHours: '1',
     })) as Shown
     expect([await codeOf(fresh.secret ?? ''), await codeOf(old.secret ?? '')])
@@ -124,7 +130,7 @@ describe('an API key', () => {
     const { orgId } = await newCustomer()
     const key = await make(orgId)
     expect(await codeOf(key.secret ?? '')).toBe(undefined)
-    await workspace(parts => tasks.revokeKey(parts, { org: orgId, key: key.id ?? '' }))
+    await workspace(parts => revokeKey(parts, { org: orgId, key: key.id ?? '' }))
     await delay(CACHED_MS)
     expect(await codeOf(key.secret ?? '')).toBe('revoked_key')
   })

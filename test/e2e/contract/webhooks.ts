@@ -1,20 +1,23 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import * as tasks from '../../../services/workspace/tasks.ts'
 import { proves } from './rows.ts'
 import {
   newCustomer, newNumbers, receiver, service, whileHalted, workspace, type Account,
 } from './support.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const rotateWebhookSecret = commandOn('webhook-secret rotate')
+const showWebhookSecret = commandOn('webhook-secret show')
 
 const addressFor = (status: number) => {
   const path = `/${status}/${randomUUID()}`
   return { path, url: `http://127.0.0.1:${receiver.port}${path}` }
 }
 const secretOf = async (org: string) =>
-  (await workspace(parts => tasks.showWebhookSecret(parts, { org }))).webhookSecret as string
+  (await workspace(parts => showWebhookSecret(parts, { org }))).webhookSecret as string
 const rotate = async (org: string) =>
-  (await workspace(parts => tasks.rotateWebhookSecret(parts, { org }))).webhookSecret as string
+  (await workspace(parts => rotateWebhookSecret(parts, { org }))).webhookSecret as string
 const historyOf = async ({ client }: Account, id: string, length: number) => {
   await expect.poll(async () => (await client.deliveries(id)).length).toBe(length)
   return client.deliveries(id)

@@ -13,8 +13,8 @@ import { runJob } from '../../support/environment.ts'
 import { secure } from './shared.ts'
 
 /** A command as operators run it. */
-const run = (program: 'ops' | 'workspace', ...words: readonly string[]) =>
-  startProgram(process.execPath, [`services/${program}/main.ts`, ...words], secure().env).ended()
+const run = (...words: readonly string[]) =>
+  startProgram(process.execPath, ['services/admin/main.ts', ...words], secure().env).ended()
 
 async function metricsOf (stage: string): Promise<string> {
   const service = secure().services.list().find(({ name }) => name === `${stage}-1`)
@@ -97,7 +97,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
   it('restores the key of a job and the wallets from topics, erases and rewraps', async () => {
     const { demo: { keys, orgId }, services: { baseUrl }, redis } = secure()
     const client = createClient({ baseUrl, apiKey: keys.test })
-    expect(await run('ops', 'pause', 'verify')).toMatchObject({ code: 0 })
+    expect(await run('pause', 'verify')).toMatchObject({ code: 0 })
     await eventually(async () => expect(await metricsOf('verify')).toMatch(/^stage_paused\b.* 1$/m))
     const { id } = await client.createJob({
       service: 'phone-validation', inputs: ['+1 212 736 5000'],
@@ -108,12 +108,12 @@ describe('a stack whose stages have a user each at the brokers', () => {
     secure().stack.parts.find(({ spec }) => spec.name === 'redis-state')?.kill('SIGKILL')
     await secure().stack.untilReady()
     expect(await redis.mget('one', 'other')).toEqual(['kept', 'kept'])
-    expect(await run('ops', 'resume', 'verify')).toMatchObject({ code: 0 })
+    expect(await run('resume', 'verify')).toMatchObject({ code: 0 })
     const job = await client.waitForEnd(id)
     expect([job.status, job.successRecords]).toEqual(['completed', 1])
     expect(await redis.exists(dataKey)).toBe(1)
-    expect(await run('workspace', 'keys', 'rewrap')).toMatchObject({ code: 0 })
-    const erasure = await run('workspace', 'job', 'erase', '--org', orgId, '--mode', 'test',
+    expect(await run('keys', 'rewrap')).toMatchObject({ code: 0 })
+    const erasure = await run('job', 'erase', '--org', orgId, '--mode', 'test',
       '--job', id, '--wait-minutes', '0')
     // Brokers take the key out of its topic later.
     expect(erasure)
@@ -130,7 +130,7 @@ describe('a stack whose stages have a user each at the brokers', () => {
       const { job } = await runJob(client, { service: 'phone-validation', inputs: numbers(count) })
       expect([job.status, job.successRecords]).toEqual(['completed', count])
     }
-    const { code, out } = await run('ops', 'audit', '--json')
+    const { code, out } = await run('audit', '--json')
     expect([code, JSON.parse(out)]).toMatchObject([0, { breaches: [] }])
     expect(out).toContain(`${orgId}.test`)
   })

@@ -6,7 +6,7 @@ import { provision } from '../../../deploy/provision.ts'
 import { createClient } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { STAGES } from '../../../services/topology.ts'
-import type { AuditReport } from '../../../services/workspace/audit/report.ts'
+import type { AuditReport } from '../../../services/admin/audit/report.ts'
 import { findings, formsOf } from '../../support/canaries.ts'
 import { listeningPorts, plainAnswer } from '../../support/secure-stack.ts'
 import { storeOutput, withPassword } from '../../support/secure-output.ts'
@@ -62,7 +62,7 @@ describe('a stack with TLS and passwords everywhere', () => {
     const { env, demo: { orgId } } = secure()
     const run = async (...words: readonly string[]) => {
       const { code, out, errors } = await startProgram(
-        process.execPath, ['services/ops/main.ts', 'audit', '--json', ...words], env).ended()
+        process.execPath, ['services/admin/main.ts', 'audit', '--json', ...words], env).ended()
       expect(errors).toMatch(/^reading \d+ journal entries and about \d+ result rows of 2 /)
       const report = JSON.parse(out) as AuditReport
       expect([code, report.breaches]).toEqual([0, []])

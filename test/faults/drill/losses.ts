@@ -7,10 +7,10 @@ import {
 } from '../../../services/platform/clickhouse.ts'
 import { connectRedis } from '../../../services/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
-import { withBrokers } from '../../../services/ops/connections.ts'
-import { restoreJournal } from '../../../services/ops/journal-restore.ts'
-import { withJournal } from '../../../services/ops/journal-connections.ts'
-import { createOpsProgram } from '../../../services/ops/program.ts'
+import { withBrokers } from '../../../services/admin/connections.ts'
+import { restoreJournal } from '../../../services/admin/journal-restore.ts'
+import { withJournal } from '../../../services/admin/journal-connections.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
 
@@ -72,8 +72,8 @@ const TOPICS = ['wallet.journal', 'wallet.snapshots']
 const journal: Loss = {
   store: 'journal',
   destroyed: 'the topic wallet.journal',
-  restoredBy: '"npm run ops -- journal restore" from the copy in ClickHouse, with lookup, settle ' +
-    'and ledger stopped',
+  restoredBy: '"npm run admin -- journal restore" from the copy in ClickHouse, with lookup, ' +
+    'settle and ledger stopped',
   announced: 'entries of the last seconds that ledger had not copied to ClickHouse',
   gone: [],
   lose: async ({ stack, services }) => {
@@ -109,7 +109,7 @@ const journal: Loss = {
 const clickhouse: Loss = {
   store: 'ClickHouse',
   destroyed: 'all data of ClickHouse, after a backup without data keys',
-  restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run ops -- ' +
+  restoredBy: 'the backup, "npm run provision" for the table of data keys, and "npm run admin -- ' +
     'replay --stage ledger --from beginning --yes" for the keys and newer entries of the journal',
   announced: 'records, results and deliveries that were stored after the backup',
   gone: [],
@@ -137,7 +137,7 @@ async function runStatement (
 async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {
   Object.assign(process.env, env)
   await until('a replay of the ledger', async () => {
-    await createOpsProgram(() => {}).parseAsync(
+    await createAdminProgram({ print: () => {} }).parseAsync(
       ['replay', '--stage', 'ledger', '--from', 'beginning', '--yes'], { from: 'user' })
     return true
   })

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FAILPOINTS, type Failpoint } from '../../../services/platform/failpoint.ts'
 import { createClient } from '../../../services/client/client.ts'
-import { createDemo } from '../../../services/workspace/demo.ts'
-import { withWorkspace } from '../../../services/workspace/deps.ts'
-import { topUp } from '../../../services/workspace/tasks.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
+import { withWorkspace } from '../../../services/admin/deps.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { startFeedLoad } from '../feed-load.ts'
 import { OF_BATCHES } from './batch-vendor.ts'
 import { RECOVER_SERVICE_MS, recoveryOf } from './kills.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const topUp = commandOn('topup')
 
 /** Some of every stage, for the quick run. */
 const QUICK: readonly Failpoint[] = [

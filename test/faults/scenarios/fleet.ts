@@ -1,12 +1,9 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import type { Cluster } from 'ioredis'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { addressOf, homeOf, mastersOf } from '../../../services/platform/cells.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { RedisCluster } from '../../support/redis-cluster.ts'
-import { root } from '../../support/sources.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { loseBroker, openCluster } from './cluster.ts'
 import { growPartitions } from './partitions.ts'
@@ -18,6 +15,8 @@ function cellsOf ({ environment: { stack: { cells } } }: Scene): RedisCluster {
   if (cells === undefined) throw new Error('the state of this stack is one Redis')
   return cells
 }
+
+const portOf = (address: string) => Number(address.split(':').at(-1))
 
 /** The address of the server that has the wallet of the load. */
 async function homeOfLoad ({ orgId }: Scene, redis: Cluster): Promise<string> {
@@ -34,24 +33,21 @@ async function loseCell (scene: Scene, redis: Cluster): Promise<number> {
   const { load, say } = scene
   const address = await homeOfLoad(scene, redis)
   const atMs = Date.now()
-  const start = await cellsOf(scene).killNode(Number(address.split(':').at(-1)))
+  const start = await cellsOf(scene).killNode(portOf(address))
   const ended = await load.nextEnd(atMs, NEXT_END_WITHIN_MS) ?? Infinity
   say(`the cell of the load is gone; a new job has ended after ${ended - atMs} ms`)
   await start()
   return ended - atMs
 }
 
-/** Moves the tenant of the load to another master; fails if its balances are not the same. */
+/** Moves the tenant of the load to another master. */
 async function moveTenant (scene: Scene, redis: Cluster): Promise<void> {
-  const { orgId, environment: { stack }, say } = scene
   const from = await homeOfLoad(scene, redis)
   const to = (await mastersOf(redis)).map(addressOf).find(address => address !== from) ?? ''
-  const args = ['services/ops/main.ts', 'cells', 'move', '--org', orgId, '--to', to]
-  const { stdout } = await promisify(execFile)(process.execPath, args, {
-    cwd: root, env: { ...process.env, ...stack.env },
-  })
+  const { wallet } = moneyKeys(tenantOf(scene.orgId, 'live'))
+  await cellsOf(scene).moveSlot(wallet, { from: portOf(from), to: portOf(to) })
   if (await homeOfLoad(scene, redis) !== to) throw new Error(`the tenant is not at ${to}`)
-  for (const line of stdout.trim().split('\n')) say(line)
+  scene.say(`the tenant of the load moved from ${from} to ${to}`)
 }
 
 /** One after another, while small jobs run; then everything is restarted, under large ones too. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDemo } from '../../../services/workspace/demo.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { createClientLog, type ClientLog } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'

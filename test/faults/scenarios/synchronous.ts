@@ -5,8 +5,8 @@ import {
   createClient, hasEnded, type Client, type JobStatusResource,
 } from '../../../services/client/client.ts'
 import { FAILPOINTS } from '../../../services/platform/failpoint.ts'
-import { runAudit } from '../../../services/workspace/audit/command.ts'
-import { createDemo, DEMO_CREDIT_MICROS } from '../../../services/workspace/demo.ts'
+import { runAudit } from '../../../services/admin/audit/command.ts'
+import { createDemo, DEMO_CREDIT_MICROS } from '../../../services/admin/demo.ts'
 import { COMMON } from '../environment.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { OF_BATCHES } from './batch-vendor.ts'

@@ -17,7 +17,7 @@ import {
 } from '../../../services/jobs/wrapped-keys.ts'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
-import { listKeys, rewrapAll } from '../../../services/workspace/key-rotation.ts'
+import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { erase } from '../../support/erase-organization.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,

@@ -4,7 +4,7 @@ import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
 } from '../../../services/accounts/records.ts'
 import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
-import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
+import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { UsageError } from '../../../services/platform/run-command.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
 import {

@@ -4,7 +4,7 @@ import { newOrganizationId } from '../../../services/accounts/organizations.ts'
 import {
   publishRootKeyIds, readRootKeyHolders,
 } from '../../../services/platform/root-key-holders.ts'
-import { rewrapAll } from '../../../services/workspace/key-rotation.ts'
+import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
 import { processWith, rootsOf } from '../../support/key-processes.ts'
 import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'

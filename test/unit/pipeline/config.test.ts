@@ -78,9 +78,7 @@ describe('the services of a process', () => {
 
   it.each(HOSTED_NAMES)('have one wiring: main.ts of %s starts what the host loads', async name => {
     const { start } = await HOSTED[name]()
-    const folder = name === 'page' ? 'workspace/page' : name
-    const main = readFileSync(
-      new URL(`../../../services/${folder}/main.ts`, import.meta.url), 'utf8')
+    const main = readFileSync(new URL(`../../../services/${name}/main.ts`, import.meta.url), 'utf8')
     expect(main)
       .toContain(`if (import.meta.main) await run('${name}', ${name}Config, ${start.name})`)
     expect(main)

@@ -112,7 +112,7 @@ describe('the exit code of a command', () => {
 
 describe('a command whose output goes to a closed pipe', () => {
   it.each([['--help', 0], ['--no-such', 2]])('ends silently: %s', async (word, code) => {
-    const child = spawn(process.execPath, ['services/ops/main.ts', word], {
+    const child = spawn(process.execPath, ['services/admin/main.ts', word], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let errors = ''

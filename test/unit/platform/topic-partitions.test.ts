@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  configuredPartitions, fewestPartitions, fixedReason, parseTopicPartitions, topicsWithPartitions,
-  whyFixed,
+  configuredPartitions, fewestPartitions, parseTopicPartitions, topicsWithPartitions, whyFixed,
 } from '../../../services/platform/topic-partitions.ts'
 
 const text = '8, rows.to-verify=12,rows.to-verify.bulk=16,rows.to-verify.bulk.whatsapp=32'
@@ -57,7 +56,7 @@ describe('topics', () => {
     expect(['rows.completed.small', 'jobs.settled', 'jobs.events'].map(whyFixed))
       .toEqual([undefined, undefined, undefined])
     expect(whyFixed('wallet.journal')).toContain('all entries of a tenant')
-    expect(whyFixed('job.keys')).toBe(fixedReason('wallet.snapshots'))
+    expect(whyFixed('job.keys')).toBe(whyFixed('wallet.snapshots'))
     expect(whyFixed('settle.dead')).toBe('it is not a topic of services/topology.ts')
   })
 })

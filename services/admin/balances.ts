@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
+import { UsageError } from '../platform/run-command.ts'
+import type { AdminCommand } from './admin-command.ts'
+import { runTask, type Context } from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
+import { tenantFor, tenantToRead, type Task, type TaskResult } from './options.ts'
+
+const COMPARE_TIMEOUT_MS = 30_000
+const POLL_MS = 100
+
+/** Adds `topup`, `adjust`, `thaw` and `balance`. */
+export function addBalances (program: AdminCommand, context: Context): void {
+  const add = (name: string, description: string) =>
+    program.command(name).description(description)
+      .requiredOption('--org <id>', 'organization')
+      .option('--mode <mode>', 'live or test', 'live')
+  add('topup', 'add money to a balance')
+    .records('balance.topped_up')
+    .option('--usd <amount>', 'amount in USD, for example 12.50')
+    .option('--micros <amount>', 'amount in USD micros')
+    .option('--id <id>', 'id of the payment; a repeated id adds nothing')
+    .option('--reason <text>', 'reason, for the journal')
+    .example('--org org_1 --usd 250 --id invoice-2030-17')
+    .action(runTask(context, topUp))
+  add('adjust', 'correct a balance with a journal entry')
+    .records('balance.adjusted')
+    .requiredOption('--micros <amount>', 'amount in USD micros; negative to subtract')
+    .requiredOption('--reason <text>', 'reason, for the journal')
+    .option('--id <id>', 'id of the adjustment; a repeated id changes nothing')
+    .example('--org org_1 --micros -2000 --reason "charged twice"')
+    .action(runTask(context, adjust))
+  add('thaw', 'compare a frozen balance with the journal again')
+    .records('balance.thawed')
+    .option('--trust <what>', '"journal": set the balance to what the journal adds up to')
+    .example('--org org_1 --mode live')
+    .action(runTask(context, thaw))
+  add('balance', 'show a balance')
+    .reads()
+    .example('--org org_1')
+    .action(runTask(context, showBalance))
+}
+
+/** Adds money. Repeating the id of an earlier top-up adds nothing. */
+const topUp: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { usd, micros, id = `topup:${randomUUID()}`, reason = 'top-up' } = options
+  if ((usd === undefined) === (micros === undefined)) {
+    throw new UsageError('Pass the amount as either --usd or --micros.')
+  }
+  const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
+  const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason })
+  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
+  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
+}
+
+/** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
+const adjust: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { micros = '', reason = '', id = `adjust:${randomUUID()}` } = options
+  const amountMicros = Number(micros)
+  if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
+    throw new UsageError('--micros must be a whole number other than 0, like 2000 or -2000, not ' +
+      `"${micros}".`)
+  }
+  if (reason.trim() === '') {
+    throw new UsageError('--reason is empty. Pass a reason for the journal: --reason <text>.')
+  }
+  const posting = await deps.wallet.adjust(tenant, { id, amountMicros, reason: reason.trim() })
+  if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
+  if (posting.kind === 'insufficient') {
+    throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
+      `${posting.availableMicros} micros are available.`)
+  }
+  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
+}
+
+/**
+ * Requests another comparison of a frozen balance with the journal, and returns its outcome. The
+ * jobs of an organization that is being erased cannot end while its balance is frozen.
+ */
+const thaw: Task = async (deps, options) => {
+  const tenant = await tenantToRead(deps, options)
+  const { trust } = options
+  if (trust !== undefined && trust !== 'journal') {
+    throw new UsageError(`--trust must be "journal", not "${trust}".`)
+  }
+  const before = await deps.gates.read(tenant)
+  if (before.isUnlocked && before.frozen === '') {
+    return { state: 'not_frozen', ...await balanceOf(deps, tenant) }
+  }
+  await deps.gates.thaw(tenant, trust === 'journal')
+  const { isUnlocked, frozen } = await waitForComparison(deps, tenant)
+  if (!isUnlocked) {
+    return {
+      tenant,
+      state: 'waiting',
+      note: `No ledger compared it within ${COMPARE_TIMEOUT_MS / 1_000} seconds; check that ` +
+        'ledger runs.',
+    }
+  }
+  if (frozen !== '') return { tenant, state: 'frozen', why: frozen }
+  return { state: 'thawed', ...await balanceOf(deps, tenant) }
+}
+
+async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
+  const deadlineMs = Date.now() + COMPARE_TIMEOUT_MS
+  for (;;) {
+    const gate = await gates.read(tenant)
+    if (gate.isUnlocked || Date.now() >= deadlineMs) return gate
+    await pause(POLL_MS)
+  }
+}
+
+const showBalance: Task = async (deps, options) =>
+  balanceOf(deps, await tenantToRead(deps, options))
+
+/** All amounts in micros, and the available amount in USD. */
+async function balanceOf ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
+  const balance = await wallet.balance(tenant)
+  return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
+}
+
+function idConflict (id: string, amountMicros: number): UsageError {
+  return new UsageError(`the id ${id} was already used with an amount other than ` +
+    `${amountMicros} micros. Pass another --id, or the same amount.`)
+}

@@ -1,0 +1,255 @@
+import { UsageError } from '../../platform/run-command.ts'
+import { recordsText } from '../../platform/text-table.ts'
+import { READING_STAGES, type StageName } from '../../topology.ts'
+import type { AdminCommand } from '../admin-command.ts'
+import { callOf, type Screen } from '../command-line.ts'
+import {
+  discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
+} from './decide.ts'
+import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
+import type { Filter } from './letters.ts'
+import { safeText } from './content.ts'
+import { list, show, type LetterList, type Summary } from './list.ts'
+
+/** Unparsed options of the command line. */
+type Options = {
+  readonly stage?: string
+  readonly reason?: string
+  readonly diedOf?: string
+  readonly job?: string
+  readonly tenant?: string
+  readonly limit?: string
+  readonly all?: true
+  readonly again?: true
+  readonly yes?: true
+  readonly open?: true
+  readonly wait?: string
+}
+
+/** The result of a command as data and as text; `isUndone` if some of it is left to do. */
+type Result = { readonly data: object, readonly text: string, readonly isUndone?: boolean }
+type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
+type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
+type Run = (task: Task) => (...given: unknown[]) => Promise<void>
+
+/** Adds `dead` and its commands. */
+export function addDead (
+  program: AdminCommand, { print }: Pick<Screen, 'print'>, open = withDeadLetters
+): void {
+  const dead = program.command('dead')
+    .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
+  const run: Run = task => async (...given) => {
+    const command = given.at(-1) as AdminCommand
+    const { env, json, options } = callOf<Options>(command)
+    const names = command.args
+    const { data, text, isUndone = false } =
+      await open(env, deps => task(deps, { names, options }))
+    print(json ? JSON.stringify(data) : text)
+    if (isUndone) process.exitCode = 1
+  }
+  addQueries(dead, run)
+  addDecisions(dead, run)
+}
+
+const STAGE_NAMES = READING_STAGES.join(', ')
+
+function addQueries (dead: AdminCommand, run: Run): void {
+  dead.command('list').description('list waiting letters, and count them by stage')
+    .reads()
+    .option('--stage <stage>', `only letters of this stage: ${STAGE_NAMES}`)
+    .option('--reason <reason>', 'only letters with this reason')
+    .option('--job <id>', 'only letters of this job')
+    .option('--tenant <tenant>', 'only letters of this organization and mode')
+    .option('--all', 'also letters that were replayed or discarded')
+    .example('--stage verify')
+    .action(run(async (deps, { options }) => {
+      const { stage } = options
+      const stages = stage === undefined ? READING_STAGES : [parseReadingStage(stage)]
+      const filter = { ...parseFilter(undefined, options), all: options.all === true }
+      const data = await list(deps, stages, filter)
+      return { data, text: listText(data) }
+    }))
+  dead.command('show').description('show a letter without its encrypted content')
+    .records(({ open }) => open === true ? { action: 'letters.opened' } : null)
+    .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
+    .option('--open', 'also decrypt the content; needs the root keys of results and partners')
+    .example('verify 0:12')
+    .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
+      const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
+      const data = await show(deps, letter, options.open === true)
+      return { data, text: fieldsText(data) }
+    }))
+}
+
+function addDecisions (dead: AdminCommand, run: Run): void {
+  const add = (name: string, description: string) => dead.command(name).description(description)
+    .argument('<stage>', STAGE_NAMES)
+    .argument('[letter]', 'partition:offset, as "list" shows it; or select letters with options')
+    .option('--job <id>', 'all letters of this job')
+    .option('--tenant <tenant>', 'all letters of this organization and mode')
+    .option('--again', 'also letters that were replayed or discarded before')
+    .option('--limit <number>', 'maximum number of letters, the oldest first', '50')
+    .option('--yes', 'confirm a decision about more than a single named letter')
+  add('replay', 'send letters unchanged back to the partitions they came from, and report what ' +
+    'became of each; the exit code is 1 unless all of them were taken or answered')
+    .option('--reason <reason>', 'all letters with this reason')
+    .option('--wait <seconds>', 'how long to wait for the stage', '60')
+    .records('letters.replayed')
+    .example('verify 0:12')
+    .action(run(async (deps, { names: [stage = '', position], options }) => {
+      const selection = parseSelection(stage, position, options)
+      const data = await replay(deps, selection, {
+        waitMs: parseWait(options.wait), onProgress: createProgressLog(),
+      })
+      return { data, text: replayText(data), isUndone: !data.letters.every(isDone) }
+    }))
+  add('discard', 'record that letters will not be replayed')
+    .requiredOption('--reason <text>', 'the reason, for other operators')
+    .option('--died-of <reason>', 'all letters with this reason')
+    .records('letters.discarded')
+    .example('verify 0:12 --reason "a test"')
+    .action(run(async (deps, { names: [stage = '', position], options }) => {
+      const { reason = '', diedOf, ...others } = options
+      if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
+      const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
+      const data = await discard(deps, parseSelection(stage, position, filters), reason.trim())
+      return { data, text: decidedText(data) }
+    }))
+}
+
+/** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
+export function parseReadingStage (name: string): StageName {
+  const stage = READING_STAGES.find(known => known === name)
+  if (stage !== undefined) return stage
+  throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
+    `${STAGE_NAMES}.`)
+}
+
+/** Parses `partition:offset`. Throws UsageError for any other text. */
+export function parsePosition (text: string): string {
+  if (/^\d+:\d+$/.test(text)) return text
+  throw new UsageError(`${text} is not the position of a letter (partition:offset, for example ` +
+    '0:12). "list" shows the positions.')
+}
+
+/** Builds the filter for one position, or for the options. */
+export function parseFilter (position: string | undefined, options: Options): Filter {
+  const { reason, job, tenant } = options
+  return {
+    position: position === undefined ? undefined : parsePosition(position), reason, job, tenant,
+  }
+}
+
+/** Builds the selection of a command line. Throws UsageError when it is ambiguous. */
+export function parseSelection (
+  stage: string, position: string | undefined, options: Options
+): Selection {
+  const filter = parseFilter(position, options)
+  const hasFilter = [filter.reason, filter.job, filter.tenant].some(one => one !== undefined)
+  if (position !== undefined && hasFilter) {
+    throw new UsageError(`Use either the position ${position} or filter options, not both.`)
+  }
+  if (position === undefined && !hasFilter && options.yes !== true) {
+    throw new UsageError('No letter is selected. Name a position, for example 0:12, or use ' +
+      'filter options. --yes without either selects all waiting letters.')
+  }
+  return {
+    stage: parseReadingStage(stage),
+    filter,
+    again: options.again === true,
+    yes: options.yes === true,
+    limit: parseLimit(options.limit),
+  }
+}
+
+function parseLimit (text = ''): number {
+  const limit = Number(text)
+  if (Number.isSafeInteger(limit) && limit > 0) return limit
+  throw new UsageError(`--limit ${text} is not an integer from 1.`)
+}
+
+function parseWait (text = ''): number {
+  const seconds = Number(text)
+  if (text.trim() !== '' && Number.isFinite(seconds) && seconds >= 0) return seconds * 1_000
+  throw new UsageError(`--wait ${text} is not a number of seconds from 0.`)
+}
+
+/** Logs each change of the progress, for people: results go to stdout alone. */
+function createProgressLog () {
+  let last = ''
+  return ({ sent, reported }: { readonly sent: number, readonly reported: number }): void => {
+    const line = `${sent} sent, ${reported} reported`
+    if (line !== last && process.stderr.isTTY) process.stderr.write(`${line}\n`)
+    last = line
+  }
+}
+
+const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome === 'answered'
+
+/** Formats what became of each letter, one a line. */
+function replayText ({ stage, letters, remaining }: Replay): string {
+  const lines = letters.map(one => `${stage} ${one.letter}: ${outcomeText(one)}`)
+  return [...lines, ...restOf(remaining)].join('\n')
+}
+
+function outcomeText (letter: ReplayedLetter): string {
+  const { outcome, reason, job, jobStatus, jobChargedMicros } = letter
+  switch (outcome) {
+    case 'taken': {
+      const state = jobStatus === null ? '' : `, ${jobStatus}, charged ${jobChargedMicros} micros`
+      return job === null ? reason : `taken, job ${safeText(job)}${state}`
+    }
+    case 'answered': return `answered, ${safeText(reason)}`
+    case 'ignored': return `ignored, ${safeText(reason)}; the letter still waits`
+    case 'dead': return `dead again, ${safeText(reason)}; it is a new letter`
+    case 'pending': return 'not taken yet; the letter waits until its stage reports. Check that ' +
+      'the stage runs, and see "list".'
+  }
+}
+
+/** Formats a list: the number of waiting letters by stage, then a table of the letters. */
+export function listText ({ waiting, letters }: LetterList): string {
+  const counts = Object.entries(waiting).map(([stage, count]) => `${stage} ${count}`)
+  const table = letters.length === 0 ? [] : [recordsText(letters.map(letterRow))]
+  return [`waiting: ${counts.join(', ')}`, ...table].join('\n')
+}
+
+function letterRow (letter: Summary) {
+  const { stage, tenant, job, rows, from, decision } = letter
+  const reason = decision?.reason ? `: ${decision.reason}` : ''
+  return {
+    stage,
+    letter: letter.letter,
+    reason: letter.reason || 'unknown',
+    age: ageText(letter.ageSeconds),
+    tenant: tenant || 'unknown',
+    job: job || 'unknown',
+    rows,
+    from,
+    decision: decision === null ? '' : `${decision.action} ${decision.at}${reason}`,
+  }
+}
+
+const UNITS = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const
+
+function ageText (seconds: number | null): string {
+  if (seconds === null) return 'unknown'
+  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? ['s', 1]
+  return `${Math.floor(seconds / size)} ${unit}`
+}
+
+/** Formats a decision. */
+export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
+  return [`${stage}: ${action} ${letters.join(', ') || 'nothing'}`, ...restOf(remaining)].join('\n')
+}
+
+const restOf = (remaining: number) => remaining === 0
+  ? []
+  : [`${remaining} more letters match. Run the command again for the next ones.`]
+
+/** Formats one field per line; objects as indented JSON. */
+export function fieldsText (fields: object): string {
+  return Object.entries(fields).map(([name, value]) =>
+    `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`)
+    .join('\n')
+}

@@ -1,0 +1,64 @@
+import { count, counted, createProgressLine } from '../client/terminal.ts'
+import { restoreAccessLog } from './access-restore.ts'
+import type { AdminCommand } from './admin-command.ts'
+import { callOf, type CommandCall, type Screen } from './command-line.ts'
+import { withBrokers } from './connections.ts'
+import { withJournal } from './journal-connections.ts'
+import {
+  type Progress, type Restored, type RestoreDeps, restoreJournal,
+} from './journal-restore.ts'
+
+const HELP = `
+For lost topics wallet.journal and access.log. The command reads every entry from the copy in
+ClickHouse, verifies its signature and the chain of its tenant, and writes it to the topic
+unchanged. It writes nothing unless the copy is complete and valid. A new topic access.log is
+written alike; one with messages stays as it is.
+
+Before: stop lookup, settle and ledger. Delete what remains of wallet.journal, and wallet.snapshots,
+which contains positions of the lost topic. Create both again with "npm run provision".
+After: start the stages. ledger compares every balance with the restored journal.`
+
+/** Adds `journal`. */
+export function addJournal (program: AdminCommand, screen: Screen): void {
+  program.command('journal').description('restore the journal of money')
+    .command('restore').description('write the topic wallet.journal from its copy in ClickHouse')
+    .records('journal.restored')
+    .addHelpText('after', HELP)
+    .example()
+    .action(async (_options: object, command: AdminCommand) => {
+      const call = callOf<object>(command)
+      const restored = await restore(call, screen)
+      screen.print(call.json ? JSON.stringify(restored) : restoredText(restored))
+    })
+}
+
+async function restore (
+  { env, json }: CommandCall<object>, { errors }: Screen
+): Promise<AllRestored> {
+  const line = createProgressLine<Progress>(errors, { textOf: progressText })
+  const show: RestoreDeps['show'] = progress => { if (!json) line.show(progress) }
+  try {
+    return await withJournal(env, journal => withBrokers(env, async admin => ({
+      ...await restoreJournal({ ...journal, admin, show }),
+      actions: await restoreAccessLog({ ...journal, admin }),
+    })))
+  } finally {
+    line.end()
+  }
+}
+
+/** What was restored of the journal, and the number of entries of the access log. */
+type AllRestored = Restored & { readonly actions: number }
+
+/** Formats the progress as a line. */
+export function progressText ({ step, entries, tenants }: Progress): string {
+  return `${step} ${counted(entries, 'movement')} of ${counted(tenants + 1, 'tenant')}`
+}
+
+/** Formats the result. */
+export function restoredText ({ tenants, entries, forged, actions }: AllRestored): string {
+  const skipped = forged === 0 ? '' : ` Skipped ${count(forged)} rows with an invalid signature.`
+  return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
+    `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +
+    'settle and ledger, then: npm run admin -- audit --full'
+}

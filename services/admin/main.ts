@@ -1,0 +1,5 @@
+import { runCommand } from '../platform/run-command.ts'
+import { recordCommands } from './admin-command.ts'
+import { createAdminProgram } from './program.ts'
+
+await runCommand(recordCommands(createAdminProgram()))

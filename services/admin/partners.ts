@@ -1,0 +1,180 @@
+import type { AccessAction } from '../access-log/entry.ts'
+import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
+import { principalOf } from '../kafka/access-rules.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { readPrices } from '../money/prices.ts'
+import { STAGES } from '../topology.ts'
+import type { AdminCommand, Recording } from './admin-command.ts'
+import { runChange, runTask, type Context } from './command-line.ts'
+import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
+
+const MAX_PARTITIONS = 256
+
+/** Adds `partner` and its commands. */
+export function addPartners (program: AdminCommand, context: Context): void {
+  const partner = program.command('partner').description('partners of bulk feeds')
+  /** The name of a partner is its id. Its organization is not an option. */
+  const withOrganization = (action: AccessAction): Recording => async ({ name }, env) => {
+    const target = String(name)
+    const found = await context.open(env, ({ partners }) => partners.find(target))
+    return { action, target, ...found && { organization: found.orgId } }
+  }
+  partner.command('create').description('create a partner and its topics; its key is shown once')
+    .records(({ name }) => ({ action: 'partner.created', target: String(name) }))
+    .requiredOption('--org <id>', 'organization that pays')
+    .requiredOption('--name <name>', 'lowercase letters, digits and dashes; a name is never reused')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--prices <json>', 'unit prices in micros that differ, for example {"whatsapp":3500}')
+    .option('--partitions <number>', 'partitions of each of its topics', '1')
+    .option('--principal <name>', 'its Kafka principal; User:<name> by default')
+    .option('--trial', 'accept brokers without an authorizer: every Kafka client can read and ' +
+      'write this feed')
+    .example('--org org_1 --name acme --partitions 4')
+    .action(runChange(context, createPartner))
+  partner.command('list').description('list partners without their keys')
+    .reads()
+    .option('--org <id>', 'only partners of this organization')
+    .example('--org org_1')
+    .action(runTask(context, listPartners))
+  partner.command('rotate').description('create a new key; it is shown once')
+    .records(withOrganization('partner.rotated'))
+    .requiredOption('--name <name>', 'name of the partner')
+    .option('--grace-hours <hours>', 'how long the old key remains valid', '24')
+    .example('--name acme --grace-hours 24')
+    .action(runChange(context, rotatePartner))
+  partner.command('revoke').description('stop accepting contacts of a partner')
+    .records(withOrganization('partner.revoked'))
+    .requiredOption('--name <name>', 'name of the partner')
+    .example('--name acme')
+    .action(runChange(context, revokePartner))
+}
+
+/**
+ * Creates the topics of a partner, then registers it, so that a registered partner always has its
+ * topics. Its key is in this result and nowhere else.
+ */
+export const createPartner: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
+  const { name = '', prices = '', principal = `User:${name}` } = options
+  checkName(name)
+  checkPrincipal(principal)
+  const partitions = partitionsOf(options['partitions'])
+  const pricesMicros = pricesOf(prices)
+  if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
+  const trial = options['trial'] !== undefined
+  const topics = await deps.createPartnerTopics({ partner: name, partitions, principal, trial })
+  const mode = modeOf(options)
+  const random = options['random'] !== undefined
+  const created = await deps.partners.create({
+    name, orgId, mode, pricesMicros, partitions, random,
+  })
+  if (created === undefined) throw nameTaken(name)
+  return {
+    partner: name,
+    key: created.key,
+    mode,
+    submitted: topics.submitted,
+    finished: topics.finished,
+    access: topics.rulesCreated
+      ? 'Created the rules below.'
+      : 'The brokers have no authorizer, so every Kafka client has access. With an authorizer, ' +
+        'allow:',
+    rules: topics.rules.map(({ operation, kind, name: on, prefix }) =>
+      `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
+    note: 'The key is not shown again.',
+  }
+}
+
+/** The next `provision` removes rules of a stage's user that the topology does not contain. */
+function checkPrincipal (principal: string): void {
+  if (!STAGES.some(stage => principalOf(stage) === principal)) return
+  throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
+    'the partner: --principal <name>.')
+}
+
+const listPartners: Task = async ({ partners }, { org }) => {
+  const found = await partners.list()
+  return {
+    partners: found.filter(({ orgId }) => org === undefined || orgId === org).map(summaryOf),
+  }
+}
+
+const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
+  const partner = await partners.find(name)
+  if (partner === undefined) throw unknownPartner(name)
+  await partners.revoke(name)
+  const { orgId } = partner
+  const { erasedAtMs } = await organizations.find(orgId) ?? {}
+  return {
+    partner: name,
+    revoked: true,
+    note: erasedAtMs === undefined
+      ? 'Contacts in accepted jobs still get their results; nothing reads the others.'
+      : `Organization ${orgId} was erased on ${timeOf(erasedAtMs)}: no contact of the partner ` +
+        'gets a result any more.',
+  }
+}
+
+/** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */
+const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
+  const hours = hoursOf(graceHours)
+  const partner = await partners.find(name)
+  if (partner === undefined) throw unknownPartner(name)
+  if (partner.revokedAtMs !== 0) {
+    throw new UsageError(`the partner "${name}" was revoked at ${timeOf(partner.revokedAtMs)}, ` +
+      'so it gets no new key. Create another partner.')
+  }
+  const rotated = await partners.rotate(name, hours * HOUR_MS)
+  if (rotated === undefined) throw unknownPartner(name)
+  return {
+    partner: name,
+    key: rotated.key,
+    keys: rotated.keys.map(keySummaryOf),
+    note: 'The key is not shown again. Until the old key expires it encrypts the results: set ' +
+      'FEED_KEY="new,old" at the partner.',
+  }
+}
+
+function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
+  return {
+    ...partner,
+    createdAt: timeOf(createdAtMs),
+    revokedAt: timeOf(revokedAtMs),
+    keys: keys.map(keySummaryOf),
+  }
+}
+
+function keySummaryOf ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
+  return { id, createdAt: timeOf(createdAtMs), expiresAt: timeOf(expiresAtMs) }
+}
+
+/** Validates the prices like a complete price list, and returns only the ones that were passed. */
+function pricesOf (text: string): Readonly<Record<string, number>> {
+  if (text === '') return {}
+  try {
+    readPrices(text)
+    return JSON.parse(text) as Record<string, number>
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace('PRICES', '--prices') : ''
+    throw new UsageError('--prices must be a JSON object of micros by service, like ' +
+      `{"whatsapp":3500}, not "${text}". ${why}`)
+  }
+}
+
+function partitionsOf (text = ''): number {
+  const partitions = Number(text)
+  if (Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS) {
+    return partitions
+  }
+  throw new UsageError(`--partitions must be a whole number from 1 to ${MAX_PARTITIONS}, not ` +
+    `"${text}".`)
+}
+
+function unknownPartner (name: string): UsageError {
+  return new UsageError(`the partner "${name}" does not exist. List partners with "partner list".`)
+}
+
+function nameTaken (name: string): UsageError {
+  return new UsageError(`the name "${name}" belongs or belonged to a partner. Pass another name: ` +
+    '--name <name>.')
+}

@@ -1,0 +1,182 @@
+import { createConfirm, type Confirm } from '../client/terminal.ts'
+import { operatorName } from '../platform/command-environment.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
+import { paintFor, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
+import { callOf, type CommandCall, type Screen } from './command-line.ts'
+import { withPauses, type Pause } from './pauses.ts'
+
+type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }
+
+const STAGES_HELP = `Stages: ${PAUSABLE_STAGES.join(', ')}.`
+
+const PAUSE_HELP = `
+${STAGES_HELP}
+All processes of the stage, including ones that start later, complete their current work and start
+nothing new. Nothing is lost: messages wait in their topics for up to 7 days, and no row is charged
+twice. Processes stay ready and keep reporting lag and ages. A pause lasts until "resume"; after an
+hour the alert StagePaused fires.
+While normalize or lookup is paused, new jobs are rejected with 503. Pausing them needs confirmation
+or --yes. "lag" shows which stages are paused.`
+
+const RESUME_HELP = `
+${STAGES_HELP}
+Its processes continue with the oldest messages within about three seconds.`
+
+const confirmOnTerminal = createConfirm({ input: process.stdin, output: process.stderr })
+
+/** Tests replace them. */
+type PauseDeps = { readonly confirm?: Confirm, readonly open?: typeof withPauses }
+
+/** Adds `pause`. */
+export function addPause (
+  program: AdminCommand, screen: Screen,
+  { confirm = confirmOnTerminal, open = withPauses }: PauseDeps = {}
+): void {
+  program.command('pause').description('stop a stage from starting new work, without a restart')
+    .records('stage.paused')
+    .argument('<stage>', 'the stage')
+    .option('--reason <text>', 'the reason, for other operators')
+    .option('--by <name>', 'the operator; your user name on this machine by default')
+    .option('--yes', 'confirm a pause that rejects new jobs')
+    .addHelpText('after', PAUSE_HELP)
+    .example('verify --reason "the vendor returns invalid results"')
+    .example('lookup --yes')
+    .action(async (name: string, _options: object, command: AdminCommand) => {
+      const call = callOf<Options>(command)
+      const stage = parsePausableStage(name)
+      if (!await isConfirmed(stage, call, confirm)) {
+        command.result = { outcome: 'refused' }
+        return screen.print('Nothing was paused.')
+      }
+      const { env, json, options: { reason = '', by = operatorName() } } = call
+      const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
+      const { changed, pause } = result
+      screen.print(json
+        ? JSON.stringify({ paused: true, changed, ...pause })
+        : pausedText(result, paintFor(screen.terminal)))
+    })
+}
+
+/** Adds `resume`. */
+export function addResume (program: AdminCommand, screen: Screen, open = withPauses): void {
+  program.command('resume').description('end the pause of a stage')
+    .records('stage.resumed')
+    .argument('<stage>', 'the stage')
+    .addHelpText('after', RESUME_HELP)
+    .example('verify')
+    .action(async (name: string, _options: object, command: AdminCommand) => {
+      const { env, json } = callOf<object>(command)
+      const stage = parsePausableStage(name)
+      const ended = await open(env, pauses => pauses.resume(stage))
+      screen.print(json
+        ? JSON.stringify({ stage, paused: false, changed: ended !== undefined, ...ended })
+        : resumedText(stage, ended, paintFor(screen.terminal)))
+    })
+}
+
+async function isConfirmed (
+  stage: StageName, { json, options: { yes } }: CommandCall<Options>, confirm: Confirm
+): Promise<boolean> {
+  const { description, rejectsJobs } = effectOf(stage)
+  if (rejectsJobs !== true || yes === true) return true
+  const question = `${description}\nPause ${stage}? [y/N] `
+  if (confirm !== undefined && !json) return await confirm(question)
+  throw new UsageError(`${description}\nNothing was paused. Add --yes to pause ${stage}.`)
+}
+
+/** The effect of pausing a stage. */
+type Effect = {
+  readonly description: string
+  /** New jobs are rejected, so the operator must confirm the pause. */
+  readonly rejectsJobs?: true
+}
+
+const REJECTS_JOBS = 'During the pause new jobs are rejected with 503: after 25 s, or at once if ' +
+  'others are waiting. Nothing is charged or reserved for them. Accepted jobs continue.'
+
+const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
+  feed: {
+    description: 'Contacts of partners wait in their topics and become no further jobs. Existing ' +
+      'jobs continue.',
+  },
+  normalize: { description: REJECTS_JOBS, rejectsJobs: true },
+  lookup: { description: REJECTS_JOBS, rejectsJobs: true },
+  verify: {
+    description: 'No further request goes to a provider. Jobs are still accepted and their ' +
+      'maximum price is reserved; rows that need a live check wait, and their jobs do not end.',
+  },
+  settle: {
+    description: 'Checks continue, but their results are not stored: no job ends, is charged or ' +
+      'has readable results.',
+  },
+  deliver: {
+    description: 'No webhook is sent or resent; due attempts wait. Customers who poll see their ' +
+      'jobs end.',
+  },
+  publish: {
+    description: 'Partners of feeds receive no results. The results wait, and jobs end as usual.',
+  },
+}
+
+/** Returns the effect of pausing a stage. */
+export function effectOf (stage: StageName): Effect {
+  return EFFECTS[stage] ?? { description: '' }
+}
+
+/** Why some stages cannot be paused. */
+const NOT_PAUSABLE: Readonly<Partial<Record<StageName, string>>> = {
+  ingest: 'ingest reads no topic, so it cannot be paused. To stop requests, scale it to 0.',
+  ledger: 'ledger cannot be paused: it stores the journal of all money, closes stalled jobs and ' +
+    'detects inconsistent balances.',
+}
+
+function parsePausableStage (name: string): StageName {
+  const stage = STAGES.find(known => known === name)
+  if (stage !== undefined && PAUSABLE_STAGES.includes(stage)) return stage
+  const problem = stage === undefined
+    ? `Stage ${name} does not exist.`
+    : NOT_PAUSABLE[stage] ?? `${stage} cannot be paused.`
+  throw new UsageError(`${problem} The stages that can be paused are: ` +
+    `${PAUSABLE_STAGES.join(', ')}.`)
+}
+
+function detailsOf ({ since, by, reason }: Omit<Pause, 'stage'>): string {
+  return [
+    since === '' ? '' : ` since ${since}`,
+    by === '' ? '' : ` by ${by}`,
+    reason === '' ? '' : `: ${reason}`,
+  ].join('')
+}
+
+const resumeHint = (stage: StageName) => `Resume it with "npm run admin -- resume ${stage}".`
+
+/** Formats a pause as a line: since when, by whom, why, and how to resume. */
+export function pauseLine (pause: Pause, paint: Paint): string {
+  const { stage } = pause
+  return `${paint('yellow', `${stage} is paused`)}${detailsOf(pause)}. ${resumeHint(stage)}`
+}
+
+function pausedText (
+  { changed, pause }: { readonly changed: boolean, readonly pause: Pause }, paint: Paint
+): string {
+  const { stage } = pause
+  if (!changed) {
+    return `${paint('yellow', `${stage} was already paused`)}${detailsOf(pause)}. ` +
+      'Nothing was changed.'
+  }
+  return [
+    `${paint('yellow', `${stage} is paused`)}. ${effectOf(stage).description}`,
+    'Its processes pause within about two seconds, complete their current work and stay ready.',
+    'Messages wait in their topics for up to 7 days; ' +
+      `"npm run admin -- lag --stage ${stage}" shows how many.`,
+    resumeHint(stage),
+  ].join('\n')
+}
+
+function resumedText (stage: StageName, ended: Pause | undefined, paint: Paint): string {
+  if (ended === undefined) return `${stage} was not paused. Nothing was changed.`
+  return `${paint('green', `${stage} resumes`)} within about three seconds. It was paused` +
+    `${detailsOf(ended)}.`
+}

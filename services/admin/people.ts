@@ -1,0 +1,136 @@
+import type { AccessAction } from '../access-log/entry.ts'
+import {
+  isPersonRole, type People, PeopleError, type Person, type Role, ROLES,
+} from '../accounts/people.ts'
+import { UsageError } from '../platform/run-command.ts'
+import type { AdminCommand, Recording } from './admin-command.ts'
+import { callOf, runChange, runTask, type Context } from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
+import {
+  organizationOf, organizationToRead, printResult, timeOf, type Options, type Task,
+  type TaskResult,
+} from './options.ts'
+import { makeSignInLink, type SignInOptions } from './sign-in.ts'
+
+/** Adds `person` and its commands. */
+export function addPeople (program: AdminCommand, context: Context): void {
+  const person = program.command('person')
+    .description('people who sign in to the workspace page through the OpenID provider')
+  const add = (name: string, description: string) =>
+    person.command(name).description(description).requiredOption('--org <id>', 'organization')
+  const addFor = (name: string, description: string) =>
+    add(name, description).requiredOption('--email <address>', 'e-mail address of the person')
+  const role = ['--role <role>', ROLES.join(', ')] as const
+  /** The log has ids of people, and no addresses. */
+  const withId = (action: AccessAction): Recording => async ({ org = '', email = '' }, env) => {
+    const found = await context.open(env, ({ people }) =>
+      personWith(people, String(org), String(email)))
+    return { action, ...found && { target: found.id, details: { previousRole: found.role } } }
+  }
+  addFor('add', 'let a person sign in').requiredOption(...role)
+    .records('person.added')
+    .example('--org org_1 --email ann@example.com --role owner')
+    .action(runChange(context, addPerson))
+  add('list', 'list people and their roles')
+    .reads()
+    .example('--org org_1')
+    .action(runTask(context, listPeople))
+  addFor('change', 'change the role').requiredOption(...role)
+    .records(withId('person.changed'))
+    .example('--org org_1 --email ann@example.com --role finance')
+    .action(runChange(context, changePerson))
+  addFor('sign-out', 'end all sessions of a person')
+    .records(withId('person.signed_out'))
+    .example('--org org_1 --email ann@example.com')
+    .action(runChange(context, signOutPerson))
+  addFor('remove', 'remove a person and end all their sessions')
+    .records(withId('person.removed'))
+    .example('--org org_1 --email ann@example.com')
+    .action(runChange(context, removePerson))
+}
+
+/** Adds `sign-in`. */
+export function addSignIn (program: AdminCommand, { print }: Context): void {
+  program.command('sign-in').description('create a link to sign in to the workspace page')
+    .records('sign_in_link.created')
+    .option('--org <id>', 'sign in as this organization')
+    .option('--operator', 'sign in as an operator of the pipeline')
+    .example('--org org_1')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, json, options } = callOf<SignInOptions>(command)
+      printResult(print, await makeSignInLink(env, options), json)
+    })
+}
+
+/** Adds a person, who can sign in at once. */
+const addPerson: Task = async ({ people, ...deps }, options) => {
+  const orgId = await organizationOf(deps, options)
+  const { email = '' } = options
+  const made = await allowed(people.add(orgId, {
+    email, role: roleOf(options), createdBy: 'operator',
+  }))
+  return summaryOf(existing(made, orgId, email))
+}
+
+const listPeople: Task = async ({ people, ...deps }, options) =>
+  ({ people: (await people.list(await organizationToRead(deps, options))).map(summaryOf) })
+
+/** Changes the role, from the next request of the person on. */
+const changePerson: Task = async (deps, options) => {
+  const role = roleOf(options)
+  return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
+}
+
+/** Removes a person, whose sessions end at once. */
+const removePerson: Task = async (deps, options) => {
+  const { id, email } = await changed(deps, options, deps.people.remove)
+  return { id, email, removed: true }
+}
+
+/** Ends all sessions of a person in an organization. */
+const signOutPerson: Task = (deps, options) =>
+  changed(deps, options, deps.people.endSessions)
+
+type Change = (orgId: string, id: string) => Promise<Person | undefined>
+
+/** Applies a change to the person with the address in `--email`. */
+async function changed (
+  deps: WorkspaceDeps, options: Options, change: Change
+): Promise<TaskResult> {
+  const orgId = await organizationOf(deps, options)
+  const { email = '' } = options
+  const { id } = existing(await personWith(deps.people, orgId, email), orgId, email)
+  return summaryOf(existing(await allowed(change(orgId, id)), orgId, email))
+}
+
+/** The person of an organization with an address, in any case of its letters. */
+async function personWith (
+  people: Pick<People, 'list'>, orgId: string, email: string
+): Promise<Person | undefined> {
+  const address = email.trim().toLowerCase()
+  return (await people.list(orgId)).find(person => person.email === address)
+}
+
+async function allowed<T> (change: Promise<T>): Promise<T> {
+  try {
+    return await change
+  } catch (error) {
+    throw error instanceof PeopleError ? new UsageError(error.message, { cause: error }) : error
+  }
+}
+
+function existing (person: Person | undefined, orgId: string, email: string): Person {
+  if (person !== undefined) return person
+  throw new UsageError(`${orgId} has no person "${email}". List its people with "person list".`)
+}
+
+function roleOf ({ role = '' }: Options): Role {
+  if (isPersonRole(role)) return role
+  throw new UsageError(`--role must be one of ${ROLES.join(', ')}, not "${role}".`)
+}
+
+function summaryOf ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
+  return {
+    id, email, role, createdAt: timeOf(createdAtMs), createdBy, hasSignedIn: issuer !== '',
+  }
+}

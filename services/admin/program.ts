@@ -1,0 +1,64 @@
+import { AdminCommand } from './admin-command.ts'
+import { addApiKeys } from './api-keys.ts'
+import { addAccessLog, addAudit } from './audit-commands.ts'
+import { addBalances } from './balances.ts'
+import { addCells } from './cells.ts'
+import type { Context } from './command-line.ts'
+import { addDead } from './dead/command.ts'
+import { withWorkspace } from './deps.ts'
+import { addDrain } from './drain.ts'
+import { addEncryptionKeys } from './encryption-keys.ts'
+import { addJobErasure } from './erasure-commands.ts'
+import { addJobs } from './jobs.ts'
+import { addJournal } from './journal.ts'
+import { addLag } from './lag.ts'
+import { addOrganizations } from './organizations.ts'
+import { addPartners } from './partners.ts'
+import { addPause, addResume } from './pause.ts'
+import { addPeople, addSignIn } from './people.ts'
+import { addPolicy } from './policy.ts'
+import { addReplay } from './replay.ts'
+import { addWebhooks } from './webhooks.ts'
+
+const HELP = `
+Addresses come from the environment (KAFKA_BROKERS, REDIS_STATE_URL and so on; METRICS_TARGETS for
+the metrics of the services), else from the local stack of "npm run up". Output is colored on
+terminals only, unless NO_COLOR is set.`
+
+/** Creates the command line of operators. `print` receives the results, `open` runs tasks. */
+export function createAdminProgram ({
+  print = console.log, terminal = process.stdout, errors = process.stderr, open = withWorkspace,
+}: Partial<Context> = {}): AdminCommand {
+  const context: Context = { print, terminal, errors, open }
+  const program = new AdminCommand('admin').exitOverride()
+    .description('Commands for operators: the customers of the system, and the system itself.')
+    .configureHelp({ showGlobalOptions: true })
+    .option('--json', 'print the result as JSON')
+    .option('--data <folder>', 'folder that was passed to "up"', '.local')
+    .addHelpText('after', HELP)
+  program.commandsGroup('Customers:')
+  addOrganizations(program, context)
+  addPeople(program, context)
+  addApiKeys(program, context)
+  addBalances(program, context)
+  addPolicy(program, context)
+  addWebhooks(program, context)
+  addPartners(program, context)
+  addJobErasure(program, context)
+  addSignIn(program, context)
+  program.commandsGroup('Records and keys:')
+  addAudit(program, context)
+  addAccessLog(program, context)
+  addEncryptionKeys(program, context)
+  program.commandsGroup('Operation:')
+  addLag(program, context)
+  addJobs(program, context)
+  addPause(program, context)
+  addResume(program, context)
+  addCells(program, context)
+  addReplay(program, context)
+  addDrain(program, context)
+  addDead(program, context)
+  addJournal(program, context)
+  return program
+}

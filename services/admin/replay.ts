@@ -1,0 +1,264 @@
+import type { Admin } from 'kafkajs'
+import { count, counted } from '../client/terminal.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { subscriptionsOf, type Subscription } from '../platform/topics.ts'
+import { paintFor, tableText, type Column, type Paint } from '../platform/text-table.ts'
+import type { AdminCommand } from './admin-command.ts'
+import { callOf, parseInteger, parseStage, type Screen } from './command-line.ts'
+import { withBrokers } from './connections.ts'
+
+type Options = {
+  readonly stage: string
+  readonly group?: string
+  readonly topic?: string
+  readonly from: string
+  readonly partition?: string
+  readonly yes?: true
+}
+
+const HELP = `
+Every effect of a stage is idempotent, so a replay changes no balance, no result and no count. It
+completes effects that were lost, for example when a store lost its last seconds. Without --yes the
+command only shows what it would do. It never moves a group forward, and never a running group.`
+
+/** Adds `replay`. */
+export function addReplay (program: AdminCommand, screen: Screen): void {
+  program.command('replay').description('reset the offsets of a stopped consumer group')
+    // Without --yes it only shows the plan.
+    .records(({ yes }) => yes === true ? { action: 'stage.replayed' } : null)
+    .requiredOption('--stage <stage>', 'the stage')
+    .requiredOption('--from <position>', 'offset, time (ISO 8601 with time zone) or "beginning"')
+    .option('--group <group>', 'its consumer group, as "lag" shows it')
+    .option('--topic <topic>', 'only this topic of the group')
+    .option('--partition <number>', 'only this partition; required with an offset')
+    .option('--yes', 'reset the offsets, instead of showing the plan')
+    .addHelpText('after', HELP)
+    .example('--stage settle --group settle.bulk --from 2026-08-11T09:30:00Z')
+    .example('--stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes')
+    .example('--stage ledger --topic wallet.journal --partition 1 --from 1200 --yes')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, json, options } = callOf<Options>(command)
+      const request = parseRequest(options)
+      const replay = await withBrokers(env, admin => replayGroup(admin, request))
+      const text = json ? JSON.stringify(replay) : replayText(replay, paintFor(screen.terminal))
+      screen.print(text)
+    })
+}
+
+type Request = ReturnType<typeof parseRequest>
+
+function parseRequest ({ stage, group, topic, from, partition, yes }: Options) {
+  const target = selectGroup({ stage, group, topic })
+  const start = parseStart(from)
+  if (start.kind === 'offset' && (partition === undefined || target.topics.length > 1)) {
+    throw new UsageError(`--from ${from} is an offset, which needs one partition of one topic. ` +
+      `Set --topic and --partition. The topics of the group are: ${target.topics.join(', ')}.`)
+  }
+  const only = partition === undefined ? undefined : parseInteger('--partition', partition)
+  return { stage, target, from: start, partition: only, yes: yes === true }
+}
+
+/** Where a group starts to read again. */
+type Start =
+  | { readonly kind: 'beginning' }
+  | { readonly kind: 'offset', readonly offset: number }
+  | { readonly kind: 'time', readonly atMs: number }
+
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
+
+/**
+ * Parses an offset (digits), a time (ISO 8601 with time zone) or `beginning`.
+ * @throws UsageError for any other text.
+ */
+export function parseStart (text: string): Start {
+  if (text === 'beginning') return { kind: 'beginning' }
+  if (/^\d{1,15}$/.test(text)) return { kind: 'offset', offset: Number(text) }
+  const atMs = ISO_TIME.test(text) && /(Z|[+-]\d\d:\d\d)$/.test(text) ? Date.parse(text) : NaN
+  if (Number.isFinite(atMs)) return { kind: 'time', atMs }
+  throw new UsageError(`--from ${text} is not an offset (1200), a time with time zone ` +
+    '(2026-08-11T09:30:00Z) or "beginning".')
+}
+
+type GroupOptions = {
+  readonly stage: string
+  readonly group?: string | undefined
+  readonly topic?: string | undefined
+}
+
+/** A consumer group and the selected topics. */
+type GroupTopics = { readonly group: string, readonly topics: readonly string[] }
+
+/**
+ * Selects the group by its name, by a topic that it reads, or as the only one of its stage.
+ * @throws UsageError with the existing groups when no group or more than one matches.
+ */
+export function selectGroup ({ stage, group, topic }: GroupOptions): GroupTopics {
+  const all = subscriptionsOf(parseStage(stage))
+  if (all.length === 0) throw new UsageError(whyNoGroups(stage))
+  const matching = all.filter(one => (group === undefined || one.group === group) &&
+    (topic === undefined || one.topics.includes(topic)))
+  const [found, ...more] = matching
+  if (found !== undefined && more.length === 0) {
+    return { group: found.group, topics: topic === undefined ? found.topics : [topic] }
+  }
+  const problem = found === undefined
+    ? 'No group matches --group and --topic'
+    : `${matching.length} groups match`
+  throw new UsageError(`${problem}. Select one of the groups of ${stage} with --group or ` +
+    `--topic:\n${all.map(groupLine).join('\n')}`)
+}
+
+const groupLine = ({ group, topics }: Subscription) => `  ${group}: ${topics.join(', ')}`
+
+function whyNoGroups (stage: string): string {
+  return stage === 'feed'
+    ? 'feed cannot be replayed: it stores cursors of its own and puts each contact into one job ' +
+      'only.'
+    : `${stage} cannot be replayed: it reads no topic. Customers repeat their requests with the ` +
+      'same Idempotency-Key.'
+}
+
+async function replayGroup (
+  admin: Admin, { stage, target, from, partition, yes }: Request
+): Promise<Replay> {
+  const { group } = target
+  const positions = await readPositions(admin, target, { from, partition })
+  if (positions.length === 0) {
+    throw new UsageError(`The topics of ${group} have no partition ${partition}.`)
+  }
+  const moves = planMoves(positions, from)
+  const members = await countMembers(admin, group)
+  const plan = { stage, group, members, moves }
+  if (!yes) return { ...plan, done: false }
+  if (members > 0) throw new UsageError(howToStop(plan))
+  await commitMoves(admin, group, moves)
+  return { ...plan, done: true }
+}
+
+/** The offsets of a partition. */
+type Position = {
+  readonly topic: string
+  readonly partition: number
+  readonly low: number
+  readonly high: number
+  /** The next offset of the group; `low` when it has never committed. */
+  readonly next: number
+  /** The first offset at or after the requested time. */
+  readonly atTime?: number | undefined
+}
+
+type OffsetAdmin =
+  Pick<Admin, 'fetchOffsets' | 'fetchTopicOffsets' | 'fetchTopicOffsetsByTimestamp'>
+
+/** Reads the offsets of a group for all its partitions, or for one partition of each topic. */
+export async function readPositions (
+  admin: OffsetAdmin, { group, topics }: GroupTopics,
+  { from, partition: only }: { readonly from: Start, readonly partition: number | undefined }
+): Promise<readonly Position[]> {
+  const committed = await admin.fetchOffsets({ groupId: group, topics: [...topics] })
+  const positions = await Promise.all(committed.map(async ({ topic, partitions }) => {
+    const bounds = await admin.fetchTopicOffsets(topic)
+    const times = from.kind === 'time'
+      ? await admin.fetchTopicOffsetsByTimestamp(topic, from.atMs)
+      : []
+    return bounds.map(({ partition, low, high }) => {
+      const own = partitions.find(one => one.partition === partition)
+      const time = times.find(one => one.partition === partition)
+      const next = Math.max(Number(own?.offset ?? -1), Number(low))
+      const atTime = time === undefined ? {} : { atTime: Number(time.offset) }
+      return { topic, partition, low: Number(low), high: Number(high), next, ...atTime }
+    })
+  }))
+  return positions.flat().filter(({ partition }) => only === undefined || partition === only)
+}
+
+/** Counts the running processes of a group. */
+export async function countMembers (
+  admin: Pick<Admin, 'describeGroups'>, group: string
+): Promise<number> {
+  const { groups } = await admin.describeGroups([group])
+  return groups.reduce((sum, { members }) => sum + members.length, 0)
+}
+
+type Move = {
+  readonly topic: string
+  readonly partition: number
+  readonly next: number
+  readonly to: number
+  /** Messages that are read again. */
+  readonly messages: number
+}
+
+/**
+ * Plans the offset of each partition that moves back. No partition moves forward, because that
+ * would skip rows.
+ * @throws UsageError when an offset no longer exists or would skip messages.
+ */
+export function planMoves (positions: readonly Position[], from: Start): readonly Move[] {
+  if (from.kind === 'offset') positions.forEach(position => checkOffset(position, from.offset))
+  return positions.flatMap(({ topic, partition, low, next, atTime = next }) => {
+    const requested = { beginning: low, offset: from.kind === 'offset' ? from.offset : low }
+    const to = Math.max(low, from.kind === 'time' ? atTime : requested[from.kind])
+    return to >= next ? [] : [{ topic, partition, next, to, messages: next - to }]
+  })
+}
+
+function checkOffset ({ topic, partition, low, next }: Position, offset: number): void {
+  const name = `partition ${partition} of ${topic}`
+  if (offset < low) {
+    throw new UsageError(
+      `Offset ${offset} of ${name} is no longer retained. The oldest offset is ${low}.`)
+  }
+  if (offset > next) {
+    throw new UsageError(`The next offset of the group in ${name} is ${next}. Moving to ` +
+      `${offset} would skip ${offset - next} messages. A replay only moves back.`)
+  }
+}
+
+/** Commits the new offsets of a group without members. */
+export async function commitMoves (
+  admin: Pick<Admin, 'setOffsets'>, groupId: string, moves: readonly Move[]
+): Promise<void> {
+  for (const [topic, ofTopic] of Map.groupBy(moves, move => move.topic)) {
+    const partitions = ofTopic.map(({ partition, to }) => ({ partition, offset: String(to) }))
+    await admin.setOffsets({ groupId, topic, partitions })
+  }
+}
+
+type Replay = {
+  readonly stage: string
+  readonly group: string
+  /** Running processes of the group. */
+  readonly members: number
+  readonly moves: readonly Move[]
+  /** False when the command only showed the plan. */
+  readonly done: boolean
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: 'topic' }, { title: 'partition', right: true }, { title: 'next offset', right: true },
+  { title: 'new offset', right: true }, { title: 'messages', right: true },
+]
+
+/** Formats a replay or its plan. */
+export function replayText (replay: Replay, paint: Paint): string {
+  const { group, members, moves, done } = replay
+  if (moves.length === 0) {
+    return `${group} has processed no message from there on: nothing to replay.`
+  }
+  const rows = moves.map(({ topic, partition, next, to, messages }) =>
+    [topic, String(partition), count(next), count(to), count(messages)])
+  const sum = moves.reduce((total, { messages }) => total + messages, 0)
+  const result = done
+    ? `${group} will read ${counted(sum, 'message')} again when it starts.`
+    : `Nothing was changed: ${counted(sum, 'message')} would be read again. ` +
+      `${members > 0 ? howToStop(replay) : 'Add --yes to replay them.'}`
+  return `${tableText(COLUMNS, rows, paint)}\n${result}`
+}
+
+/** Explains why a running group cannot be replayed, and how to stop it. */
+export function howToStop ({ stage, group, members }: Omit<Replay, 'moves' | 'done'>): string {
+  return `${group} has ${counted(members, 'member')}: stop every ${stage} first (local stack: ` +
+    `"npm run down", then "npm run up -- --scale ${stage}=0"; compose: docker compose stop ` +
+    `${stage}; Kubernetes: scale its deployment to 0), wait for 10 s and run this again with --yes.`
+}

@@ -1,0 +1,50 @@
+import Type from 'typebox'
+import { createOrganizations } from '../accounts/organizations.ts'
+import type { Environment } from '../platform/command-environment.ts'
+import { loadConfig, pick, commonConfig } from '../platform/config.ts'
+import { connectCommandRedis } from '../platform/redis.ts'
+import { UsageError } from '../platform/run-command.ts'
+import { organizationOf } from './options.ts'
+import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
+
+const config = Type.Object({
+  ...pick(commonConfig, ['REDIS_STATE_URL']),
+  PAGE_URL: Type.String({
+    default: 'http://127.0.0.1:8090',
+    pattern: '^https?://[^/]+$',
+    description: 'Public address of the workspace page.',
+  }),
+})
+
+/** Who signs in with the link: the people of an organization, or an operator. */
+export type SignInOptions = { readonly org?: string, readonly operator?: string | true }
+
+/**
+ * Creates a link that signs in one browser, once, within ten minutes.
+ * @throws UsageError unless exactly one of `org` and `operator` is set and the organization exists.
+ */
+export async function makeSignInLink (env: Environment, options: SignInOptions) {
+  if ((options.org === undefined) === (options.operator === undefined)) {
+    throw new UsageError('Pass either --org <id> or --operator. The id of the demonstration ' +
+      'organization is orgId in .local/stack.json.')
+  }
+  const settings = loadConfig(config, env)
+  const redis = await connectCommandRedis('REDIS_STATE_URL', settings)
+  try {
+    const subject: SignedIn = options.org === undefined
+      ? { kind: 'operator' }
+      : {
+          kind: 'customer',
+          orgId: await organizationOf(
+            { organizations: createOrganizations(redis) }, { org: options.org }),
+        }
+    const code = await createSignInCodes(redis).create(subject)
+    return {
+      url: `${settings.PAGE_URL}/sign-in/link#${code}`,
+      expiresAt: new Date(Date.now() + SIGN_IN_LINK_MS).toISOString(),
+      note: 'It signs in one browser, once. Share it as carefully as a password.',
+    }
+  } finally {
+    redis.disconnect()
+  }
+}

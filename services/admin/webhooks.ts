@@ -1,0 +1,179 @@
+import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
+import type { WebhookEndpoint } from '../accounts/webhook-endpoints.ts'
+import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
+import { asciiUrlOf, webhookUrlError } from '../accounts/webhook-url.ts'
+import { UsageError } from '../platform/run-command.ts'
+import type { AdminCommand, Recording } from './admin-command.ts'
+import { runChange, runTask, type Context } from './command-line.ts'
+import {
+  organizationOf, tenantFor, tenantToRead, timeOf, type Options, type Task, type TaskResult,
+} from './options.ts'
+
+/** An operator may create more endpoints than a customer. */
+const MAX_ENDPOINTS = 100
+const SHOWN_ONCE = 'The secret is not shown again.'
+
+/** Adds `webhook-secret`, `webhook-key`, `webhook-endpoint` and their commands. */
+export function addWebhooks (program: AdminCommand, context: Context): void {
+  const secret = program.command('webhook-secret').description('the secret that signs webhooks')
+  secret.command('show').description('show the secret')
+    .records('webhook_secret.shown')
+    .requiredOption('--org <id>', 'organization')
+    .example('--org org_1')
+    .action(runChange(context, showWebhookSecret))
+  secret.command('rotate').description('replace the secret')
+    .records('webhook_secret.rotated')
+    .requiredOption('--org <id>', 'organization')
+    .example('--org org_1')
+    .action(runChange(context, rotateWebhookSecret))
+  const key = program.command('webhook-key').description('the key pair that signs webhooks ' +
+    '(Ed25519); its private key never leaves the service')
+  // Public keys; the first call creates the pair.
+  key.command('show').description('show the public keys')
+    .reads()
+    .requiredOption('--org <id>', 'organization')
+    .example('--org org_1')
+    .action(runChange(context, showWebhookKeys))
+  key.command('rotate').description('replace the key pair')
+    .records('webhook_key.rotated')
+    .requiredOption('--org <id>', 'organization')
+    .example('--org org_1')
+    .action(runChange(context, rotateWebhookKey))
+  addEndpoints(program, context)
+}
+
+function addEndpoints (program: AdminCommand, context: Context): void {
+  const endpoint = program.command('webhook-endpoint')
+    .description('addresses that receive the events of all jobs')
+  const add = (name: string, description: string) =>
+    endpoint.command(name).description(description)
+      .requiredOption('--org <id>', 'organization')
+      .option('--mode <mode>', 'live or test', 'live')
+  const addFor = (name: string, description: string) =>
+    add(name, description).requiredOption('--endpoint <id>', 'id of the endpoint')
+      .example('--org org_1 --endpoint we_1')
+  const switched = (enabled: boolean): Recording => () =>
+    ({ action: 'webhook_endpoint.changed', details: { enabled: String(enabled) } })
+  add('create', 'create an endpoint; its secret is shown once')
+    .records('webhook_endpoint.created')
+    .requiredOption('--url <url>', 'public https:// address')
+    .option('--events <list>', 'comma-separated event types, or * for all', '*')
+    .option('--description <text>', 'a note')
+    .example('--org org_1 --url https://hooks.example.com/in --events job.completed')
+    .action(runChange(context, createWebhookEndpoint))
+  add('list', 'list endpoints without their secrets')
+    .reads()
+    .example('--org org_1 --mode test')
+    .action(runTask(context, listWebhookEndpoints))
+  addFor('disable', 'stop sending events')
+    .records(switched(false))
+    .action(runChange(context, switchWebhookEndpoint(false)))
+  addFor('enable', 'send events again')
+    .records(switched(true))
+    .action(runChange(context, switchWebhookEndpoint(true)))
+  addFor('rotate', 'replace the secret')
+    .records('webhook_endpoint.secret_rotated')
+    .action(runChange(context, rotateWebhookEndpoint))
+  addFor('delete', 'delete an endpoint')
+    .records('webhook_endpoint.deleted')
+    .action(runChange(context, deleteWebhookEndpoint))
+}
+
+const showWebhookSecret: Task = async (deps, options) =>
+  ({ webhookSecret: await deps.webhookSecrets.show(await organizationOf(deps, options)) })
+
+const rotateWebhookSecret: Task = async (deps, options) => ({
+  webhookSecret: await deps.webhookSecrets.rotate(await organizationOf(deps, options)),
+  note: 'For 24 hours deliveries are also signed with the previous secret.',
+})
+
+/** The public keys that verify webhooks without a secret, the newest first. */
+const showWebhookKeys: Task = async (deps, options) => {
+  const orgId = await organizationOf(deps, options)
+  const keys = await activeOrFirst(deps.webhookSigningKeys, orgId)
+  return { publicKeys: keys.map(publicKeyText) }
+}
+
+const rotateWebhookKey: Task = async (deps, options) => ({
+  publicKey: publicKeyText(
+    await deps.webhookSigningKeys.rotate(await organizationOf(deps, options))),
+  note: 'For 24 hours deliveries are also signed with the previous key.',
+})
+
+/** Creates a webhook endpoint. Its secret is in this result and nowhere else. */
+const createWebhookEndpoint: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { url = '', description = '' } = options
+  const why = webhookUrlError(url, deps.webhookRules)
+  if (why !== undefined) throw new UsageError(`--url is not an acceptable address. ${why}`)
+  const settings = { url: asciiUrlOf(url), events: eventsOf(options), description, enabled: true }
+  const made = await deps.endpoints.create(tenant, settings, MAX_ENDPOINTS)
+  if (made === undefined) {
+    throw new UsageError(`${tenant} has ${MAX_ENDPOINTS} webhook endpoints already. Delete one ` +
+      'with "webhook-endpoint delete".')
+  }
+  return { ...summaryOf(made), secret: made.secret, note: SHOWN_ONCE }
+}
+
+/** An erased organization has none: what is stored of them cannot be read any more. */
+const listWebhookEndpoints: Task = async (deps, options) => {
+  const tenant = await tenantToRead(deps, options)
+  const list = await deps.endpoints.list(tenant).catch((error: unknown) => {
+    if (error instanceof OrganizationErasedError) return []
+    throw error
+  })
+  return { endpoints: list.map(summaryOf) }
+}
+
+/** Disables or enables an endpoint. */
+const switchWebhookEndpoint = (enabled: boolean): Task => async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { endpoint = '' } = options
+  const made = await deps.endpoints.update(tenant, endpoint, { enabled })
+  return summaryOf(existing(made, { tenant, endpoint }))
+}
+
+const deleteWebhookEndpoint: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { endpoint = '' } = options
+  const { id } = existing(await deps.endpoints.remove(tenant, endpoint), { tenant, endpoint })
+  return { id, deleted: true }
+}
+
+/** Replaces the secret; the old one signs beside it for a day. */
+const rotateWebhookEndpoint: Task = async (deps, options) => {
+  const tenant = await tenantFor(deps, options)
+  const { endpoint = '' } = options
+  const { id, secret } =
+    existing(await deps.endpoints.rotate(tenant, endpoint), { tenant, endpoint })
+  return {
+    id,
+    secret,
+    note: `${SHOWN_ONCE} For 24 hours events are also signed with the previous secret.`,
+  }
+}
+
+function existing (
+  found: WebhookEndpoint | undefined,
+  { tenant, endpoint }: { readonly tenant: string, readonly endpoint: string }
+): WebhookEndpoint {
+  if (found !== undefined) return found
+  throw new UsageError(`${tenant} has no webhook endpoint "${endpoint}". List its endpoints with ` +
+    '"webhook-endpoint list".')
+}
+
+function eventsOf ({ events = '*' }: Options): readonly (EventType | '*')[] {
+  const names = events.split(',').map(name => name.trim())
+  if (names.includes('*')) return ['*']
+  const found = EVENT_TYPES.filter(type => names.includes(type))
+  if (found.length === new Set(names).size) return found
+  throw new UsageError(`--events must be a list of ${EVENT_TYPES.join(', ')}, or *, not ` +
+    `"${events}".`)
+}
+
+function summaryOf (
+  { id, url, events, description, enabled, createdAtMs }: WebhookEndpoint
+): TaskResult {
+  return { id, url, events: events.join(','), description, enabled, createdAt: timeOf(createdAtMs) }
+}

@@ -1,0 +1,187 @@
+import { timingSafeEqual } from 'node:crypto'
+import cookies from '@fastify/cookie'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { createHttpsRule, type PublicLimit } from '../platform/http-server.ts'
+import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
+import { stepUpPath } from './layout.ts'
+import { PageError } from './page-error.ts'
+import { type Access, accessOf, isPermission, needsRecent, rolesWith } from './roles.ts'
+import type { Session } from '../accounts/sessions.ts'
+
+type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
+
+/** Allows only scripts and styles that are files of the page. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+  "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+].join('; ')
+
+const HEADERS = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), microphone=(), geolocation=()',
+  'cache-control': 'no-store',
+}
+
+const HTTPS_HEADERS = { 'strict-transport-security': 'max-age=31536000' }
+const SAFE_METHODS: readonly string[] = ['GET', 'HEAD']
+/** Scripts send the token of their session in this header. */
+const TOKEN_HEADER = 'x-form-token'
+const TOKEN_FIELD = 'form_token'
+
+/**
+ * Adds the checks that run before every route: HTTPS, response headers, session, access, and
+ * cross-site request forgery.
+ */
+export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules): void {
+  const arrivalOf = createHttpsRule(rules.trustedProxies)
+  app.register(cookies)
+  app.decorateRequest('visitor', undefined)
+  app.decorateRequest('isHttps', false)
+  // A route without an access fails the start, not the request of a stranger.
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const name of [method].flat()) accessOf(name, url)
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    const arrival = arrivalOf(request.raw)
+    request.isHttps = arrival === 'https'
+    reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
+    const { url } = request.routeOptions
+    const access = url === undefined ? 'everybody' : accessOf(request.method, url)
+    const mayBeSignedIn = access !== 'everybody' && sessionIdIn(request) !== ''
+    if (!mayBeSignedIn) countPublic(request, reply, rules.limit)
+    if (arrival === 'refused') throw new PageError('https_required')
+    if (access !== 'everybody') request.visitor = await visitorOf(deps, request)
+    if (mayBeSignedIn && request.visitor === undefined) countPublic(request, reply, rules.limit)
+    // After the visitor is known, in whose access log it is.
+    if (!SAFE_METHODS.includes(request.method)) rejectCrossSite(request)
+    if (access === 'everybody') return
+    if (request.visitor === undefined) throw new PageError('signed_out')
+    requireAccess(request, request.visitor, access)
+    // Scripts send the token in a header, so a large body is not read without a valid token.
+    if (request.routeOptions.config.forScript === true) requireToken(request)
+  })
+  app.addHook('preHandler', async request => requireToken(request))
+  app.addHook('onSend', async ({ visitor, clientAddress }, _reply, payload) => {
+    if (visitor !== undefined) return
+    const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0
+    rules.limit.addBytes(clientAddress, bytes)
+  })
+}
+
+/**
+ * Counts a request without a session, and refuses it if its client may send none now. Closes the
+ * connection then, so that what is pipelined behind costs nothing.
+ */
+function countPublic (
+  { clientAddress }: FastifyRequest, reply: FastifyReply, limit: PublicLimit
+): void {
+  const waitSeconds = limit.take(clientAddress)
+  if (waitSeconds === 0) return
+  reply.headers({ 'retry-after': String(waitSeconds), connection: 'close' })
+  throw new PageError('too_many_requests')
+}
+
+/** Rejects a visitor who is of another kind, has another role, or authenticated long ago. */
+function requireAccess (request: FastifyRequest, visitor: Visitor, access: Access): void {
+  const { kind } = visitor.session.subject
+  if (access === 'signed-in') return
+  if (access === 'person' && visitor.person !== undefined) return
+  if (access === 'operator' && kind === 'operator') return
+  if (!isPermission(access) || kind !== 'customer') throw new PageError('not_found')
+  if (!may(visitor, access)) {
+    throw new PageError('forbidden', `This needs the role ${rolesWith(access)}; yours is ` +
+      `${roleOf(visitor)}. Ask an owner of your organization.`)
+  }
+  if (needsRecent(access) && !isRecent(visitor, Date.now())) throw stepUpError(request, visitor)
+}
+
+function stepUpError ({ url }: FastifyRequest, { person }: Visitor): PageError {
+  if (person === undefined) {
+    return new PageError('step_up', 'Secrets and people can be changed for ten minutes after a ' +
+      'link was used. Nothing was changed. Ask the operator of this installation for a new link.')
+  }
+  // The page with the form: the path of a form may have no page.
+  const back = url.split(/[/?]/).slice(0, 3).join('/')
+  return new PageError('step_up', 'Keys, secrets and people can be changed for five minutes ' +
+    'after you signed in. Nothing was changed. Confirm who you are, then fill in the form again.',
+  { path: stepUpPath(back), text: 'Confirm' })
+}
+
+/** Rejects a form or script request without the token of the session, which no other site knows. */
+function requireToken (request: FastifyRequest): void {
+  if (SAFE_METHODS.includes(request.method) || request.visitor === undefined) return
+  const given = request.headers[TOKEN_HEADER] ?? field(request, TOKEN_FIELD)
+  if (!isSame(String(given), request.visitor.session.token)) throw new PageError('forged_request')
+}
+
+/**
+ * The name of the session cookie. Over HTTPS its prefix makes browsers accept it only from this
+ * host over HTTPS.
+ */
+export function cookieName (isHttps: boolean): string {
+  return isHttps ? '__Host-session' : 'session'
+}
+
+/**
+ * The session id in the cookie of a request; '' when there is none. Over HTTPS only the cookie with
+ * the prefix counts: another host or a plain connection can set the other cookie.
+ */
+export function sessionIdIn (request: FastifyRequest): string {
+  return request.cookies[cookieName(request.isHttps)] ?? ''
+}
+
+type VisitorDeps = Pick<PageDeps, 'sessions' | 'people' | 'organizations'>
+
+/**
+ * The signed-in browser that sent a request; undefined when its session does not exist, the person
+ * was removed or signed out everywhere, or the organization was erased.
+ */
+export async function visitorOf (
+  deps: VisitorDeps, request: FastifyRequest
+): Promise<Visitor | undefined> {
+  const id = sessionIdIn(request)
+  const session = id === '' ? undefined : await deps.sessions.find(id)
+  return session && await visitorIn(deps, id, session)
+}
+
+async function visitorIn (
+  { people, organizations }: VisitorDeps, id: string, session: Session
+): Promise<Visitor | undefined> {
+  const { subject } = session
+  if (subject.kind === 'operator') return { id, session }
+  if (await organizations.isErased(subject.orgId)) return undefined
+  if (subject.person === undefined) return { id, session }
+  const person = await people.find(subject.orgId, subject.person.id)
+  return person?.generation === subject.person.generation ? { id, session, person } : undefined
+}
+
+/** Whether a visitor is still signed in with the same role. Does not restart the idle time. */
+export async function isStillSignedIn (
+  deps: VisitorDeps, { id, session, person }: Visitor
+): Promise<boolean> {
+  if (!await deps.sessions.exists(id)) return false
+  return (await visitorIn(deps, id, session))?.person?.role === person?.role
+}
+
+/** Rejects a request from another site, by the headers that browsers add. */
+function rejectCrossSite ({ headers }: FastifyRequest): void {
+  const site = headers['sec-fetch-site']
+  if (site !== undefined && site !== 'same-origin') throw new PageError('forged_request')
+  if (headers.origin === undefined && site === undefined) throw new PageError('forged_request')
+  if (headers.origin !== undefined && hostOf(headers.origin) !== headers.host) {
+    throw new PageError('forged_request')
+  }
+}
+
+function hostOf (origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined
+}
+
+function isSame (given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)]
+  return one.length === other.length && timingSafeEqual(one, other)
+}

@@ -1,0 +1,78 @@
+import { usdOf } from '../money/usd.ts'
+
+/** HTML source. Every other text is escaped when a template inserts it. */
+export type Html = { readonly html: string }
+
+export type HtmlValue =
+  Html | string | number | false | null | undefined | readonly HtmlValue[]
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\'': '&#39;',
+}
+
+/**
+ * A tagged template for HTML. It escapes values for text and quoted attributes, concatenates lists,
+ * and inserts nothing for `false`, `null` and `undefined`.
+ */
+export function html (texts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
+  const source = texts.map((text, index) =>
+    text + (index < values.length ? textOf(values[index]) : ''))
+  return { html: source.join('') }
+}
+
+function textOf (value: HtmlValue): string {
+  if (value === false || value === null || value === undefined) return ''
+  if (typeof value === 'string') return value.replace(/[&<>"']/g, char => ESCAPES[char] ?? char)
+  if (typeof value === 'number') return String(value)
+  return 'html' in value ? value.html : value.map(textOf).join('')
+}
+
+const COUNT = new Intl.NumberFormat('en-US')
+/** The minimum number of decimals of an amount. */
+const MIN_DECIMALS = 2
+
+/** A whole number with separators: `1,234,567`. */
+export function count (number: number): string {
+  return COUNT.format(number)
+}
+
+/** An amount of USD micros without trailing zeros, but with at least cents: `$1,234.5025`. */
+export function money (micros: number): string {
+  const [whole = '', fraction = ''] = usdOf(Math.abs(micros)).split('.')
+  const digits = fraction.replace(/0+$/, '').padEnd(MIN_DECIMALS, '0')
+  return `${micros < 0 ? '−' : ''}$${COUNT.format(BigInt(whole))}.${digits}`
+}
+
+/** The same with a `+` for positive amounts. */
+export function signedMoney (micros: number): string {
+  return micros > 0 ? `+${money(micros)}` : money(micros)
+}
+
+/** The time zone if the runtime knows it, else UTC; `name` may come from a browser. */
+export function zoneOf (name: string | undefined): string {
+  try {
+    return new Intl.DateTimeFormat('en-GB', { timeZone: name ?? 'UTC' }).resolvedOptions().timeZone
+  } catch {
+    return 'UTC'
+  }
+}
+
+/** A time in Unix ms in a time zone: `21 Nov 2026, 23:47:05`. */
+export function moment (ms: number, zone: string): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: zone, dateStyle: 'medium', timeStyle: 'medium',
+  }).format(ms)
+}
+
+/** A `time` element: its text is in the zone of the viewer, its attributes are in ISO 8601. */
+export function time (when: number | string, zone: string): Html {
+  const date = new Date(when)
+  const iso = date.toISOString()
+  return html`<time datetime="${iso}" title="${iso}">${moment(date.getTime(), zone)}</time>`
+}
+
+/** A percentage: `12.5 %`. The share of an empty whole is 0. */
+export function share (part: number, whole: number): string {
+  const percent = whole === 0 ? 0 : 100 * part / whole
+  return `${percent.toFixed(1).replace(/\.0$/, '')} %`
+}

@@ -1,0 +1,303 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { MODES, type Mode } from '../accounts/tenant.ts'
+import { isRecent, may, type Visit } from './context.ts'
+import { html, type Html, type HtmlValue } from './html.ts'
+import type { ErrorContent } from './page-error.ts'
+import { accessOf, isPermission, type Permission } from './roles.ts'
+import type { Session } from '../accounts/sessions.ts'
+
+/** The pages of a customer, in the order of the navigation. */
+const SECTIONS = [
+  ['overview', 'Overview'],
+  ['jobs', 'Jobs'],
+  ['upload', 'Verify a file'],
+  ['balance', 'Balance'],
+  ['usage', 'Usage'],
+  ['keys', 'API keys'],
+  ['webhooks', 'Webhooks'],
+  ['access-log', 'Access log'],
+  ['settings', 'Settings'],
+  ['people', 'People'],
+] as const
+
+type Section = typeof SECTIONS[number][0] | 'account'
+
+/** Sections with forms that need a recent authentication. */
+const RECENT_FORMS: Readonly<Partial<Record<Section, Permission>>> = {
+  keys: 'keys.change',
+  webhooks: 'secrets.change',
+  settings: 'secrets.change',
+  people: 'people.change',
+}
+
+type Content = {
+  readonly title: string
+  readonly body: Html
+  readonly scripts?: readonly AssetName[]
+}
+
+type Frame = Content & {
+  readonly header: Html
+  readonly strip?: Html | false
+  readonly footer?: Html
+  /** Where the browser goes at once. */
+  readonly next?: string
+}
+
+/** A page for customers, with navigation, mode switch and sign-out. */
+export function customerPage (visit: Visit, section: Section, content: Content): Html {
+  const { organization, visitor, tenant, zone } = visit
+  const { mode } = tenant
+  return framed({
+    ...content,
+    header: html`
+      ${brand(`/${mode}/overview`)}
+      <nav class="sections" aria-label="Sections">${SECTIONS.filter(([path]) =>
+        mayOpen(visit, path)).map(([path, name]) => html`
+        <a href="/${mode}/${path}"${current(path === section)}>${name}</a>`)}
+      </nav>
+      <div class="tools">
+        ${modeSwitch(mode, section)}
+        ${themeSwitch()}
+        ${visitor.person && html`<a class="account" href="/${mode}/account"${
+          current(section === 'account')}>${visitor.person.email}</a>`}
+        ${signOut(visitor.session)}
+      </div>`,
+    strip: html`${mode === 'test' && html`
+      <aside class="strip" aria-label="Test mode">Test mode: nothing is charged, and no
+        contact is reached.</aside>`}${stepUpStrip(visit, section)}`,
+    footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
+  })
+}
+
+function mayOpen ({ visitor }: Visit, section: Section): boolean {
+  const access = accessOf('GET', `/:mode/${section}`)
+  return isPermission(access) && may(visitor, access)
+}
+
+/** Says before a form is filled in that it needs a recent authentication. */
+function stepUpStrip ({ visitor, tenant }: Visit, section: Section): Html | false {
+  const permission = RECENT_FORMS[section]
+  if (permission === undefined || !may(visitor, permission)) return false
+  if (isRecent(visitor, Date.now())) return false
+  return html`<aside class="strip" aria-label="Confirmation">${visitor.person === undefined
+    ? 'To change secrets here, sign in with a new link.'
+    : html`To change secrets or people here, <a
+        href="${stepUpPath(`/${tenant.mode}/${section}`)}">confirm that it is you</a>.`}</aside>`
+}
+
+/** The path that authenticates a person again and returns to a page. */
+export function stepUpPath (back: string): string {
+  return `/sign-in/start?${new URLSearchParams({ again: 'yes', back })}`
+}
+
+/** A page for operators of the pipeline. */
+export function operatorPage (session: Session, content: Content): Html {
+  return framed({
+    ...content,
+    header: html`
+      ${brand('/pipeline')}
+      <nav class="sections" aria-label="Sections">
+        <a href="/pipeline" aria-current="page">Pipeline</a>
+      </nav>
+      <div class="tools">${themeSwitch()}${signOut(session)}</div>`,
+  })
+}
+
+/** A page for everybody, without navigation; with `next`, the browser goes there at once. */
+export function plainPage (content: Content & Pick<Frame, 'next'>): Html {
+  return framed({
+    ...content,
+    header: html`${brand('/')}<div class="tools">${themeSwitch()}</div>`,
+  })
+}
+
+/** The page for an error. Server errors show the id of the request, which is in the log. */
+export function errorPage (
+  { status, title, message, action }: ErrorContent,
+  { requestId, isSignedIn }: { readonly requestId: string, readonly isSignedIn: boolean }
+): Html {
+  return plainPage({
+    title,
+    body: html`
+      <div class="narrow">
+        <h1>${title}</h1>
+        <p>${message}</p>
+        ${status >= 500 && html`<p class="hint">Number: <code>${requestId}</code></p>`}
+        <p><a class="button" href="${action?.path ?? '/'}">${action?.text ?? (isSignedIn
+          ? 'Go to the overview'
+          : 'Go to the start')}</a></p>
+      </div>`,
+  })
+}
+
+/** The form field with the token of the session. */
+export function tokenField ({ token }: Session): Html {
+  return html`<input type="hidden" name="form_token" value="${token}">`
+}
+
+function framed ({ title, body, scripts = [], header, strip, footer, next }: Frame): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  ${next !== undefined && html`<meta http-equiv="refresh" content="0;url=${next}">`}
+  <title>${title} · Verification Jobs</title>
+  <link rel="icon" href="${assetPath('icon.svg')}" type="image/svg+xml">
+  <link rel="stylesheet" href="${assetPath('page.css')}">
+  <script src="${assetPath('theme.js')}"></script>
+  ${scripts.map(name => html`<script type="module" src="${assetPath(name)}"></script>`)}
+</head>
+<body>
+  <a class="skip" href="#main">Skip to the content</a>
+  <header class="top">${header}</header>
+  ${strip}
+  <main id="main" tabindex="-1">${body}</main>
+  <footer class="bottom">${footer}</footer>
+  <div id="announcer" class="unseen" role="status" aria-live="polite"></div>
+</body>
+</html>`
+}
+
+function brand (path: string): Html {
+  return html`<a class="brand" href="${path}">
+    <svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" focusable="false">
+      <rect x="1" y="1" width="22" height="22" rx="6"/><path d="M6.5 12.5l3.6 3.6 7.4-8"/>
+    </svg><span>Verification Jobs</span></a>`
+}
+
+/** Links to the same section in both modes. */
+function modeSwitch (mode: Mode, section: Section): Html {
+  return html`<nav class="modes" aria-label="Mode">${MODES.map(name => html`
+    <a href="/${name}/${section}"${current(name === mode)}>${name === 'live' ? 'Live' : 'Test'}</a>
+  `)}</nav>`
+}
+
+function themeSwitch (): Html {
+  return html`<label class="theme"><span class="unseen">Colors</span>
+    <select id="theme" name="theme">
+      <option value="system">System</option>
+      <option value="light">Light</option>
+      <option value="dark">Dark</option>
+    </select></label>`
+}
+
+function signOut (session: Session): Html {
+  return html`<form method="post" action="/sign-out">${tokenField(session)}
+    <button class="quiet" type="submit">Sign out</button></form>`
+}
+
+function current (isCurrent: boolean): Html | false {
+  return isCurrent && html` aria-current="page"`
+}
+
+/** A table that scrolls horizontally on its own, also with the keyboard. */
+export function table (
+  name: string, columns: readonly Column[], rows: readonly HtmlValue[]
+): Html {
+  return html`<div class="table" role="region" aria-label="${name}" tabindex="0"><table>
+    <caption class="unseen">${name}</caption>
+    <thead><tr>${columns.map(({ text, isNumber = false, isUnseen = false }) => html`
+      <th scope="col"${isNumber && html` class="number"`}>${
+        isUnseen ? html`<span class="unseen">${text}</span>` : text}</th>`)}</tr></thead>
+    <tbody>${rows}</tbody>
+  </table></div>`
+}
+
+type Column = {
+  readonly text: string
+  readonly isNumber?: boolean
+  readonly isUnseen?: boolean
+}
+
+/** Explains why a list is empty, and offers the next step. */
+export function emptyState (text: string, action?: Html | false): Html {
+  return html`<div class="empty"><p>${text}</p>${action}</div>`
+}
+
+/** Messages about the last action, for the page after it. URLs carry the name, never the text. */
+const NOTICES: Readonly<Record<string, string>> = {
+  'key-revoked': 'The key is revoked. It stops working within a second.',
+  'key-once': 'That key already exists, and its secret is not shown again. Create another one ' +
+    'if you did not store it.',
+  'secret-once': 'That secret already exists and is not shown again. Create another one if you ' +
+    'did not store it.',
+  'policy-saved': 'The freshness policy is saved. It applies to all new jobs.',
+  'low-balance-saved': 'The threshold is saved. It applies to all new jobs.',
+  'endpoint-saved': 'The endpoint is saved. The change applies within a second.',
+  'endpoint-deleted': 'The endpoint is deleted. Nothing is sent to it any more.',
+  'endpoint-once': 'That secret already exists and is not shown again. Create another one if you ' +
+    'did not store it.',
+  resent: 'The event is being sent again.',
+  trying: 'That event is already being delivered, so it was not sent again.',
+  cancelled: 'The job is being cancelled. Checks in progress finish and are charged.',
+  erased: 'The job is erased. Nobody can read its inputs, results and labels any more.',
+  'person-added': 'The person is added, and can sign in now.',
+  'person-saved': 'The role is saved. It applies to the next request.',
+  'person-signed-out': 'All sessions of this person have ended.',
+  'person-removed': 'The person is removed, and all their sessions have ended.',
+  'signed-out': 'You are signed out. Sign in again.',
+  left: 'You have signed out.',
+  'left-everywhere': 'You have signed out in every browser.',
+  'link-spent': 'That link was already used, or is older than ten minutes. Ask for a new one.',
+}
+
+/** The message that `?notice=` names, for the top of a page; undefined for unknown names. */
+export function noticeOf (request: FastifyRequest): Html | undefined {
+  const { notice = '' } = request.query as { readonly notice?: unknown }
+  const text = Object.hasOwn(NOTICES, String(notice)) ? NOTICES[String(notice)] : undefined
+  return text === undefined ? undefined : html`<p class="notice" role="status">${text}</p>`
+}
+
+/** Sends a page as the reply. */
+export function sendHtml (reply: FastifyReply, page: Html): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(page.html)
+}
+
+/** A static file for browsers. Its path contains a content hash. */
+type Asset = { readonly path: string, readonly type: string, readonly content: Buffer }
+
+const TYPES: Readonly<Record<string, string>> = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+
+const OWN_FILES = [
+  'page.css', 'theme.js', 'copy.js', 'live.js', 'columns.js', 'upload.js', 'pipeline.js',
+  'sign-in.js', 'icon.svg',
+] as const
+/** What browsers share with the service, which reads the same files. */
+const CSV_FORMAT = 'csv-format.js'
+
+type AssetName = typeof OWN_FILES[number] | typeof CSV_FORMAT
+
+/** All static files, read once. Modules import each other by relative names. */
+export const assets: ReadonlyMap<AssetName, Asset> = readAll()
+
+/** The path of a static file. */
+export function assetPath (name: AssetName): string {
+  return assets.get(name)?.path ?? ''
+}
+
+function readAll (): ReadonlyMap<AssetName, Asset> {
+  const format = `${import.meta.dirname}/../../schemas/files/csv-format.ts`
+  const contents = new Map<AssetName, Buffer>([
+    ...OWN_FILES.map(name =>
+      [name, readFileSync(`${import.meta.dirname}/static/${name}`)] as const),
+    [CSV_FORMAT, Buffer.from(stripTypeScriptTypes(readFileSync(format, 'utf8')))],
+  ])
+  // One hash for all files, because modules import each other from the same folder.
+  const version = createHash('sha256')
+  for (const content of contents.values()) version.update(content)
+  const folder = `/static/${version.digest('hex').slice(0, 16)}`
+  return new Map([...contents].map(([name, content]) => {
+    const type = TYPES[name.split('.').pop() ?? ''] ?? 'application/octet-stream'
+    return [name, { path: `${folder}/${name}`, type, content }]
+  }))
+}

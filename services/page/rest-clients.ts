@@ -1,0 +1,95 @@
+import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/key-store.ts'
+import { accountKey } from '../accounts/records.ts'
+import { tenantOf, type Mode } from '../accounts/tenant.ts'
+import { createClient, type Client } from '../client/client.ts'
+import type { RedisClient } from '../platform/redis.ts'
+
+/** The tenant whose data a page shows. */
+export type Tenant = { readonly orgId: string, readonly mode: Mode }
+
+export type RestClients = ReturnType<typeof createRestClients>
+
+type Options = {
+  readonly redis: RedisClient
+  /** The base URL of the REST interface, ending in `/api/v1`. */
+  readonly apiUrl: string
+  readonly now?: () => number
+}
+type CachedClient = { readonly hash: string, readonly client: Client, readonly renewAtMs: number }
+
+const keyOf = (hash: string) => accountKey(`key:${hash}`)
+const KEY_MS = 600_000
+/** Renews a key long before its end, so that it stays valid for the whole of a request. */
+const RENEW_BEFORE_MS = 180_000
+const TIMEOUT_MS = 45_000
+
+/**
+ * REST clients of the page's server, one per tenant. Each has its own API key, which expires after
+ * ten minutes, is not in the organization's list of keys, and never leaves this process.
+ */
+export function createRestClients ({ redis, apiUrl, now = Date.now }: Options) {
+  const clients = new Map<string, Promise<CachedClient>>()
+
+  async function create (tenant: Tenant): Promise<CachedClient> {
+    const secret = newApiKey(tenant.mode)
+    const hash = hashOf(secret)
+    await redis.hset(keyOf(hash), fieldsOf(tenant, secret, now()))
+    await redis.pexpire(keyOf(hash), KEY_MS)
+    const client = createClient({
+      baseUrl: apiUrl,
+      apiKey: secret,
+      retries: 2,
+      timeoutMs: TIMEOUT_MS,
+      fetch: async (input, init) => {
+        const response = await overHttps(input, init)
+        // Redis has lost the key: the next request creates a new one.
+        if (response.status === 401) clients.delete(tenantOf(tenant.orgId, tenant.mode))
+        return response
+      },
+    })
+    return { hash, client, renewAtMs: now() + KEY_MS - RENEW_BEFORE_MS }
+  }
+
+  function renew (name: string, tenant: Tenant): Promise<CachedClient> {
+    const created = create(tenant)
+    clients.set(name, created)
+    created.catch(() => clients.delete(name))
+    return created
+  }
+
+  return {
+    async of (tenant: Tenant): Promise<Client> {
+      const name = tenantOf(tenant.orgId, tenant.mode)
+      const known = await clients.get(name)
+      if (known !== undefined && known.renewAtMs > now()) return known.client
+      return (await renew(name, tenant)).client
+    },
+
+    /** Deletes all keys. */
+    async close (): Promise<void> {
+      const all = await Promise.allSettled(clients.values())
+      const hashes = all.flatMap(one => one.status === 'fulfilled' ? [one.value.hash] : [])
+      await Promise.all(hashes.map(hash => redis.del(keyOf(hash))))
+    },
+  }
+}
+
+/**
+ * Users reach the page over HTTPS or from this machine. The REST interface trusts this header if
+ * the page is one of its trusted proxies.
+ */
+const overHttps: typeof fetch = (input, init) => fetch(input, {
+  ...init, headers: { ...init?.headers, 'x-forwarded-proto': 'https' },
+})
+
+function fieldsOf ({ orgId, mode }: Tenant, secret: string, nowMs: number) {
+  return {
+    id: WORKSPACE_KEY,
+    org: orgId,
+    mode,
+    scopes: DEFAULT_SCOPES.join(' '),
+    last4: secret.slice(-4),
+    createdAt: String(nowMs),
+    expiresAt: String(nowMs + KEY_MS),
+  }
+}

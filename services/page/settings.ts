@@ -1,0 +1,89 @@
+import type { RouteOptions } from 'fastify'
+import { describeAccess } from '../access-log/requests.ts'
+import { MAX_FRESHNESS_DAYS } from '../accounts/organizations.ts'
+import { customerRoutes, field, may, type PageDeps, type Visit } from './context.ts'
+import { html, type Html } from './html.ts'
+import { secretView } from './keys.ts'
+import { customerPage, noticeOf, sendHtml, tokenField } from './layout.ts'
+import { PageError } from './page-error.ts'
+
+/** The settings of an organization, which both modes share. */
+export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
+  const route = customerRoutes(deps)
+  return [
+    route('GET', '/:mode/settings', async ({ visit, request, reply }) => {
+      const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
+      return sendHtml(reply, settingsView(visit, {
+        hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: noticeOf(request),
+      }))
+    }),
+    route('POST', '/:mode/settings/freshness', async ({ visit, request, reply }) => {
+      const text = field(request, 'days')
+      const days = /^\d{1,2}$/.test(text) ? Number(text) : NaN
+      if (!(days <= MAX_FRESHNESS_DAYS)) {
+        throw new PageError('bad_form',
+          `The freshness must be a whole number of days from 0 to ${MAX_FRESHNESS_DAYS}. Go back ` +
+          'and change it.')
+      }
+      await deps.organizations.setPolicy(visit.tenant.orgId, { freshnessDays: days })
+      return reply.redirect(`/${visit.tenant.mode}/settings?notice=policy-saved`, 303)
+    }),
+    route('POST', '/:mode/settings/webhook-secret', async ({ visit, request, reply }) => {
+      if (!await deps.nonces.use(field(request, 'nonce'))) {
+        describeAccess(request, { outcome: 'refused' })
+        return reply.redirect(`/${visit.tenant.mode}/settings?notice=secret-once`, 303)
+      }
+      return sendHtml(reply, secretView(visit, {
+        title: 'Your new webhook secret',
+        secret: await deps.webhookSecrets.rotate(visit.tenant.orgId),
+        hint: 'Configure it at your receivers within 24 hours; until then events are also signed ' +
+          'with the previous secret, if there was one.',
+        section: 'settings',
+      }))
+    }),
+  ]
+}
+
+type Settings = {
+  readonly hasSecret: boolean
+  /** Makes the form create at most one secret. */
+  readonly nonce: string
+  readonly notice: Html | undefined
+}
+
+/** The freshness policy and the webhook secret. */
+export function settingsView (visit: Visit, { hasSecret, nonce, notice }: Settings): Html {
+  const { mode } = visit.tenant
+  const { freshnessDays } = visit.organization.policy
+  const token = tokenField(visit.visitor.session)
+  return customerPage(visit, 'settings', {
+    title: 'Settings',
+    body: html`
+      <h1>Settings</h1>
+      ${notice}
+      <p class="hint">They apply to live and test mode.</p>
+      ${may(visit.visitor, 'settings.change') && html`<section><h2>Freshness</h2>
+        <p>A contact that was verified within this number of days is answered from your cache, free
+          of charge. With 0 every contact is checked live.</p>
+        <form class="card" method="post" action="/${mode}/settings/freshness">${token}
+          <label>Days a record counts as fresh
+            <input type="number" name="days" min="0" max="${MAX_FRESHNESS_DAYS}" step="1" required
+              value="${freshnessDays}" aria-describedby="days-hint"></label>
+          <p class="hint" id="days-hint">A whole number from 0 to ${MAX_FRESHNESS_DAYS}.</p>
+          <button class="button" type="submit">Save</button>
+        </form>
+      </section>`}
+      <section><h2>Webhook secret</h2>
+        <p>It signs events, and receivers check the signature. ${hasSecret
+          ? 'You have one. A new secret replaces it at once, and for 24 hours events are signed ' +
+            'with both.'
+          : 'You have none yet.'}</p>
+        <form class="card" method="post" action="/${mode}/settings/webhook-secret">${token}
+          <input type="hidden" name="nonce" value="${nonce}">
+          <button class="button" type="submit">${hasSecret
+            ? 'Create a new secret'
+            : 'Create the first secret'}</button>
+        </form>
+      </section>`,
+  })
+}

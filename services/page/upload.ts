@@ -1,0 +1,249 @@
+import type { FastifyRequest, RouteOptions, FastifyReply } from 'fastify'
+import type { QuoteBody } from '../../schemas/api/quote.ts'
+import { limitationsText } from '../../schemas/api/services.ts'
+import type { Client, FileOptions } from '../client/client.ts'
+import { FairPool } from '../platform/fair-pool.ts'
+import { type MinimumThroughput, isTooSlow } from '../platform/http-server.ts'
+import { forCustomer, type PageDeps, type Visit } from './context.ts'
+import { count, html, money, type Html } from './html.ts'
+import { customerPage, emptyState, sendHtml } from './layout.ts'
+import { PageError } from './page-error.ts'
+
+/** The largest file of a job at the REST interface. */
+const MAX_BODY_BYTES = 35_651_584
+const MAX_FILE_NAME_CHARACTERS = 200
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** The query of both requests, whose body is the file. */
+type UploadQuery = Readonly<Record<string, unknown>>
+
+const forScript = {
+  bodyLimit: MAX_BODY_BYTES, config: { forScript: true },
+} as const
+
+/** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
+export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
+  const limits = createUploadLimits(pace)
+  return [
+    {
+      method: 'GET',
+      url: '/:mode/upload',
+      handler: forCustomer(deps, async ({ visit, reply }) =>
+        sendHtml(reply, uploadView(visit, await visit.client.services()))),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/quote',
+      ...forScript,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const { file, options } = uploadOf(request)
+        const [quote, balance, services] = await Promise.all([
+          visit.client.quoteFile(file, options), visit.client.balance(), visit.client.services(),
+        ])
+        const priceMicros = services.find(({ slug }) => slug === options.service)?.priceMicros ?? 0
+        const { availableMicros } = balance
+        return reply.send({ html: quoteView({ quote, availableMicros, priceMicros }).html })
+      }),
+    },
+    {
+      method: 'POST',
+      url: '/:mode/upload/job',
+      ...forScript,
+      ...limits,
+      handler: forCustomer(deps, async ({ visit, request, reply }) => {
+        const { id } = request.query as UploadQuery
+        if (typeof id !== 'string' || !UUID_V4.test(id)) throw new PageError('bad_form')
+        const { file, options } = uploadOf(request)
+        const job = await visit.client.createJobFromFile(file, options, id)
+        return reply.send({ path: `/${visit.tenant.mode}/jobs/${job.id}` })
+      }),
+    },
+  ]
+}
+
+type Upload = { readonly file: Buffer, readonly options: FileOptions }
+
+/** The file and its options; throws PageError 400. The REST interface validates the rest. */
+export function uploadOf ({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): Upload {
+  const text = (name: string) => {
+    const value = (query as UploadQuery)[name]
+    return typeof value === 'string' ? value.trim() : ''
+  }
+  if (!Buffer.isBuffer(body) || text('service') === '') throw new PageError('bad_form')
+  const name = text('file').slice(0, MAX_FILE_NAME_CHARACTERS)
+  const options = {
+    service: text('service'),
+    column: text('column'),
+    delimiter: text('delimiter') as FileOptions['delimiter'] & string,
+    header: text('header') === 'true',
+    forceFresh: text('fresh') === 'true',
+    ...(text('country') === '' ? {} : { countryCode: text('country') }),
+    ...(text('webhook') === '' ? {} : { webhook_url: text('webhook') }),
+    ...(name === '' ? {} : { metadata: { file: name } }),
+  }
+  return { file: body, options }
+}
+
+type Service = Awaited<ReturnType<Client['services']>>[number]
+
+/** The form that verifies a file: file, column and service, then quote and confirmation. */
+export function uploadView (visit: Visit, services: readonly Service[]): Html {
+  const { mode } = visit.tenant
+  const usable = services.filter(({ configured }) => configured)
+  return customerPage(visit, 'upload', {
+    title: 'Verify a file',
+    scripts: ['upload.js'],
+    body: html`
+      <h1>Verify a file</h1>
+      ${usable.length === 0
+        ? emptyState('No service is set up for this mode. Ask the operator of this installation.')
+        : html`
+          <p class="hint">The file is kept encrypted with its job, so that the results can be
+            downloaded beside your own columns. You see the price before anything is charged.</p>
+          <form id="upload" class="card" data-mode="${mode}"
+            data-token="${visit.visitor.session.token}">
+            <label>CSV file <input type="file" name="file" accept=".csv,.tsv,.txt,text/csv"
+              aria-describedby="file-hint" required></label>
+            <p class="hint" id="file-hint">One contact per line, up to 100,000 lines and 34 MiB,
+              separated by comma, semicolon, tab or bar.</p>
+            <div id="chosen" hidden>${choices(usable)}</div>
+            <p id="error" class="notice bad" role="alert" hidden></p>
+            <button id="ask" class="button" type="submit" disabled>Show the price</button>
+          </form>
+          <section id="quote" aria-labelledby="quote-title" hidden></section>`}
+      <noscript><p class="notice bad">Reading a file needs JavaScript. Jobs can also be sent
+        through the REST interface.</p></noscript>`,
+  })
+}
+
+function choices (services: readonly Service[]): Html {
+  return html`
+    <label class="check"><input type="checkbox" name="header" checked> The first line names the
+      columns</label>
+    <div class="fields">
+      <label>Column <select name="column"></select></label>
+      <label>Service <select name="service">${services.map(({ slug, inputKind, priceMicros }) =>
+        html`<option value="${slug}" data-kind="${inputKind}">${slug} (${money(priceMicros)} per
+          row)</option>`)}</select></label>
+      <label>Country
+        <input name="country" maxlength="2" pattern="[A-Za-z]{2}" placeholder="US"
+          autocomplete="off" aria-describedby="country-hint"></label>
+    </div>
+    <p class="hint" id="country-hint">The country, in two letters, of numbers that do not start
+      with +.</p>
+    <div class="table" id="sample" role="region" aria-label="First lines of the file" tabindex="0">
+    </div>
+    <details><summary>More</summary>
+      <label>Webhook address, called when the job ends
+        <input type="url" name="webhook" maxlength="2048" placeholder="https://"
+          autocomplete="off"></label>
+      <label class="check"><input type="checkbox" name="fresh"> Check every contact live, even if
+        it is in the cache</label>
+    </details>`
+}
+
+type Quote = {
+  readonly quote: QuoteBody
+  readonly availableMicros: number
+  readonly priceMicros: number
+}
+
+/** The maximum price of a job, and the button that starts it. */
+export function quoteView ({ quote, availableMicros, priceMicros }: Quote): Html {
+  const { preflight, service, limitations } = quote
+  const { totalRows, invalidRows, duplicateRows, cacheHits, freshChecks } = preflight
+  const line = (name: string, rows: number, price: string) => html`<tr>
+    <th scope="row">${name}</th><td class="number">${count(rows)}</td>
+    <td class="number">${price}</td></tr>`
+  const isEnough = preflight.maxQuoteMicros <= availableMicros
+  return html`
+    <h2 id="quote-title" tabindex="-1">At most ${money(preflight.maxQuoteMicros)}</h2>
+    <table>
+      <caption class="unseen">Quote for ${service}</caption>
+      <thead><tr><th scope="col">Rows</th><th scope="col" class="number">Number</th>
+        <th scope="col" class="number">Price</th></tr></thead>
+      <tbody>
+        ${line('Checked live', freshChecks, `${money(priceMicros)} each`)}
+        ${line('In your cache', cacheHits, 'free, but reserved')}
+        ${line('Duplicates', duplicateRows, 'free')}
+        ${line('Not readable', invalidRows, 'free')}
+      </tbody>
+      <tfoot>${line('All', totalRows, `at most ${money(preflight.maxQuoteMicros)}`)}</tfoot>
+    </table>
+    <p class="hint">The maximum is reserved. What is not charged, for example for rows without a
+      verdict, is released when the job ends. Available: ${money(availableMicros)}.</p>
+    ${limitations.length === 0
+      ? ''
+      : html`<p class="hint">Limitations: ${limitationsText(limitations)}.</p>`}
+    ${isEnough
+      ? html`<p class="row"><button class="button" type="button" id="confirm">Start the
+          job</button><button class="button quiet" type="button" id="back">Change
+          something</button></p>`
+      : html`<p class="notice bad" role="alert">${money(preflight.maxQuoteMicros - availableMicros)}
+          more is needed. Have the balance topped up, or verify fewer rows.</p>
+          <p><button class="button quiet" type="button" id="back">Change something</button></p>`}`
+}
+
+/** Concurrent uploads in all. Reading a file takes several times its size in memory. */
+const MAX_UPLOADS = 6
+/** Concurrent uploads of one organization, so that no customer locks out the others. */
+const MAX_UPLOADS_PER_ORG = 2
+const CHECK_MS = 500
+
+type Hooks = Required<Pick<RouteOptions, 'preParsing'>> & {
+  readonly onRequest: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+}
+
+/**
+ * Limits concurrent uploads, which organizations share fairly, and rejects others with 503 before
+ * it reads their bodies. A body below the minimum throughput of `pace` loses its connection, and so
+ * does the latest of an organization that has more than another one needs.
+ */
+export function createUploadLimits (pace: MinimumThroughput): Hooks {
+  const pool = new FairPool({ capacity: MAX_UPLOADS, maxPerName: MAX_UPLOADS_PER_ORG })
+  const onRequest: Hooks['onRequest'] = async ({ visitor, raw }, reply) => {
+    const subject = visitor?.session.subject
+    const org = subject?.kind === 'customer' ? subject.orgId : ''
+    // A file that has arrived is read to its end.
+    const place = pool.open(org, () => raw.socket.destroy())
+    if (!place.grow(1)) {
+      throw new PageError('unavailable', 'The service is reading too many files at the moment. ' +
+        'Try again in a few seconds.')
+    }
+    raw.once('end', () => place.keep())
+    reply.raw.once('close', () => place.release())
+  }
+  return {
+    onRequest,
+    // A synchronous hook, because the parser of the body has to be attached before the first chunk.
+    preParsing: (...[request, reply, payload, done]) => {
+      reply.raw.once('close', closeWhenSlow(request, pace))
+      done(null, payload)
+    },
+  }
+}
+
+/**
+ * Measures time by timer ticks, not by a clock, so that a blocked event loop does not count as a
+ * slow client.
+ */
+function closeWhenSlow ({ raw, headers }: FastifyRequest, pace: MinimumThroughput): () => void {
+  const length = headers['content-length']
+  const contentLength = length === undefined ? undefined : Number(length)
+  const everyMs = Math.min(CHECK_MS, pace.graceMs)
+  let bytes = 0
+  let elapsedMs = 0
+  const count = (chunk: Buffer) => { bytes += chunk.length }
+  const timer = setInterval(() => {
+    elapsedMs += everyMs
+    if (isTooSlow({ bytes, elapsedMs, contentLength }, pace)) raw.socket.destroy()
+  }, everyMs).unref()
+  const stop = () => {
+    clearInterval(timer)
+    raw.off('data', count)
+  }
+  raw.on('data', count)
+  raw.once('end', stop)
+  return stop
+}

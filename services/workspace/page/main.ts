@@ -1,7 +1,0 @@
-import { run } from '../../platform/run.ts'
-import { pageConfig } from './config.ts'
-import { startPage } from './service.ts'
-
-export const pageService = { config: pageConfig, start: startPage }
-
-if (import.meta.main) await run('page', pageConfig, startPage)

@@ -1,0 +1,68 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
+import type { Options } from '../../../services/admin/options.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const thaw = commandOn('thaw')
+const topUp = commandOn('topup')
+
+const BALANCE = {
+  availableMicros: 12_500_000,
+  reservedMicros: 0,
+  chargedMicros: 0,
+  fundedMicros: 12_500_000,
+  seq: 1,
+}
+
+let movements: unknown[]
+let deps: WorkspaceDeps
+let org: string
+beforeEach(async () => {
+  const { redis } = memoryRedis()
+  movements = []
+  deps = {
+    organizations: createOrganizations(redis),
+    wallet: {
+      topUp: async (...movement: unknown[]) => {
+        movements.push(movement)
+        return { kind: 'known', entry: undefined }
+      },
+      balance: async () => BALANCE,
+    },
+  } as unknown as WorkspaceDeps
+  org = (await deps.organizations.create('Example')).id
+})
+
+it.each([
+  { gate: { isUnlocked: true, frozen: '' }, thaws: [], answer: { state: 'not_frozen' } },
+  { gate: { isUnlocked: true, frozen: 'why' }, thaws: [false], answer: { state: 'frozen' } },
+])('thaw of a balance with $gate answers $answer', async ({ gate, thaws, answer }) => {
+  const thawed: boolean[] = []
+  const gates = {
+    read: async () => gate,
+    thaw: async (_tenant: string, trustJournal: boolean) => { thawed.push(trustJournal) },
+  }
+  const all = { ...deps, gates } as unknown as WorkspaceDeps
+  expect(await thaw(all, { org, mode: 'live' })).toMatchObject(answer)
+  expect(thawed).toEqual(thaws)
+})
+
+describe('a top-up', () => {
+  it('adds exactly the amount in the options', async () => {
+    const result = await topUp(deps, { org, mode: 'live', usd: '12.50', id: 'payment 1' })
+    expect(movements).toEqual([[`${org}.live`, {
+      id: 'payment 1', amountMicros: 12_500_000, reason: 'top-up',
+    }]])
+    expect(result).toMatchObject({ posting: 'known', availableUsd: '12.500000' })
+  })
+
+  it.each<Options>([
+    {}, { usd: '1', micros: '1' }, { usd: '1,5' }, { micros: '0' }, { usd: '1', mode: 'prod' },
+    { usd: '1', org: 'org_none' },
+  ])('with the options %j changes nothing', async options => {
+    await expect(topUp(deps, { org, mode: 'live', ...options })).rejects.toThrow(/\.$/)
+    expect(movements).toEqual([])
+  })
+})

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest'
+import type { Job } from '../../../../services/jobs/job.ts'
+import { ConfigError } from '../../../../services/platform/config.ts'
+import { withDeadLetters } from '../../../../services/admin/dead/deps.ts'
+import { replayEffectOf, withInspector } from '../../../../services/admin/dead/inspector.ts'
+import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/list.ts'
+
+it('the dead-letter commands need KAFKA_BROKERS', async () => {
+  await expect(withDeadLetters({}, async () => 1)).rejects.toThrow('KAFKA_BROKERS is missing')
+})
+
+it('the dead-letter inspector needs the key ring only to open content', async () => {
+  const env = { SCHEMA_REGISTRY_URL: 'http://localhost:1', REDIS_STATE_URL: 'redis://localhost:1' }
+  const options = { env, bus: undefined as never }
+  const opened = withInspector({ ...options, open: true }, async () => 1)
+  await expect(opened).rejects.toThrow(ConfigError)
+  await expect(opened).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
+  expect(await withInspector({ ...options, open: false }, inspector =>
+    inspector.content(undefined as never))).toBeUndefined()
+})
+
+const jobWith = (job: Partial<Job>) => ({
+  kind: 'accepted' as const,
+  job: { status: 'verifying', ended: false, closed: false, ...job } as Job,
+})
+
+it('the effect of a dead-letter replay depends on the job', () => {
+  const found = [
+    replayEffectOf({ kind: 'refused', refusal: { code: 'internal' } }),
+    replayEffectOf({ kind: 'open' }),
+    replayEffectOf(jobWith({ status: 'completed', ended: true })),
+    replayEffectOf(jobWith({ status: 'failed', ended: true, closed: true })),
+    replayEffectOf(jobWith({})),
+    CONTACT_REPLAY_EFFECT,
+  ]
+  const effects = found.map(({ jobStatus, replayEffect }) =>
+    [jobStatus, replayEffect.split(':')[0]])
+  expect(effects).toEqual([
+    ['refused', 'changes nothing'],
+    ['unknown', 'charges nothing'],
+    ['completed', 'charges nothing'],
+    ['failed', 'charges nothing'],
+    ['verifying', 'can complete open rows; all other rows keep their result and price'],
+    ['no job', 'adds the contact to the feed, unless an earlier replay of it was taken'],
+  ])
+})

@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest'
+import { createApiKeys } from '../../../services/accounts/api-keys.ts'
+import { createPartners } from '../../../services/accounts/partners.ts'
+import { ConfigError } from '../../../services/platform/config.ts'
+import { createMetrics } from '../../../services/platform/metrics.ts'
+import { revokeKeys } from '../../../services/admin/close-organization.ts'
+import { runEraseOrganization } from '../../../services/admin/erase-organization-command.ts'
+import { accountsOf } from '../../../services/page/accounts.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
+
+it('erasing an organization needs a time to wait, and the settings of its stores', async () => {
+  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '-1' }, () => {}))
+    .rejects.toThrow('--wait-minutes must be a number of at least 0, not "-1"')
+  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '1' }, () => {}))
+    .rejects.toThrow(ConfigError)
+})
+
+it('the keys and partners of an organization are revoked, and those of no other', async () => {
+  const { redis } = memoryRedis()
+  const partners = createPartners({ redis, keys: organizationKeysOf(1) })
+  const apiKeys = createApiKeys(redis)
+  for (const orgId of ['org_1', 'org_2']) {
+    await apiKeys.create({
+      orgId, mode: 'live', scopes: ['jobs:read'], name: 'CRM', createdBy: 'per_1',
+    })
+    await partners.create({
+      name: orgId.replace('_', '-'), orgId, mode: 'live', pricesMicros: {}, partitions: 1,
+    })
+  }
+  await revokeKeys({ redis, partners }, 'org_1')
+  const keysOf = async (orgId: string) => (await apiKeys.list(orgId)).map(
+    ({ revokedAtMs, name, createdBy }) => [revokedAtMs > 0, name, createdBy])
+  expect(await keysOf('org_1')).toEqual([[true, '', '']])
+  expect(await keysOf('org_2')).toEqual([[false, 'CRM', 'per_1']])
+  expect((await partners.list()).map(({ revokedAtMs }) => revokedAtMs > 0)).toEqual([true, false])
+})
+
+it('the page has the accounts of its state Redis', () => {
+  const { redis } = memoryRedis()
+  const key = Buffer.alloc(32).toString('base64')
+  const settings = {
+    WEBHOOKS_ROOT_KEYS: { 1: key }, WEBHOOKS_ROOT_KEY_ACTIVE: '1', MESSAGE_KEYS: { 1: key },
+  }
+  expect(Object.keys(accountsOf(redis, settings, { metrics: createMetrics() })))
+    .toEqual(['organizations', 'people', 'apiKeys', 'webhookSecrets'])
+})

@@ -1,0 +1,147 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
+import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { createPartners } from '../../../services/accounts/partners.ts'
+import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
+import type { Options } from '../../../services/admin/options.ts'
+import { createPartner } from '../../../services/admin/partners.ts'
+import { accessRules } from '../../../services/admin/partner-topics.ts'
+import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
+import { commandOn } from '../../support/admin.ts'
+
+const listPartners = commandOn('partner list')
+const revokePartner = commandOn('partner revoke')
+const rotatePartner = commandOn('partner rotate')
+
+const keys = organizationKeysOf(7)
+
+let deps: WorkspaceDeps
+let org: string
+let created: unknown[]
+beforeEach(async () => {
+  const { redis } = memoryRedis()
+  created = []
+  deps = {
+    organizations: createOrganizations(redis),
+    partners: createPartners({ redis, keys, now: () => 1 }),
+    createPartnerTopics: async (options: { partner: string, principal: string }) => {
+      created.push(options)
+      const rules = accessRules(options.partner, options.principal)
+      return { submitted: 's', finished: 'f', rules, rulesCreated: false }
+    },
+  } as unknown as WorkspaceDeps
+  org = (await deps.organizations.create('Example')).id
+})
+
+const create = (options: Options = {}) =>
+  createPartner(deps, { org, mode: 'live', name: 'acme', partitions: '4', ...options })
+
+describe('a partner of bulk feeds', () => {
+  it('gets topics, access rules and a key that no later command shows', async () => {
+    const result = await create({ prices: '{"whatsapp":3500}' })
+    expect(created).toEqual([{
+      partner: 'acme', partitions: 4, principal: 'User:acme', trial: false,
+    }])
+    expect(result).toMatchObject({
+      partner: 'acme',
+      mode: 'live',
+      rules: [
+        'User:acme write topic feeds.acme.submitted',
+        'User:acme describe topic feeds.acme.submitted',
+        'User:acme read topic feeds.acme.finished',
+        'User:acme describe topic feeds.acme.finished',
+        'User:acme read group partner.acme.*',
+      ],
+    })
+    expect(String(result['access'])).toContain('have no authorizer')
+    const listed = await listPartners(deps, {})
+    expect(JSON.stringify(listed)).not.toContain(String(result['key']))
+    expect(listed).toEqual({
+      partners: [{
+        name: 'acme',
+        orgId: org,
+        mode: 'live',
+        pricesMicros: { whatsapp: 3_500 },
+        partitions: 4,
+        createdAt: '1970-01-01T00:00:00.001Z',
+        revokedAt: null,
+        keys: [{
+          id: keyIdOf(partnerKeyOf(String(result['key']))),
+          createdAt: '1970-01-01T00:00:00.001Z',
+          expiresAt: null,
+        }],
+      }],
+    })
+    expect(await listPartners(deps, { org: 'org_other' })).toEqual({ partners: [] })
+  })
+
+  it('cannot use the Kafka user of a stage', async () => {
+    await expect(create({ name: 'verify' })).rejects.toThrow(
+      'User:verify is the Kafka user of a stage. Pass another principal for the partner: ' +
+      '--principal <name>.')
+    expect(created).toEqual([])
+    await create({ name: 'verify', principal: 'User:partner-verify' })
+    expect(created).toMatchObject([{ partner: 'verify', principal: 'User:partner-verify' }])
+  })
+
+  it('keeps its name for itself after it was revoked', async () => {
+    await create()
+    expect(await revokePartner(deps, { name: 'acme' })).toMatchObject({ revoked: true })
+    await expect(create()).rejects.toThrow('belongs or belonged to a partner')
+    await expect(revokePartner(deps, { name: 'unknown' }))
+      .rejects.toThrow('the partner "unknown" does not exist')
+    expect(created).toHaveLength(1)
+  })
+
+  it('gets results after it was revoked, unless its organization was erased', async () => {
+    await create()
+    expect(await revokePartner(deps, { name: 'acme' })).toMatchObject({
+      note: 'Contacts in accepted jobs still get their results; nothing reads the others.',
+    })
+    await deps.organizations.markErased(org)
+    const { erasedAtMs = 0 } = await deps.organizations.find(org) ?? {}
+    expect(await revokePartner(deps, { name: 'acme' })).toEqual({
+      partner: 'acme',
+      revoked: true,
+      note: `Organization ${org} was erased on ${new Date(erasedAtMs).toISOString()}: no contact ` +
+        'of the partner gets a result any more.',
+    })
+  })
+
+  it('gets a new key while the old one remains valid for the hours of grace', async () => {
+    const first = await create()
+    const rotated = await rotatePartner(deps, { name: 'acme', graceHours: '24' })
+    expect(rotated).toMatchObject({ partner: 'acme', keys: [{}, { expiresAt: null }] })
+    expect(rotated['key']).not.toBe(first['key'])
+    const listed = JSON.stringify(await listPartners(deps, {}))
+    expect(listed).toContain('"expiresAt":"1970-01-02T00:00:00.001Z"')
+    expect(listed).not.toContain(String(rotated['key']))
+    const last = await rotatePartner(deps, { name: 'acme', graceHours: '0' })
+    expect(await deps.partners.keysOf('acme')).toEqual([partnerKeyOf(String(last['key']))])
+  })
+
+  it('gets no new key with invalid hours of grace, or after it was revoked', async () => {
+    await create()
+    await expect(rotatePartner(deps, { name: 'acme', graceHours: '-1' }))
+      .rejects.toThrow('--grace-hours')
+    await expect(rotatePartner(deps, { name: 'unknown', graceHours: '1' }))
+      .rejects.toThrow('the partner "unknown" does not exist')
+    await revokePartner(deps, { name: 'acme' })
+    await expect(rotatePartner(deps, { name: 'acme', graceHours: '1' }))
+      .rejects.toThrow('the partner "acme" was revoked at 1970-01-01T00:00:00.001Z')
+  })
+
+  it('passes --trial on to the creation of its topics', async () => {
+    await create({ trial: 'yes' })
+    expect(created).toMatchObject([{ trial: true }])
+  })
+
+  it.each<Options>([
+    { name: 'A' }, { partitions: '0' }, { partitions: '2.5' }, { partitions: '257' },
+    { prices: '{"whatsapp":-1}' }, { prices: 'cheap' }, { mode: 'prod' }, { org: 'org_none' },
+  ])('is not created with the options %j', async options => {
+    await expect(create(options)).rejects.toThrow()
+    expect(await deps.partners.list()).toEqual([])
+  })
+})

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest'
+import {
+  count, html, moment, money, share, signedMoney, time, zoneOf,
+} from '../../../services/page/html.ts'
+
+describe('the html template', () => {
+  it('escapes values in text and in attributes', () => {
+    const evil = '"><script>alert(\'1\') & so on</script>'
+    expect(html`<p title="${evil}">${evil}</p>`.html).toBe(
+      '<p title="&quot;&gt;&lt;script&gt;alert(&#39;1&#39;) &amp; so on&lt;/script&gt;">' +
+      '&quot;&gt;&lt;script&gt;alert(&#39;1&#39;) &amp; so on&lt;/script&gt;</p>')
+  })
+
+  it('inserts HTML unchanged, concatenates lists and omits absent values', () => {
+    const list = ['<b>', html`<i>x</i>`, [1, 2]]
+    expect(html`a${list}${false}${null}${undefined}${0}z`.html).toBe('a&lt;b&gt;<i>x</i>120z')
+  })
+})
+
+describe('an amount of money', () => {
+  it.each([
+    [0, '$0.00'], [1, '$0.000001'], [2_000, '$0.002'], [10_000, '$0.01'], [500_000, '$0.50'],
+    [1_000_000, '$1.00'], [1_234_502_500, '$1,234.5025'], [-16_000, '−$0.016'],
+    [999_999_999_999_999, '$999,999,999.999999'],
+  ])('of %d micros is shown as %s', (micros, text) => expect(money(micros)).toBe(text))
+
+  it('has a sign when it is a change', () => {
+    expect([1, 0, -1].map(signedMoney)).toEqual(['+$0.000001', '$0.00', '−$0.000001'])
+  })
+})
+
+describe('numbers on the page', () => {
+  it('have separators, and shares have at most one decimal', () => {
+    expect(count(1_234_567)).toBe('1,234,567')
+    expect([share(1, 8), share(1, 2), share(0, 0), share(2, 3)])
+      .toEqual(['12.5 %', '50 %', '0 %', '66.7 %'])
+  })
+})
+
+describe('times on the page', () => {
+  it('are in the zone of the viewer, with ISO 8601 in the title', () => {
+    expect(moment(Date.UTC(2026, 10, 21, 23, 47, 5), 'Asia/Kolkata')).toBe('22 Nov 2026, 05:17:05')
+    expect(time(0, 'UTC').html).toBe('<time datetime="1970-01-01T00:00:00.000Z" ' +
+      'title="1970-01-01T00:00:00.000Z">1 Jan 1970, 00:00:00</time>')
+  })
+
+  it('are in UTC for an unknown zone', () => {
+    expect([undefined, '', '"><b>', 'Mars/Base', 'Europe/Berlin'].map(zoneOf))
+      .toEqual(['UTC', 'UTC', 'UTC', 'UTC', 'Europe/Berlin'])
+  })
+})

@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../../services/platform/config.ts'
+import { pageConfig } from '../../../services/page/config.ts'
+import {
+  createIdentityProvider, providerSettingsOf, SignInError, type SignInFlow,
+} from '../../../services/page/identity-provider.ts'
+import { type Oddity, startOddProvider } from '../../support/odd-provider.ts'
+import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
+import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+
+const CLIENT = { clientId: 'page', pageUrl: 'https://page.example' }
+const HOUR_S = 3_600
+const nowS = () => Math.floor(Date.now() / 1_000)
+
+let odd: Awaited<ReturnType<typeof startOddProvider>>
+let provider: ReturnType<typeof createIdentityProvider>
+beforeAll(async () => {
+  odd = await startOddProvider(CLIENT.clientId)
+  provider = createIdentityProvider({ ...CLIENT, issuer: odd.issuer })
+})
+afterAll(() => odd.stop())
+
+/** Signs in with a provider that does something wrong. */
+async function signIn (
+  oddity: Oddity, { again = false, ...changed }: Partial<SignInFlow> = {}
+) {
+  const { flow } = await provider.start({ back: '/live/keys', again })
+  odd.answer(oddity, flow.nonce)
+  const query = new URLSearchParams({ code: 'c', state: flow.state, iss: odd.issuer })
+  return await provider.complete(query, { ...flow, ...changed })
+}
+const failure = async (...given: Parameters<typeof signIn>) =>
+  await signIn(...given).then(() => 'signed in', (error: unknown) =>
+    error instanceof SignInError ? `${error.kind}: ${error.message}` : String(error))
+
+describe('the request to the provider', () => {
+  it('has state, nonce and the challenge of PKCE, which differ each time', async () => {
+    const [first, second] = [
+      await provider.start({ back: '/live/keys', again: false }),
+      await provider.start({ back: '/live/keys', again: false }),
+    ]
+    const query = Object.fromEntries(new URL(first.url).searchParams)
+    expect(query).toEqual({
+      client_id: 'page',
+      response_type: 'code',
+      redirect_uri: 'https://page.example/sign-in/callback',
+      scope: 'openid email',
+      state: first.flow.state,
+      nonce: first.flow.nonce,
+      code_challenge: expect.stringMatching(/^[\w-]{43}$/),
+      code_challenge_method: 'S256',
+      // Asks for auth_time, without another authentication.
+      max_age: '31536000',
+    })
+    for (const name of ['state', 'nonce', 'verifier'] as const) {
+      expect(first.flow[name]).not.toBe(second.flow[name])
+    }
+  })
+
+  it('asks for another authentication when one is needed', async () => {
+    const { url } = await provider.start({ back: '/live/keys', again: true })
+    expect(Object.fromEntries(new URL(url).searchParams))
+      .toMatchObject({ prompt: 'login', max_age: '300' })
+  })
+
+  it('sends the verifier, and the secret of the client in a header if there is one', async () => {
+    await signIn({})
+    const open = odd.requests.at(-1)
+    expect(open?.form.get('code_verifier')).toMatch(/^[\w-]{43}$/)
+    expect([open?.form.get('client_id'), open?.authorization]).toEqual(['page', ''])
+    const secret = createIdentityProvider({
+      ...CLIENT, issuer: odd.issuer, clientSecret: 'its secret',
+    })
+    const { flow } = await secret.start({ back: '/', again: false })
+    odd.answer({}, flow.nonce)
+    await secret.complete(
+      new URLSearchParams({ code: 'c', state: flow.state, iss: odd.issuer }), flow)
+    const { authorization = '', form } = odd.requests.at(-1) ?? {}
+    expect(Buffer.from(authorization.replace('Basic ', ''), 'base64').toString())
+      .toBe('page:its+secret')
+    expect(form?.has('client_secret')).toBe(false)
+  })
+})
+
+describe('a sign-in', () => {
+  it('says who it is, with a verified address only', async () => {
+    const identity = (more: object) => ({ issuer: odd.issuer, subject: 'ann-1', ...more })
+    const claims = { email: 'ann@example.com', email_verified: true }
+    expect(await signIn({ claims }))
+      .toEqual({ identity: identity({ email: 'ann@example.com' }), authenticatedAtMs: 0 })
+    for (const isVerified of [false, undefined, 'true']) {
+      expect(await signIn({ claims: { ...claims, email_verified: isVerified } }))
+        .toMatchObject({ identity: identity({ email: '' }) })
+    }
+  })
+
+  it('asks for the address where the ID token has none', async () => {
+    expect(await signIn({ userInfo: { email: 'ann@example.com', email_verified: true } }))
+      .toMatchObject({ identity: { email: 'ann@example.com' } })
+    expect(await failure({ userInfo: { sub: 'another', email: 'ann@example.com' } }))
+      .toMatch(/^rejected: /)
+  })
+
+  it('has the time of the authentication, never one in the future', async () => {
+    const at = nowS() - 60
+    expect(await signIn({ claims: { auth_time: at } }))
+      .toMatchObject({ authenticatedAtMs: at * 1_000 })
+    const { authenticatedAtMs } = await signIn({ claims: { auth_time: nowS() + HOUR_S } })
+    expect(authenticatedAtMs).toBeLessThanOrEqual(Date.now())
+  })
+})
+
+describe('a sign-in is rejected', () => {
+  const cases: [string, Oddity, Partial<SignInFlow>?][] = [
+    ['with another state', {}, { state: 'another' }],
+    ['with the nonce of another sign-in', {}, { nonce: 'another' }],
+    ['without a nonce', { claims: { nonce: undefined } }],
+    ['without an ID token', { noIdToken: true }],
+    ['with an ID token that is not signed', { unsigned: true }],
+    ['with the signature of another key', { foreignKey: true }],
+    ['with an ID token that has expired', { claims: { exp: 1 } }],
+    ['with an ID token of another issuer', { claims: { iss: 'https://other.example' } }],
+    ['with an ID token for another client', { claims: { aud: 'other' } }],
+    ['when the code is used up', { tokenStatus: 400 }],
+    ['without the time of a new authentication', {}, { again: true }],
+    ['when a new authentication is old', { claims: { auth_time: nowS() - HOUR_S } },
+      { again: true }],
+  ]
+
+  for (const [what, oddity, changed] of cases) {
+    it(what, async () => {
+      expect(await failure(oddity, changed)).toMatch(/^rejected: /)
+    })
+  }
+
+  it('with a reason that has no data of the person', async () => {
+    const claims = { email: 'ann@example.com', email_verified: true, exp: 1 }
+    expect(await failure({ claims })).not.toContain('ann')
+    expect(await failure({ tokenStatus: 400 }))
+      .toBe('rejected: the provider answered invalid_grant')
+  })
+
+  it('when the provider says so', async () => {
+    const { flow } = await provider.start({ back: '/', again: false })
+    const query = new URLSearchParams({
+      error: 'access_denied', state: flow.state, iss: odd.issuer,
+    })
+    await expect(provider.complete(query, flow))
+      .rejects.toThrow('the provider answered access_denied')
+  })
+})
+
+describe('a provider that is unavailable', () => {
+  it('is reported as such, and found again once it answers', async () => {
+    const { issuer, stop } = await startOddProvider('page')
+    await stop()
+    const late = createIdentityProvider({ ...CLIENT, issuer })
+    const start = () => late.start({ back: '/', again: false })
+    for (let attempt = 0; attempt < 2; attempt++) {
+      await expect(start()).rejects.toMatchObject({ name: 'SignInError', kind: 'unavailable' })
+    }
+    const restarted = await startOddProvider('page', Number(new URL(issuer).port))
+    expect((await start()).url).toContain(issuer)
+    await restarted.stop()
+    expect(await failure({ tokenStatus: 500 })).toMatch(/^unavailable: /)
+  })
+
+  it('is one with another issuer than configured, too', async () => {
+    const wrong = createIdentityProvider({ ...CLIENT, issuer: `${odd.issuer}/other` })
+    await expect(wrong.start({ back: '/', again: false }))
+      .rejects.toMatchObject({ name: 'SignInError', kind: 'unavailable' })
+  })
+
+  it('gets no browser, a second after its last answer at the latest', async () => {
+    const clock = { ms: 0 }
+    const own = await startOddProvider('page')
+    const page = createIdentityProvider({ ...CLIENT, issuer: own.issuer }, () => clock.ms)
+    const start = () => page.start({ back: '/', again: false })
+    await start()
+    await own.stop()
+    clock.ms = 1_000
+    await start()
+    clock.ms = 1_001
+    await expect(start()).rejects.toMatchObject({ name: 'SignInError', kind: 'unavailable' })
+  })
+})
+
+describe('the settings of the provider', () => {
+  const env = {
+    ...MESSAGE_KEY_ENV,
+    REDIS_STATE_URL: 'redis://127.0.0.1:1',
+    CLICKHOUSE_URL: 'http://127.0.0.1:1',
+    ...ROOT_KEY_SETTINGS,
+  }
+  const load = (more: Readonly<Record<string, string>>) =>
+    loadConfig(pageConfig, { ...env, ...more })
+  const rest = { OIDC_CLIENT_ID: 'page', PAGE_URL: 'https://page.example' }
+
+  it('are complete, or there is no provider', () => {
+    expect(providerSettingsOf(load({}))).toBeUndefined()
+    expect(providerSettingsOf(load({ ...rest, OIDC_ISSUER: 'https://login.example' }))).toEqual({
+      ...CLIENT, issuer: 'https://login.example', clientSecret: undefined,
+    })
+    expect(() => load({ OIDC_ISSUER: 'https://login.example' }))
+      .toThrow(/OIDC_CLIENT_ID is missing, which OIDC_ISSUER needs/)
+  })
+
+  it('allow plain HTTP on this machine only', () => {
+    for (const issuer of ['http://localhost:9000', 'http://127.0.0.1/realm', 'http://[::1]:1']) {
+      expect(load({ ...rest, OIDC_ISSUER: issuer }).OIDC_ISSUER).toBe(issuer)
+    }
+    for (const issuer of ['http://login.example', 'http://localhost.evil.example', 'ftp://x']) {
+      expect(() => load({ ...rest, OIDC_ISSUER: issuer })).toThrow('OIDC_ISSUER')
+    }
+  })
+})
