@@ -23,6 +23,10 @@ beforeAll(async () => {
     READ_WITHIN_MS: String(READ_WITHIN_MS),
     // Hardly anything flows in while a test runs.
     LIMIT_PUBLIC_SECONDS: '100000',
+    // A fast machine asks more than 200 times a second.
+    LIMIT_GET: '100000',
+    // Only what reads its answers too slowly is closed while a test runs.
+    CONNECTION_TIMEOUT_MS: '3600000',
   }, { stages: ['ingest'] })
   customer = await createOrganizationWith(environment.env, { availableMicros: 1_000_000_000 })
 })
