@@ -100,8 +100,8 @@ const MAX_TEXT = 2_000
 function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
   const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
     .join(' ').slice(0, MAX_TEXT))
-  return ` ${normalize(nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ').split(/\s+/)
-    .map(hideAddress).join(' '))} `
+  const named = nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ')
+  return ` ${normalize(named.split(/\s+/).map(hideAddress).join(' '))} `
 }
 
 /**
@@ -157,7 +157,7 @@ function compilePhrase (phrase: string): string {
   const isSpaced = !UNSPACED.test(phrase)
   const tokens = expand(phrase).normalize('NFKD').toLowerCase().replace(MARKS, '').match(TOKEN)
   const source = (tokens ?? []).map((token) => isSpaced
-    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} `
+    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} (?:@ )?`
     : token === '..' || token === '~' ? '.{0,24}?' : OPERATORS[token] ?? `${token} ?`).join('')
   return isSpaced ? ` ${source}` : source
 }

@@ -140,7 +140,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
       'valid*|invalid*|desactivad*|deshabilitad*|inactiv*|cerrad*|suspendid*|no esta ' +
       'registrad*|no registrad*|eliminad*|dado de baja|bloquead*|errone*',
     before: 'no existe|no existe el|no existe la|no existe ese|desconocid*|invalid*|no hay|' +
-      'no existe ningun|no se encontro el|no existe esa',
+      'no existe ningun|no se encontro el|no existe esa|no existe dicha|no existe dicho',
     full: 'lleno|llena|excedid*|superad*|saturad*|agotad*|sin espacio',
   },
   Portuguese: {
@@ -427,7 +427,7 @@ const NOT_STORAGE = [
   '{message} (size|length|exceed*|too large|too big|is too)', '(size|length) of (the|this|your|a)',
   'maximum [allowed|fixed] (message|number)', 'fixed maximum', 'recipients per',
   'your (mailbox|quota|account|disk|message size)', 'insufficient system',
-  'server (disk|storage|is)', 'system (storage|is|disk)', 'size limit for',
+  'server (disk|storage|is)', 'system (storage|is|disk)', 'size limit for', 'used for',
 ]
 
 /** The mailbox has no room. */
@@ -450,7 +450,8 @@ const FULL = [
 const QUOTA = [
   '(quota|quotas|diskquota|storage limit|disk space limit) .. {used}', 'overquota',
   '{used} .. (quota|quotas|diskquota|storage limit|disk space limit)',
-  'quota (error|check|violation)', '(disk|diskspace|domaindisk|mailbox|user|mail|storage) quota',
+  'quota (error|check|violation)',
+  '(disk|diskspace|userdisk|domaindisk|mailbox|user|mail|storage) quota',
 ]
 
 /** The mailbox is named as the cause, and that it is not there or closed. */
@@ -507,7 +508,10 @@ const NO_MAILBOX = [
   '(dont|doesnt|not) have [a|any|this] {mailbox} (on|here|by|with|in|at)',
   '{dont} (exist|exists) (that|this|such) {mailbox}',
   '@ {not} [a|an|in|been|be|{now}] [{kind}] ({exist}|{mailbox}|{address})',
-  '(badrcptto|bad rcpt to)', 'no valid recipients',
+  '(badrcptto|bad rcpt to|badrecipientto)', 'no valid recipients ($|here|at|for|bye)',
+  'no in name directory',
+  '{mailbox} unavailable or access denied', 'envelope recipient has been denied',
+  '{mailbox} or domain {be} ({gone}|{bad})', '{not} an active address',
   '(cant|cannot|could not) accept (user|recipient|rcpt)',
   '{message} ~ not [{now}] being accepted for (this|the|that) {mailbox}',
   '(inactivity|inactive) ~ ({mailbox})', '{mailbox} ~ (inactivity|out of service|not in use)',
@@ -521,11 +525,12 @@ const NO_MAILBOX = [
 /** Common words of a refusal. They count only where nothing says that it is about us. */
 const REFUSED = [
   '^ [requested] [mail] [action] [not] [taken] mailbox (unavailable|not available|name not)',
-  '{mailbox} .. (unavailable|not available|name not allowed)', '^ (address|recipient) rejected $',
-  'recipient [address] [{be}] (rejected|refused|not accepted) $', 'not our (customer|user)',
+  '{mailbox} .. (unavailable|unavaiable|not available|name not allowed)',
+  '^ recipient rejected $',
+  'recipient [{be}] (rejected|refused|not accepted|not ok) $', 'not our (customer|user)',
   '^ (invalid|bad|unknown|illegal) {address}', 'unavailable [mail] (user|mailbox|recipient)',
   '{address} [{be}] (invalid|not valid|not known)',
-  '(rejecting|rejected|refused|refusing) (recipient|rcpt|address|user) $', 'mailbox not accept*',
+  '(rejecting|rejected|refused|refusing) (recipient|recipients|rcpt|user) $', 'mailbox not accept*',
 ]
 
 /** A mailbox, and anything that says that it is not there. */
@@ -543,6 +548,7 @@ const MISSING = [
   '(cannot|cant|couldnt|could not|unable to|not able to|failed to|didnt|did not) (find|locate|' +
     'identify|recognize|match|resolve) ~ ({mailbox}|{address}|person|anyone|anybody)',
   '(nobody|no one|noone|no person|no body) ~ (name|address|here)',
+  '^ {be} [{now}] ({gone})', 'archived {mailbox}', 'this {mailbox} ~ {dont} have ~ account',
 ]
 
 /** The domain of the recipient is named as the cause. A domain alone may be that of the sender. */
@@ -563,7 +569,7 @@ const NO_MAIL = [
   '(recipient|destination) ~ (unknown|invalid|no such|unrouteable|nonexistent) (domain|host)',
   '(recipient|destination) [{address}|rejected|mail|email] ~ (domain|host) ~ ({dont}|{not}) ' +
     '[be|been] ({exist})',
-  'host unknown name server', '(unrouteable|unroutable) mail domain',
+  'host unknown name server',
   '(domain|host) ~ ({dont}|not|never) [{now}|be] (accept|accepting|accepts|receive|receiving|' +
     'handle) [any|network] (mail|email|messages) [for this domain] $',
   '^ [@] {dont} (accept|receive) [any] (mail|email) $',
@@ -602,7 +608,21 @@ export const REPLY_RULES: readonly ReplyRule[] = [
   // Gmail: 5.7.1 Email quota exceeded. A quota of policy is that of the sender.
   { means: 'blocked', codes: ['5xx'], enhanced: ['7.*', '5.3'], words: QUOTA },
   { means: 'full', words: QUOTA, without: [...NOT_STORAGE, ...SENDER, ...SPAM] },
-  { means: 'full', codes: ['552'], words: ['exceeded storage allocation'], without: NOT_STORAGE },
+  {
+    means: 'full',
+    codes: ['552'],
+    words: ['exceeded storage allocation'],
+    without: NOT_STORAGE,
+  },
+  {
+    means: 'full',
+    codes: ['550', '552', '554'],
+    words: [
+      '{dont} have enough {size}', '(insufficient|not sufficient|not enough) ' +
+        '(disk|storage|mailbox) space', '^ exceeded storage allocation', 'mail file size exceeds',
+    ],
+    without: [...SENDER, ...SPAM, ...RETRY, '(system|server)', 'size of (the|this|your)'],
+  },
   // Temporary: worth a retry, except lists of senders, which last longer than minutes.
   { means: 'limited', codes: ['452'], without: ['storage', 'space', 'resources'] },
   { means: 'limited', codes: ['4xx', '5xx'], enhanced: ['5.3'] },

@@ -40,6 +40,12 @@ const TO_A_RECIPIENT: readonly (readonly [string, string, string?])[] = [
   ['550 5.2.2 sending quota exceeded', 'unclear words'],
   ['552 Requested mail action aborted: exceeded storage allocation', 'full words'],
   ['550 Requested mail action aborted: exceeded storage allocation', 'unclear words'],
+  ['550 not sufficient disk space', 'full words'],
+  ['550 insufficient disk space; try again later', 'unclear words'],
+  ['550 mailbox <user@example.org> unavailable or access denied', 'no_mailbox words'],
+  // A server of Postfix writes this before the cause, whatever that is.
+  ['550 <user@example.org>: Recipient address rejected', 'unclear words'],
+  ['550 error: no valid recipients from mx.example.org', 'unclear words'],
   // Words outrank a code that contradicts them.
   ['550 5.7.1 No such user!', 'no_mailbox words'],
   ['552 sorry, mailbox user@example.org is over quota temporarily (#5.1.1)', 'full words'],
