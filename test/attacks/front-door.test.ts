@@ -23,6 +23,8 @@ beforeAll(async () => {
     READ_WITHIN_MS: String(READ_WITHIN_MS),
     // Hardly anything flows in while a test runs.
     LIMIT_PUBLIC_SECONDS: '100000',
+    // An attack is judged by the limit of its address, whatever came before it.
+    LIMIT_PUBLIC_ALL: '1000000',
     // A fast machine asks more than 200 times a second.
     LIMIT_GET: '100000',
     // Only what reads its answers too slowly is closed while a test runs.
@@ -180,6 +182,14 @@ describe('requests without a key', () => {
     await eventually(() => expect(connectionsFrom('127.0.0.4', '127.0.0.5')).toBe(0))
     for (const socket of attackers) socket.destroy()
   })
+
+  it('within the limits, whose answers exceed what the system buffers, lose their connections',
+    async () => {
+      const attackers = await open('127.0.0.7', 4)
+      for (const socket of attackers) socket.pause().write(requestFor('/docs').repeat(80))
+      await eventually(() => expect(connectionsFrom('127.0.0.7')).toBe(0))
+      expect((await ask('/docs', { localAddress: '127.0.0.7' })).status).toBe(200)
+    })
 })
 
 /** The open connections of the service from these addresses, as the system lists them. */
