@@ -73,7 +73,7 @@ async function download (list: ListName, packages: readonly Package[]): Promise<
       }
       const about = await readFile(join(path, 'package.json'), 'utf8')
       const { version } = JSON.parse(about) as Published
-      releases.push({ version, publishedAt: await publicationOf(name, version) })
+      releases.push({ version, publishedAt: await readPublicationDay(name, version) })
     }
     const version = releases.map(release => release.version).join('+')
     const publishedAt = releases.map(release => release.publishedAt).toSorted().at(-1) ?? ''
@@ -83,7 +83,7 @@ async function download (list: ListName, packages: readonly Package[]): Promise<
   }
 }
 
-async function publicationOf (name: string, version: string): Promise<string> {
+async function readPublicationDay (name: string, version: string): Promise<string> {
   const options = { maxBuffer: MAX_OUTPUT_BYTES }
   const { stdout } = await run('npm', ['view', name, 'time', '--json'], options)
   const times = JSON.parse(stdout) as Readonly<Record<string, string>>
@@ -97,7 +97,7 @@ const LIST_NAMES = Object.keys(ENTRY_OF) as readonly ListName[]
 
 function parseAddition (text: string, earlier: readonly Addition[] = []): readonly Addition[] {
   const [, name, file] = /^([a-z]+)=(.+)$/s.exec(text) ?? []
-  const list = LIST_NAMES.find(known => known === name)
+  const list = LIST_NAMES.find(listName => listName === name)
   if (list === undefined || file === undefined) {
     throw new InvalidArgumentError(`Expected a list (${LIST_NAMES.join(', ')}) and a file, ` +
       'such as disposable=own.txt.')
@@ -155,7 +155,7 @@ const countMissing = (entries: ReadonlySet<string>, other: ReadonlySet<string>) 
   [...entries].filter(entry => !other.has(entry)).length
 
 /** What changes in each list, as the services use it. */
-function changesOf (before: ListEntries, after: ListEntries, { lists }: ListsManifest) {
+function compareLists (before: ListEntries, after: ListEntries, { lists }: ListsManifest) {
   return (Object.entries(lists) as [ListName, ListRelease][]).map(([list, release]) => ({
     list,
     mode: release.mode,
@@ -194,7 +194,7 @@ async function renew ({ to, add: additions, packages, force }: Options): Promise
   try {
     const manifest = await write(next, drafts)
     // Read as the services will read it.
-    const changes = changesOf(await readBefore(to), await readEntries(next, manifest), manifest)
+    const changes = compareLists(await readBefore(to), await readEntries(next, manifest), manifest)
     const shrunk = changes.filter(({ isShrunk }) => isShrunk).map(({ list, entries, removed }) =>
       `${list} would have ${entries} entries and lose ${removed}`)
     if (shrunk.length > 0 && !force) {

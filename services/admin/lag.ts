@@ -111,7 +111,8 @@ const METRICS = new Set(['stage_oldest_age_seconds', 'organizations_without_keys
 export function consumerGroups (
   topics: readonly string[], partners: readonly Pick<Partner, 'name' | 'revokedAtMs'>[] = []
 ): readonly ConsumerGroup[] {
-  const revoked = new Set(partners.flatMap(one => one.revokedAtMs === 0 ? [] : [one.name]))
+  const revoked = new Set(
+    partners.flatMap(({ name, revokedAtMs }) => revokedAtMs === 0 ? [] : [name]))
   const submitted = topics.flatMap(name => {
     const { topic, partner } = logicalTopic(name) ?? {}
     if (topic !== 'feeds.submitted' || partner === undefined || revoked.has(partner)) return []

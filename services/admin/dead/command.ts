@@ -188,7 +188,7 @@ const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome =
 
 /** Formats what became of each letter, one a line. */
 function replayText ({ stage, letters, remaining }: Replay): string {
-  const lines = letters.map(one => `${stage} ${one.letter}: ${outcomeText(one)}`)
+  const lines = letters.map(sent => `${stage} ${sent.letter}: ${outcomeText(sent)}`)
   return [...lines, ...restOf(remaining)].join('\n')
 }
 
