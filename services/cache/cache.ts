@@ -15,8 +15,8 @@ export type CacheScope = {
   readonly rotated?: OptionalRotatedTokens
 }
 
-/** The record of a contact, or who checks it: this job (`mine`) or another one (`held`). */
-type ClaimedRecord = CachedRecord | 'mine' | 'held'
+/** The record of a contact, or who checks it: this job (`mine`) or another one (`leased`). */
+type ClaimedRecord = CachedRecord | 'mine' | 'leased'
 
 export type CacheClaim = {
   /**
@@ -52,12 +52,12 @@ export type RecordCache = {
   ) => Promise<void>
   /**
    * Stores a verdict for each contact without a usable record, and returns the stored one: its own,
-   * or an earlier one. `held` if another job is checking the contact. For free checks, which need
+   * or an earlier one. `leased` if another job is checking the contact. For free checks, which need
    * no lease before; for one version of the tokens.
    */
   readonly offer: (
     scope: Omit<CacheScope, 'rotated'>, tokens: Buffer, offer: Offer,
-  ) => Promise<readonly (CachedRecord | 'held')[]>
+  ) => Promise<readonly (CachedRecord | 'leased')[]>
   /** Releases the leases of a job. A lease that has expired and belongs to another job is kept. */
   readonly release: (scope: CacheScope, tokens: Buffer, job: string) => Promise<void>
   /** Deletes the records of these contacts. @throws while the cache is unavailable. */
@@ -108,7 +108,7 @@ export function createRecordCache (
       const lists = entriesOf(scope, tokens)
       const ttlMs = (index: number) => index === 0 ? MAX_FRESHNESS_MS : OTHER_VERSION_TTL_MS
       await attempt(() => Promise.all(lists.map((list, index) =>
-        commands.keep(pickEntries(list, rows), values, ttlMs(index)))), undefined)
+        commands.put(pickEntries(list, rows), values, ttlMs(index)))), undefined)
     },
     offer: async (scope, tokens, offer) => {
       if (tokenCount(tokens) === 0) return []
@@ -161,7 +161,7 @@ Promise<readonly ClaimedRecord[]> {
 }
 
 async function offerAll (commands: CacheCommands, entries: Entries, { records, usable }: Offer):
-Promise<readonly (CachedRecord | 'held')[]> {
+Promise<readonly (CachedRecord | 'leased')[]> {
   const own = records.map(createWriter())
   const held = await claimEntries(commands, [entries], { own, ms: MAX_FRESHNESS_MS, usable })
   return records.map((record, row) => held[row] ?? record)

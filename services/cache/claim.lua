@@ -1,11 +1,11 @@
 -- KEYS: the prefix of entry names, one per version of the tokens. ARGV: the TTL in milliseconds; the
 -- number of the text of each contact; the number of texts, and the texts; for each version the
--- tokens of the same contacts, 16 bytes each, with which entry names end; then the texts of useless
+-- tokens of the same contacts, 16 bytes each, with which entry names end; then the texts of stale
 -- records. Returns the value of the entry of each contact; nothing where it is now its own text.
 local ttl, numbers, many, versions = ARGV[1], ARGV[2], tonumber(ARGV[3]), #KEYS
-local useless = {}
+local stale = {}
 for at = 4 + many + versions, #ARGV do
-  useless[ARGV[at]] = true
+  stale[ARGV[at]] = true
 end
 
 local function text_at(row)
@@ -19,7 +19,7 @@ end
 local function claim_one(row)
   local name, text = name_of(1, row), text_at(row)
   local held = redis.call('SET', name, text, 'PX', ttl, 'NX', 'GET')
-  if held and useless[held] then
+  if held and stale[held] then
     redis.call('SET', name, text, 'PX', ttl)
     held = false
   end
@@ -36,7 +36,7 @@ local function claim_all(row)
   local held, own = false, text_at(row)
   for version = 1, versions do
     local text = redis.call('GET', name_of(version, row))
-    local counts = text and text ~= own and not useless[text]
+    local counts = text and text ~= own and not stale[text]
     if counts and (not held or is_lease(held)) then
       held = text
     end

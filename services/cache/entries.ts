@@ -1,5 +1,7 @@
-import { REASONS, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
-import type { CheckedRecord } from './record.ts'
+import {
+  REASONS, ROW_STATUSES, type Reason, type RowStatus,
+} from '../../schemas/api/verdicts.ts'
+import type { Evidence } from './evidence.ts'
 import { pickTokens, TOKEN_BYTES } from './tokens.ts'
 
 /** Cache entries: the name of each is `keyPrefix` and the 16 bytes of its token. */
@@ -12,15 +14,15 @@ export type CacheCommands = {
   readonly find: (entries: Entries) => Promise<readonly (string | null)[]>
   /**
    * Returns the value of the entry of each contact; null if it was set to the text in `own`, for
-   * `ms` milliseconds. `useless` texts are overwritten. There is one list per version of the
+   * `ms` milliseconds. `stale` texts are overwritten. There is one list per version of the
    * tokens, with the same contacts: a record or lease in any of them counts.
    */
   readonly claim: (
     lists: readonly Entries[], own: readonly string[],
-    options: { readonly ms: number, readonly useless: readonly string[] },
+    options: { readonly ms: number, readonly stale: readonly string[] },
   ) => Promise<readonly (string | null)[]>
   /** Sets one value per entry, for `ms` milliseconds. */
-  readonly keep: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
+  readonly put: (entries: Entries, values: readonly string[], ms: number) => Promise<void>
   /** Deletes the leases that still belong to the owner. */
   readonly release: (entries: Entries, lease: string) => Promise<void>
   /** Deletes the records; values that start with `lease` stay. */
@@ -40,28 +42,28 @@ type ClaimOptions = {
  */
 export async function claimEntries (
   commands: CacheCommands, lists: readonly Entries[], { own, ms, usable }: ClaimOptions
-): Promise<readonly (CachedRecord | 'held' | undefined)[]> {
+): Promise<readonly (CachedRecord | 'leased' | undefined)[]> {
   const read = createReader()
   const readOne = (text: string | null | undefined, row: number) => {
     if (typeof text !== 'string' || text === own[row]) return undefined
-    if (isLease(text)) return 'held'
+    if (isLease(text)) return 'leased'
     const record = read(text)
-    return record !== undefined && usable(record) ? record : 'useless'
+    return record !== undefined && usable(record) ? record : 'stale'
   }
-  const texts = await commands.claim(lists, own, { ms, useless: [] })
+  const texts = await commands.claim(lists, own, { ms, stale: [] })
   const first = texts.map(readOne)
-  const again = [...first.keys()].filter((row) => first[row] === 'useless')
-  if (again.length === 0) return first.map(unlessUseless)
-  const useless = [...new Set(again.map((row) => texts[row] ?? ''))]
+  const again = [...first.keys()].filter((row) => first[row] === 'stale')
+  if (again.length === 0) return first.map(unlessStale)
+  const stale = [...new Set(again.map((row) => texts[row] ?? ''))]
   const theirs = again.map((row) => own[row] ?? '')
   const second = await commands.claim(lists.map((list) => pickEntries(list, again)), theirs,
-    { ms, useless })
+    { ms, stale })
   for (const [index, row] of again.entries()) first[row] = readOne(second[index], row)
-  return first.map(unlessUseless)
+  return first.map(unlessStale)
 }
 
-function unlessUseless<T> (held: T | 'useless'): T | undefined {
-  return held === 'useless' ? undefined : held
+function unlessStale<T> (held: T | 'stale'): T | undefined {
+  return held === 'stale' ? undefined : held
 }
 
 /** The number of tokens in a list. */
@@ -72,6 +74,22 @@ export function tokenCount (tokens: Buffer): number {
 /** The entries at some positions, in ascending order. */
 export function pickEntries ({ keyPrefix, tokens }: Entries, rows: readonly number[]): Entries {
   return { keyPrefix, tokens: pickTokens(tokens, rows) }
+}
+
+/**
+ * A verdict as it is cached and sent on. `confidence` is an integer from 0 to 100. `fields` holds
+ * only result columns that can't identify the contact and don't derive from its canonical form
+ * (see `results/outcome.ts`); a column that does not apply is absent. The column `suggestion` holds
+ * the suggested mail domain alone, because the full address would put the local part into the
+ * cache. `evidence` is missing in records of releases that did not store it.
+ */
+export type CheckedRecord = {
+  readonly status: RowStatus
+  readonly reason: Reason
+  readonly confidence: number
+  readonly fields: Readonly<Record<string, string>>
+  readonly checkedAtMs: number
+  readonly evidence?: Evidence | undefined
 }
 
 /** A verdict in the cache of a tenant, with the job that paid for it. */

@@ -28,21 +28,21 @@ function commandsOf (redis: RedisClient): CacheCommands {
   }
   const find = named('find', 1)
   const claim = named('claim', 'any')
-  const keep = named('keep', 1)
+  const put = named('put', 1)
   const release = named('release', 1)
   const erase = named('erase', 1)
   return {
     find: async ({ keyPrefix, tokens }) => unpackStrings(await find([keyPrefix], [tokens])),
-    claim: async (lists, own, { ms, useless }) => {
+    claim: async (lists, own, { ms, stale }) => {
       const { numbers, texts } = packStrings(own)
       const tokens = lists.map((list) => list.tokens)
       const prefixes = lists.map(({ keyPrefix }) => keyPrefix)
-      const rest = [texts.length, ...texts, ...tokens, ...useless]
+      const rest = [texts.length, ...texts, ...tokens, ...stale]
       return unpackStrings(await claim(prefixes, [ms, numbers, ...rest]))
     },
-    keep: async ({ keyPrefix, tokens }, kept, ms) => {
+    put: async ({ keyPrefix, tokens }, kept, ms) => {
       const { numbers, texts } = packStrings(kept)
-      await keep([keyPrefix], [ms, numbers, tokens, ...texts])
+      await put([keyPrefix], [ms, numbers, tokens, ...texts])
     },
     release: async ({ keyPrefix, tokens }, lease) => {
       await release([keyPrefix], [tokens, lease])

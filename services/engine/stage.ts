@@ -40,7 +40,8 @@ export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
   readonly reason: string
 }
 
-type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
+/** What a stage emits. */
+export type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
 
 /**
  * A decision of a stage about some of its messages. Messages without a decision are held: their

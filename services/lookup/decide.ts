@@ -10,7 +10,7 @@ import type { Clock } from '../platform/clock.ts'
 import { FatalError, isInfrastructure } from '../platform/errors.ts'
 import { failpoint } from '../platform/failpoint.ts'
 import { laneOf } from '../platform/topics.ts'
-import { BATCHLESS, type BlockOptions, coordinatesOf, createBlock } from '../results/block.ts'
+import { NO_BATCH, type BlockOptions, coordinatesOf, createBlock } from '../results/block.ts'
 import { withoutVerdict } from '../results/outcome.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { jobEmissions, journalEmission } from './emit.ts'
@@ -155,7 +155,7 @@ async function announce (
  * progress: its rows are left to them, and `ledger` ends what stays open. The job is announced only
  * after its reservation is in the journal, because a Redis that loses its last writes would lose
  * the acceptance too. After such a loss the rows may have verdicts that are still to be recounted,
- * so the blocks replace lost ones (`BATCHLESS.replacingLost`), which waits for the recount.
+ * so the blocks replace lost ones (`NO_BATCH.substitute`), which waits for the recount.
  */
 export async function failJob (
   unit: JobMessages, deps: LookupDeps
@@ -179,7 +179,7 @@ function blockOf (
   message: ChunkMessage, { atMs, withRows }: { readonly atMs: number, readonly withRows: boolean }
 ): Emission<'rows.completed'> {
   const coordinates = coordinatesOf(message.value)
-  const block = createBlock({ coordinates, batch: BATCHLESS.replacingLost, ...inputsOf(message) })
+  const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...inputsOf(message) })
   const rows = withRows ? coordinates.rows : 0
   for (let row = 0; row < rows; row++) block.add(row, withoutVerdict('internal', { atMs }))
   return block.emission(laneOf(coordinates.totalRows))

@@ -3,7 +3,7 @@ import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
 import type { Emission } from '../engine/stage.ts'
 import { yieldToEventLoop } from '../platform/event-loop.ts'
 import {
-  BATCHLESS, type ChunkCoordinates, createBlock, type DuplicateOutcome,
+  NO_BATCH, type ChunkCoordinates, createBlock, type DuplicateOutcome,
 } from '../results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
@@ -78,7 +78,7 @@ export function emissionsOf (
 ): readonly Emission<'rows.completed' | 'rows.to-verify'>[] {
   const { coordinates, rows } = chunk
   const { inputs, contacts } = rows
-  const block = createBlock({ coordinates, batch: BATCHLESS.ofLookup, inputs, contacts })
+  const block = createBlock({ coordinates, batch: NO_BATCH.lookup, inputs, contacts })
   const toVerify: number[] = []
   for (let row = 0; row < coordinates.rows; row++) {
     const kind = kindOf(chunk, row)

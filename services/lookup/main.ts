@@ -11,7 +11,7 @@ import { subscriptionsOf } from '../platform/topics.ts'
 import { batchRowsOf, lookupConfig, type LookupConfig } from './config.ts'
 import { connectPolicies } from './decide.ts'
 import { ChunkLoader } from './read.ts'
-import { createLookupStage } from './stage.ts'
+import { LookupStage } from './stage.ts'
 
 /** Wires the stage and starts it. */
 async function startLookup (
@@ -25,7 +25,7 @@ async function startLookup (
   const prices = readPrices(config.PRICES)
   const onFault = (error: unknown) =>
     log.warn({ err: error }, 'cache Redis unavailable, rows count as not cached')
-  const stage = () => createLookupStage({
+  const stage = () => new LookupStage({
     store: createJobStore(state),
     loader: new ChunkLoader(redisRecordCache(cache, { onFault, metrics })),
     clock,

@@ -31,7 +31,7 @@ type Waiting = {
   readonly members: Set<ChunkMessage>
 }
 
-type Partition = { readonly topic: string, readonly partition: number }
+export type Partition = { readonly topic: string, readonly partition: number }
 
 /**
  * Maximum number of jobs with dead chunks; the oldest are forgotten first. Most of them hold
@@ -80,10 +80,13 @@ export class PendingJobs {
     return this.#jobs.get(name)?.byChunk.has(chunk) !== true
   }
 
-  /** Forgets the job of this chunk. */
-  drop (message: ChunkMessage): void {
-    this.#jobs.delete(nameOf(message))
-    this.#dead.delete(nameOf(message))
+  /** Forgets the job of this chunk; false if this chunk is held no more, but perhaps a copy. */
+  drop (message: ChunkMessage): boolean {
+    const name = nameOf(message)
+    if (this.#jobs.get(name)?.members.has(message) !== true) return false
+    this.#jobs.delete(name)
+    this.#dead.delete(name)
+    return true
   }
 
   /** Jobs that may need no further chunk: past `acceptBy`, or with dead chunks. */

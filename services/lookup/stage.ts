@@ -1,10 +1,10 @@
 import { fullBitmap } from '../platform/bitmap.ts'
 import type { RawMessage } from '../kafka/bus.ts'
 import type { SlotRequest } from '../platform/fair-slots.ts'
-import type { Decision, Stage } from '../engine/stage.ts'
+import type { Decision, EmittedBy, Stage } from '../engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../results/block.ts'
 import { decideJob, failJob, type LookupDeps } from './decide.ts'
-import { nameOf, type PendingJob, PendingJobs } from './pending-jobs.ts'
+import { nameOf, type Partition, type PendingJob, PendingJobs } from './pending-jobs.ts'
 import type { ChunkMessage } from './read.ts'
 
 /**
@@ -27,44 +27,81 @@ const MAX_CREDIT_ROWS = 25_000
  * no others: `acceptBy` has passed and the job is refused, or chunks of their accepted job are dead
  * letters, and the job fails.
  */
-export function createLookupStage (deps: LookupDeps): Stage<'lookup'> {
-  const pendingJobs = new PendingJobs()
-  let generation = 0
+export class LookupStage implements Stage<'lookup'> {
+  readonly name = 'lookup'
+  readonly batch: number
+  readonly slots = { capacity: MAX_ROWS_IN_MEMORY, maxCredit: MAX_CREDIT_ROWS, of: slotOf }
+  readonly #deps: LookupDeps
+  readonly #pendingJobs = new PendingJobs()
 
-  /** A unit stays complete until its effects are done, so that a retry finds it again. */
-  const withCleanup = (decision: Decision<'lookup'>, ofGeneration: number): Decision<'lookup'> => ({
-    ...decision,
-    afterProduced: async () => {
-      await decision.afterProduced?.()
-      deps.loader.forget(decision.completes)
-      const [message] = decision.completes
-      if (message === undefined || ofGeneration !== generation) return
-      pendingJobs.drop(message)
-    },
-  })
-  return {
-    name: 'lookup',
-    batch: deps.batch,
-    slots: { capacity: MAX_ROWS_IN_MEMORY, maxCredit: MAX_CREDIT_ROWS, of: slotOf },
-    decide: async messages => {
-      const ofGeneration = generation
-      for (const message of messages) deps.loader.prefetch(message)
-      const decided = await decideComplete(messages, { pendingJobs, deps })
-      return decided.map(decision => withCleanup(decision, ofGeneration))
-    },
-    flushHeld: async partition => {
-      const ofGeneration = generation
-      const ended = await decideEnded(pendingJobs.expired(partition, deps.clock.now()), deps)
-      if (ofGeneration !== generation) return []
-      pendingJobs.polled(partition)
-      for (const { message } of ended) pendingJobs.drop(message)
-      return ended.map(({ decision }) => decision)
-    },
-    resolveDead: headers => resolveDead(headers, { pendingJobs, deps }),
-    forget: () => {
-      generation++
-      pendingJobs.forget()
-    },
+  constructor (deps: LookupDeps) {
+    this.batch = deps.batch
+    this.#deps = deps
+  }
+
+  /** Decides the jobs that these chunks complete, each once. */
+  async decide (messages: readonly ChunkMessage[]): Promise<readonly Decision<'lookup'>[]> {
+    for (const message of messages) this.#deps.loader.prefetch(message)
+    const decided = new Map<string, Decision<'lookup'>>()
+    for (const message of messages) {
+      const unit = this.#pendingJobs.add(message)
+      if (unit === undefined) continue
+      const name = nameOf(message)
+      const decision = decided.get(name) ?? await decideJob(unit, this.#deps)
+      decided.set(name, { ...decision, completes: unit.members })
+    }
+    return [...decided.values()].map(decision => ({
+      ...decision,
+      // The job stays pending until its effects are done, so that a retry finds it again.
+      afterProduced: async () => {
+        await decision.afterProduced?.()
+        this.#deps.loader.forget(decision.completes)
+        const [message] = decision.completes
+        if (message !== undefined) this.#pendingJobs.drop(message)
+      },
+    }))
+  }
+
+  /** Decides held jobs that need no further chunk. */
+  async flushHeld (partition: Partition): Promise<readonly Decision<'lookup'>[]> {
+    const decisions: Decision<'lookup'>[] = []
+    for (const pending of this.#pendingJobs.expired(partition, this.#deps.clock.now())) {
+      const isLate = this.#deps.clock.now() > pending.message.value.acceptBy
+      if (!isLate && !pending.hasAllChunks) continue
+      const decision = await decisionOf(pending, this.#deps)
+      // Meanwhile another process may have got its partition.
+      if (decision !== undefined && this.#pendingJobs.drop(pending.message)) {
+        decisions.push(decision)
+      }
+    }
+    this.#pendingJobs.polled(partition)
+    return decisions
+  }
+
+  /**
+   * Handles a chunk that cannot be decoded: refuses its job, or ends the rows of the chunk if the
+   * job was accepted. Everything of an announced job is in Kafka already, so this chunk is a
+   * duplicate. The same holds for a chunk that is also held: its rows end with the held one. In any
+   * case the job no longer waits for this chunk.
+   */
+  async resolveDead (headers: RawMessage['headers']): Promise<readonly EmittedBy<'lookup'>[]> {
+    const { store, clock } = this.#deps
+    const block = coordinatesOfHeaders(headers)
+    if (block === undefined) return []
+    const { tenant, job, chunk, rows } = block.coordinates
+    const outcome = await store.refuse(tenant, job, 'internal')
+    const isLost = this.#pendingJobs.markDead(block.coordinates, chunk)
+    if (!isLost || outcome.kind !== 'accepted') return []
+    // If its verification batches may have been sent, its rows are left to them; `ledger` fails the
+    // job if it stalls.
+    const { announced, rebuilt, closed } = outcome.job
+    if (announced || rebuilt || closed) return []
+    return [unresolvableBlock(
+      { ...block, rows: fullBitmap(rows) }, { atMs: clock.now(), inputs: true })]
+  }
+
+  forget (): void {
+    this.#pendingJobs.forget()
   }
 }
 
@@ -73,37 +110,6 @@ function slotOf (messages: readonly ChunkMessage[]): SlotRequest {
   const rows = new Map(messages.map(({ value }) => [value.job, value.totalRows]))
   const cost = [...rows.values()].reduce((sum, more) => sum + more, 0)
   return { name: messages[0]?.value.tenant ?? '', cost }
-}
-
-type PendingContext = { readonly pendingJobs: PendingJobs, readonly deps: LookupDeps }
-
-/** Decides the jobs that these chunks complete, each once. */
-async function decideComplete (
-  messages: readonly ChunkMessage[], { pendingJobs, deps }: PendingContext
-): Promise<readonly Decision<'lookup'>[]> {
-  const decided = new Map<string, Decision<'lookup'>>()
-  for (const message of messages) {
-    const unit = pendingJobs.add(message)
-    if (unit === undefined) continue
-    const name = nameOf(message)
-    const decision = decided.get(name) ?? await decideJob(unit, deps)
-    decided.set(name, { ...decision, completes: unit.members })
-  }
-  return [...decided.values()]
-}
-
-type EndedJob = { readonly message: ChunkMessage, readonly decision: Decision<'lookup'> }
-
-/** Decides held jobs that need no further chunk. */
-async function decideEnded (jobs: readonly PendingJob[], deps: LookupDeps): Promise<EndedJob[]> {
-  const ended: EndedJob[] = []
-  for (const job of jobs) {
-    const isLate = deps.clock.now() > job.message.value.acceptBy
-    if (!isLate && !job.hasAllChunks) continue
-    const decision = await decisionOf(job, deps)
-    if (decision !== undefined) ended.push({ message: job.message, decision })
-  }
-  return ended
 }
 
 /**
@@ -123,27 +129,4 @@ async function decisionOf (
   const { lostAfterIdlePolls = LOST_AFTER_IDLE_POLLS } = deps
   const isLost = hasAllChunks || idlePolls >= lostAfterIdlePolls
   return isLost ? await failJob(unit, deps) : undefined
-}
-
-/**
- * Handles a chunk that cannot be decoded: refuses its job, or ends the rows of the chunk if the job
- * was accepted. Everything of an announced job is in Kafka already, so this chunk is a duplicate.
- * The same holds for a chunk that is also held: its rows end with the held one. In any case the job
- * no longer waits for this chunk.
- */
-async function resolveDead (
-  headers: RawMessage['headers'], { pendingJobs, deps: { store, clock } }: PendingContext
-) {
-  const block = coordinatesOfHeaders(headers)
-  if (block === undefined) return []
-  const { tenant, job, chunk, rows } = block.coordinates
-  const outcome = await store.refuse(tenant, job, 'internal')
-  const isLost = pendingJobs.markDead(block.coordinates, chunk)
-  if (!isLost || outcome.kind !== 'accepted') return []
-  // If its verification batches may have been sent, its rows are left to them; `ledger` fails the
-  // job if it stalls.
-  const { announced, rebuilt, closed } = outcome.job
-  if (announced || rebuilt || closed) return []
-  return [unresolvableBlock(
-    { ...block, rows: fullBitmap(rows) }, { atMs: clock.now(), inputs: true })]
 }

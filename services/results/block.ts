@@ -20,7 +20,7 @@ export type DuplicateOutcome = {
 
 export type BlockOptions = {
   readonly coordinates: ChunkCoordinates
-  /** Only binds the seal: see `BATCHLESS` and `blockBatchOf`. */
+  /** Only binds the seal: see `NO_BATCH` and `blockBatchOf`. */
   readonly batch: number
   /** All inputs of the chunk, for the block that stores them. */
   readonly inputs?: readonly string[]
@@ -40,7 +40,7 @@ type Block = {
  * in place of blocks that may exist (dead letters, failed jobs). The tally rejects the latter while
  * blocks of the job are recounted: until then rows that have a verdict may only seem open.
  */
-export const BATCHLESS = { ofLookup: -1, replacingLost: -2 } as const
+export const NO_BATCH = { lookup: -1, substitute: -2 } as const
 
 /**
  * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
@@ -104,7 +104,7 @@ export function unresolvableBlock (
   options: { readonly atMs: number, readonly inputs: boolean }
 ): Emission<'rows.completed'> {
   const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
-  const block = createBlock({ coordinates, batch: BATCHLESS.replacingLost, ...inputs })
+  const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...inputs })
   for (const row of indexes(rows)) {
     if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
   }
@@ -187,7 +187,7 @@ function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
 /** The fields of a block that the tally needs. */
 export function tallyBlockOf (block: Completed): TallyBlock {
   const { job, chunk, batch, inputs, firstRow, duplicates } = block
-  const replacesLost = batch === BATCHLESS.replacingLost
+  const replacesLost = batch === NO_BATCH.substitute
   const { finished, cached, live, invalid, unknown, cancelled } = block
   const digest = blockDigest(block)
   const bitmaps = { finished, cached, live, invalid, unknown, cancelled }

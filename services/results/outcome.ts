@@ -1,7 +1,6 @@
 import type { Evidence } from '../cache/evidence.ts'
-import { expiresAtMs } from '../cache/entries.ts'
+import { type CheckedRecord, expiresAtMs } from '../cache/entries.ts'
 import type { Reason, RowStatus } from '../../schemas/api/verdicts.ts'
-import type { CheckedRecord } from '../cache/record.ts'
 import { formatPhone } from '../phone/format.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ContactKind, SERVICES } from './columns.ts'

@@ -3,9 +3,8 @@ import { failpoint } from '../platform/failpoint.ts'
 import type { Sleep } from '../platform/retry.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { pickTokens } from '../cache/tokens.ts'
-import { type CachedRecord, isFresh } from '../cache/entries.ts'
+import { type CachedRecord, type CheckedRecord, isFresh } from '../cache/entries.ts'
 import { type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
-import type { CheckedRecord } from '../cache/record.ts'
 import {
   type BatchOutcomes, cacheScopeOf, kindOf, subjectAt, type VerificationBatch,
 } from './batch.ts'
@@ -110,7 +109,7 @@ Promise<readonly number[]> {
   for (let index = 0; index < rows.length; index++) {
     const position = rows[index]
     const record = stored[index]
-    if (position === undefined || record === undefined || record === 'held') continue
+    if (position === undefined || record === undefined || record === 'leased') continue
     const source = record.job === batch.value.job ? 'live' : 'cache'
     outcomes[position] = outcomeAt(batch, position, { record, source })
   }
@@ -157,7 +156,7 @@ async function answerFromCache (check: BatchCheck, open: readonly number[]): Pro
   for (const [index, position] of open.entries()) {
     const found = claimed[index] ?? 'mine'
     if (found === 'mine') mine.push(position)
-    else if (found === 'held') leased.push(position)
+    else if (found === 'leased') leased.push(position)
     else {
       const source = found.job === job ? 'live' : 'cache'
       outcomes[position] = outcomeAt(batch, position, { record: found, source })

@@ -1,5 +1,5 @@
 import type { ServiceSlug } from '../topology.ts'
-import type { CheckedRecord } from '../cache/record.ts'
+import type { CheckedRecord } from '../cache/entries.ts'
 
 /** One contact to check. Answers repeat `row`, by which they are matched. */
 export type ProviderRow = { readonly row: number, readonly canonical: string }

@@ -39,12 +39,12 @@ describe('leases in Redis', () => {
     const scope = scopeOf('org_2.live')
     expect(await cache.claim(scope, both, claimOf('job_1'))).toEqual(['mine', 'mine'])
     const others = Buffer.concat([third, second])
-    expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'held'])
+    expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'leased'])
     expect(await cache.claim(scope, second, claimOf('job_1'))).toEqual(['mine'])
     expect(await cache.find(scope, both)).toEqual([undefined, undefined])
     await cache.release(scope, third, 'job_1')
     await cache.release(scope, both, 'job_1')
-    expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['held'])
+    expect(await cache.claim(scope, third, claimOf('job_1'))).toEqual(['leased'])
     expect(await cache.claim(scope, others, claimOf('job_2'))).toEqual(['mine', 'mine'])
     const [key = ''] = await redis.keys(`${keyPrefixOf(scope)}*`)
     const leftMs = await redis.pttl(key)
@@ -57,7 +57,7 @@ describe('leases in Redis', () => {
     await cache.claim(scope, both, claimOf('job_1'))
     const record = cachedRecord({ job: 'job_1' })
     await cache.store(scope, both, [record, cachedRecord({ status: 'unknown', job: 'job_1' })])
-    expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'held'])
+    expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'leased'])
     await cache.release(scope, both, 'job_1')
     expect(await cache.claim(scope, both, claimOf('job_2'))).toEqual([record, 'mine'])
   })
@@ -69,7 +69,7 @@ describe('leases in Redis', () => {
     expect(await cache.claim(scope, both, claimOf('job_1', picky)))
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, both, claimOf('job_2', picky)))
-      .toEqual(['held', cachedRecord()])
+      .toEqual(['leased', cachedRecord()])
     await redis.set((await redis.keys(`${keyPrefixOf(scope)}*`))[0] ?? '', 'of another release')
     const answers = await cache.claim(scope, both, claimOf('job_3', picky))
     expect(answers.filter((answer) => answer === 'mine')).toHaveLength(1)
@@ -88,9 +88,9 @@ describe('leases of jobs whose tokens are of different versions', () => {
       ...rotated, rotated: { versions: ['1'], tokens: row === 0 ? oldA : oldB },
     }))
     expect(await cache.claim(before, oldA, claimOf('job_old'))).toEqual(['mine'])
-    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['held', 'mine'])
-    expect(await cache.claim(before, old, claimOf('job_old'))).toEqual(['mine', 'held'])
-    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['held', 'mine'])
+    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['leased', 'mine'])
+    expect(await cache.claim(before, old, claimOf('job_old'))).toEqual(['mine', 'leased'])
+    expect(await cache.claim(rotated, fresh, claimOf('job_new'))).toEqual(['leased', 'mine'])
 
     // A verdict of either is the other's, and what got none is free for both.
     const bought = cachedRecord({ job: 'job_new' })
@@ -111,7 +111,7 @@ describe('leases of jobs whose tokens are of different versions', () => {
     expect(await cache.claim(scope, fresh, claimOf('job_1', usable)))
       .toEqual(['mine', cachedRecord()])
     expect(await cache.claim(scope, fresh, claimOf('job_2', usable)))
-      .toEqual(['held', cachedRecord()])
+      .toEqual(['leased', cachedRecord()])
   })
 })
 
@@ -126,7 +126,7 @@ describe('offers in Redis', () => {
     await cache.store(scope, second, [cachedRecord({ confidence: 100 })])
     await cache.claim(scope, third, claimOf('job_3'))
     const usable: CacheClaim['usable'] = ({ confidence }) => confidence < 100
-    const expected = [theirs, records[1], 'held', ...records.slice(3)]
+    const expected = [theirs, records[1], 'leased', ...records.slice(3)]
     expect(await cache.offer(scope, all, { records, usable })).toEqual(expected)
     expect(await cache.find(scope, all)).toEqual(expected.with(2, undefined))
     const other = tokens.map(() => cachedRecord({ job: 'job_4' }))

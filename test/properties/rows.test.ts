@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Decision, Emission } from '../../services/engine/stage.ts'
+import type { Emission } from '../../services/engine/stage.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
-import { createLookupStage } from '../../services/lookup/stage.ts'
+import { LookupStage } from '../../services/lookup/stage.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
@@ -65,7 +65,7 @@ function stagesOf (scenario: Scenario) {
           [row, { status: 'valid', reason: 'assigned_range', confidence: 90, fields: {} }])),
     }
   }
-  const lookup = createLookupStage({
+  const lookup = new LookupStage({
     store,
     loader: new ChunkLoader(cache),
     clock,
@@ -97,7 +97,7 @@ async function deliver (stages: Stages, scenario: Scenario): Promise<Emission<'r
   const canonicals = scenario.contacts.map((it) => it < 0 ? '' : phone(it))
   const chunks = chunksOf(canonicals, { chunkRows: CHUNK_ROWS, forceFresh: scenario.forceFresh })
   stages.lookup.forget()
-  const decided = await stages.lookup.decide(chunks, signal) as readonly Decision<'lookup'>[]
+  const decided = await stages.lookup.decide(chunks)
   if (scenario.isCancelled) stages.store.change(JOB, { status: 'cancelling' })
   const blocks = emitted(decided, 'rows.completed')
   for (const missed of emitted(decided, 'rows.to-verify')) {

@@ -5,7 +5,7 @@ import { loadConfig } from '../../services/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../services/lookup/config.ts'
 import { connectPolicies } from '../../services/lookup/decide.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
-import { createLookupStage } from '../../services/lookup/stage.ts'
+import { LookupStage } from '../../services/lookup/stage.ts'
 import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/cache/tokenizer.ts'
@@ -31,7 +31,7 @@ const cacheOf = oncePer((cache: Redis) => redisRecordCache(cache))
 /** The stage `lookup`, with parts of few rows, so that jobs have many. */
 export function lookupStage ({ redis, cache, chaos, time }: Shared) {
   const smallPart = 1 + chaos.below(12)
-  return createLookupStage({
+  return new LookupStage({
     store: jobsOf(redis),
     loader: new ChunkLoader(cacheOf(cache)),
     policy: policiesOf(redis),

@@ -25,7 +25,7 @@ export function createCacheDouble (): RecordCache & {
       const record = entries.get(name)
       if (record !== undefined && usable(record)) return record
       if (!holders.has(name)) holders.set(name, job)
-      return holders.get(name) === job ? 'mine' : 'held'
+      return holders.get(name) === job ? 'mine' : 'leased'
     }),
     store: async (_scope, tokens, records) => {
       for (const [row, name] of namesOf(tokens).entries()) {
@@ -39,7 +39,7 @@ export function createCacheDouble (): RecordCache & {
       namesOf(tokens).map((name, row) => {
         const record = entries.get(name)
         if (record !== undefined && usable(record)) return record
-        if (holders.has(name)) return 'held'
+        if (holders.has(name)) return 'leased'
         const offered = records[row] as CachedRecord
         entries.set(name, offered)
         return offered

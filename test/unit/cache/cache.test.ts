@@ -22,16 +22,16 @@ function createRedis () {
     splitTokens(tokens).map((one) => keyPrefix + one.toString('hex'))
   const redis: CacheCommands = {
     find: async (entries) => namesOf(entries).map((name) => values.get(name) ?? null),
-    keep: async (entries, kept, ms) => {
+    put: async (entries, kept, ms) => {
       for (const [index, name] of namesOf(entries).entries()) values.set(name, kept[index] ?? '')
       ttls.push(ms)
     },
     // Of one version only; those of several are tried on Redis itself.
-    claim: async ([entries], own, { ms, useless }) => {
+    claim: async ([entries], own, { ms, stale }) => {
       ttls.push(ms)
       return namesOf(entries as Entries).map((name, row) => {
         const held = values.get(name) ?? null
-        if (held !== null && !useless.includes(held)) return held
+        if (held !== null && !stale.includes(held)) return held
         values.set(name, own[row] ?? '')
         return null
       })
@@ -113,7 +113,7 @@ describe('the cache of records', () => {
   it('has only misses while Redis is down, and reports the error', async () => {
     const down = async () => { throw new Error('down') }
     const faults: unknown[] = []
-    const commands = { find: down, keep: down, claim: down, release: down, erase: down }
+    const commands = { find: down, put: down, claim: down, release: down, erase: down }
     const cache = createRecordCache(commands, { onFault: (error) => faults.push(error) })
     expect(await cache.find(scope, Buffer.concat([token, other]))).toEqual([undefined, undefined])
     await cache.store(scope, token, [cachedRecord()])
@@ -128,7 +128,7 @@ describe('the cache of records', () => {
 
   it('sends no command without tokens', async () => {
     const fail = async () => { throw new Error('unexpected call') }
-    const commands = { find: fail, keep: fail, claim: fail, release: fail, erase: fail }
+    const commands = { find: fail, put: fail, claim: fail, release: fail, erase: fail }
     const cache = createRecordCache(commands, { onFault: (error) => { throw error } })
     const none = Buffer.alloc(0)
     expect(await cache.find(scope, none)).toEqual([])
@@ -148,8 +148,8 @@ describe('a lease', () => {
     const cache = createRecordCache(redis)
     expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['mine'])
     expect(values.get(KEY)).toBe('lease job_1')
-    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual(['held', 'mine'])
-    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual(['mine', 'held'])
+    expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual(['leased', 'mine'])
+    expect(await cache.claim(scope, tokens, claimOf('job_1'))).toEqual(['mine', 'leased'])
     await cache.store(scope, tokens, [cachedRecord()])
     expect(await cache.claim(scope, tokens, claimOf('job_2'))).toEqual([cachedRecord(), 'mine'])
     await cache.release(scope, tokens, 'job_2')
@@ -178,7 +178,7 @@ describe('a lease', () => {
         return answer
       },
     })
-    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['held'])
+    expect(await cache.claim(scope, token, claimOf('job_1'))).toEqual(['leased'])
   })
 })
 
@@ -208,7 +208,7 @@ describe('an offer', () => {
     const { redis, values } = createRedis()
     values.set(KEY, 'lease job_2')
     expect(await createRecordCache(redis).offer(scope, tokens, offerOf(own, own)))
-      .toEqual(['held', own])
+      .toEqual(['leased', own])
     expect(values.get(KEY)).toBe('lease job_2')
   })
 
@@ -249,7 +249,7 @@ describe('claimEntries', () => {
     const entries = { keyPrefix: 'c:', tokens: Buffer.concat([token, other]) }
     values.set(`c:${token.toString('hex')}`, 'lease job_2')
     expect(await claimEntries(redis, [entries], { own: ['a', 'b'], ms: 1, usable: () => true }))
-      .toEqual(['held', undefined])
+      .toEqual(['leased', undefined])
     expect(tokenCount(entries.tokens)).toBe(2)
   })
 })

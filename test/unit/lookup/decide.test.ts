@@ -11,7 +11,7 @@ import {
 } from '../../support/stage-doubles.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/platform/errors.ts'
-import { BATCHLESS } from '../../../services/results/block.ts'
+import { NO_BATCH } from '../../../services/results/block.ts'
 import { loadConfig } from '../../../services/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../../services/lookup/config.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
@@ -161,7 +161,7 @@ describe('a job that fails while it is decided', () => {
     store.jobs.set(JOB, acceptedJob())
     const { emits } = await failJob(unit, partsWith({ store }))
     const [block, ...others] = emitted([{ emits }], 'rows.completed').map(({ value }) => value)
-    expect(block).toMatchObject({ batch: BATCHLESS.replacingLost, inputs: true })
+    expect(block).toMatchObject({ batch: NO_BATCH.substitute, inputs: true })
     expect([rowsOf(block!.finished), others]).toEqual([[0], []])
   })
 

@@ -2,16 +2,14 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InfrastructureError } from '../../../services/platform/errors.ts'
 import { fullBitmap } from '../../../services/platform/bitmap.ts'
-import type { Decision } from '../../../services/engine/stage.ts'
 import { ChunkLoader } from '../../../services/lookup/read.ts'
-import { createLookupStage } from '../../../services/lookup/stage.ts'
+import { LookupStage } from '../../../services/lookup/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
 import {
   acceptedJob, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble,
-  DEAD, emitted, entryOf, incoming, JOB, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
+  emitted, entryOf, incoming, JOB, QUOTED_AT_MS, rowsOf, TENANT, tokenFor,
 } from '../../support/stage-doubles.ts'
 
-const signal = new AbortController().signal
 const PRICE_MICROS = 10
 const phone = (last: number) => `+1212736${5_000 + last}`
 
@@ -20,7 +18,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
   const store = createStoreDouble({ clock, availableMicros })
   const cache = createCacheDouble()
   const undecidable: unknown[] = []
-  const stage = createLookupStage({
+  const stage = new LookupStage({
     store,
     loader: new ChunkLoader(cache),
     clock,
@@ -37,7 +35,7 @@ function setUp ({ availableMicros = 1e12 } = {}) {
 
 const decisionsOf = async (
   stage: ReturnType<typeof setUp>['stage'], messages: Parameters<typeof stage.decide>[0]
-) => await stage.decide(messages, signal) as readonly Decision<'lookup'>[]
+) => await stage.decide(messages)
 
 /** The headers of a chunk of three rows after eight others. */
 const headersOf = (chunk: number, chunks: number) => ({
@@ -164,7 +162,7 @@ describe('the lookup stage', () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [stale] = await decisionsOf(stage, [first!, second!])
     stage.forget()
-    expect(await decisionsOf(stage, [first!])).toEqual([])
+    expect(await decisionsOf(stage, [{ ...first! }])).toEqual([])
     await stale?.afterProduced?.()
     expect(await decisionsOf(stage, [second!])).toHaveLength(1)
   })
@@ -197,12 +195,12 @@ describe('held chunks of a job that is never complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_000)
-    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(chunk!))).toEqual([])
     clock.advance(1)
-    expect(await stage.flushHeld!({ ...placeOf(chunk!), partition: 9 })).toEqual([])
-    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
+    expect(await stage.flushHeld({ ...placeOf(chunk!), partition: 9 })).toEqual([])
+    expect(await stage.flushHeld(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'expired' } })
-    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(chunk!))).toEqual([])
   })
 
   it('are held until an accepted job is announced', async () => {
@@ -211,9 +209,9 @@ describe('held chunks of a job that is never complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(chunk!))).toEqual([])
     store.change(JOB, { announced: true })
-    expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
+    expect(await stage.flushHeld(placeOf(chunk!))).toEqual([{ completes: [chunk], emits: [] }])
   })
 
   it('stay held while Redis is unavailable', async () => {
@@ -222,8 +220,8 @@ describe('held chunks of a job that is never complete', () => {
     await decisionsOf(stage, chunks.slice(0, 1))
     clock.advance(25_001)
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.flushHeld!(placeOf(chunks[0]!))).rejects.toThrow('Redis')
-    expect(await stage.flushHeld!(placeOf(chunks[0]!))).toHaveLength(1)
+    await expect(stage.flushHeld(placeOf(chunks[0]!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld(placeOf(chunks[0]!))).toHaveLength(1)
   })
 
   it('fail as soon as the others of an accepted job are dead letters', async () => {
@@ -231,30 +229,30 @@ describe('held chunks of a job that is never complete', () => {
     const [first, second, third] = chunksOf([phone(0), phone(1), phone(2)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
     await decisionsOf(stage, [first!])
-    expect(emitted([{ emits: await stage.resolveDead(headersOf(1, 3), DEAD) }], 'rows.completed'))
+    expect(emitted([{ emits: await stage.resolveDead(headersOf(1, 3)) }], 'rows.completed'))
       .toHaveLength(1)
     // The third may still come.
-    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(first!))).toEqual([])
     await decisionsOf(stage, [third!])
-    const [decision] = await stage.flushHeld!(placeOf(first!))
+    const [decision] = await stage.flushHeld(placeOf(first!))
     expect(decision).toMatchObject({ completes: [first, third], dead: 'undecidable' })
     const blocks = emitted([decision!], 'rows.completed')
     expect(blocks.map(({ value }) => value.chunk)).toEqual([0, 2])
     expect(blocks.map(({ rows }) => rows.inputs)).toEqual([[` ${phone(0)}`], [` ${phone(2)}`]])
     await decision?.afterProduced?.()
     expect(store.jobs.get(JOB)?.announced).toBe(true)
-    expect(await stage.flushHeld!(placeOf(second!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(second!))).toEqual([])
   })
 
   it('are decided if a valid copy of the dead one arrives', async () => {
     const { stage, store } = setUp()
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     store.jobs.set(JOB, acceptedJob())
-    await stage.resolveDead(headersOf(1, 2), DEAD)
+    await stage.resolveDead(headersOf(1, 2))
     const [decision] = await decisionsOf(stage, [first!, second!])
     expect(emitted([decision!], 'rows.to-verify')).toHaveLength(2)
     await decision?.afterProduced?.()
-    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(first!))).toEqual([])
   })
 
   it('of a job with dead last chunks fail with their inputs', async () => {
@@ -262,8 +260,8 @@ describe('held chunks of a job that is never complete', () => {
     const chunks = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, chunks)
     expect(store.jobs.get(JOB)?.announced).toBe(false)
-    expect(await stage.resolveDead(headersOf(1, 2), DEAD)).toEqual([])
-    const [decision] = await stage.flushHeld!(placeOf(chunks[0]!))
+    expect(await stage.resolveDead(headersOf(1, 2))).toEqual([])
+    const [decision] = await stage.flushHeld(placeOf(chunks[0]!))
     expect(decision?.completes).toEqual(chunks)
     expect(emitted([decision!], 'rows.completed').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
@@ -275,11 +273,11 @@ describe('held chunks of a job that is never complete', () => {
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
     for (let poll = 0; poll < 300; poll++) {
-      expect(await stage.flushHeld!(placeOf(chunk!))).toEqual([])
+      expect(await stage.flushHeld(placeOf(chunk!))).toEqual([])
     }
     store.failNext(new InfrastructureError('Redis'))
-    await expect(stage.flushHeld!(placeOf(chunk!))).rejects.toThrow('Redis')
-    expect(await stage.flushHeld!(placeOf(chunk!))).toMatchObject([{ completes: [chunk] }])
+    await expect(stage.flushHeld(placeOf(chunk!))).rejects.toThrow('Redis')
+    expect(await stage.flushHeld(placeOf(chunk!))).toMatchObject([{ completes: [chunk] }])
   })
 
   it('of an accepted job do not fail while their partition is stalled', async () => {
@@ -288,11 +286,11 @@ describe('held chunks of a job that is never complete', () => {
     const [first, second] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     const [other] = chunksOf([phone(2), phone(3)], { chunkRows: 1, job: 'job_k' })
     await decisionsOf(stage, [first!])
-    expect(await stage.flushHeld!(placeOf(first!))).toEqual([])
+    expect(await stage.flushHeld(placeOf(first!))).toEqual([])
     // The other job's chunk waits for infrastructure all that time, a poll right behind it.
     clock.advance(6 * 60_000)
     await decisionsOf(stage, [other!])
-    expect(emitted(await stage.flushHeld!(placeOf(first!)), 'rows.completed')).toEqual([])
+    expect(emitted(await stage.flushHeld(placeOf(first!)), 'rows.completed')).toEqual([])
     const [decision] = await decisionsOf(stage, [second!])
     expect(emitted([decision!], 'rows.to-verify').map(({ value }) => value.chunk)).toEqual([0, 1])
   })
@@ -302,11 +300,11 @@ describe('held chunks of a job that is never complete', () => {
     const [chunk] = chunksOf([phone(0), phone(1)], { chunkRows: 1 })
     await decisionsOf(stage, [chunk!])
     clock.advance(25_001)
-    const releasing = stage.flushHeld!(placeOf(chunk!))
+    const releasing = stage.flushHeld(placeOf(chunk!))
     stage.forget()
-    await decisionsOf(stage, [chunk!])
+    await decisionsOf(stage, [{ ...chunk! }])
     expect(await releasing).toEqual([])
-    expect(await stage.flushHeld!(placeOf(chunk!))).toHaveLength(1)
+    expect(await stage.flushHeld(placeOf(chunk!))).toHaveLength(1)
   })
 })
 
@@ -345,25 +343,25 @@ describe('a dead chunk', () => {
 
   it('refuses its job', async () => {
     const { stage, store } = setUp()
-    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers)).toEqual([])
     expect(await store.outcome(TENANT, JOB)).toMatchObject({ refusal: { code: 'internal' } })
   })
 
   it('of an accepted job ends its rows and replaces the input block', async () => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, acceptedJob())
-    const [block] = emitted([{ emits: await stage.resolveDead(headers, DEAD) }], 'rows.completed')
+    const [block] = emitted([{ emits: await stage.resolveDead(headers) }], 'rows.completed')
     expect(block?.value).toMatchObject({ chunk: 1, firstRow: 8, rows: 3, inputs: true })
     expect(rowsOf(block!.value.unknown)).toEqual([0, 1, 2])
     store.change(JOB, { closed: true })
-    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
-    expect(await stage.resolveDead({}, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers)).toEqual([])
+    expect(await stage.resolveDead({})).toEqual([])
   })
 
   it.each(['announced', 'rebuilt'])('of an %s job ends no rows of others', async (how) => {
     const { stage, store } = setUp()
     store.jobs.set(JOB, { ...acceptedJob(), [how]: true })
-    expect(await stage.resolveDead(headers, DEAD)).toEqual([])
+    expect(await stage.resolveDead(headers)).toEqual([])
   })
 })
 
