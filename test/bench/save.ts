@@ -12,14 +12,14 @@ const folder = join(import.meta.dirname, 'results')
 type CheckedReport = Report & { readonly limitChecks: readonly LimitCheck[] }
 
 /**
- * Writes the report and its plot, named by day and commit; a second run on the same day and commit
- * replaces the first. Returns the paths relative to the project.
+ * Writes the report, with its day and commit, and its plot over those of the run before; history
+ * keeps them. Returns the paths relative to the project.
  */
 export function saveResults (checked: CheckedReport): readonly string[] {
   const { limitChecks, ...report } = checked
   const day = new Date().toISOString().slice(0, 10)
   const commit = git('rev-parse', '--short', 'HEAD') || 'unknown'
-  const name = join(folder, `${day}-${commit}`)
+  const name = join(folder, 'newest')
   const about = { day, commit, uncommitted: git('status', '--porcelain') !== '', ...machine() }
   mkdirSync(folder, { recursive: true })
   writeFileSync(`${name}.json`, `${JSON.stringify({ about, ...checked }, null, 2)}\n`)
