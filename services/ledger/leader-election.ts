@@ -33,14 +33,6 @@ export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & Accou
     readonly snapshotEveryMs: number
   }
 
-export type Leader = {
-  /** False while this ledger leads and has not compared all wallets. */
-  readonly ready: () => boolean
-  /** True while this ledger is the leader. */
-  readonly isLeader: () => boolean
-  readonly stop: () => Promise<void>
-}
-
 /** Commands that change an account wait until it is in the topic. */
 const MAX_SHIPPING_POLL_MS = 100
 
@@ -48,11 +40,16 @@ const MAX_SHIPPING_POLL_MS = 100
 type Term = { readonly run: string, readonly fence: string, readonly runs: ReadonlySet<string> }
 
 /** The term in which all wallets were compared. */
-type LeaderState = Term & {
+type ComparedTerm = Term & {
   readonly known: Set<string>
   /** When to compare again, because tenants were unreachable; else `Infinity`. */
   readonly retryAtMs: number
 }
+
+type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'deliveries' | 'recount' | 'check'
+
+const RETRY_MS = 2_000
+const RETRY_SILENT_MS = 30_000
 
 /**
  * Elects one ledger as leader. Every `pollMs` it renews its lease and reads the run ids of the
@@ -60,201 +57,218 @@ type LeaderState = Term & {
  * journal. In between it unlocks tenants on request, recounts jobs whose tally was lost, and checks
  * sums. A round that fails is logged and retried.
  */
-export function startLeader (deps: LeaderDeps): Leader {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  const requests = listen(deps, signal)
-  const state: State = {
-    current: undefined,
-    healthy: false,
-    recovering: false,
-    frozen: 0,
-    withoutKeys: 0,
-    waiting: 0,
-    checkedAt: -Infinity,
-    checkAllUntilMs: -Infinity,
-    step: 'unlock',
-  }
-  deps.metrics.watch('tenants_frozen', {}, () => state.frozen)
-  deps.metrics.watch('organizations_without_keys', {}, () => state.withoutKeys)
-  deps.metrics.watch('tenants_waiting', {}, () => state.waiting)
-  const repeatRenewal = createRepeat(signal, err => fail(deps, state, { err, step: 'renew' }))
-  const renewing = repeatRenewal(deps.pollMs, async () => {
-    await renew(deps, state)
-    requests.wake()
-  })
-  const repeatRound = createRepeat(signal, err => fail(deps, state, { err, step: state.step }))
-  const working = repeatRound(0, async () => {
-    await requests.next(signal)
-    await runOnce(deps, state, { requests, signal })
-  })
-  const repeatSnapshot = createRepeat(signal, error => deps.log.warn({ err: error },
-    'failed to write wallet snapshots: the next recovery reads more of the journal'))
-  const snapshotting = repeatSnapshot(
-    deps.snapshotEveryMs, () => snapshot(deps, state, signal))
-  const repeatShipping = createRepeat(signal, error => deps.log.warn({ err: error },
-    'failed to send account changes to topic accounts, retrying; do not restart Redis until this ' +
-    'succeeds'))
-  const shipping = repeatShipping(Math.min(deps.pollMs, MAX_SHIPPING_POLL_MS), async () => {
-    if (state.current !== undefined) await shipAccounts(deps, signal)
-  })
-  return {
-    ready: () => state.healthy,
-    isLeader: () => state.term !== undefined,
-    stop: async () => {
-      stopping.abort()
-      await Promise.all([renewing, working, snapshotting, shipping])
-    },
-  }
-}
-
-type LeaderStep = 'renew' | 'unlock' | 'accounts' | 'recover' | 'deliveries' | 'recount' | 'check'
-
-type State = {
-  current: LeaderState | undefined
-  term?: Term | undefined
-  healthy: boolean
+export class Leader {
+  readonly #deps: LeaderDeps
+  readonly #stopping = new AbortController()
+  readonly #requests: UnlockRequests
+  readonly #loops: readonly Promise<void>[]
+  /** Of this ledger, while it has the lease. */
+  #term: Term | undefined
+  #compared: ComparedTerm | undefined
+  #isHealthy = false
   /** True while wallets are compared with the journal. */
-  recovering: boolean
-  frozen: number
-  withoutKeys: number
-  waiting: number
-  checkedAt: number
+  #isRecovering = false
+  #frozen = 0
+  #withoutKeys = 0
+  #waiting = 0
+  #checkedAtMs = -Infinity
   /** Until then all tenants are checked, as marks of active ones may be lost. */
-  checkAllUntilMs: number
+  #checkAllUntilMs = -Infinity
   /** What the current round does, for logs. */
-  step: LeaderStep
+  #step: LeaderStep = 'unlock'
   /** The latest snapshots. */
-  base?: Base | undefined
-}
+  #base: Base | undefined
 
-function fail (
-  { log }: LeaderDeps, state: State, fields: { readonly err: unknown, readonly step: LeaderStep }
-): void {
-  state.healthy = false
-  log.warn(fields, 'leader round failed, retrying; locked wallets stay locked')
-}
-
-/** Acquires or renews the leadership, unless another ledger has it. */
-async function renew ({ recoveryStore, name, leaseMs }: LeaderDeps, state: State): Promise<void> {
-  const { run, fence, runs } = await recoveryStore.lead(name, leaseMs)
-  state.term = fence === undefined ? undefined : { run, fence, runs }
-  if (fence !== undefined) return
-  Object.assign(state, {
-    current: undefined, healthy: true, frozen: 0, withoutKeys: 0, waiting: 0,
-  })
-}
-
-async function runOnce (
-  deps: LeaderDeps, state: State,
-  { requests, signal }: { readonly requests: UnlockRequests, readonly signal: AbortSignal }
-): Promise<void> {
-  if (state.term === undefined) return
-  state.step = 'unlock'
-  const requested = requests.take()
-  // A request may mean that Redis has lost everything, the lease included.
-  if (requested.length > 0) await renew(deps, state)
-  const { term } = state
-  if (term === undefined) return
-  const isNew = isNewTerm(deps, state.current, term)
-  const toRecover = isNew
-    ? requested
-    : await unlockNew(deps, state.current as LeaderState, requested)
-  if (isNew || toRecover.length > 0) {
-    // If Redis has lost everything, a previous term of this leader still knows the tenants.
-    const known = new Set([...await deps.tenants.all(), ...state.current?.known ?? []])
-    state.waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
-    state.step = 'accounts'
-    if (isNew) await restoreAccounts(deps, signal)
-    state.step = 'recover'
-    if (toRecover.length > 0) await deps.tenants.activate(toRecover)
-    await recoverAll(deps, state, { term, signal })
-  }
-  await runEach(state, {
-    recount: () => recountLostJobs(deps, signal),
-    deliveries: () => restoreDeliveries(deps, signal),
-    check: async () => {
-      if (deps.clock.now() - state.checkedAt < deps.checkEveryMs) return
-      state.checkedAt = deps.clock.now()
-      state.frozen = await checkAll(deps, state, signal)
-      state.withoutKeys = await restoreLostKeys(deps, signal)
-      await recordErased(deps)
-      await recordDeliveries(deps)
-    },
-  })
-  state.healthy = true
-}
-
-/** Runs all steps, as they may use different servers, and throws the first failure. */
-async function runEach (
-  state: State, steps: Readonly<Partial<Record<LeaderStep, () => Promise<unknown>>>>
-): Promise<void> {
-  const failures: { readonly step: LeaderStep, readonly error: unknown }[] = []
-  for (const [step, work] of Object.entries(steps) as [LeaderStep, () => Promise<unknown>][]) {
-    state.step = step
-    await work().catch(error => { failures.push({ step, error }) })
-  }
-  const [first] = failures
-  if (first === undefined) return
-  state.step = first.step
-  throw first.error
-}
-
-/** Whether there is something to compare that no request names. A server may be gone for long. */
-function isNewTerm (
-  { clock }: Pick<LeaderDeps, 'clock'>, current: LeaderState | undefined,
-  { run, fence, runs }: Term
-): boolean {
-  if (current?.run !== run || current.fence !== fence) return true
-  return clock.now() >= current.retryAtMs || [...runs].some(one => !current.runs.has(one))
-}
-
-/** Compares all locked wallets and restores what the server with the global keys may have lost. */
-async function recoverAll (
-  deps: LeaderDeps, state: State,
-  { term, signal }: { readonly term: Term, readonly signal: AbortSignal }
-): Promise<void> {
-  const { current } = state
-  const onWaiting = (tenants: number) => { state.waiting = tenants }
-  state.base = undefined
-  state.recovering = true
-  try {
-    const { known, unreachable } = await recover(deps, term.fence, { signal, onWaiting })
-    const hasLostGlobalKeys = current?.run !== term.run || current.fence !== term.fence
-    // A single server has lost them only together with the wallets, which were compared.
-    if (term.runs.size > 1 && hasLostGlobalKeys) {
-      await restoreMarks(deps.redis, [...known].filter(tenant => !unreachable.has(tenant)))
-      state.checkAllUntilMs = deps.clock.now() + MARK_LASTS_MS + 2 * deps.checkEveryMs
+  /** Starts the election. */
+  constructor (deps: LeaderDeps) {
+    this.#deps = deps
+    const { log, metrics, pollMs, snapshotEveryMs } = deps
+    const { signal } = this.#stopping
+    this.#requests = listen(deps, signal)
+    metrics.watch('tenants_frozen', {}, () => this.#frozen)
+    metrics.watch('organizations_without_keys', {}, () => this.#withoutKeys)
+    metrics.watch('tenants_waiting', {}, () => this.#waiting)
+    const fail = (step: LeaderStep, err: unknown) => {
+      this.#isHealthy = false
+      log.warn({ err, step }, 'leader round failed, retrying; locked wallets stay locked')
     }
-    const retryAtMs = deps.clock.now() + await retryAfterMs(deps, [...unreachable])
-    const runs = new Set([...current?.runs ?? [], ...term.runs])
-    state.current = { ...term, runs, known: new Set(known), retryAtMs }
-  } finally {
-    state.recovering = false
+    this.#loops = [
+      createRepeat(signal, error => fail('renew', error))(pollMs, async () => {
+        await this.#renew()
+        this.#requests.wake()
+      }),
+      createRepeat(signal, error => fail(this.#step, error))(0, async () => {
+        await this.#requests.next(signal)
+        await this.#runRound(signal)
+      }),
+      createRepeat(signal, error => log.warn({ err: error },
+        'failed to write wallet snapshots: the next recovery reads more of the journal'),
+      )(snapshotEveryMs, () => this.#takeSnapshots(signal)),
+      createRepeat(signal, error => log.warn({ err: error },
+        'failed to send account changes to topic accounts, retrying; do not restart Redis until ' +
+        'this succeeds'),
+      )(Math.min(pollMs, MAX_SHIPPING_POLL_MS), async () => {
+        if (this.#compared !== undefined) await shipAccounts(deps, signal)
+      }),
+    ]
   }
-}
 
-const RETRY_MS = 2_000
-const RETRY_SILENT_MS = 30_000
+  /** False while this ledger leads and has not compared all wallets. */
+  ready (): boolean {
+    return this.#isHealthy
+  }
 
-/** When to compare tenants again that were unreachable: soon if their server is starting. */
-async function retryAfterMs (
-  { recoveryStore }: LeaderDeps, unreachable: readonly string[]
-): Promise<number> {
-  if (unreachable.length === 0) return Infinity
-  return await recoveryStore.isAnyResponding(unreachable) ? RETRY_MS : RETRY_SILENT_MS
-}
+  /** True while this ledger is the leader. */
+  isLeader (): boolean {
+    return this.#term !== undefined
+  }
 
-async function snapshot (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<void> {
-  if (state.term === undefined) state.base = undefined
-  // A recovery reads the same topics, and clients wait for it.
-  if (state.term === undefined || !state.healthy || state.recovering) return
-  state.base = await takeSnapshots(deps, state.base ?? await readSnapshots(deps, signal), signal)
+  async stop (): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all(this.#loops)
+  }
+
+  /** Acquires or renews the leadership, unless another ledger has it. */
+  async #renew (): Promise<void> {
+    const { recoveryStore, name, leaseMs } = this.#deps
+    const { run, fence, runs } = await recoveryStore.lead(name, leaseMs)
+    this.#term = fence === undefined ? undefined : { run, fence, runs }
+    if (fence !== undefined) return
+    this.#compared = undefined
+    this.#isHealthy = true
+    this.#frozen = 0
+    this.#withoutKeys = 0
+    this.#waiting = 0
+  }
+
+  async #runRound (signal: AbortSignal): Promise<void> {
+    const deps = this.#deps
+    if (this.#term === undefined) return
+    this.#step = 'unlock'
+    const requested = this.#requests.take()
+    // A request may mean that Redis has lost everything, the lease included.
+    if (requested.length > 0) await this.#renew()
+    const term = this.#term
+    if (term === undefined) return
+    const compared = this.#compared
+    const isNew = compared === undefined || this.#isNewTerm(compared, term)
+    const toRecover = isNew ? requested : await unlockNew(deps, compared, requested)
+    if (isNew || toRecover.length > 0) {
+      // If Redis has lost everything, a previous term of this leader still knows the tenants.
+      const known = new Set([...await deps.tenants.all(), ...this.#compared?.known ?? []])
+      this.#waiting = await deps.recoveryStore.countWaiting([...known], term.runs)
+      this.#step = 'accounts'
+      if (isNew) await restoreAccounts(deps, signal)
+      this.#step = 'recover'
+      if (toRecover.length > 0) await deps.tenants.activate(toRecover)
+      await this.#recoverAll(term, signal)
+    }
+    await this.#runEach({
+      recount: () => recountLostJobs(deps, signal),
+      deliveries: () => restoreDeliveries(deps, signal),
+      check: () => this.#checkIfDue(signal),
+    })
+    this.#isHealthy = true
+  }
+
+  /** Whether there is something to compare that no request names. A server may be gone for long. */
+  #isNewTerm (compared: ComparedTerm, { run, fence, runs }: Term): boolean {
+    if (compared.run !== run || compared.fence !== fence) return true
+    return this.#deps.clock.now() >= compared.retryAtMs ||
+      [...runs].some(server => !compared.runs.has(server))
+  }
+
+  /** Compares all locked wallets and restores what the server with the global keys may have lost. */
+  async #recoverAll (term: Term, signal: AbortSignal): Promise<void> {
+    const { redis, clock, recoveryStore, checkEveryMs } = this.#deps
+    const compared = this.#compared
+    const onWaiting = (tenants: number) => { this.#waiting = tenants }
+    this.#base = undefined
+    this.#isRecovering = true
+    try {
+      const { known, unreachable } = await recover(this.#deps, term.fence, { signal, onWaiting })
+      const hasLostGlobalKeys = compared?.run !== term.run || compared.fence !== term.fence
+      // A single server has lost them only together with the wallets, which were compared.
+      if (term.runs.size > 1 && hasLostGlobalKeys) {
+        await restoreMarks(redis, [...known].filter(tenant => !unreachable.has(tenant)))
+        this.#checkAllUntilMs = clock.now() + MARK_LASTS_MS + 2 * checkEveryMs
+      }
+      const nowMs = clock.now()
+      // Unreachable tenants are compared soon if their server is starting.
+      const retryMs = unreachable.size === 0
+        ? Infinity
+        : await recoveryStore.isAnyResponding([...unreachable]) ? RETRY_MS : RETRY_SILENT_MS
+      this.#compared = {
+        ...term,
+        runs: new Set([...compared?.runs ?? [], ...term.runs]),
+        known: new Set(known),
+        retryAtMs: nowMs + retryMs,
+      }
+    } finally {
+      this.#isRecovering = false
+    }
+  }
+
+  /** Runs all steps, as they may use different servers, and throws the first failure. */
+  async #runEach (
+    steps: Readonly<Partial<Record<LeaderStep, () => Promise<unknown>>>>
+  ): Promise<void> {
+    const failures: { readonly step: LeaderStep, readonly error: unknown }[] = []
+    for (const [step, work] of Object.entries(steps) as [LeaderStep, () => Promise<unknown>][]) {
+      this.#step = step
+      await work().catch(error => { failures.push({ step, error }) })
+    }
+    const [first] = failures
+    if (first === undefined) return
+    this.#step = first.step
+    throw first.error
+  }
+
+  async #checkIfDue (signal: AbortSignal): Promise<void> {
+    const { clock, checkEveryMs } = this.#deps
+    if (clock.now() - this.#checkedAtMs < checkEveryMs) return
+    this.#checkedAtMs = clock.now()
+    this.#frozen = await this.#checkAll(signal)
+    this.#withoutKeys = await restoreLostKeys(this.#deps, signal)
+    await recordErased(this.#deps)
+    await recordDeliveries(this.#deps)
+  }
+
+  /**
+   * Checks the sums of every active wallet, and removes the mark of those that have been idle for a
+   * while; of all wallets while marks may be lost, which it restores. Returns how many are frozen;
+   * a frozen tenant stays active.
+   */
+  async #checkAll (signal: AbortSignal): Promise<number> {
+    const { tenants, recoveryStore, clock } = this.#deps
+    const active = new Map((await tenants.active()).map(mark => [mark.tenant, mark]))
+    const all = clock.now() < this.#checkAllUntilMs ? await tenants.all() : []
+    let frozen = 0
+    for (const tenant of new Set([...active.keys(), ...all])) {
+      signal.throwIfAborted()
+      const { kind, reason } = await recoveryStore.check(tenant)
+      const mark = active.get(tenant)
+      const isIdle = mark !== undefined && clock.now() - mark.sinceMs >= IDLE_AFTER_MS
+      if (kind === 'idle' && isIdle) await tenants.deactivate(mark)
+      if (kind !== 'idle' && mark === undefined) await tenants.activate([tenant])
+      if (kind === 'frozen' || kind === 'inconsistent') frozen += 1
+      if (kind === 'inconsistent') reportFrozen(this.#deps, tenant, reason)
+    }
+    return frozen
+  }
+
+  async #takeSnapshots (signal: AbortSignal): Promise<void> {
+    if (this.#term === undefined) this.#base = undefined
+    // A recovery reads the same topics, and clients wait for it.
+    if (this.#term === undefined || !this.#isHealthy || this.#isRecovering) return
+    const base = this.#base ?? await readSnapshots(this.#deps, signal)
+    this.#base = await takeSnapshots(this.#deps, base, signal)
+  }
 }
 
 /** Unlocks new tenants; returns those with a history, which must be compared first. */
 async function unlockNew (
-  deps: LeaderDeps, { known, fence }: LeaderState, requested: readonly string[]
+  deps: LeaderDeps, { known, fence }: ComparedTerm, requested: readonly string[]
 ): Promise<readonly string[]> {
   const toRecover: string[] = []
   for (const tenant of requested) {
@@ -273,29 +287,6 @@ async function unlockNew (
     await deps.recoveryStore.unlock(tenant, { run, fence }, { seq })
   }
   return toRecover
-}
-
-/**
- * Checks the sums of every active wallet, and removes the mark of those that have been idle for a
- * while; of all wallets while marks may be lost, which it restores. Returns how many are frozen; a
- * frozen tenant stays active.
- */
-async function checkAll (deps: LeaderDeps, state: State, signal: AbortSignal): Promise<number> {
-  const { tenants, recoveryStore, clock } = deps
-  const active = new Map((await tenants.active()).map(one => [one.tenant, one]))
-  const all = clock.now() < state.checkAllUntilMs ? await tenants.all() : []
-  let frozen = 0
-  for (const tenant of new Set([...active.keys(), ...all])) {
-    signal.throwIfAborted()
-    const { kind, reason } = await recoveryStore.check(tenant)
-    const mark = active.get(tenant)
-    const isIdle = mark !== undefined && clock.now() - mark.sinceMs >= IDLE_AFTER_MS
-    if (kind === 'idle' && isIdle) await tenants.deactivate(mark)
-    if (kind !== 'idle' && mark === undefined) await tenants.activate([tenant])
-    if (kind === 'frozen' || kind === 'inconsistent') frozen += 1
-    if (kind === 'inconsistent') reportFrozen(deps, tenant, reason)
-  }
-  return frozen
 }
 
 type UnlockRequests = {

@@ -28,7 +28,7 @@ import { createRepositories } from '../results/repositories.ts'
 import { ledgerConfig, type LedgerConfig } from './config.ts'
 import { createCachedErasure, startErasing } from './erase-jobs.ts'
 import { createHeadTarget, startHeadExport } from './head-export.ts'
-import { startLeader, type LeaderDeps } from './leader-election.ts'
+import { Leader, type LeaderDeps } from './leader-election.ts'
 import {
   countMovements, watchAccessLog, watchGaps, watchLag, watchMoney, watchOutboxes, watchStores,
 } from './meters.ts'
@@ -54,9 +54,9 @@ async function startLedger (
   const { clock } = connected
   watchSystem(config, connected)
   const takeover = takeoverDeps(config, connected)
-  const leader = startLeader(leaderDeps(config, connected))
+  const leader = new Leader(leaderDeps(config, connected))
   context.onStop(() => leader.stop())
-  const { isLeader } = leader
+  const isLeader = () => leader.isLeader()
   context.onStop(connectErasing(config, connected, isLeader).stop)
   context.onStop(startExports(config, connected, isLeader))
   const stage = () => createLedgerStage({

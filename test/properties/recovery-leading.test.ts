@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { startLeader, type Leader } from '../../services/ledger/leader-election.ts'
+import { Leader } from '../../services/ledger/leader-election.ts'
 import { FENCE_KEY, LEADER_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
@@ -31,7 +31,7 @@ describe('the ledger that leads', () => {
       ...environment.deps.metrics,
       watch: (gauge: string, _: object, read: () => number) => { watched.set(gauge, read) },
     }
-    const leading = startLeader({
+    const leading = new Leader({
       ...environment.deps,
       recoveryStore: createRecoveryStore(redis),
       metrics: metrics as never,

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
-import * as election from '../../services/ledger/leader-election.ts'
+import { Leader as Election } from '../../services/ledger/leader-election.ts'
 import { LEADER_KEY } from '../../services/money/redis-keys.ts'
 import { startTakingOver } from '../../services/ledger/takeover.ts'
 import type { Chaos } from './chaos.ts'
@@ -57,9 +57,9 @@ export function startLeader (options: LeaderOptions): Leader {
 function startProcess (options: LeaderOptions, redis: Redis, name: string): LeaderProcess {
   const deps = leaderDeps(options, redis, name)
   const noStage = { ready: () => true, stop: async () => {} }
-  const leading = election.startLeader(deps)
+  const leading = new Election(deps)
   const takingOver =
-    startTakingOver(noStage, { ...deps, isLeader: leading.isLeader }, TAKEOVER_EVERY_MS)
+    startTakingOver(noStage, { ...deps, isLeader: () => leading.isLeader() }, TAKEOVER_EVERY_MS)
   return { stop: async () => { await Promise.all([leading.stop(), takingOver.stop()]) } }
 }
 
