@@ -9,8 +9,8 @@ import { Command, InvalidArgumentError } from 'commander'
 import {
   type ListName, type ListRelease, type ListsManifest, MANIFEST_FILE, parseManifest, readFileBytes,
 } from '../services/jobs/lists-folder.ts'
-import { runCommand, UsageError } from '../services/platform/run-command.ts'
-import { recordsText } from '../services/platform/text-table.ts'
+import { runCommand, UsageError } from '../services/runtime/platform/run-command.ts'
+import { recordsText } from '../services/runtime/platform/text-table.ts'
 import {
   builtInEntries, ENTRY_OF, type ListEntries, readEntries,
 } from '../services/verify/providers/email-lists.ts'

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { Command } from 'commander'
 import { Provider } from 'oidc-provider'
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js'
-import { explainListenError } from '../services/platform/http-server.ts'
+import { explainListenError } from '../services/runtime/platform/http-server.ts'
 import { readJson } from './local/launcher/state.ts'
 
 // An OpenID provider to try the page with, on this machine only: it accepts every e-mail address

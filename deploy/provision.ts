@@ -5,14 +5,18 @@ import type { Admin } from 'kafkajs'
 import Type from 'typebox'
 import {
   ConfigError, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
-} from '../services/platform/config.ts'
-import { stageRules } from '../services/kafka/access-rules.ts'
-import { createAccessRules, deleteOtherAccessRules, withAdmin } from '../services/kafka/admin.ts'
-import { kafkaConnectionOf } from '../services/kafka/connection.ts'
-import { connectRegistry, registryFailureOf, ownSchemas } from '../services/kafka/registry.ts'
+} from '../services/runtime/platform/config.ts'
+import { stageRules } from '../services/runtime/kafka/access-rules.ts'
+import {
+  createAccessRules, deleteOtherAccessRules, withAdmin,
+} from '../services/runtime/kafka/admin.ts'
+import { kafkaConnectionOf } from '../services/runtime/kafka/connection.ts'
+import {
+  connectRegistry, registryFailureOf, ownSchemas,
+} from '../services/runtime/kafka/registry.ts'
 import {
   parseTopicPartitions, type TopicPartitions,
-} from '../services/platform/topic-partitions.ts'
+} from '../services/runtime/platform/topic-partitions.ts'
 import { applyMigrations } from './provision/migrations.ts'
 import { createTopics } from './provision/topics.ts'
 

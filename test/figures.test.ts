@@ -36,7 +36,7 @@ describe('the figures of the codebase', () => {
 
   it('count a file and a line of the path of a row once', () => {
     const files = (...lines: readonly number[]) =>
-      [{ path: 'services/engine/process.ts', functions: [], lines: new Set(lines) }]
+      [{ path: 'services/runtime/engine/process.ts', functions: [], lines: new Set(lines) }]
     const stages = [
       { stage: 'normalize', files: files(1, 2) }, { stage: 'lookup', files: files(2, 3) },
     ]

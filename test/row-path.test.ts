@@ -38,19 +38,19 @@ it('the path of a row has the functions that run only for a job, each in its fir
     {
       stage: 'normalize',
       job: [
-        script('services/engine/process.ts', calls(1, 3)),
+        script('services/runtime/engine/process.ts', calls(1, 3)),
         script('services/normalize/stage.ts', calls(1, 0, 0)),
         script('node_modules/pino/pino.js', calls(1, 1)),
       ],
-      idle: [script('services/engine/process.ts', calls(0, 9))],
+      idle: [script('services/runtime/engine/process.ts', calls(0, 9))],
     },
-    { stage: 'lookup', job: [script('services/engine/process.ts', calls(2, 1))], idle: [] },
+    { stage: 'lookup', job: [script('services/runtime/engine/process.ts', calls(2, 1))], idle: [] },
   ], () => TEXT)
   expect(path.map(({ stage, files }) => [stage, ...files.map(file =>
     [file.path, file.functions.join(' '), [...file.lines].join(' ')])])).toEqual([
     ['normalize',
       ['services/normalize/stage.ts', 'decide:6', '6'],
-      ['services/engine/process.ts', 'decide:6', '6 7 8']],
-    ['lookup', ['services/engine/process.ts', 'poll:2', '2 3 4']],
+      ['services/runtime/engine/process.ts', 'decide:6', '6 7 8']],
+    ['lookup', ['services/runtime/engine/process.ts', 'poll:2', '2 3 4']],
   ])
 })

@@ -1,5 +1,5 @@
-import { METRICS } from '../../services/platform/metric-list.ts'
-import type { MetricDefinition } from '../../services/platform/store-metrics.ts'
+import { METRICS } from '../../services/runtime/platform/metric-list.ts'
+import type { MetricDefinition } from '../../services/runtime/platform/store-metrics.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
 export type Shown = {

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { STAGES, type StageName } from '../../services/topology.ts'
 import { selfSigned, type Certificate } from './certificate.ts'
-import { secretsFile } from '../../services/platform/command-environment.ts'
+import { secretsFile } from '../../services/runtime/platform/command-environment.ts'
 import { loadSecrets } from './launcher/secrets.ts'
 import type { Addresses } from './source.ts'
 

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import type { KafkaConnection } from '../../services/kafka/connection.ts'
+import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { STAGES } from '../../services/topology.ts'
 import type { Access, Account } from './access.ts'
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { Kafka, logLevel } from 'kafkajs'
-import { kafkaOptionsOf, type KafkaConnection } from '../../services/kafka/connection.ts'
+import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { javaArgs, requireJava } from './java.ts'
 import {
   argumentsFile, clientConnection, openListeners, scramArguments, secureListeners,

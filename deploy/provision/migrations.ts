@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { connectClickhouse, COMMAND_TIMEOUT_MS } from '../../services/platform/clickhouse.ts'
+import {
+  connectClickhouse, COMMAND_TIMEOUT_MS,
+} from '../../services/runtime/platform/clickhouse.ts'
 import { migrationsOnCluster, onCluster } from './cluster.ts'
 import { keepRecords } from './retention.ts'
 

@@ -1,13 +1,13 @@
 import kafkajs, { type Admin } from 'kafkajs'
 import {
   createTopics as create, topicSettingsOf, withAdmin, type TopicsOptions,
-} from '../../services/kafka/admin.ts'
-import type { KafkaConnection } from '../../services/kafka/connection.ts'
-import { TOPICS_BY_JOB } from '../../services/kafka/partitioning.ts'
+} from '../../services/runtime/kafka/admin.ts'
+import type { KafkaConnection } from '../../services/runtime/kafka/connection.ts'
+import { TOPICS_BY_JOB } from '../../services/runtime/kafka/partitioning.ts'
 import {
   configuredPartitions, DEFAULT_PARTITIONS, topicsWithPartitions, whyFixed, type TopicPartitions,
-} from '../../services/platform/topic-partitions.ts'
-import { allTopics, logicalTopic, type RealTopic } from '../../services/platform/topics.ts'
+} from '../../services/runtime/platform/topic-partitions.ts'
+import { allTopics, logicalTopic, type RealTopic } from '../../services/runtime/platform/topics.ts'
 
 export { topicSettingsOf }
 

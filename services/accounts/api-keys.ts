@@ -2,11 +2,13 @@ import { LRUCache } from 'lru-cache'
 import {
   createKeyStore, hashOf, isWellFormed, newApiKey, type KeyRecord, type KeyStore, type Scope,
 } from './key-store.ts'
-import { networksOf, plainAddress, wholeNetwork, type Networks } from '../platform/networks.ts'
+import {
+  networksOf, plainAddress, wholeNetwork, type Networks,
+} from '../runtime/platform/networks.ts'
 import { createOrganizations } from './organizations.ts'
 import { ACCOUNTS_CACHE_MS } from './records.ts'
 import { tenantOf, type Mode } from './tenant.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** The owner of the API key of a request. */
 export type Caller = {

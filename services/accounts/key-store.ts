@@ -2,7 +2,7 @@ import { accountKey, createAccountRecords, keysOfOrganization } from './records.
 import { isMode, type Mode } from './tenant.ts'
 import { createHash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** The permissions of keys. */
 export const SCOPES =

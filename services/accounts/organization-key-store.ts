@@ -1,5 +1,5 @@
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
-import { globalKey, RUN_ID_LUA, type RedisClient, script } from '../platform/redis.ts'
+import { globalKey, RUN_ID_LUA, type RedisClient, script } from '../runtime/platform/redis.ts'
 import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError, createAccountRecords,
 } from './records.ts'

@@ -1,11 +1,11 @@
 import type { OrganizationKeyValue } from '../../schemas/types.ts'
-import type { OutgoingMessage, Producer, RawMessage } from '../kafka/bus.ts'
-import type { Codec } from '../kafka/registry.ts'
-import type { TopicReader } from '../kafka/topic-reader.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import type { RedisClient } from '../platform/redis.ts'
-import { messageKey, topicName } from '../platform/topics.ts'
+import type { OutgoingMessage, Producer, RawMessage } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { messageKey, topicName } from '../runtime/platform/topics.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import {
   createOrganizationKeyStore, type OrganizationKey, type OrganizationKeyStore, type StoredKey,

@@ -6,8 +6,8 @@ import {
 } from './records.ts'
 import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
-import { newId } from '../platform/ids.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import { newId } from '../runtime/platform/ids.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type Organization = {
   readonly id: string

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { keyIdOf, textOfPartnerKey } from '../../schemas/feeds/seal.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
-import { script } from '../platform/redis.ts'
+import { script } from '../runtime/platform/redis.ts'
 import { accountKey, createAccountRecords, PARTNERS_KEY, type AccountRecords } from './records.ts'
 import { isMode, tenantOf, type Mode } from './tenant.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** A customer that sends contacts in bulk through its own topics. */
 export type Partner = {

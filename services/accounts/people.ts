@@ -1,6 +1,6 @@
-import type { MessageKeySettings } from '../crypto/mac.ts'
-import { newId } from '../platform/ids.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
+import { newId } from '../runtime/platform/ids.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import type { OrganizationKeys } from './organization-keys.ts'
 import {

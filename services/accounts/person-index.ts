@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { type MessageKeySettings, subkeysOf } from '../crypto/mac.ts'
-import { globalKey } from '../platform/redis.ts'
+import { type MessageKeySettings, subkeysOf } from '../runtime/crypto/mac.ts'
+import { globalKey } from '../runtime/platform/redis.ts'
 
 /** What finds the organizations of a person: their address, and later their sign-in. */
 export type IndexedPerson = {

@@ -7,9 +7,9 @@ import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
 } from './records.ts'
 import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
-import { newId, timeOfId } from '../platform/ids.ts'
-import type { RedisClient } from '../platform/redis.ts'
-import { sleep as realSleep, type Sleep } from '../platform/retry.ts'
+import { newId, timeOfId } from '../runtime/platform/ids.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
 
 /** An address of an organization that receives the events of one mode. */
 export type WebhookEndpoint = {

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { OrganizationKeys } from './organization-keys.ts'
 import type { Wrapped } from './wrapped.ts'
-import { publicKeyOf } from '../crypto/ed25519.ts'
-import { SealError } from '../crypto/seal.ts'
+import { publicKeyOf } from '../runtime/crypto/ed25519.ts'
+import { SealError } from '../runtime/crypto/seal.ts'
 import { accountKey, createAccountRecords, wrappedFields } from './records.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 type Options = {
   readonly redis: RedisClient

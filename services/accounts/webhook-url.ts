@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { isPublicAddress, LOOPBACK } from '../platform/networks.ts'
+import { isPublicAddress, LOOPBACK } from '../runtime/platform/networks.ts'
 
 /** Exceptions for development installations. */
 export type WebhookRules = {

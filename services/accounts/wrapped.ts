@@ -1,4 +1,4 @@
-import type { Binding } from '../crypto/seal.ts'
+import type { Binding } from '../runtime/crypto/seal.ts'
 import type { KeyClass } from '../topology.ts'
 
 /** What the key of an organization for one class has wrapped. */

@@ -1,8 +1,8 @@
 import type { Admin } from 'kafkajs'
 import type { AccessCopy } from '../access-log/copy.ts'
 import type { NumberedEntry } from '../access-log/entry.ts'
-import { CommandFailure } from '../platform/run-command.ts'
-import { topicName } from '../platform/topics.ts'
+import { CommandFailure } from '../runtime/platform/run-command.ts'
+import { topicName } from '../runtime/platform/topics.ts'
 
 export type AccessRestoreDeps = {
   readonly admin: Pick<Admin, 'fetchTopicOffsets'>

@@ -9,10 +9,10 @@ import {
 } from '../access-log/entry.ts'
 import {
   commandEnvironment, type Environment, operatorName, refuseMissingStack,
-} from '../platform/command-environment.ts'
-import { commonConfig, loadConfig, pick } from '../platform/config.ts'
-import { connectCommandRedis } from '../platform/redis.ts'
-import { CommandFailure, UsageError } from '../platform/run-command.ts'
+} from '../runtime/platform/command-environment.ts'
+import { commonConfig, loadConfig, pick } from '../runtime/platform/config.ts'
+import { connectCommandRedis } from '../runtime/platform/redis.ts'
+import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 
 type Options = Readonly<Record<string, string | boolean | undefined>>
 

@@ -1,6 +1,6 @@
 import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { runChange, runTask, type Context } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'

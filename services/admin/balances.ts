@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { runTask, type Context } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'

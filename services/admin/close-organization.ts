@@ -5,9 +5,9 @@ import { erasePeople } from '../accounts/people.ts'
 import { ACCOUNTS_CACHE_MS } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { createJobStore } from '../jobs/store.ts'
-import type { RedisClient } from '../platform/redis.ts'
-import { sleep as realSleep, type Sleep } from '../platform/retry.ts'
-import { CommandFailure } from '../platform/run-command.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
+import { CommandFailure } from '../runtime/platform/run-command.ts'
 
 const POLL_MS = 1_000
 

@@ -1,5 +1,5 @@
-import { commandEnvironment, type Environment } from '../platform/command-environment.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { commandEnvironment, type Environment } from '../runtime/platform/command-environment.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import { STAGES, type StageName } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import type { withWorkspace } from './deps.ts'

@@ -1,14 +1,14 @@
 import { Kafka, logLevel, type Admin } from 'kafkajs'
 import Type from 'typebox'
-import type { Environment } from '../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../kafka/connection.ts'
-import { accessErrorOf } from '../kafka/errors.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import { loadConfig, pick, commonConfig, kafkaKeys } from '../runtime/platform/config.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../runtime/kafka/connection.ts'
+import { accessErrorOf } from '../runtime/kafka/errors.ts'
 import {
   connectCommandRedis, connectRedisOrCluster, type RedisClient,
-} from '../platform/redis.ts'
-import { CommandFailure } from '../platform/run-command.ts'
+} from '../runtime/platform/redis.ts'
+import { CommandFailure } from '../runtime/platform/run-command.ts'
 
 const kafkaConfig = Type.Object(pick(commonConfig, kafkaKeys))
 const stateConfig = Type.Object(pick(commonConfig, ['REDIS_STATE_URL']))

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { DEFAULT_SCOPES } from '../accounts/key-store.ts'
 import { MODES, tenantOf, type Mode } from '../accounts/tenant.ts'
-import type { Environment } from '../platform/command-environment.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
 import { withWorkspace, type WorkspaceDeps } from './deps.ts'
 import { createPartner } from './partners.ts'
 import { addOrganization } from './organizations.ts'

@@ -7,8 +7,10 @@ import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
-import { defineConfig, loadConfig, pick, commonConfig, rootKeys } from '../platform/config.ts'
-import { connectCommandRedis } from '../platform/redis.ts'
+import {
+  defineConfig, loadConfig, pick, commonConfig, rootKeys,
+} from '../runtime/platform/config.ts'
+import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
 import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'

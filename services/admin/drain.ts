@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { counted, createProgressLine } from '../client/terminal.ts'
-import { lagsOf, type GroupLag } from '../kafka/lag.ts'
+import { lagsOf, type GroupLag } from '../runtime/kafka/lag.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { callOf, parsePositive, type CommandCall, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'

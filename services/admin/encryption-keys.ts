@@ -1,4 +1,4 @@
-import type { Environment } from '../platform/command-environment.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { callOf, runChange, type Context } from './command-line.ts'
 import type { KeyReport } from './key-report.ts'

@@ -5,8 +5,8 @@ import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { countTenantRecords, eraseTenantRecords } from '../cache/erase-tenant.ts'
 import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
-import type { RedisClient } from '../platform/redis.ts'
-import { sleep as realSleep } from '../platform/retry.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { sleep as realSleep } from '../runtime/platform/retry.ts'
 import {
   closeOrganization, openJobsOf, type ClosingDeps, type ClosingOptions,
 } from './close-organization.ts'

@@ -1,5 +1,5 @@
 import { openPrompt, type Streams } from '../client/terminal.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { callOf, type Screen } from './command-line.ts'
 import { printResult, type Options } from './options.ts'

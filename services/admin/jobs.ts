@@ -2,9 +2,11 @@ import { count, counted, duration } from '../client/terminal.ts'
 import type { Job } from '../jobs/job.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { OpenJob } from '../jobs/store-types.ts'
-import type { Environment } from '../platform/command-environment.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
-import { paintFor, tableText, type Cell, type Column, type Paint } from '../platform/text-table.ts'
+import {
+  paintFor, tableText, type Cell, type Column, type Paint,
+} from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { callOf, parseInteger, parsePositive, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'

@@ -1,11 +1,11 @@
 import { lacksKeys, type StoredKey } from '../accounts/organization-key-store.ts'
 import { organizationKeyId, wrappingKeyId } from '../accounts/organization-keys.ts'
-import { rootIdOf, type RootKeys } from '../crypto/root-keys/root-keys.ts'
-import { SealError } from '../crypto/seal.ts'
-import { rootKeys } from '../platform/config.ts'
+import { rootIdOf, type RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import { SealError } from '../runtime/crypto/seal.ts'
+import { rootKeys } from '../runtime/platform/config.ts'
 import {
   processesWithout, processesWithActive, type RootKeyHolder,
-} from '../platform/root-key-holders.ts'
+} from '../runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../topology.ts'
 import { KEY_LOCATIONS, type KeyLocation, type WrappedKeySources } from './wrapped-keys.ts'
 

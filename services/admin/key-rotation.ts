@@ -3,11 +3,11 @@ import {
   organizationKeyId, rootContextOf, type OrganizationKeys,
 } from '../accounts/organization-keys.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
-import { MissingKeyError } from '../crypto/key-ring.ts'
-import type { RootKeys } from '../crypto/root-keys/root-keys.ts'
-import { SealError } from '../crypto/seal.ts'
-import { refuseUnknownRootKeys, type RootKeyHolder } from '../platform/root-key-holders.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
+import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import { SealError } from '../runtime/crypto/seal.ts'
+import { refuseUnknownRootKeys, type RootKeyHolder } from '../runtime/platform/root-key-holders.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { KeyClass } from '../topology.ts'
 import {
   keyIdIn, newestOf, reportKeys, rootIdIn, type KeyReport, type KeysByOrganization,

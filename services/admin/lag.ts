@@ -2,15 +2,17 @@ import { Option } from 'commander'
 import type { Admin } from 'kafkajs'
 import { type Partner, readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
-import { type Cell, type Column, type Paint, paintFor, tableText } from '../platform/text-table.ts'
+import {
+  type Cell, type Column, type Paint, paintFor, tableText,
+} from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { callOf, parseStage, round, type Screen } from './command-line.ts'
 import { withBrokers, withOptionalState } from './connections.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
 import { pauseLine } from './pause.ts'
 import { createPauses, type Pause } from './pauses.ts'
-import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../kafka/lag.ts'
-import { feedGroupOf, logicalTopic } from '../platform/topics.ts'
+import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/lag.ts'
+import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
 
 type Options = { readonly partitions?: true, readonly stage?: string }
 

@@ -1,4 +1,4 @@
-import { runCommand } from '../platform/run-command.ts'
+import { runCommand } from '../runtime/platform/run-command.ts'
 import { recordCommands } from './admin-command.ts'
 import { createAdminProgram } from './program.ts'
 

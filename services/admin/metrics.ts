@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import {
   resolveAllAddresses, type LookUp, fetchSamples, type Sample,
-} from '../platform/metrics-reader.ts'
-import type { Environment } from '../platform/command-environment.ts'
+} from '../runtime/platform/metrics-reader.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
 
 /** Metrics of the services: the samples of each process, and the number of failed requests. */
 type ServiceMetrics = {

@@ -2,8 +2,8 @@ import type { AccessDescription } from '../access-log/entry.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
-import { UsageError } from '../platform/run-command.ts'
-import { paintFor, recordsText } from '../platform/text-table.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
+import { paintFor, recordsText } from '../runtime/platform/text-table.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
 /** What a task returns: printed as names and values, or as JSON. */

@@ -1,7 +1,7 @@
 import { newOrganizationId, type Organization } from '../accounts/organizations.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { usdOf } from '../money/usd.ts'
-import { CommandFailure, UsageError } from '../platform/run-command.ts'
+import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import { runChange, runTask, type Context } from './command-line.ts'

@@ -1,10 +1,12 @@
 import Type from 'typebox'
-import type { Environment } from '../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig, kafkaKeys } from '../platform/config.ts'
-import { createAccessRules, createTopics, withAdmin, type AccessRule } from '../kafka/admin.ts'
-import { kafkaConnectionOf } from '../kafka/connection.ts'
-import { UsageError } from '../platform/run-command.ts'
-import { partnerTopics, topicName } from '../platform/topics.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import { loadConfig, pick, commonConfig, kafkaKeys } from '../runtime/platform/config.ts'
+import {
+  createAccessRules, createTopics, withAdmin, type AccessRule,
+} from '../runtime/kafka/admin.ts'
+import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
+import { partnerTopics, topicName } from '../runtime/platform/topics.ts'
 
 type PartnerTopics = {
   readonly submitted: string

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import type { Environment } from '../platform/command-environment.ts'
-import { PAUSED_KEY } from '../engine/pause.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import { PAUSED_KEY } from '../runtime/engine/pause.ts'
 import { STAGES, type StageName } from '../topology.ts'
 import { withState } from './connections.ts'
 

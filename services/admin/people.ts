@@ -2,7 +2,7 @@ import type { AccessAction } from '../access-log/entry.ts'
 import {
   isPersonRole, type People, PeopleError, type Person, type Role, ROLES,
 } from '../accounts/people.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import { callOf, runChange, runTask, type Context } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'

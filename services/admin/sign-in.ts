@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { createOrganizations } from '../accounts/organizations.ts'
-import type { Environment } from '../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig } from '../platform/config.ts'
-import { connectCommandRedis } from '../platform/redis.ts'
-import { UsageError } from '../platform/run-command.ts'
+import type { Environment } from '../runtime/platform/command-environment.ts'
+import { loadConfig, pick, commonConfig } from '../runtime/platform/config.ts'
+import { connectCommandRedis } from '../runtime/platform/redis.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import { organizationOf } from './options.ts'
 import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
 

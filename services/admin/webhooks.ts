@@ -3,7 +3,7 @@ import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
 import type { WebhookEndpoint } from '../accounts/webhook-endpoints.ts'
 import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { asciiUrlOf, webhookUrlError } from '../accounts/webhook-url.ts'
-import { UsageError } from '../platform/run-command.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import { runChange, runTask, type Context } from './command-line.ts'
 import {

@@ -7,7 +7,7 @@ import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
 import { jobKeys } from '../jobs/redis-keys.ts'
 import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
-import { batchWrites } from '../platform/batch-writes.ts'
+import { batchWrites } from '../runtime/platform/batch-writes.ts'
 import type { KeyClass } from '../topology.ts'
 import type { Stores } from './stores.ts'
 

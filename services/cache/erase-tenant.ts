@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { mastersOf } from '../platform/cells.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import { mastersOf } from '../runtime/platform/cells.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 import { SERVICE_SLUGS } from '../topology.ts'
 import { keyPrefixOf } from './cache.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import type { Metrics } from '../platform/metrics.ts'
-import { type RedisClient, script } from '../platform/redis.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { createRecordCache, type RecordCache, type RecordCacheOptions } from './cache.ts'
 import type { CacheCommands } from './entries.ts'
 

@@ -1,10 +1,10 @@
 import type { Deliveries } from '../jobs/deliveries.ts'
 import type { DeliveryHistory } from '../jobs/delivery-history.ts'
-import type { Clock } from '../platform/clock.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { backoffMs, sleep } from '../platform/retry.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { backoffMs, sleep } from '../runtime/platform/retry.ts'
 
 export type HistoryDeps = {
   readonly deliveries: Pick<Deliveries, 'unshipped' | 'forget'>

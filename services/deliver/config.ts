@@ -1,6 +1,8 @@
 import Type, { type Static } from 'typebox'
-import { commonConfig, defineConfig, messageKeys, pick, rootKeys } from '../platform/config.ts'
-import { serverAddress } from '../platform/networks.ts'
+import {
+  commonConfig, defineConfig, messageKeys, pick, rootKeys,
+} from '../runtime/platform/config.ts'
+import { serverAddress } from '../runtime/platform/networks.ts'
 import { isNetwork } from './sender.ts'
 import { isProxyUrl } from './tunnel.ts'
 

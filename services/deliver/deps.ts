@@ -1,7 +1,7 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
-import type { Connections } from '../engine/connections.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
 import { createDeliveries } from '../jobs/deliveries.ts'
 import { createDeliveryHistory } from '../jobs/delivery-history.ts'
 import { createJobStore } from '../jobs/store.ts'

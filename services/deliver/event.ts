@@ -4,12 +4,12 @@ import type { EventBody, LowBalanceSchema } from '../../schemas/api/event.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { secretBytes } from '../accounts/webhook-secrets.ts'
-import { signEd25519 } from '../crypto/ed25519.ts'
+import { signEd25519 } from '../runtime/crypto/ed25519.ts'
 import type { EventType } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import { jobBody } from '../jobs/job-view.ts'
 import type { JobHeader } from '../jobs/message-codec.ts'
-import { InconsistencyError } from '../platform/errors.ts'
+import { InconsistencyError } from '../runtime/platform/errors.ts'
 
 /**
  * The body of an event. Equal calls give the same JSON, byte for byte: only progress shows the job

@@ -6,7 +6,7 @@ import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
 import type { AttemptReason } from '../jobs/delivery-history.ts'
-import { isPublicAddress, networksOf } from '../platform/networks.ts'
+import { isPublicAddress, networksOf } from '../runtime/platform/networks.ts'
 import { createTunnelConnector, ProxyError } from './tunnel.ts'
 
 /** The result of an attempt: an HTTP response, or the reason why there is none. */

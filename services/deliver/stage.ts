@@ -4,10 +4,10 @@ import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../jobs/deliver
 import { type EventType, eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
-import { FatalError, InconsistencyError, isInfrastructure } from '../platform/errors.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import type { Incoming, Stage } from '../engine/stage.ts'
-import { withTrace } from '../platform/tracing.ts'
+import { FatalError, InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Incoming, Stage } from '../runtime/engine/stage.ts'
+import { withTrace } from '../runtime/platform/tracing.ts'
 import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
 import {
   countAttempts, type HistoryDeps, type QueueDepthDeps, startHistory, startQueueDepth,

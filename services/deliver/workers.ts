@@ -1,8 +1,8 @@
 import type { DeliveryClaim, Deliveries, PriorityClass } from '../jobs/deliveries.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import type { Log } from '../platform/log.ts'
-import { OPEN_GATE, type Gate } from '../engine/pause.ts'
-import { backoffMs, sleep } from '../platform/retry.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import { backoffMs, sleep } from '../runtime/platform/retry.ts'
 
 export type WorkersDeps = {
   readonly deliveries: Pick<Deliveries, 'claim'>

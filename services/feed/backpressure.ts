@@ -1,8 +1,8 @@
 import type { Redis } from 'ioredis'
 import type { Wallet } from '../money/wallet.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import { retryForever, sleep } from '../platform/retry.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import { retryForever, sleep } from '../runtime/platform/retry.ts'
 import type { Backpressure } from './cursor.ts'
 
 export type BackpressureDeps = {

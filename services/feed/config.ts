@@ -1,5 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
+import {
+  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+} from '../runtime/platform/config.ts'
 import { providersConfig } from '../jobs/checks.ts'
 
 const duration = (ms: number, description: string) =>

@@ -1,7 +1,7 @@
 import type { Refusal } from '../jobs/job.ts'
 import type { SubmittedFeed } from '../jobs/send.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import { backoffMs, sleep, type Sleep } from '../platform/retry.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import { backoffMs, sleep, type Sleep } from '../runtime/platform/retry.ts'
 import type { Contact, Terms } from './contact.ts'
 
 /** Contacts for one job, which accepts them only if the stored cursor is at `from`. */

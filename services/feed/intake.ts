@@ -1,17 +1,17 @@
 import type { FeedContact } from '../../schemas/types.ts'
 import type { PartnerKeys } from '../accounts/partners.ts'
-import type { ConsumeOptions, FetchedBatch, RawMessage } from '../kafka/bus.ts'
-import type { Clock } from '../platform/clock.ts'
-import { REPLAY_OF, type MessageMac } from '../kafka/message-mac.ts'
+import type { ConsumeOptions, FetchedBatch, RawMessage } from '../runtime/kafka/bus.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { REPLAY_OF, type MessageMac } from '../runtime/kafka/message-mac.ts'
 import {
   diedAgain, type DeadLetters, type ReplayOutcome,
-} from '../engine/dead-letters.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { OPEN_GATE, type Gate } from '../engine/pause.ts'
-import type { Codec } from '../kafka/registry.ts'
-import { retryForever } from '../platform/retry.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+} from '../runtime/engine/dead-letters.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { retryForever } from '../runtime/platform/retry.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import {
   readContact, contactTermsOf, type ReadContact, type ContactReadOptions, type Rejections,
 } from './contact.ts'

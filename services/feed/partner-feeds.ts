@@ -1,9 +1,9 @@
 import type { Partner, Partners } from '../accounts/partners.ts'
-import { isInfrastructure } from '../platform/errors.ts'
-import type { Bus, ConsumeOptions, Consumption } from '../kafka/bus.ts'
-import type { Log } from '../platform/log.ts'
-import { backoffMs, sleep } from '../platform/retry.ts'
-import { FEED_GROUPS, feedGroupOf } from '../platform/topics.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import type { Bus, ConsumeOptions, Consumption } from '../runtime/kafka/bus.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import { backoffMs, sleep } from '../runtime/platform/retry.ts'
+import { FEED_GROUPS, feedGroupOf } from '../runtime/platform/topics.ts'
 import type { PartnerFeed } from './partner-feed.ts'
 
 export type PartnerFeedsDeps = {

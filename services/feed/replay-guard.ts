@@ -1,5 +1,5 @@
 import type { FeedPartition } from '../jobs/cursors.ts'
-import { type RedisClient, script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { integer } from '../money/outbox.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
 

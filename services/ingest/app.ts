@@ -2,10 +2,10 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import {
   CONNECTION_DEFAULTS, type ConnectionSettings, createPublicLimit, frameworkLimits,
   readClientAddresses,
-} from '../platform/http-server.ts'
-import { guardConnections } from '../platform/guard-connections.ts'
-import { newId } from '../platform/ids.ts'
-import { networksOf } from '../platform/networks.ts'
+} from '../runtime/platform/http-server.ts'
+import { guardConnections } from '../runtime/platform/guard-connections.ts'
+import { newId } from '../runtime/platform/ids.ts'
+import { networksOf } from '../runtime/platform/networks.ts'
 import { recordApiRequests } from './access.ts'
 import { type AdmittingDeps, shedLoad } from './load-shedding.ts'
 import { SMALL_BODY_BYTES } from './body-budget.ts'

@@ -4,7 +4,7 @@ import type { Caller, KeyLookup } from '../accounts/api-keys.ts'
 import {
   hashOf, hasScope, isWellFormed, scopesThatAllow, type Scope,
 } from '../accounts/key-store.ts'
-import { clientNetwork } from '../platform/networks.ts'
+import { clientNetwork } from '../runtime/platform/networks.ts'
 import { ApiException, type ApiError } from './errors.ts'
 
 /** Longer than any key; a longer header is rejected without being parsed. */

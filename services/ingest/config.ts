@@ -3,8 +3,10 @@ import Type, { type Static } from 'typebox'
 import { type Checks, checksConfig, checksOf } from '../jobs/checks.ts'
 import { listsConfig } from '../jobs/lists-folder.ts'
 import { type Prices, readPrices } from '../money/prices.ts'
-import { commonConfig, defineConfig, messageKeys, pick, rootKeys } from '../platform/config.ts'
-import { connectionFields, type MinimumThroughput } from '../platform/http-server.ts'
+import {
+  commonConfig, defineConfig, messageKeys, pick, rootKeys,
+} from '../runtime/platform/config.ts'
+import { connectionFields, type MinimumThroughput } from '../runtime/platform/http-server.ts'
 import { fingerprintKeyOf } from './request.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'

@@ -1,4 +1,4 @@
-import { run } from '../platform/run.ts'
+import { run } from '../runtime/platform/run.ts'
 import { ingestConfig } from './config.ts'
 import { startIngest } from './service.ts'
 

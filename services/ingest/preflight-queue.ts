@@ -1,6 +1,6 @@
 import { partsOf } from '../accounts/tenant.ts'
-import { sleep } from '../platform/retry.ts'
-import { laneOf } from '../platform/topics.ts'
+import { sleep } from '../runtime/platform/retry.ts'
+import { laneOf } from '../runtime/platform/topics.ts'
 import type { Submitter } from '../jobs/submit.ts'
 import type { Submission } from '../jobs/send.ts'
 import { ApiException } from './errors.ts'

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import {
   failSpan, isTracing, spanLinksOf, SpanKind, startSpan, withSpan, withTrace, type Span,
-} from '../platform/tracing.ts'
+} from '../runtime/platform/tracing.ts'
 
 /**
  * A span for every request to the interface, named by its route, because a URL may contain

@@ -7,7 +7,7 @@ import { API_VERSION } from '../../schemas/api/root.ts'
 import { jobPath } from '../jobs/job-view.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Submitted } from '../jobs/submit.ts'
-import { addSpanAttributes } from '../platform/tracing.ts'
+import { addSpanAttributes } from '../runtime/platform/tracing.ts'
 import { type ApiError, errorBody, statusOf, type ErrorCode } from './errors.ts'
 
 /** The estimate for a free slot among the active jobs, in seconds. */

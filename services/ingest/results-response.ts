@@ -17,7 +17,7 @@ import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
 import { columnsOf, rowChecksOf, rowFieldsOf } from '../results/columns.ts'
 import { createOriginalJson, joinedColumns } from '../results/original.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import type { Job } from '../jobs/job.ts'
 
 /** Formats of the results by media type; the first one is the default. */

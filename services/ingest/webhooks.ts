@@ -8,7 +8,7 @@ import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-hi
 import { headerKeyOf } from '../jobs/job-key-parts.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
-import type { Connections } from '../engine/connections.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 
 export type WebhookOptions = Pick<Connections, 'clickhouse' | 'recordMac' | 'state' | 'clock'> & {

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { CHECKS, LIMITATIONS, type CheckName } from '../../schemas/api/services.ts'
-import { serverAddress } from '../platform/networks.ts'
+import { serverAddress } from '../runtime/platform/networks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import { VENDOR_PRESETS } from './vendor-presets.ts'
 

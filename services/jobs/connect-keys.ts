@@ -10,10 +10,10 @@ import {
 import type { JobKeyPart, NewJobKeys } from './job-key-parts.ts'
 import { createJobStore } from './store.ts'
 import { createMessageCodec } from './message-codec.ts'
-import type { Connections } from '../engine/connections.ts'
-import type { MessageCodec } from '../engine/stage.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import type { MessageCodec } from '../runtime/engine/stage.ts'
 import { createJobKeyCopy } from './job-key-copy.ts'
-import type { RootKeyMetrics } from '../crypto/root-keys/root-key.ts'
+import type { RootKeyMetrics } from '../runtime/crypto/root-keys/root-key.ts'
 
 type Connected = Pick<Connections, 'bus' | 'codec' | 'state'> &
   { readonly metrics?: RootKeyMetrics }

@@ -1,6 +1,6 @@
 import { integer } from '../money/outbox.ts'
 import { cursorsKeyOf } from './redis-keys.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** A partition of a partner's topic. */
 export type FeedPartition = {

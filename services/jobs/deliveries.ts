@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { type RedisClient, script } from '../platform/redis.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'

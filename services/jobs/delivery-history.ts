@@ -1,6 +1,6 @@
 import type { ClickHouseClient } from '@clickhouse/client'
-import { insertRows, streamRows } from '../platform/clickhouse.ts'
-import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
+import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { deliveryIdOf, type EventType } from './events.ts'
 
 /** The outcome of an attempt; only `failed` is retried. */

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
-import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
-import type { Clock } from '../platform/clock.ts'
-import { InfrastructureError, orIfUnavailable } from '../platform/errors.ts'
-import { failpoint } from '../platform/failpoint.ts'
+import type { OutgoingMessage, Producer } from '../runtime/kafka/bus.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { InfrastructureError, orIfUnavailable } from '../runtime/platform/errors.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
 import { ACCEPTED_KEY_MS } from './job-keys.ts'
 import { ERASURES_KEYS, jobKeys } from './redis-keys.ts'
 import { tombstoneOf } from './wrapped-keys.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** When a job was erased; times are Redis times in ms. */
 export type JobErasure = {

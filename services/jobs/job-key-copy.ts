@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { deleteRows, insertRows, streamRows } from '../platform/clickhouse.ts'
-import { withKeyId } from '../crypto/key-ring.ts'
-import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
-import { batchReads } from '../platform/batch-writes.ts'
+import { deleteRows, insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import { withKeyId } from '../runtime/crypto/key-ring.ts'
+import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
+import { batchReads } from '../runtime/platform/batch-writes.ts'
 import { JOB_KEY_HEAD_BYTES } from './job-key-parts.ts'
 
 /** The wrapped data key of a job, and when it was sent: broker time in ms. */

@@ -1,15 +1,15 @@
 import type { Redis } from 'ioredis'
 import type { Keys } from '../../schemas/types.ts'
-import type { Producer } from '../kafka/bus.ts'
-import type { Codec } from '../kafka/registry.ts'
-import { mastersOf } from '../platform/cells.ts'
-import { sleep } from '../platform/retry.ts'
-import { allTopics, messageKey, topicName } from '../platform/topics.ts'
+import type { Producer } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { mastersOf } from '../runtime/platform/cells.ts'
+import { sleep } from '../runtime/platform/retry.ts'
+import { allTopics, messageKey, topicName } from '../runtime/platform/topics.ts'
 import { createErasures, markErased } from './erasures.ts'
 import type { JobKeyCopy } from './job-key-copy.ts'
 import { jobKeys } from './redis-keys.ts'
 import { tombstoneOf, type ReadTopic } from './wrapped-keys.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type JobKeyEraser = ReturnType<typeof createJobKeyEraser>
 

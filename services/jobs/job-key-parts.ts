@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { SealError, subkey, type Binding } from '../crypto/seal.ts'
+import { SealError, subkey, type Binding } from '../runtime/crypto/seal.ts'
 
 /**
  * What the organization key of each class opens of a job: its data key, and the key of its header,

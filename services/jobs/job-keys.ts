@@ -1,18 +1,18 @@
 import { LRUCache } from 'lru-cache'
 import type { Keys } from '../../schemas/types.ts'
-import type { Bus } from '../kafka/bus.ts'
-import { FatalError } from '../platform/errors.ts'
+import type { Bus } from '../runtime/kafka/bus.ts'
+import { FatalError } from '../runtime/platform/errors.ts'
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
-import type { Codec } from '../kafka/registry.ts'
-import { SealError } from '../crypto/seal.ts'
-import { messageKey, topicName } from '../platform/topics.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { SealError } from '../runtime/crypto/seal.ts'
+import { messageKey, topicName } from '../runtime/platform/topics.ts'
 import { requestedAtMs } from './job.ts'
 import {
   newJobKey, openJobKey, type JobKeyPart, type NewJobKeys, type WrapJobKeys,
 } from './job-key-parts.ts'
 import { jobKeys } from './redis-keys.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type JobKeys = {
   /**

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { setTimeout as delay } from 'node:timers/promises'
 import { partsOf } from '../accounts/tenant.ts'
-import { FairPool } from '../platform/fair-pool.ts'
+import { FairPool } from '../runtime/platform/fair-pool.ts'
 import type { Job } from './job.ts'
 import { type JobFields, jobOf } from './job-record.ts'
 import type { JobStore } from './store.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 import { OUTCOMES_CHANNEL } from './redis-keys.ts'
 
 type JobWaiterOptions = {

@@ -1,6 +1,6 @@
 import type { EventType } from '../../schemas/api/event.ts'
 import type { JOB_STATES } from '../../schemas/api/job.ts'
-import { newId, timeOfId } from '../platform/ids.ts'
+import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 /** Returns `job_` and a ULID in lower case; `nowMs` is Redis time. */

@@ -3,8 +3,8 @@ import { open, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Type, { type Static } from 'typebox'
 import { Errors } from 'typebox/schema'
-import { ConfigError } from '../platform/config.ts'
-import type { ServiceContext } from '../platform/run.ts'
+import { ConfigError } from '../runtime/platform/config.ts'
+import type { ServiceContext } from '../runtime/platform/run.ts'
 
 /** Where the lists of e-mail addresses are; `verify` and `ingest` read the same folder. */
 export const listsConfig = {

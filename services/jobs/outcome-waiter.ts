@@ -1,5 +1,5 @@
-import type { Clock } from '../platform/clock.ts'
-import { InfrastructureError } from '../platform/errors.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { InfrastructureError } from '../runtime/platform/errors.ts'
 import type { Job } from './job.ts'
 import { outcomeIn } from './job-record.ts'
 import type { Notifications } from './job-waiter.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ReferenceDataBody } from '../../schemas/api/services.ts'
-import type { Metrics } from '../platform/metrics.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { ListName, ListsManifest } from './lists-folder.ts'
 
 /** Published data that verdicts rest on: a list, or a set of number ranges. */

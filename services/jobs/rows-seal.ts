@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
-import { detachBuffer } from '../platform/detach-buffer.ts'
-import { openSealed, seal, subkey, unpack } from '../crypto/seal.ts'
-import type { Binding } from '../crypto/seal.ts'
+import { detachBuffer } from '../runtime/platform/detach-buffer.ts'
+import { openSealed, seal, subkey, unpack } from '../runtime/crypto/seal.ts'
+import type { Binding } from '../runtime/crypto/seal.ts'
 
 /** Topics whose messages carry sealed rows; each topic has its own subkey. */
 export type RowsTopic =

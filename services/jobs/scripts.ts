@@ -3,7 +3,7 @@ import { GUARD_LUA, WALLET_LUA, joinLua } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
 import { guardedScript } from '../money/recovery-guard.ts'
 import { moneyKeys } from '../money/redis-keys.ts'
-import { countBits } from '../platform/bitmap.ts'
+import { countBits } from '../runtime/platform/bitmap.ts'
 import { RECORD_FIELDS, fieldsOf, jobOf, refusalOf } from './job-record.ts'
 import type { Refusal } from './job.ts'
 import { manifestIn } from './manifest.ts'
@@ -12,7 +12,7 @@ import type {
   AcceptRequest, Attachment, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled,
   IdempotencyClaim, Outcome, Tallied,
 } from './store-types.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** Lua: how long Redis keeps the state of a job, and idempotency keys; `ledger` rebuilds both. */
 export const STATE_LUA = ['retention', 'idempotency']

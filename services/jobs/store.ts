@@ -11,7 +11,7 @@ import type {
   AcceptRequest, Accepted, Attachment, Cancelled, ClaimRequest, FailBlock, IdempotencyClaim,
   OpenJob, Outcome, TallyBlock, Tallied,
 } from './store-types.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type JobStore = ReturnType<typeof createJobStore>
 

@@ -10,14 +10,14 @@ import {
   accountKey, ACCOUNTS_KEY, ACCOUNTS_OUTBOX_KEY, ACCOUNTS_RUN_KEY, listAccount,
 } from '../accounts/records.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import type { OutgoingMessage, Producer } from '../kafka/bus.ts'
-import type { TopicReader } from '../kafka/topic-reader.ts'
+import type { OutgoingMessage, Producer } from '../runtime/kafka/bus.ts'
+import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
 import type { Tenants } from '../money/tenants.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { type RedisClient, RUN_ID_LUA, script } from '../platform/redis.ts'
-import type { Codec } from '../kafka/registry.ts'
-import { messageKey, topicName } from '../platform/topics.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { messageKey, topicName } from '../runtime/platform/topics.ts'
 
 export type AccountsDeps = {
   readonly redis: RedisClient

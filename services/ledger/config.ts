@@ -1,5 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
+import {
+  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+} from '../runtime/platform/config.ts'
 
 /** Configuration of `ledger`. */
 export const ledgerConfig = defineConfig({

@@ -7,11 +7,11 @@ import {
 } from '../money/journal-chain.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Tenants } from '../money/tenants.ts'
-import type { Clock } from '../platform/clock.ts'
-import { InfrastructureError } from '../platform/errors.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { startRepeating } from '../platform/retry.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { InfrastructureError } from '../runtime/platform/errors.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { startRepeating } from '../runtime/platform/retry.ts'
 import { EXPORTED_KEY } from '../money/redis-keys.ts'
 
 export type ExportDeps = {

@@ -1,8 +1,8 @@
 import type { Journal, Snapshot } from '../../schemas/types.ts'
-import type { Codec } from '../kafka/registry.ts'
-import type { PartitionOffsets, ReadLimits, TopicReader } from '../kafka/topic-reader.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import type { PartitionOffsets, ReadLimits, TopicReader } from '../runtime/kafka/topic-reader.ts'
 import { type Amounts, areEqual, formatAmounts, post, ZERO_AMOUNTS } from '../money/prices.ts'
-import { topicName } from '../platform/topics.ts'
+import { topicName } from '../runtime/platform/topics.ts'
 
 /** What the state of a tenant's journal must retain beyond its sums. */
 export type JournalRetention = {

@@ -1,14 +1,14 @@
 import type { AccessOutbox } from '../access-log/access-log.ts'
 import { accessMessage } from '../access-log/entry.ts'
-import type { Emitter } from '../engine/emit.ts'
-import type { Producer } from '../kafka/bus.ts'
-import type { Codec } from '../kafka/registry.ts'
+import type { Emitter } from '../runtime/engine/emit.ts'
+import type { Producer } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
 import type { Outbox } from '../money/outbox.ts'
-import type { Clock } from '../platform/clock.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { startRepeating } from '../platform/retry.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { startRepeating } from '../runtime/platform/retry.ts'
 
 export type WalletShippingDeps = {
   readonly outbox: Pick<Outbox, 'pending' | 'remove'>

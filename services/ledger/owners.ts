@@ -1,5 +1,5 @@
-import type { GroupLag } from '../kafka/lag.ts'
-import { subscriptionsOf } from '../platform/topics.ts'
+import type { GroupLag } from '../runtime/kafka/lag.ts'
+import { subscriptionsOf } from '../runtime/platform/topics.ts'
 import type { Lane } from '../topology.ts'
 
 /** Something that a stage has begun with a message, and finishes before it commits the message. */

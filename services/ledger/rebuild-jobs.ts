@@ -1,6 +1,6 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Metrics } from '../platform/metrics.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { Archive } from '../results/archive.ts'
 import type { Job } from '../jobs/job.ts'
 import { recordOf } from '../jobs/job-record.ts'

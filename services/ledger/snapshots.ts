@@ -1,10 +1,10 @@
 import type { Snapshot } from '../../schemas/types.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Emitter } from '../engine/emit.ts'
-import type { PartitionOffsets } from '../kafka/topic-reader.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { topicName } from '../platform/topics.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
+import type { Emitter } from '../runtime/engine/emit.ts'
+import type { PartitionOffsets } from '../runtime/kafka/topic-reader.ts'
+import type { Log } from '../runtime/platform/log.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { topicName } from '../runtime/platform/topics.ts'
 import {
   readJournal, type JournalDeps, createJournalState, snapshotOf, type JournalState, type Recent,
   type JournalRetention,

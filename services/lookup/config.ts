@@ -1,6 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { CHUNK_ROWS } from '../jobs/chunks.ts'
-import { defineConfig, pick, commonConfig, messageKeys, rootKeys } from '../platform/config.ts'
+import {
+  defineConfig, pick, commonConfig, messageKeys, rootKeys,
+} from '../runtime/platform/config.ts'
 import { type Lane, LANES, SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 
 const batchRows = (rows: number, description: string) =>

@@ -1,7 +1,7 @@
 import type { Journal, NormalizedRows, ToVerifyRows } from '../../schemas/types.ts'
 import { isUndecided, type Reason } from '../../schemas/api/verdicts.ts'
-import type { Emission } from '../engine/stage.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+import type { Emission } from '../runtime/engine/stage.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import {
   NO_BATCH, type ChunkCoordinates, createBlock, type DuplicateOutcome,
 } from '../results/block.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
-import { createMac, type MessageKeySettings } from '../crypto/mac.ts'
+import { createMac, type MessageKeySettings } from '../runtime/crypto/mac.ts'
 
 /** Sequence numbers, both ends inclusive. */
 export type Range = readonly [first: number, last: number]

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Journal } from '../../schemas/types.ts'
-import { insertRows, streamRows } from '../platform/clickhouse.ts'
-import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
+import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 import { canonicalText, CHAIN_START, type ChainHead, extendChain } from './journal-chain.ts'
 
 /** The stored entries of a tenant. */

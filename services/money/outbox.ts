@@ -1,8 +1,8 @@
 import type { Journal } from '../../schemas/types.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createTenants } from './tenants.ts'
-import { orIfUnavailable } from '../platform/errors.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import { orIfUnavailable } from '../runtime/platform/errors.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 export type Outbox = {
   /** Entries that the journal topic has not acknowledged yet, in order of seq. */

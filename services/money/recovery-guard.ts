@@ -1,6 +1,6 @@
-import { InfrastructureError } from '../platform/errors.ts'
-import { type RedisClient, script } from '../platform/redis.ts'
-import { sleep } from '../platform/retry.ts'
+import { InfrastructureError } from '../runtime/platform/errors.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { sleep } from '../runtime/platform/retry.ts'
 import { GUARD_LUA, joinLua } from './lua.ts'
 import { LOCKED_TENANTS_CHANNEL, moneyKeys } from './redis-keys.ts'
 

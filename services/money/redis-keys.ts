@@ -1,4 +1,4 @@
-import { globalKey } from '../platform/redis.ts'
+import { globalKey } from '../runtime/platform/redis.ts'
 
 /** A tenant in a key. The organization is the hash tag: one script may read both of its modes. */
 export function taggedTenant (tenant: string): string {

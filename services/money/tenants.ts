@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { isInfrastructure } from '../platform/errors.ts'
-import { type RedisClient, script } from '../platform/redis.ts'
+import { isInfrastructure } from '../runtime/platform/errors.ts'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { ACTIVE_KEY, TENANTS_KEY } from './redis-keys.ts'
 
 /** A tenant and the time of its last mark as active (Redis time, ms). */

@@ -4,7 +4,7 @@ import { GUARD_LUA, WALLET_LUA, joinLua } from './lua.ts'
 import { entryOf, integer } from './outbox.ts'
 import { moneyKeys } from './redis-keys.ts'
 import { createActivation } from './tenants.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 type Movement = {
   /** Idempotency key, valid for ever: the same id posts nothing again. */

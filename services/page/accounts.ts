@@ -5,9 +5,9 @@ import {
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
-import type { MessageKeySettings } from '../crypto/mac.ts'
-import type { RedisClient } from '../platform/redis.ts'
-import type { ServiceContext } from '../platform/run.ts'
+import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import type { ServiceContext } from '../runtime/platform/run.ts'
 
 /** The accounts that the page reads and changes, in the state Redis. */
 export function accountsOf (

@@ -5,10 +5,10 @@ import Fastify, {
 import {
   CONNECTION_DEFAULTS, createPublicLimit, frameworkLimits, nodeLimits, readClientAddresses,
   type ConnectionSettings,
-} from '../platform/http-server.ts'
-import { guardConnections } from '../platform/guard-connections.ts'
-import { newId } from '../platform/ids.ts'
-import { networksOf } from '../platform/networks.ts'
+} from '../runtime/platform/http-server.ts'
+import { guardConnections } from '../runtime/platform/guard-connections.ts'
+import { newId } from '../runtime/platform/ids.ts'
+import { networksOf } from '../runtime/platform/networks.ts'
 import { recordPageRequests } from './access.ts'
 import type { PageDeps } from './context.ts'
 import { guardPages } from './guard.ts'

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { defineConfig, pick, commonConfig, rootKeys } from '../platform/config.ts'
-import { connectionFields } from '../platform/http-server.ts'
+import { defineConfig, pick, commonConfig, rootKeys } from '../runtime/platform/config.ts'
+import { connectionFields } from '../runtime/platform/http-server.ts'
 
 const HOUR_MS = 3_600_000
 

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { createHttpsRule, type PublicLimit } from '../platform/http-server.ts'
+import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
 import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'

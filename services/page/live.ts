@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Client, JobStatusResource } from '../client/client.ts'
-import { FairPool } from '../platform/fair-pool.ts'
-import { sleep } from '../platform/retry.ts'
+import { FairPool } from '../runtime/platform/fair-pool.ts'
+import { sleep } from '../runtime/platform/retry.ts'
 import { forCustomer, type Exchange, type PageDeps } from './context.ts'
 import {
   breakdown, isEnded, jobName, jobState, MAX_LIVE_JOBS, stateText,

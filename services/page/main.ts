@@ -1,4 +1,4 @@
-import { run } from '../platform/run.ts'
+import { run } from '../runtime/platform/run.ts'
 import { pageConfig } from './config.ts'
 import { startPage } from './service.ts'
 

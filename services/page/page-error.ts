@@ -1,5 +1,5 @@
 import { ApiError } from '../client/client.ts'
-import { FatalError, isInfrastructure } from '../platform/errors.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 
 /** What the user reads instead of a page: what happened, and what to do. */
 export type ErrorContent = {

@@ -2,7 +2,7 @@ import { hashOf, newApiKey, DEFAULT_SCOPES, WORKSPACE_KEY } from '../accounts/ke
 import { accountKey } from '../accounts/records.ts'
 import { tenantOf, type Mode } from '../accounts/tenant.ts'
 import { createClient, type Client } from '../client/client.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** The tenant whose data a page shows. */
 export type Tenant = { readonly orgId: string, readonly mode: Mode }

@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { createDocument, sendDocument } from '../platform/documents.ts'
+import { createDocument, sendDocument } from '../runtime/platform/documents.ts'
 import { accessLogRoutes } from './access-log.ts'
 import { assets } from './layout.ts'
 import { balanceRoutes } from './balance.ts'

@@ -1,5 +1,5 @@
 import Type, { type TObject, type TProperties } from 'typebox'
-import { ConfigError, defineConfig, loadConfig } from '../platform/config.ts'
+import { ConfigError, defineConfig, loadConfig } from '../runtime/platform/config.ts'
 import { HOSTED_NAMES, type Hosted, type HostedName } from './hosted.ts'
 
 /** The own setting of a process that hosts several services. */

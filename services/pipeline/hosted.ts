@@ -1,5 +1,5 @@
 import type { TObject } from 'typebox'
-import type { Running, ServiceContext } from '../platform/run.ts'
+import type { Running, ServiceContext } from '../runtime/platform/run.ts'
 
 /** The settings and the wiring of a service, which its own `main.ts` uses too. */
 export type Hosted = {

@@ -1,4 +1,4 @@
-import { runServices } from '../platform/run.ts'
+import { runServices } from '../runtime/platform/run.ts'
 import { hostConfig, hostedBy } from './config.ts'
 import { HOSTED, type Hosted } from './hosted.ts'
 

@@ -1,9 +1,9 @@
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createPartners, type Partners } from '../accounts/partners.ts'
-import type { Connections } from '../engine/connections.ts'
-import { sleep } from '../platform/retry.ts'
-import type { ServiceContext } from '../platform/run.ts'
-import { topicName } from '../platform/topics.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import { sleep } from '../runtime/platform/retry.ts'
+import type { ServiceContext } from '../runtime/platform/run.ts'
+import { topicName } from '../runtime/platform/topics.ts'
 import type { PublishConfig } from './config.ts'
 
 /** Whether a partner is revoked and its result topic is deleted. */

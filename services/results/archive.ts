@@ -3,9 +3,9 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { encodeTime } from 'ulid'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { insertRows, streamRows } from '../platform/clickhouse.ts'
-import { InfrastructureError } from '../platform/errors.ts'
-import type { RecordMac, SignedRecord } from '../crypto/mac.ts'
+import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
+import { InfrastructureError } from '../runtime/platform/errors.ts'
+import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
 
 /** A job that has ended, with the manifest of its result blocks. */
 export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }

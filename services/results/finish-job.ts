@@ -1,8 +1,8 @@
 import type { Journal, Settled } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import type { JobStore } from '../jobs/store.ts'
-import { failpoint } from '../platform/failpoint.ts'
-import type { Emission } from '../engine/stage.ts'
+import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Emission } from '../runtime/engine/stage.ts'
 import type { Archive, ArchivedJob } from './archive.ts'
 import type { ResultBlocks } from './result-blocks.ts'
 

@@ -1,7 +1,7 @@
 import type { CompletedRows } from '../../schemas/types.ts'
 import type { ManifestEntry } from '../jobs/job.ts'
 import { extensionOf } from '../phone/cell.ts'
-import { has } from '../platform/bitmap.ts'
+import { has } from '../runtime/platform/bitmap.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
 
 /** A range of rows, with the manifest entries of its blocks. */

@@ -1,8 +1,8 @@
 import { resultIdOf, sealResult, type FeedCells } from '../../schemas/feeds/seal.ts'
-import type { Bus, OutgoingMessage, Producer } from '../kafka/bus.ts'
-import type { Codec } from '../kafka/registry.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
-import { topicName } from '../platform/topics.ts'
+import type { Bus, OutgoingMessage, Producer } from '../runtime/kafka/bus.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
+import { topicName } from '../runtime/platform/topics.ts'
 import { rowChecksOf } from './columns.ts'
 
 /** The result of one contact, identified by its offset in the partner's topic. */

@@ -1,10 +1,10 @@
 import type { CompletedRows } from '../../schemas/types.ts'
-import { unpackWith } from '../crypto/seal.ts'
+import { unpackWith } from '../runtime/crypto/seal.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'
 import { unfinishedRowsOf } from '../jobs/manifest.ts'
 import { unsealRows } from '../jobs/rows-seal.ts'
-import type { Codec } from '../kafka/registry.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
 import { rowFieldsOf } from './columns.ts'
 import {
   mergeChunk, planJob, ResultsError, type ChunkPlan, type JobPlan, type MergedChunk, type OpenBlock,

@@ -1,15 +1,15 @@
 import type { Completed } from '../../schemas/types.ts'
 import { createJobStore } from '../jobs/store.ts'
-import type { Connections } from '../engine/connections.ts'
-import type { Emission, MessageCodec } from '../engine/stage.ts'
-import { batchWrites } from '../platform/batch-writes.ts'
-import { laneOf } from '../platform/topics.ts'
+import type { Connections } from '../runtime/engine/connections.ts'
+import type { Emission, MessageCodec } from '../runtime/engine/stage.ts'
+import { batchWrites } from '../runtime/platform/batch-writes.ts'
+import { laneOf } from '../runtime/platform/topics.ts'
 import { createOutbox } from '../money/outbox.ts'
 import type { Lane } from '../topology.ts'
 import { createArchive, type ArchivedJob } from './archive.ts'
 import { createResultBlocks, type ResultBlocks } from './result-blocks.ts'
 import { createSettledRows, type SettledRow } from './settled-rows.ts'
-import type { Codec } from '../kafka/registry.ts'
+import type { Codec } from '../runtime/kafka/registry.ts'
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
   { readonly messageCodec: MessageCodec }

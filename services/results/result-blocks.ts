@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
 import { boundOf } from '../jobs/rows-seal.ts'
-import { countBits } from '../platform/bitmap.ts'
-import { batchReads } from '../platform/batch-writes.ts'
-import { insertRows, insertToken, streamRows } from '../platform/clickhouse.ts'
+import { countBits } from '../runtime/platform/bitmap.ts'
+import { batchReads } from '../runtime/platform/batch-writes.ts'
+import { insertRows, insertToken, streamRows } from '../runtime/platform/clickhouse.ts'
 
 /** A stored block with everything its seal is bound to, except tenant and job. */
 export type StoredBlock = {

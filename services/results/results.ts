@@ -1,5 +1,5 @@
 import type { Job, ManifestEntry } from '../jobs/job.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import { type StoredBlock, withAttachedBlocks } from './result-blocks.ts'
 import { columnsOf, rowFieldsOf } from './columns.ts'
 import { csvLine, CsvWriter } from './csv.ts'

@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Completed } from '../../schemas/types.ts'
-import type { RecordMac } from '../crypto/mac.ts'
-import { insertRows, insertToken } from '../platform/clickhouse.ts'
+import type { RecordMac } from '../runtime/crypto/mac.ts'
+import { insertRows, insertToken } from '../runtime/platform/clickhouse.ts'
 import { ARCHIVE_COLUMNS, type ArchivedJob, archiveRow } from './archive.ts'
 import { BLOCK_COLUMNS, blockRow } from './result-blocks.ts'
 

@@ -1,6 +1,6 @@
 import type { UsageGroup } from '../../schemas/api/usage.ts'
 import type { Job } from '../jobs/job.ts'
-import { yieldToEventLoop } from '../platform/event-loop.ts'
+import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import type { Archive } from './archive.ts'
 
 type GroupName = 'day' | 'service' | 'key'

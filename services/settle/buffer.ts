@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import { HeldMessages } from '../engine/held.ts'
-import { type Incoming, rowCountOf } from '../engine/stage.ts'
+import { HeldMessages } from '../runtime/engine/held.ts'
+import { type Incoming, rowCountOf } from '../runtime/engine/stage.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Tallied } from '../jobs/store-types.ts'
-import type { RawMessage } from '../kafka/bus.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { RawMessage } from '../runtime/kafka/bus.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
 import type { Finishing } from '../results/finish-job.ts'
 
 /** How often held blocks are stored, in milliseconds. */

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Emission } from '../engine/stage.ts'
+import type { Emission } from '../runtime/engine/stage.ts'
 import { finishedTenths } from '../jobs/events.ts'
 import type { Job } from '../jobs/job.ts'
 import type { Tallied } from '../jobs/store-types.ts'

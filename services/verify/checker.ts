@@ -1,6 +1,6 @@
 import { confidenceOf } from '../cache/confidence.ts'
 import { addedEvidence, mergeEvidence } from '../cache/evidence.ts'
-import type { Metrics } from '../platform/metrics.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import type { ProviderLists, ProviderName } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {

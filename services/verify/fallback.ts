@@ -1,7 +1,7 @@
 import { packChecks, type Evidence } from '../cache/evidence.ts'
 import type { RowStatus } from '../../schemas/api/verdicts.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { failSpan, inSpan, SpanKind } from '../platform/tracing.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import type { ServiceSlug } from '../topology.ts'
 import {
   ProviderError, type BatchOptions, type Provider, type ProviderFailure, type ProviderRow,

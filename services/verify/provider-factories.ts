@@ -1,5 +1,5 @@
 import type { Factories } from './checker.ts'
-import type { Log } from '../platform/log.ts'
+import type { Log } from '../runtime/platform/log.ts'
 import { describedVendor, VENDOR_PRESETS, type VendorPreset } from '../jobs/vendor-presets.ts'
 import type { VerifyConfig } from './config.ts'
 import type { CurrentLists } from './providers/email-lists.ts'
@@ -15,7 +15,7 @@ import { loadRangeData } from './providers/range-data.ts'
 import { createSandboxProvider } from './providers/sandbox.ts'
 import { createConnect, createSessionLimiter } from './providers/smtp/connections.ts'
 import { createProbe } from './providers/smtp/probe.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 const SECOND_MS = 1_000
 

@@ -3,7 +3,7 @@ import {
   fullJitterGenerator, handleWhen, noop, retry, SamplingBreaker, TaskCancelledError, timeout,
   TimeoutStrategy, wrap,
 } from 'cockatiel'
-import { sleep, type Sleep } from '../platform/retry.ts'
+import { sleep, type Sleep } from '../runtime/platform/retry.ts'
 import { ProviderError, type CheckOptions, type Provider } from './provider.ts'
 
 export type ProviderLimits = {

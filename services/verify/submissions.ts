@@ -1,13 +1,13 @@
 import { createHash, createHmac } from 'node:crypto'
-import { createKeyRing, type KeyRing } from '../crypto/key-ring.ts'
-import type { MessageKeySettings } from '../crypto/mac.ts'
-import { type Binding, subkey } from '../crypto/seal.ts'
+import { createKeyRing, type KeyRing } from '../runtime/crypto/key-ring.ts'
+import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
+import { type Binding, subkey } from '../runtime/crypto/seal.ts'
 import { taggedTenant } from '../money/redis-keys.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { Clock } from '../runtime/platform/clock.ts'
 import type { VerificationBatch } from './batch.ts'
 import type { Submissions, VendorSubmission } from './provider.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import type { RedisClient } from '../platform/redis.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
 
 /** As long as a topic keeps the batch, which could be delivered again until then. */
 const KEEP_MS = 7 * 86_400_000

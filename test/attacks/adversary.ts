@@ -1,11 +1,11 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { randomBytes } from 'node:crypto'
-import type { RawMessage } from '../../services/kafka/bus.ts'
-import { withAdmin } from '../../services/kafka/admin.ts'
-import { createTopicReader } from '../../services/kafka/topic-reader.ts'
-import { createMessageMac } from '../../services/kafka/message-mac.ts'
-import type { Codec } from '../../services/kafka/registry.ts'
-import { logicalTopic } from '../../services/platform/topics.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { withAdmin } from '../../services/runtime/kafka/admin.ts'
+import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
+import { createMessageMac } from '../../services/runtime/kafka/message-mac.ts'
+import type { Codec } from '../../services/runtime/kafka/registry.ts'
+import { logicalTopic } from '../../services/runtime/platform/topics.ts'
 
 type Fields = Record<string, unknown>
 type Captured = Pick<RawMessage, 'topic' | 'key' | 'value' | 'headers'>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashOf } from '../../services/accounts/key-store.ts'
-import { createCodec, registrySource, type Codec } from '../../services/kafka/registry.ts'
+import { createCodec, registrySource, type Codec } from '../../services/runtime/kafka/registry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { runAudit } from '../support/audit.ts'

@@ -1,6 +1,6 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { fetchSamples } from '../../services/platform/metrics-reader.ts'
-import { every } from '../../services/platform/retry.ts'
+import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
+import { every } from '../../services/runtime/platform/retry.ts'
 import { usageOf } from '../bench/usage.ts'
 
 export type Watched = {

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
-import { allTopics } from '../../services/platform/topics.ts'
-import { METRICS } from '../../services/platform/metric-list.ts'
+import { allTopics } from '../../services/runtime/platform/topics.ts'
+import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
 import { minimal, production, render, type Manifest } from '../support/chart.ts'
 import {

@@ -6,7 +6,7 @@ import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts
 import { countTenantRecords } from '../../services/cache/erase-tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import type { OrganizationErasure } from '../../services/admin/erase-organization.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
 import type { Erasure } from '../../services/admin/erase.ts'
 import { filesOfStores } from '../support/bytes.ts'

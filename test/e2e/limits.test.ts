@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import type { PolicyChange } from '../../services/accounts/organizations.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
 import { createRichDemo } from '../support/rich-demo.ts'

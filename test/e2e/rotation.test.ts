@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import type { KeyReport } from '../../services/admin/key-report.ts'
 import type { RewrapReport } from '../../services/admin/key-rotation.ts'

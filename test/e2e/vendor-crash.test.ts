@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startEnvironment, type Environment } from '../support/environment.ts'
 import {

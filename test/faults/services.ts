@@ -4,7 +4,7 @@ import { openPortBook } from '../../deploy/local/ports.ts'
 import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
 import { nextDelayMs } from '../../deploy/local/supervise.ts'
-import type { Failpoint } from '../../services/platform/failpoint.ts'
+import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
 import { withoutForeignRootKeys } from '../support/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 

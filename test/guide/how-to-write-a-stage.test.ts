@@ -1,13 +1,15 @@
 import { expect, it } from 'vitest'
 import type { Normalized } from '../../schemas/types.ts'
-import { runStage } from '../../services/engine/engine.ts'
-import { createLog } from '../../services/platform/log.ts'
-import { createMetrics } from '../../services/platform/metrics.ts'
-import { createCodec, localSource } from '../../services/kafka/registry.ts'
-import type { Decision, Incoming, Stage, MessageCodec } from '../../services/engine/stage.ts'
+import { runStage } from '../../services/runtime/engine/engine.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import { createCodec, localSource } from '../../services/runtime/kafka/registry.ts'
+import type {
+  Decision, Incoming, Stage, MessageCodec,
+} from '../../services/runtime/engine/stage.ts'
 import {
   logicalTopic, messageKey, subscriptionsOf, topicName,
-} from '../../services/platform/topics.ts'
+} from '../../services/runtime/platform/topics.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'
 
 // HOW TO WRITE A STAGE

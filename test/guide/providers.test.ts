@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../services/platform/config.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { lookupConfig } from '../../services/lookup/config.ts'
 import { VENDOR_PRESETS } from '../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../services/verify/config.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { withKeyId } from '../../services/crypto/key-ring.ts'
+import { withKeyId } from '../../services/runtime/crypto/key-ring.ts'
 import { joinJobKey } from '../../services/jobs/job-key-parts.ts'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { migrationsOnCluster, onCluster } from '../../deploy/provision/cluster.ts'

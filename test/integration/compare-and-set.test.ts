@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createCompareAndSet } from '../../services/platform/redis.ts'
+import { createCompareAndSet } from '../../services/runtime/platform/redis.ts'
 import { startRedis } from '../support/redis.ts'
 
 const { redis } = await startRedis()

@@ -4,7 +4,7 @@ import { prepareStack } from '../../deploy/local/launcher/prepare.ts'
 import { demoFile, readJson } from '../../deploy/local/launcher/state.ts'
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { newFolder } from '../support/folder.ts'
 import { stackEnv } from '../support/stack.ts'
 

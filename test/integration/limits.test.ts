@@ -7,8 +7,8 @@ import { freePort } from '../../deploy/local/ports.ts'
 import {
   createLimiter, type LimitKind, createLocalLimiter, createRedisLimiter,
 } from '../../services/ingest/limits/limiter.ts'
-import { createMetrics } from '../../services/platform/metrics.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { newFolder } from '../support/folder.ts'

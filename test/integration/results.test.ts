@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
-import type { Decision, Incoming } from '../../services/engine/stage.ts'
+import type { Decision, Incoming } from '../../services/runtime/engine/stage.ts'
 import { finishJob } from '../../services/results/finish-job.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { blockDigest, createSharedBlockReads } from '../../services/results/result-blocks.ts'

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { migrations } from '../../deploy/provision/migrations.ts'
-import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { stackEnv } from '../support/stack.ts'
 
 /**

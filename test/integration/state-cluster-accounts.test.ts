@@ -8,7 +8,7 @@ import { createOrganizations, newOrganizationId } from '../../services/accounts/
 import { createPartners } from '../../services/accounts/partners.ts'
 import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
 import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
-import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
+import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
 import { createDeliveries } from '../../services/jobs/deliveries.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { OutgoingMessage } from '../../services/kafka/bus.ts'
+import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import { describeBusContract } from '../support/bus-contract.ts'
 import { createMemoryBus, type MemoryBusOptions } from '../support/memory-bus.ts'
 

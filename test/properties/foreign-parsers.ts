@@ -7,7 +7,7 @@ import { openInput } from '../../services/client/files.ts'
 import { readCsv, type CsvReadOptions } from '../../services/ingest/file/read-csv.ts'
 import { readFileOptions, readForm } from '../../services/ingest/file/read-form.ts'
 import { accepts, codingFor, preferred } from '../../services/ingest/negotiation.ts'
-import { inspectJson } from '../../services/platform/json-text.ts'
+import { inspectJson } from '../../services/runtime/platform/json-text.ts'
 import {
   createOriginalCsv, createOriginalJson, joinedHeader,
 } from '../../services/results/original.ts'

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../services/engine/stage.ts'
+import type { Emission } from '../../services/runtime/engine/stage.ts'
 import { ChunkLoader } from '../../services/lookup/read.ts'
 import { LookupStage } from '../../services/lookup/stage.ts'
 import type { CheckResult } from '../../services/verify/checker.ts'

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import type { TObject } from 'typebox'
 import { describe, expect, it } from 'vitest'
-import { createMac } from '../../services/crypto/mac.ts'
-import { createRootKeys } from '../../services/crypto/root-keys/root-keys.ts'
+import { createMac } from '../../services/runtime/crypto/mac.ts'
+import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { HOSTED, HOSTED_NAMES } from '../../services/pipeline/hosted.ts'
-import { describeConfig, loadConfig } from '../../services/platform/config.ts'
+import { describeConfig, loadConfig } from '../../services/runtime/platform/config.ts'
 import { root } from '../support/sources.ts'
 
 const configs = new Map<string, TObject>()

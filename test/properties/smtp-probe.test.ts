@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { loadConfig } from '../../services/platform/config.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { factoriesOf } from '../../services/verify/provider-factories.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'

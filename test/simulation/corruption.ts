@@ -1,9 +1,9 @@
 import { type JobKeys, JobKeyLostError } from '../../services/jobs/job-keys.ts'
 import type { NewJobKeys } from '../../services/jobs/job-key-parts.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
-import type { RawMessage } from '../../services/kafka/bus.ts'
-import { logicalTopic } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/stage.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { logicalTopic } from '../../services/runtime/platform/topics.ts'
+import type { MessageCodec } from '../../services/runtime/engine/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { lossOf, type Poisoned } from './poison.ts'
 

@@ -1,4 +1,4 @@
-import { sleep } from '../../services/platform/retry.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
 import type { Recovery } from './recovery.ts'
 import type { Pipeline } from './pipeline.ts'

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import { OUTCOMES_CHANNEL } from '../../services/jobs/redis-keys.ts'
-import { resetScheduler } from '../../services/platform/event-loop.ts'
+import { resetScheduler } from '../../services/runtime/platform/event-loop.ts'
 import { LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'
 import { openChannels } from './channels.ts'
 import { replaceGlobals } from './globals.ts'

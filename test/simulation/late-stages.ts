@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import type { RecordCache } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
-import { loadConfig } from '../../services/platform/config.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { storeBlock } from '../../services/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'
 import { verifyConfig } from '../../services/verify/config.ts'

@@ -1,4 +1,4 @@
-import { deadTopic } from '../../services/platform/topics.ts'
+import { deadTopic } from '../../services/runtime/platform/topics.ts'
 import { columnsOf } from '../../services/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
-import { createEmitter } from '../../services/engine/emit.ts'
+import { createEmitter } from '../../services/runtime/engine/emit.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import type { Chaos } from './chaos.ts'
 import type { Pipeline } from './pipeline.ts'

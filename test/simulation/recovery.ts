@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import { sleep } from '../../services/platform/retry.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import type { Funded } from './funding.ts'
 import { startLeader, type Leader } from './leader.ts'

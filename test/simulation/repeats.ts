@@ -1,7 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import { LANES, type TopicName } from '../../services/topology.ts'
-import { topicName } from '../../services/platform/topics.ts'
-import type { RawMessage } from '../../services/kafka/bus.ts'
+import { topicName } from '../../services/runtime/platform/topics.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Pipeline } from './pipeline.ts'
 
 const SERVICE = 'phone-validation'

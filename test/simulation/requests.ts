@@ -1,8 +1,8 @@
 import {
   createSubmitter, type SubmitterOptions, type Submitted,
 } from '../../services/jobs/submit.ts'
-import { isInfrastructure } from '../../services/platform/errors.ts'
-import { sleep } from '../../services/platform/retry.ts'
+import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import type { Chaos } from './chaos.ts'
 import type { Sent, ScenarioOutput } from './evidence.ts'
 

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { sleep } from '../../services/platform/retry.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createChaos } from './chaos.ts'
 import { endAll } from './ending.ts'

@@ -1,6 +1,6 @@
 import { createJobStore } from '../../services/jobs/store.ts'
-import { createLog } from '../../services/platform/log.ts'
-import type { Metrics } from '../../services/platform/metrics.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import type { Metrics } from '../../services/runtime/platform/metrics.ts'
 
 /** Metrics that are not recorded: a run restarts stages hundreds of times. */
 export const noMetrics: Metrics = {

@@ -1,11 +1,11 @@
-import type { Bus } from '../../services/kafka/bus.ts'
+import type { Bus } from '../../services/runtime/kafka/bus.ts'
 import {
   createAttempts, POISON_DEATHS, type AttemptMark, type Attempts, type AttemptStore,
-} from '../../services/engine/attempts.ts'
-import { runStage, type FlushableStage } from '../../services/engine/engine.ts'
-import { createLog } from '../../services/platform/log.ts'
-import { subscriptionsOf } from '../../services/platform/topics.ts'
-import type { MessageCodec } from '../../services/engine/stage.ts'
+} from '../../services/runtime/engine/attempts.ts'
+import { runStage, type FlushableStage } from '../../services/runtime/engine/engine.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { subscriptionsOf } from '../../services/runtime/platform/topics.ts'
+import type { MessageCodec } from '../../services/runtime/engine/stage.ts'
 import type { Chaos } from './chaos.ts'
 import { noMetrics } from './stubs.ts'
 import type { SimulatedStage, stageMakers } from './stages.ts'

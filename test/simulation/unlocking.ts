@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { sleep } from '../../services/platform/retry.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import { FrozenError, RecoveringError } from '../../services/money/recovery-guard.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
 import type { createWallet } from '../../services/money/wallet.ts'

@@ -3,7 +3,7 @@ import { type AwaitingDeps, awaitResults } from '../../services/ingest/await-res
 import { createFindResults } from '../../services/ingest/queries.ts'
 import { createRowShape } from '../../services/ingest/results-response.ts'
 import { createJobWaiter, type Notifications } from '../../services/jobs/job-waiter.ts'
-import { isInfrastructure } from '../../services/platform/errors.ts'
+import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { createResults } from '../../services/results/results.ts'
 import { LostResultsError } from '../../services/results/read-chunks.ts'
 import { redisLike } from './early-stages.ts'

@@ -1,4 +1,4 @@
-import type { Incoming, Stage } from '../../services/engine/stage.ts'
+import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
 import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker } from '../../services/verify/checker.ts'
 import { createVendorProvider } from '../../services/verify/providers/http-batch.ts'

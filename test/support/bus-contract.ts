@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bus, FetchedBatch, RawMessage } from '../../services/kafka/bus.ts'
+import type { Bus, FetchedBatch, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import {
   after, distinct, numbered, offsetOf, record, valuesOf, type Handler,
 } from './bus-record.ts'

@@ -1,4 +1,4 @@
-import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
+import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import type { MemberNews } from './bus-fault-environment.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { OutgoingMessage, RawMessage } from '../../services/kafka/bus.ts'
+import type { OutgoingMessage, RawMessage } from '../../services/runtime/kafka/bus.ts'
 import { valuesOf } from './bus-record.ts'
 import type { OnLink } from './bus-fault-contract.ts'
 import type { FaultLink } from './bus-fault-environment.ts'

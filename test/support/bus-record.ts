@@ -1,6 +1,6 @@
 import type {
   Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
-} from '../../services/kafka/bus.ts'
+} from '../../services/runtime/kafka/bus.ts'
 
 export type Handler = (delivery: FetchedBatch) => Promise<void> | void
 

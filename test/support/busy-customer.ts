@@ -1,6 +1,6 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import type { RedisClient } from '../../services/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { createTestKey } from './organizations.ts'
 import { createTestPartner } from './partner.ts'
 import { peopleIn } from './stored-people.ts'

@@ -1,6 +1,6 @@
 import kafkajs from 'kafkajs'
-import { topicSettingsOf, withAdmin } from '../../services/kafka/admin.ts'
-import { allTopics } from '../../services/platform/topics.ts'
+import { topicSettingsOf, withAdmin } from '../../services/runtime/kafka/admin.ts'
+import { allTopics } from '../../services/runtime/platform/topics.ts'
 
 // Node finds only some names of a CommonJS library; the others are on its default export.
 const { ConfigResourceTypes } = kafkajs

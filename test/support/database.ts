@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll } from 'vitest'
-import { connectClickhouse } from '../../services/platform/clickhouse.ts'
+import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { stackEnv } from './stack.ts'
 
 /** A new database without tables; `env` is that of the stack with it. */

@@ -1,8 +1,8 @@
-import { createLog } from '../../services/platform/log.ts'
-import { createMetrics } from '../../services/platform/metrics.ts'
-import type { Incoming, Stage } from '../../services/engine/stage.ts'
-import { Steps } from '../../services/engine/steps.ts'
-import { Worker } from '../../services/engine/worker.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import type { Incoming, Stage } from '../../services/runtime/engine/stage.ts'
+import { Steps } from '../../services/runtime/engine/steps.ts'
+import { Worker } from '../../services/runtime/engine/worker.ts'
 import type { StageName } from '../../services/topology.ts'
 import { createManualClock } from './stage-doubles.ts'
 

@@ -1,7 +1,7 @@
 import { chartPrograms, type ChartProgram } from '../../deploy/chart.ts'
 import {
   allTopics, deadTopic, subscriptionsOf, topicName, type Subscription,
-} from '../../services/platform/topics.ts'
+} from '../../services/runtime/platform/topics.ts'
 import {
   LANES, SERVICE_SLUGS, STAGES, topology,
   type Lane, type ServiceSlug, type StageName, type TopicName,

@@ -5,7 +5,7 @@ import type { EventSubscription } from '../../services/accounts/webhook-endpoint
 import { type AttemptDeps, makeAttempt } from '../../services/deliver/attempt.ts'
 import type { Answer } from '../../services/deliver/sender.ts'
 import { createDeliverStage } from '../../services/deliver/stage.ts'
-import type { Emission, Incoming } from '../../services/engine/stage.ts'
+import type { Emission, Incoming } from '../../services/runtime/engine/stage.ts'
 import { createDeliveries, type Deliveries } from '../../services/jobs/deliveries.ts'
 import { partsOfDelivery } from '../../services/jobs/events.ts'
 import type { Job } from '../../services/jobs/job.ts'

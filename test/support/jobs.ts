@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { emptyBitmap, set } from '../../services/platform/bitmap.ts'
+import { emptyBitmap, set } from '../../services/runtime/platform/bitmap.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { AcceptRequest, TallyBlock } from '../../services/jobs/store-types.ts'
 

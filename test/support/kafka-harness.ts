@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { Kafka, logLevel } from 'kafkajs'
-import { waitForLeaders } from '../../services/kafka/admin.ts'
-import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
+import { waitForLeaders } from '../../services/runtime/kafka/admin.ts'
+import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
 import type { BusHarness } from './bus-contract.ts'
 
 /** A bus on real brokers, whose topics are deleted when it closes. */

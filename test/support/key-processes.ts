@@ -10,10 +10,10 @@ import { createPeople } from '../../services/accounts/people.ts'
 import {
   createWebhookSecrets, createWebhookSigningKeys,
 } from '../../services/accounts/webhook-secrets.ts'
-import { createRootKeys, type RootKeys } from '../../services/crypto/root-keys/root-keys.ts'
+import { createRootKeys, type RootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { createJobKeys, createKeyCache, createNewJobKeys } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { readRootKeyHolders } from '../../services/platform/root-key-holders.ts'
+import { readRootKeyHolders } from '../../services/runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
 import { newestOf } from '../../services/admin/key-report.ts'
 import type { RotationDeps } from '../../services/admin/key-rotation.ts'

@@ -1,5 +1,5 @@
 import type { Journal } from '../../schemas/types.ts'
-import type { Emission } from '../../services/engine/stage.ts'
+import type { Emission } from '../../services/runtime/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import { incoming } from './stage-doubles.ts'
 

@@ -1,8 +1,8 @@
 import type {
   Bus, ConsumeOptions, Consumption, FetchedBatch, OutgoingMessage, RawMessage,
-} from '../../services/kafka/bus.ts'
-import { partitionsForJob } from '../../services/kafka/partitioning.ts'
-import { sleep as realSleep, type Sleep } from '../../services/platform/retry.ts'
+} from '../../services/runtime/kafka/bus.ts'
+import { partitionsForJob } from '../../services/runtime/kafka/partitioning.ts'
+import { sleep as realSleep, type Sleep } from '../../services/runtime/platform/retry.ts'
 
 export type MemoryBusOptions = {
   /** Decides sizes of deliveries, their order across partitions, and duplicates. */

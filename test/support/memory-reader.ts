@@ -1,4 +1,4 @@
-import type { TopicReader } from '../../services/kafka/topic-reader.ts'
+import type { TopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import type { MemoryBus } from './memory-bus.ts'
 
 const MESSAGES_A_PIECE = 7

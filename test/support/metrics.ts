@@ -1,5 +1,5 @@
 import type { RunningService } from '../../deploy/local/launcher/services.ts'
-import { fetchSamples } from '../../services/platform/metrics-reader.ts'
+import { fetchSamples } from '../../services/runtime/platform/metrics-reader.ts'
 
 /** A busy process may take this long to answer; one that has stopped refuses at once. */
 const TIMEOUT_MS = 60_000

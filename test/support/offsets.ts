@@ -1,8 +1,8 @@
 import type { Admin } from 'kafkajs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { withAdmin } from '../../services/kafka/admin.ts'
-import { lagsOf, TOPOLOGY_GROUPS } from '../../services/kafka/lag.ts'
-import { logicalTopic } from '../../services/platform/topics.ts'
+import { withAdmin } from '../../services/runtime/kafka/admin.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../../services/runtime/kafka/lag.ts'
+import { logicalTopic } from '../../services/runtime/platform/topics.ts'
 import type { StageName } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>

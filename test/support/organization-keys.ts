@@ -1,11 +1,11 @@
 import { connectOrganizationKeys } from '../../services/accounts/connect-organization-keys.ts'
-import { createKeyRing } from '../../services/crypto/key-ring.ts'
+import { createKeyRing } from '../../services/runtime/crypto/key-ring.ts'
 import type { OrganizationKeys } from '../../services/accounts/organization-keys.ts'
 import {
   createJobKeys, createKeyCache, createNewJobKeys, type JobKeys, type JobKeysOptions,
 } from '../../services/jobs/job-keys.ts'
 import type { NewJobKeys } from '../../services/jobs/job-key-parts.ts'
-import type { RedisClient } from '../../services/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { KEY_CLASSES } from '../../services/topology.ts'
 
 /** Keys of organizations without stores: all organizations have the same, made of these bytes. */

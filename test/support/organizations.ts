@@ -1,7 +1,7 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { SCOPES, type Scope } from '../../services/accounts/key-store.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { connectRedis, type RedisClient } from '../../services/platform/redis.ts'
+import { connectRedis, type RedisClient } from '../../services/runtime/platform/redis.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { addOrganization } from '../../services/admin/organizations.ts'

@@ -4,7 +4,7 @@ import {
 import type { FileContact, WrittenResult } from '../../services/client/feed-files.ts'
 import { sendContacts, type SendOptions, type Summary } from '../../services/client/feed-send.ts'
 import { partnerKeyOf } from '../../schemas/feeds/seal.ts'
-import { feedGroupOf } from '../../services/platform/topics.ts'
+import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createPartner } from '../../services/admin/partners.ts'
 import { commandOn } from './admin.ts'

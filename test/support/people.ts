@@ -1,6 +1,6 @@
 import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import type { Role } from '../../services/accounts/people.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { secretDigest, type Session } from '../../services/accounts/sessions.ts'
 import { createOrganizationWith, newOrganization } from './organizations.ts'
 import { reserveProvider } from './openid-provider.ts'

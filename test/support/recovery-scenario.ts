@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import fc from 'fast-check'
 import type { Completed, Journal } from '../../schemas/types.ts'
-import { indexes } from '../../services/platform/bitmap.ts'
+import { indexes } from '../../services/runtime/platform/bitmap.ts'
 import type { Feed } from '../../services/jobs/store-types.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'

@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../deploy/local/ports.ts'
 import { endingWithParent } from '../../deploy/local/process.ts'
-import { retry } from '../../services/platform/retry.ts'
+import { retry } from '../../services/runtime/platform/retry.ts'
 import { startRedisServer, type RedisServer } from './redis-server.ts'
 import { newFolder } from './folder.ts'
 

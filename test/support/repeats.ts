@@ -1,9 +1,9 @@
 import type { FeedResult, Journal } from '../../schemas/types.ts'
-import { withAdmin } from '../../services/kafka/admin.ts'
-import type { RawMessage } from '../../services/kafka/bus.ts'
-import { createCodec, registrySource } from '../../services/kafka/registry.ts'
-import { createTopicReader } from '../../services/kafka/topic-reader.ts'
-import { logicalTopic } from '../../services/platform/topics.ts'
+import { withAdmin } from '../../services/runtime/kafka/admin.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
+import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
+import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
+import { logicalTopic } from '../../services/runtime/platform/topics.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { Completed } from '../../schemas/types.ts'
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
 import { createMessageCodec } from '../../services/jobs/message-codec.ts'
-import { createCodec, localSource } from '../../services/kafka/registry.ts'
-import type { Emission, Incoming } from '../../services/engine/stage.ts'
+import { createCodec, localSource } from '../../services/runtime/kafka/registry.ts'
+import type { Emission, Incoming } from '../../services/runtime/engine/stage.ts'
 import {
   type BlockOptions, type DuplicateOutcome, createBlock,
 } from '../../services/results/block.ts'

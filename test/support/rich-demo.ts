@@ -1,6 +1,6 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import { isInfrastructure } from '../../services/platform/errors.ts'
-import { retryForever } from '../../services/platform/retry.ts'
+import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
+import { retryForever } from '../../services/runtime/platform/retry.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 

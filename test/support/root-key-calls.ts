@@ -1,4 +1,4 @@
-import type { Metrics } from '../../services/platform/metrics.ts'
+import type { Metrics } from '../../services/runtime/platform/metrics.ts'
 
 const CALLS = /^root_key_calls_total\{(.+)\} ([1-9]\d*)$/gm
 const DURATIONS = /^root_key_call_seconds_count\{(.+)\} ([1-9]\d*)$/gm

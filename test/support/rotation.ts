@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
 import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
-import { rootIdOf } from '../../services/crypto/root-keys/root-keys.ts'
+import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { splitJobKey } from '../../services/jobs/job-key-parts.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { ROOT_KEY_NAMES } from './organization-keys.ts'
 
 export type Settings = Readonly<Record<string, string>>

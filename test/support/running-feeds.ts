@@ -4,9 +4,9 @@ import { startPartnerFeeds, type PartnerFeeds } from '../../services/feed/partne
 import { publishConfig } from '../../services/publish/config.ts'
 import type { Submitted } from '../../services/jobs/submit.ts'
 import type { Submission } from '../../services/jobs/send.ts'
-import { loadConfig } from '../../services/platform/config.ts'
-import { createLog } from '../../services/platform/log.ts'
-import { createMetrics } from '../../services/platform/metrics.ts'
+import { loadConfig } from '../../services/runtime/platform/config.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 
 type Env = Readonly<Record<string, string>>
 

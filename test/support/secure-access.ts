@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
 import kafkajs, { Kafka, logLevel, type Admin, type Producer } from 'kafkajs'
-import { loadConfig, pick, commonConfig, kafkaKeys } from '../../services/platform/config.ts'
-import { kafkaTypeOf } from '../../services/kafka/errors.ts'
-import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/kafka/connection.ts'
+import {
+  loadConfig, pick, commonConfig, kafkaKeys,
+} from '../../services/runtime/platform/config.ts'
+import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
+import { kafkaConnectionOf, kafkaOptionsOf } from '../../services/runtime/kafka/connection.ts'
 import Type from 'typebox'
 import type { SecureEnvironment } from './secure-stack.ts'
 

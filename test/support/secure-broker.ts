@@ -4,7 +4,7 @@ import kafkajs, { type AclEntry } from 'kafkajs'
 import { kafkaPart } from '../../deploy/local/kafka.ts'
 import { openPortBook } from '../../deploy/local/ports.ts'
 import { startChild } from '../../deploy/local/process.ts'
-import { withAdmin } from '../../services/kafka/admin.ts'
+import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { scramUsersOf } from './scram-users.ts'
 import { newFolder } from './folder.ts'
 

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { defineConfig, pick, commonConfig, messageKeys } from '../../services/platform/config.ts'
-import { connectDeps } from '../../services/engine/connections.ts'
-import { createTopics, withAdmin } from '../../services/kafka/admin.ts'
-import { kafkaConnectionOf } from '../../services/kafka/connection.ts'
-import { run } from '../../services/platform/run.ts'
+import {
+  defineConfig, pick, commonConfig, messageKeys,
+} from '../../services/runtime/platform/config.ts'
+import { connectDeps } from '../../services/runtime/engine/connections.ts'
+import { createTopics, withAdmin } from '../../services/runtime/kafka/admin.ts'
+import { kafkaConnectionOf } from '../../services/runtime/kafka/connection.ts'
+import { run } from '../../services/runtime/platform/run.ts'
 
 /**
  * A service that creates a topic, sends one message to it, reads it, and reports each step; in

@@ -1,9 +1,9 @@
 import { Writable } from 'node:stream'
 import { expect } from 'vitest'
-import { connectDeps } from '../../services/engine/connections.ts'
-import { createLog } from '../../services/platform/log.ts'
-import { createMetrics } from '../../services/platform/metrics.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
+import { connectDeps } from '../../services/runtime/engine/connections.ts'
+import { createLog } from '../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../services/runtime/platform/metrics.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from './eventually.ts'
 
 export type StoreAddresses = {

@@ -1,6 +1,6 @@
-import { defineConfig, pick, commonConfig } from '../../services/platform/config.ts'
-import { connectDeps } from '../../services/engine/connections.ts'
-import { run } from '../../services/platform/run.ts'
+import { defineConfig, pick, commonConfig } from '../../services/runtime/platform/config.ts'
+import { connectDeps } from '../../services/runtime/engine/connections.ts'
+import { run } from '../../services/runtime/platform/run.ts'
 
 /** What Redis and ClickHouse answered, or why they did not. */
 export type StoreNews = { readonly redis: string, readonly clickhouse: string }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Journal } from '../../schemas/types.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
-import type { Decision, Emission, Incoming } from '../../services/engine/stage.ts'
+import type { Decision, Emission, Incoming } from '../../services/runtime/engine/stage.ts'
 import { createLedgerStage } from '../../services/ledger/stage.ts'
 import { createRepositories } from '../../services/results/repositories.ts'
 import { createSettleStage } from '../../services/settle/stage.ts'

@@ -1,8 +1,8 @@
 import { shipOrganizationKeys } from '../../services/accounts/organization-keys-topic.ts'
-import { createKafkaBus } from '../../services/kafka/kafka-bus.ts'
-import { createCodec, registrySource } from '../../services/kafka/registry.ts'
-import { connectRedis } from '../../services/platform/redis.ts'
-import { sleep } from '../../services/platform/retry.ts'
+import { createKafkaBus } from '../../services/runtime/kafka/kafka-bus.ts'
+import { createCodec, registrySource } from '../../services/runtime/kafka/registry.ts'
+import { connectRedis } from '../../services/runtime/platform/redis.ts'
+import { sleep } from '../../services/runtime/platform/retry.ts'
 import { messageMacOf } from './signed.ts'
 
 const SHIP_EVERY_MS = 20

@@ -1,6 +1,6 @@
 import type { Job, ManifestEntry } from '../../services/jobs/job.ts'
-import { createMessageMac, type MessageMac } from '../../services/kafka/message-mac.ts'
-import { createRecordMac, type RecordMac } from '../../services/crypto/mac.ts'
+import { createMessageMac, type MessageMac } from '../../services/runtime/kafka/message-mac.ts'
+import { createRecordMac, type RecordMac } from '../../services/runtime/crypto/mac.ts'
 import { contentDigest, packManifest, signedOf } from '../../services/results/archive.ts'
 
 /** Message keys as configuration, for what is never connected to brokers. */

@@ -3,11 +3,11 @@ import type { Journal, Retry, Normalized, NormalizedRows } from '../../schemas/t
 import type { Job, JobCounts, Refusal } from '../../services/jobs/job.ts'
 import type { JobStore } from '../../services/jobs/store.ts'
 import type { Accepted, AcceptRequest, Outcome } from '../../services/jobs/store-types.ts'
-import { countBits, emptyBitmap, has, minus, set } from '../../services/platform/bitmap.ts'
-import type { RawMessage } from '../../services/kafka/bus.ts'
+import { countBits, emptyBitmap, has, minus, set } from '../../services/runtime/platform/bitmap.ts'
+import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type {
   DeadSource, Decision, Emission, Incoming, RowsOf,
-} from '../../services/engine/stage.ts'
+} from '../../services/runtime/engine/stage.ts'
 import type { CachedRecord } from '../../services/cache/entries.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 

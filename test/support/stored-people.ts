@@ -1,5 +1,5 @@
 import { createPeople } from '../../services/accounts/people.ts'
-import type { RedisClient } from '../../services/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { organizationKeysOf, webhookKeysIn } from './organization-keys.ts'
 import { messageKeysOf } from './signed.ts'
 

@@ -1,6 +1,6 @@
 import { ExportResultCode } from '@opentelemetry/core'
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
-import { startTracing, type TracingOptions } from '../../services/platform/tracing-sdk.ts'
+import { startTracing, type TracingOptions } from '../../services/runtime/platform/tracing-sdk.ts'
 
 /** Does something with tracing switched on; gives the spans that ended, in order. */
 export async function spansOf (

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import type { RedisClient } from '../../services/platform/redis.ts'
+import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { ACCOUNTS_RUN_KEY } from '../../services/accounts/records.ts'
 import { GUARD_LUA, joinLua } from '../../services/money/lua.ts'
 import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-keys.ts'

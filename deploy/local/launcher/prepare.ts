@@ -1,4 +1,4 @@
-import { secretsFile } from '../../../services/platform/command-environment.ts'
+import { secretsFile } from '../../../services/runtime/platform/command-environment.ts'
 import type { Say } from '../parts.ts'
 import { demoFile, readJson, writePrivately, type Demo } from './state.ts'
 

@@ -1,5 +1,5 @@
 import { fewestPartitions, type TopicPartitions }
-  from '../../../services/platform/topic-partitions.ts'
+  from '../../../services/runtime/platform/topic-partitions.ts'
 import { STAGES, topology, type TopicName } from '../../../services/topology.ts'
 
 /** How many instances of a stage run; a stage that is not named runs once. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import {
   type Environment, readSettings, refuseOtherSecrets, secretsFile,
-} from '../../../services/platform/command-environment.ts'
+} from '../../../services/runtime/platform/command-environment.ts'
 
 /** The secrets of a local stack, under the names services read them by. */
 export type Secrets = Readonly<Record<

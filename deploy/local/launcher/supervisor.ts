@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
-import { secretsFile } from '../../../services/platform/command-environment.ts'
+import { secretsFile } from '../../../services/runtime/platform/command-environment.ts'
 import { createDns } from '../../../services/verify/providers/mail-domains.ts'
 import { openPortBook, type PortBook } from '../ports.ts'
 import { startStack, type Stack } from '../stack.ts'

@@ -1,5 +1,5 @@
 import type { TObject } from 'typebox'
-import { commonConfig } from '../../../services/platform/config.ts'
+import { commonConfig } from '../../../services/runtime/platform/config.ts'
 
 /**
  * The settings that services share, as far as none of these reads them, unset: a process of the

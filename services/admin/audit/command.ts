@@ -1,7 +1,9 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../access-log/walk.ts'
-import type { Environment } from '../../platform/command-environment.ts'
-import { loadConfig, pick, commonConfig, messageKeys, rootKeys } from '../../platform/config.ts'
+import type { Environment } from '../../runtime/platform/command-environment.ts'
+import {
+  loadConfig, pick, commonConfig, messageKeys, rootKeys,
+} from '../../runtime/platform/config.ts'
 import { withStores } from '../stores.ts'
 import { withAccessLog } from './access-log.ts'
 import { audit, type AuditOptions } from './audit.ts'

@@ -8,7 +8,7 @@ import { closedKeys } from '../../jobs/connect-keys.ts'
 import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
 import type { Job } from '../../jobs/job.ts'
 import { jobKeys } from '../../jobs/redis-keys.ts'
-import type { RedisClient } from '../../platform/redis.ts'
+import type { RedisClient } from '../../runtime/platform/redis.ts'
 import type { Stores } from '../stores.ts'
 
 /** The data keys of jobs for an audit, which changes nothing. */

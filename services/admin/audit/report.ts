@@ -1,5 +1,5 @@
 import { ACCESS_RULES } from '../../access-log/walk.ts'
-import { tableText, unpainted, type Column } from '../../platform/text-table.ts'
+import { tableText, unpainted, type Column } from '../../runtime/platform/text-table.ts'
 
 /** A rule that does not hold: for which tenant and job, with the values that differ. */
 export type Breach = {

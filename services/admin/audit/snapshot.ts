@@ -6,7 +6,7 @@ import { createOutbox } from '../../money/outbox.ts'
 import { moneyKeys } from '../../money/redis-keys.ts'
 import { createWallet, type Balance } from '../../money/wallet.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
-import type { RedisClient } from '../../platform/redis.ts'
+import type { RedisClient } from '../../runtime/platform/redis.ts'
 
 /** The state of a tenant in Redis. */
 export type TenantState = {

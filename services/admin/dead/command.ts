@@ -1,5 +1,5 @@
-import { UsageError } from '../../platform/run-command.ts'
-import { recordsText } from '../../platform/text-table.ts'
+import { UsageError } from '../../runtime/platform/run-command.ts'
+import { recordsText } from '../../runtime/platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { AdminCommand } from '../admin-command.ts'
 import { callOf, type Screen } from '../command-line.ts'

@@ -1,11 +1,11 @@
 import { openContact } from '../../../schemas/feeds/seal.ts'
 import type { FeedContact } from '../../../schemas/types.ts'
 import type { Partners } from '../../accounts/partners.ts'
-import type { RawMessage } from '../../kafka/bus.ts'
-import { FatalError, isInfrastructure } from '../../platform/errors.ts'
-import type { Codec } from '../../kafka/registry.ts'
-import { logicalTopic } from '../../platform/topics.ts'
-import type { MessageCodec } from '../../engine/stage.ts'
+import type { RawMessage } from '../../runtime/kafka/bus.ts'
+import { FatalError, isInfrastructure } from '../../runtime/platform/errors.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+import { logicalTopic } from '../../runtime/platform/topics.ts'
+import type { MessageCodec } from '../../runtime/engine/stage.ts'
 
 type OpenDeps = {
   readonly codec: Pick<Codec, 'decode'>

@@ -1,12 +1,12 @@
-import type { OutgoingMessage, RawMessage } from '../../kafka/bus.ts'
-import { CommandFailure, UsageError } from '../../platform/run-command.ts'
-import { deadTopic, logicalTopic } from '../../platform/topics.ts'
+import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
+import { CommandFailure, UsageError } from '../../runtime/platform/run-command.ts'
+import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
 import type { DeadLetterDeps } from './deps.ts'
 import type { JobState } from './inspector.ts'
-import { decisionMessage, type LetterDecision } from '../../engine/dead-letters.ts'
-import { REPLAY_OF } from '../../kafka/message-mac.ts'
-import type { PartitionOffsets } from '../../kafka/topic-reader.ts'
+import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
+import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
+import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import {
   isWaiting, matches, parseDecision, positionOf, type DecidedLetter, type Filter,
 } from './letters.ts'

@@ -1,6 +1,6 @@
-import type { RawMessage } from '../../kafka/bus.ts'
-import type { DecisionRecord, LetterDecision } from '../../engine/dead-letters.ts'
-import { rowCountOf } from '../../engine/stage.ts'
+import type { RawMessage } from '../../runtime/kafka/bus.ts'
+import type { DecisionRecord, LetterDecision } from '../../runtime/engine/dead-letters.ts'
+import { rowCountOf } from '../../runtime/engine/stage.ts'
 import type { StageName } from '../../topology.ts'
 
 /** A message of a dead-letter topic, without its content. */

@@ -1,15 +1,15 @@
 import Type, { type Static } from 'typebox'
 import { joinLua } from '../../money/lua.ts'
-import { InfrastructureError } from '../../platform/errors.ts'
-import { createLogThrottle, type Log } from '../../platform/log.ts'
-import type { Metrics } from '../../platform/metrics.ts'
-import { type RedisClient, script } from '../../platform/redis.ts'
+import { InfrastructureError } from '../../runtime/platform/errors.ts'
+import { createLogThrottle, type Log } from '../../runtime/platform/log.ts'
+import type { Metrics } from '../../runtime/platform/metrics.ts'
+import { type RedisClient, script } from '../../runtime/platform/redis.ts'
 import {
   type Bucket, createTokenBuckets, type Level, secondsUntil,
-} from '../../platform/token-buckets.ts'
+} from '../../runtime/platform/token-buckets.ts'
 import { createOrganizations } from '../../accounts/organizations.ts'
-import type { Connections } from '../../engine/connections.ts'
-import type { ServiceContext } from '../../platform/run.ts'
+import type { Connections } from '../../runtime/engine/connections.ts'
+import type { ServiceContext } from '../../runtime/platform/run.ts'
 
 /** Requests that change something have other limits than those that read. */
 export type LimitKind = 'post' | 'get'

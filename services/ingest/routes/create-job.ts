@@ -4,7 +4,7 @@ import {
 } from '../../../schemas/api/create-job.ts'
 import { ERROR_RESPONSES } from '../../../schemas/api/error.ts'
 import { NotSubmittedError, type Submitted } from '../../jobs/submit.ts'
-import { failpoint } from '../../platform/failpoint.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { createBodyBudget, MAX_BODY_BYTES } from '../body-budget.ts'
 import type { ApiError } from '../errors.ts'
 import { reserveMemory } from '../memory-reservation.ts'

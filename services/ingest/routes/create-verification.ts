@@ -5,7 +5,7 @@ import {
   type CreateVerificationBody, CreateVerificationSchema, DEFAULT_WAIT_SECONDS,
   MAX_VERIFICATION_INPUTS, type VerificationBody, VerificationSchema,
 } from '../../../schemas/api/verifications.ts'
-import { failpoint } from '../../platform/failpoint.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
 import { type AwaitedJob, awaitResults } from '../await-results.ts'
 import type { ApiError } from '../errors.ts'
 import type { IngestDeps } from '../ports.ts'

@@ -3,7 +3,7 @@ import type { RouteOptions } from 'fastify'
 import { API_VERSION, RootSchema } from '../../../schemas/api/root.ts'
 import {
   type ConstantDocument, createDocument, sendDocument,
-} from '../../platform/documents.ts'
+} from '../../runtime/platform/documents.ts'
 import { preferred } from '../negotiation.ts'
 import { documentPage, PAGE_POLICY } from '../openapi/page.ts'
 import { openapiText } from '../openapi/describe.ts'

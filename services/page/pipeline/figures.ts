@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import {
   resolveAllAddresses, type LookUp, fetchSamples, type Sample,
-} from '../../platform/metrics-reader.ts'
-import { logicalTopic } from '../../platform/topics.ts'
+} from '../../runtime/platform/metrics-reader.ts'
+import { logicalTopic } from '../../runtime/platform/topics.ts'
 import { STAGES, type StageName, topology, type TopicName } from '../../topology.ts'
 
 /** The figures of the pipeline, and how many metrics endpoints did not answer. */

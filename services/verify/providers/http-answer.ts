@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { columnsOf } from '../../results/columns.ts'
-import { yieldToEventLoop } from '../../platform/event-loop.ts'
+import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'
 import type { ProviderAnswer, ProviderFailure, ProviderVerdict } from '../provider.ts'

@@ -1,4 +1,4 @@
-import { failpoint } from '../../platform/failpoint.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
 import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow, type ProviderVerdict, type Submissions, type VendorSubmission,

@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
-import { publicPath } from '../../platform/config.ts'
+import { publicPath } from '../../runtime/platform/config.ts'
 import { columnsOf, SERVICES } from '../../results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'

@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream'
 import { parse } from 'csv-parse'
 import sax from 'sax'
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl'
-import { yieldToEventLoop } from '../../platform/event-loop.ts'
+import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 
 /** What a table is read for; everything else in it is skipped, and bounded. */
 export type TableQuery = {

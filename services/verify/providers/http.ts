@@ -4,8 +4,8 @@ import {
   type CheckOptions, type Provider, type ProviderAnswer, ProviderError, type ProviderFailure,
   type ProviderRow,
 } from '../provider.ts'
-import { yieldToEventLoop } from '../../platform/event-loop.ts'
-import { readBody } from '../../platform/response-body.ts'
+import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { readBody } from '../../runtime/platform/response-body.ts'
 import { failureIn, readAnswers, type RequestedRow } from './http-answer.ts'
 import type { HttpAuth, HttpCall, HttpVendor } from './http-vendor.ts'
 import type { ServiceSlug } from '../../topology.ts'

@@ -3,8 +3,8 @@ import { isIP } from 'node:net'
 import { hash } from 'node:crypto'
 import { bulkhead } from 'cockatiel'
 import { LRUCache } from 'lru-cache'
-import { isPublicAddress } from '../../platform/networks.ts'
-import type { RedisClient } from '../../platform/redis.ts'
+import { isPublicAddress } from '../../runtime/platform/networks.ts'
+import type { RedisClient } from '../../runtime/platform/redis.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
 
 /**

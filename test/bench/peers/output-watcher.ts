@@ -1,6 +1,6 @@
 import { Kafka, logLevel, type KafkaMessage } from 'kafkajs'
 import { randomUUID } from 'node:crypto'
-import { withAdmin } from '../../../services/kafka/admin.ts'
+import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 
 export type OutputWatcher = {
   /** Resolves with the time at which this many messages of a round have arrived. */

@@ -1,11 +1,11 @@
 import type { Redis } from 'ioredis'
 import kafkajs, { Kafka, logLevel, type Message, Partitioners } from 'kafkajs'
 import type { Journal, Snapshot } from '../../../schemas/types.ts'
-import { registerCodecs } from '../../../services/kafka/kafka-bus.ts'
-import { createCodec, registrySource } from '../../../services/kafka/registry.ts'
+import { registerCodecs } from '../../../services/runtime/kafka/kafka-bus.ts'
+import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { moneyKeys, TENANTS_KEY } from '../../../services/money/redis-keys.ts'
-import { topicName } from '../../../services/platform/topics.ts'
+import { topicName } from '../../../services/runtime/platform/topics.ts'
 import { messageMacOf } from '../../support/signed.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { createClient, type Client } from '../../../services/client/client.ts'
-import { connectRedis } from '../../../services/platform/redis.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { startReceiver, type Receiver } from '../../support/receiver.ts'
 import { startDnsServer, type DnsServer } from '../../support/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'

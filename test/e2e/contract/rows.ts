@@ -164,7 +164,7 @@ export const ROWS = {
   'cache tokens are an HMAC over scope and contact under a key of the tenant':
     'test/unit/cache/tokenizer.test.ts: are the first half of an HMAC of scope and contact',
   'sealed bytes open by their key and binding alone':
-    'test/unit/crypto/seal.test.ts: do not decrypt with another key or binding',
+    'test/unit/runtime/crypto/seal.test.ts: do not decrypt with another key or binding',
 
   // Webhooks
   'is signed in both schemes, and sent once results are readable':

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
-import { connectClickhouse } from '../../../services/platform/clickhouse.ts'
+import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'

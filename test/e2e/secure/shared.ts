@@ -1,4 +1,4 @@
-import { connectRedis } from '../../../services/platform/redis.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { startSecureEnvironment, type SecureEnvironment } from '../../support/secure-stack.ts'
 

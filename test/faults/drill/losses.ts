@@ -4,8 +4,8 @@ import { Kafka, logLevel } from 'kafkajs'
 import { provision } from '../../../deploy/provision.ts'
 import {
   COMMAND_TIMEOUT_MS, connectClickhouse,
-} from '../../../services/platform/clickhouse.ts'
-import { connectRedis } from '../../../services/platform/redis.ts'
+} from '../../../services/runtime/platform/clickhouse.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/admin/connections.ts'
 import { restoreJournal } from '../../../services/admin/journal-restore.ts'

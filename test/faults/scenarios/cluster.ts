@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin } from 'kafkajs'
-import { withAdmin } from '../../../services/kafka/admin.ts'
+import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { openStack, type FaultStack, type StackOptions } from '../stack.ts'
 

@@ -1,7 +1,7 @@
 import type { Cluster } from 'ioredis'
 import { tenantOf } from '../../../services/accounts/tenant.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
-import { addressOf, homeOf, mastersOf } from '../../../services/platform/cells.ts'
+import { addressOf, homeOf, mastersOf } from '../../../services/runtime/platform/cells.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { RedisCluster } from '../../support/redis-cluster.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'

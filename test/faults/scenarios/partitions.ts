@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { provision } from '../../../deploy/provision.ts'
-import { withAdmin } from '../../../services/kafka/admin.ts'
-import { retry } from '../../../services/platform/retry.ts'
+import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
+import { retry } from '../../../services/runtime/platform/retry.ts'
 import type { Fault, Scene } from '../fault.ts'
 import { openCluster } from './cluster.ts'
 

@@ -3,9 +3,9 @@ import { organizationKeysKey } from '../../../services/accounts/organization-key
 import {
   accountKey, ACCOUNTS_RUN_KEY, AccountsRecoveringError,
 } from '../../../services/accounts/records.ts'
-import { MissingKeyError } from '../../../services/crypto/key-ring.ts'
+import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
 import { rewrapAll } from '../../../services/admin/key-rotation.ts'
-import { UsageError } from '../../../services/platform/run-command.ts'
+import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
 import {
   bus, commands, keyStore, markComplete, redis, restore, rotate, ship,

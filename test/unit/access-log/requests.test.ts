@@ -1,8 +1,8 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { readClientAddresses } from '../../../services/platform/http-server.ts'
-import { networksOf } from '../../../services/platform/networks.ts'
+import { readClientAddresses } from '../../../services/runtime/platform/http-server.ts'
+import { networksOf } from '../../../services/runtime/platform/networks.ts'
 import { describeAccess, recordRequests } from '../../../services/access-log/requests.ts'
 
 class RefusedError extends Error {}

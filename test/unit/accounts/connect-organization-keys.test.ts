@@ -1,9 +1,9 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
 import { organizationKeysKey } from '../../../services/accounts/organization-key-store.ts'
-import { withKeyId } from '../../../services/crypto/key-ring.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { rootKeyCalls } from '../../support/root-key-calls.ts'
 import { memoryRedis } from './memory-redis.ts'
 

@@ -6,9 +6,9 @@ import {
   addOrganizationKey, createOrganizationKeys, createPublicOrganizationKeys, wrappingKeyId,
 } from '../../../services/accounts/organization-keys.ts'
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
-import { MissingKeyError, withKeyId } from '../../../services/crypto/key-ring.ts'
-import { createRootKeys } from '../../../services/crypto/root-keys/root-keys.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { MissingKeyError, withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
+import { createRootKeys } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import type { KeyClass } from '../../../services/topology.ts'
 
 const plain = Buffer.alloc(32, 5)

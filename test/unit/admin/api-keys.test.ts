@@ -3,7 +3,7 @@ import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/options.ts'
-import { UsageError } from '../../../services/platform/run-command.ts'
+import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { createAdminProgram } from '../../../services/admin/program.ts'
-import { ConfigError } from '../../../services/platform/config.ts'
+import { ConfigError } from '../../../services/runtime/platform/config.ts'
 
 /** Runs a command in a folder without a stack. */
 const run = (...words: readonly string[]) => createAdminProgram({ print: () => {} })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { createAdminProgram } from '../../../services/admin/program.ts'
-import { ConfigError } from '../../../services/platform/config.ts'
+import { ConfigError } from '../../../services/runtime/platform/config.ts'
 
 it.each(['list', 'rewrap'])('keys %s names the settings that it lacks', async name => {
   const run = () => createAdminProgram({ print: () => {} })

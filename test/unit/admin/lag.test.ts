@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { type GroupLag, TOPOLOGY_GROUPS } from '../../../services/kafka/lag.ts'
+import { type GroupLag, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/lag.ts'
 import {
   consumerGroups, lagLines, type LagSnapshot, lagText, takeLagSnapshot,
 } from '../../../services/admin/lag.ts'
 import type { Pause } from '../../../services/admin/pauses.ts'
-import { feedGroupOf } from '../../../services/platform/topics.ts'
+import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
 
 const groupLag = (partition: number, offset: number, lag: number): GroupLag => ({
   stage: 'settle', group: 'settle.bulk', topic: 'rows.completed.bulk', partition, offset, lag,

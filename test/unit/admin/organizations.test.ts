@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
-import { UsageError } from '../../../services/platform/run-command.ts'
+import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

@@ -7,7 +7,7 @@ import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withOptionalState, withState } from '../../../services/admin/connections.ts'
 import { addPause, addResume, effectOf, pauseLine } from '../../../services/admin/pause.ts'
 import { createPauses, withPauses } from '../../../services/admin/pauses.ts'
-import type { Environment } from '../../../services/platform/command-environment.ts'
+import type { Environment } from '../../../services/runtime/platform/command-environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)
 afterAll(() => rmSync(folder, { recursive: true }))

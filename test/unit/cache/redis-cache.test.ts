@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { countLookups, packStrings, unpackStrings } from '../../../services/cache/redis-cache.ts'
 
 it('countLookups counts rows as found or missing', async () => {

@@ -4,7 +4,7 @@ import {
 } from '../../../services/deliver/background-tasks.ts'
 import type { DeliveryClaim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
 import type { Attempt } from '../../../services/jobs/delivery-history.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const attemptOf = (attempt: number) => ({ attempt }) as Attempt

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const claim: DeliveryClaim = {

@@ -6,7 +6,7 @@ import type { EventSubscription } from '../../../services/accounts/webhook-endpo
 import { createDeliverStage } from '../../../services/deliver/stage.ts'
 import { idOf, type WebhookDelivery } from '../../../services/jobs/deliveries.ts'
 import { type JobHeader, sealHeader } from '../../../services/jobs/rows-seal.ts'
-import type { Incoming } from '../../../services/engine/stage.ts'
+import type { Incoming } from '../../../services/runtime/engine/stage.ts'
 import { settledOf } from '../../../services/results/finish-job.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
 import { endpointIdAt } from '../../support/endpoints.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { METRICS } from '../../../services/platform/metric-list.ts'
+import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { runbookSteps, triedAlerts, writtenAlerts } from '../../support/alerts.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { dashboardSources } from '../../../deploy/dashboards.ts'
 import { askFor } from '../../../deploy/grafana/metric-query.ts'
-import { METRICS } from '../../../services/platform/metric-list.ts'
+import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
 import {
   dashboardFiles, dashboards, panelQueries, type GridPosition,
 } from '../../support/dashboards.ts'

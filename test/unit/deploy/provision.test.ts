@@ -5,7 +5,7 @@ import {
   migrations, pending, statementsOf, unusedSince,
 } from '../../../deploy/provision/migrations.ts'
 import { topicSettingsOf } from '../../../deploy/provision/topics.ts'
-import { stageRules } from '../../../services/kafka/access-rules.ts'
+import { stageRules } from '../../../services/runtime/kafka/access-rules.ts'
 
 describe('migrations', () => {
   it('are numbered from 1 and hold one statement or more each', () => {

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { Partner } from '../../../services/accounts/partners.ts'
 import { startPartnerFeeds, type PartnerFeeds } from '../../../services/feed/partner-feeds.ts'
 import type { PartnerFeed } from '../../../services/feed/partner-feed.ts'
-import type { ConsumeOptions, FetchedBatch } from '../../../services/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { feedGroupOf } from '../../../services/platform/topics.ts'
+import type { ConsumeOptions, FetchedBatch } from '../../../services/runtime/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const partnerOf = (name: string, revokedAtMs = 0) => ({ name, revokedAtMs }) as Partner

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
-import { loadConfig } from '../../../services/platform/config.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
 
 const least = { ...STAGE_ENVIRONMENT, CACHE_SECRET_ACTIVE: '1' }

@@ -5,10 +5,10 @@ import { connectSubmitter } from '../../../services/ingest/connect-submitter.ts'
 import type { JobStore } from '../../../services/jobs/store.ts'
 import type { Outcome } from '../../../services/jobs/store-types.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
-import type { Bus } from '../../../services/kafka/bus.ts'
-import { createCodec, localSource } from '../../../services/kafka/registry.ts'
+import type { Bus } from '../../../services/runtime/kafka/bus.ts'
+import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { jobOf, NOW_MS } from './doubles.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 
 const KEY = Buffer.alloc(32, 3)
 const submission: Submission = {

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
 import {
   CONNECTION_DEFAULTS, frameworkLimits, nodeLimits,
-} from '../../../services/platform/http-server.ts'
+} from '../../../services/runtime/platform/http-server.ts'
 import type { IngestDeps } from '../../../services/ingest/ports.ts'
 import { createTestApp, doubles, JOB_ID, settings } from './doubles.ts'
 import { eventually } from '../../support/eventually.ts'

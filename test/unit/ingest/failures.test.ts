@@ -5,8 +5,8 @@ import { OrganizationErasedError } from '../../../services/accounts/organization
 import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
 import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
-import { FatalError } from '../../../services/platform/errors.ts'
-import { createLog } from '../../../services/platform/log.ts'
+import { FatalError } from '../../../services/runtime/platform/errors.ts'
+import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createTestApp, doubles, good, outage, settings } from './doubles.ts'
 
 /** The outcome of a socket on which something failed. */

@@ -1,7 +1,7 @@
 import {
   CONNECTION_DEFAULTS, createPublicLimit, readClientAddresses,
-} from '../../../services/platform/http-server.ts'
-import { networksOf } from '../../../services/platform/networks.ts'
+} from '../../../services/runtime/platform/http-server.ts'
+import { networksOf } from '../../../services/runtime/platform/networks.ts'
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { answerFailures } from '../../../services/ingest/failures.ts'

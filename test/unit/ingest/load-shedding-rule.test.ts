@@ -4,7 +4,7 @@ import {
   connectLoadShedding, type LoadSheddingRule,
 } from '../../../services/ingest/load-shedding.ts'
 import { idempotencyFieldOf } from '../../../services/jobs/redis-keys.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { createTestApp, doubles, good, settings } from './doubles.ts'
 

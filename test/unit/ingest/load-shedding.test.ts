@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createLoadShedding } from '../../../services/ingest/load-shedding.ts'
 import type { Quoted, Submitted } from '../../../services/jobs/submit.ts'
 import type { Submission } from '../../../services/jobs/send.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { Lane } from '../../../services/topology.ts'
 import { jobOf } from './doubles.ts'
 

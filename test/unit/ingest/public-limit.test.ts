@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CONNECTION_DEFAULTS } from '../../../services/platform/http-server.ts'
+import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import { createTestApp, doubles, settings } from './doubles.ts'
 
 /** The limits refill hardly at all while a test runs. */

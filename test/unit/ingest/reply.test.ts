@@ -2,7 +2,7 @@ import Fastify, { LogController } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import type { ApiError } from '../../../services/ingest/errors.ts'
 import { sendAccepted, sendError } from '../../../services/ingest/response.ts'
-import { createLog } from '../../../services/platform/log.ts'
+import { createLog } from '../../../services/runtime/platform/log.ts'
 import { jobOf } from './doubles.ts'
 
 async function answerTo (fault: ApiError) {

@@ -2,7 +2,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
-import { CONNECTION_DEFAULTS, frameworkLimits } from '../../../services/platform/http-server.ts'
+import {
+  CONNECTION_DEFAULTS, frameworkLimits,
+} from '../../../services/runtime/platform/http-server.ts'
 import { ApiException } from '../../../services/ingest/errors.ts'
 import { checkRequestSmuggling } from '../../../services/ingest/request-smuggling-guard.ts'
 import { sendError } from '../../../services/ingest/response.ts'

@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { traceRequests } from '../../../services/ingest/request-spans.ts'
-import { addSpanAttributes, SpanKind } from '../../../services/platform/tracing.ts'
+import { addSpanAttributes, SpanKind } from '../../../services/runtime/platform/tracing.ts'
 import { idOf, placeIn, spansOf } from '../../support/tracing.ts'
 
 const scope = 'jobs:read'

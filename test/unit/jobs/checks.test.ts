@@ -3,7 +3,7 @@ import type { CheckName } from '../../../schemas/api/services.ts'
 import {
   checksConfig, checksOf, limitationsOf,
 } from '../../../services/jobs/checks.ts'
-import { defineConfig, loadConfig } from '../../../services/platform/config.ts'
+import { defineConfig, loadConfig } from '../../../services/runtime/platform/config.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 
 const read = (env: Readonly<Record<string, string>> = {}) =>

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { createCodec, localSource } from '../../../services/kafka/registry.ts'
+import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
 import { createMemoryBus } from '../../support/memory-bus.ts'
 

@@ -3,8 +3,8 @@ import { createErasures, queueErasure, requestErasure } from '../../../services/
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { tombstoneTermsOf } from '../../../services/jobs/wrapped-keys.ts'
-import type { OutgoingMessage } from '../../../services/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import type { OutgoingMessage } from '../../../services/runtime/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createErasureRedis } from '../../support/erasure-redis.ts'
 import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
 

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import type { Completed, Retry, ToVerify, Normalized, Submitted } from '../../../schemas/types.ts'
 import { JobKeyLostError } from '../../../services/jobs/job-keys.ts'
 import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
-import type { OutgoingMessage, RawMessage } from '../../../services/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { createCodec, localSource } from '../../../services/kafka/registry.ts'
-import type { Emission } from '../../../services/engine/stage.ts'
+import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
 
 const codec = createCodec(localSource())
 const keysOf = new Map(

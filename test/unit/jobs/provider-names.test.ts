@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { defineConfig, loadConfig } from '../../../services/platform/config.ts'
+import { defineConfig, loadConfig } from '../../../services/runtime/platform/config.ts'
 import {
   BUILT_IN_PROVIDERS, DEFAULT_PROVIDERS, providersConfig,
 } from '../../../services/jobs/checks.ts'

@@ -4,7 +4,7 @@ import {
   boundOf, checkRows, openHeader, unsealRows, sealHeader, sealRows,
 } from '../../../services/jobs/rows-seal.ts'
 import type { RowsBinding } from '../../../services/jobs/rows-seal.ts'
-import { SealError, unpack } from '../../../services/crypto/seal.ts'
+import { SealError, unpack } from '../../../services/runtime/crypto/seal.ts'
 
 const key = randomBytes(32)
 const plain = Buffer.from('+1 212 736 5000, call me')

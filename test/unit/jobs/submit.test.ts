@@ -10,8 +10,8 @@ import { send, type Submission } from '../../../services/jobs/send.ts'
 import {
   createSubmitter, NotSubmittedError, type SubmitterOptions,
 } from '../../../services/jobs/submit.ts'
-import { FatalError, InfrastructureError } from '../../../services/platform/errors.ts'
-import type { Emission } from '../../../services/engine/stage.ts'
+import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { eventually } from '../../support/eventually.ts'
 import { acceptRequest } from '../../support/jobs.ts'
 

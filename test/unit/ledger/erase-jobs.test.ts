@@ -4,11 +4,11 @@ import {
 } from '../../../services/jobs/erasures.ts'
 import { requestedAtMs } from '../../../services/jobs/job.ts'
 import { ResultsError } from '../../../services/results/merge.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import {
   eraseRequested, startErasing, watchErasures, type EraseJobsDeps, createCachedErasure,
 } from '../../../services/ledger/erase-jobs.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createErasureRedis } from '../../support/erasure-redis.ts'
 import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'

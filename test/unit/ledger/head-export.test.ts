@@ -1,7 +1,7 @@
 import { describe, expect, it, vi, afterAll } from 'vitest'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { startHeadExport, createHeadTarget } from '../../../services/ledger/head-export.ts'
 import { EXPORTED_KEY } from '../../../services/money/redis-keys.ts'
 import {
@@ -10,7 +10,7 @@ import {
 import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
 import { messageKeysOf } from '../../support/signed.ts'
-import { loadConfig } from '../../../services/platform/config.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { ledgerConfig } from '../../../services/ledger/config.ts'
 import { startReceiver } from '../../support/receiver.ts'
 

@@ -6,7 +6,7 @@ import {
 } from '../../../services/ledger/journal-state.ts'
 import { endedJob, codec } from '../../support/results.ts'
 import { entryOf, TENANT } from '../../support/stage-doubles.ts'
-import type { RawMessage } from '../../../services/kafka/bus.ts'
+import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 
 /** A job that reserved nothing at a moment of its own, and its end; two entries each. */
 const jobAt = (job: string, firstSeq: number, at: number): readonly Journal[] => {

@@ -2,13 +2,13 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Redis } from 'ioredis'
 import type { Admin } from 'kafkajs'
 import type { Journal } from '../../../schemas/types.ts'
-import { createAdminClient } from '../../../services/kafka/connection.ts'
+import { createAdminClient } from '../../../services/runtime/kafka/connection.ts'
 import {
   watchLag, countMovements, createWalletSums, watchMoney, watchOutboxes, createGapCount,
   watchAccessLog, watchStores,
 } from '../../../services/ledger/meters.ts'
-import { createMetrics } from '../../../services/platform/metrics.ts'
-import { createLog } from '../../../services/platform/log.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
 import { recordMacOf } from '../../support/signed.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { RawMessage } from '../../../services/kafka/bus.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { recountBlocks } from '../../../services/ledger/recount.ts'
 import { tallyBlockOf } from '../../../services/results/block.ts'
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../../services/engine/stage.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import {
   recordDeliveries, restoreDeliveries, republish,

@@ -3,7 +3,7 @@ import { restoreKeys, reErase } from '../../../services/ledger/restore-keys.ts'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
 import { codec } from '../../support/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
-import { globalKey } from '../../../services/platform/redis.ts'
+import { globalKey } from '../../../services/runtime/platform/redis.ts'
 
 const { signal } = new AbortController()
 

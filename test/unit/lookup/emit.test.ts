@@ -4,8 +4,8 @@ import {
   type Chunk, countRows, emissionsOf, type JobTerms, usableHit,
 } from '../../../services/lookup/emit.ts'
 import { Dedupe } from '../../../services/lookup/dedupe.ts'
-import { minus } from '../../../services/platform/bitmap.ts'
-import type { Emission } from '../../../services/engine/stage.ts'
+import { minus } from '../../../services/runtime/platform/bitmap.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { coordinatesOf } from '../../../services/results/block.ts'
 import { cellsIn } from '../../support/cells.ts'
 import {

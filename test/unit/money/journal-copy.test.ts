@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createRecordMac, type SignedRecord } from '../../../services/crypto/mac.ts'
+import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { CHAIN_START, extendChain } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { messageKeysOf } from '../../support/signed.ts'

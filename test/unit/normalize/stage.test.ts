@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Submitted } from '../../../schemas/types.ts'
-import { yieldToEventLoop } from '../../../services/platform/event-loop.ts'
+import { yieldToEventLoop } from '../../../services/runtime/platform/event-loop.ts'
 import { canonicalFor, createNormalizeStage } from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'
 import { identitiesOf } from '../../../services/results/columns.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { CONNECTION_DEFAULTS } from '../../../services/platform/http-server.ts'
+import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-server.ts'
 import { createPage } from '../../../services/page/app.ts'
 import { assetPath } from '../../../services/page/layout.ts'
 import { cookieName } from '../../../services/page/guard.ts'

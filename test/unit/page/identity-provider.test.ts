@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/platform/config.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { pageConfig } from '../../../services/page/config.ts'
 import {
   createIdentityProvider, providerSettingsOf, SignInError, type SignInFlow,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError } from '../../../services/client/client.ts'
-import { FatalError } from '../../../services/platform/errors.ts'
+import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import {
   apiMessage, errorContentOf, PageError,
 } from '../../../services/page/page-error.ts'

@@ -7,8 +7,8 @@ import {
 } from '../../../services/page/pipeline/figures.ts'
 import { diagram, renderDiagram } from '../../../services/page/pipeline/drawing.ts'
 import { textsOf, tonesOf } from '../../../services/page/pipeline/page.ts'
-import { readSamples } from '../../../services/platform/metrics-reader.ts'
-import { METRICS } from '../../../services/platform/metric-list.ts'
+import { readSamples } from '../../../services/runtime/platform/metrics-reader.ts'
+import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-flows-`)
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../services/platform/config.ts'
+import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { pageConfig } from '../../../services/page/config.ts'
 import { certificateOf } from '../../../services/page/certificate.ts'
 import { startPage } from '../../../services/page/service.ts'

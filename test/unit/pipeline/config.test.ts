@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { hostConfig, hostedBy } from '../../../services/pipeline/config.ts'
 import { HOSTED, HOSTED_NAMES } from '../../../services/pipeline/hosted.ts'
-import { ConfigError, loadConfig } from '../../../services/platform/config.ts'
+import { ConfigError, loadConfig } from '../../../services/runtime/platform/config.ts'
 import { STAGES } from '../../../services/topology.ts'
 
 /** The faults of STAGES alone, as a process reports them that does not start. */

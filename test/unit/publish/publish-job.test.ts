@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
-import type { Incoming } from '../../../services/engine/stage.ts'
+import type { Incoming } from '../../../services/runtime/engine/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { publishJob, type PublishJobDeps } from '../../../services/publish/publish-job.ts'
 import type { FeedRows } from '../../../services/results/results.ts'

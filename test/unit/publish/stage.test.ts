@@ -8,8 +8,8 @@ import type { FeedRows } from '../../../services/results/results.ts'
 import { LostResultsError } from '../../../services/results/read-chunks.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { Decision, Incoming, Stage } from '../../../services/engine/stage.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
+import type { Decision, Incoming, Stage } from '../../../services/runtime/engine/stage.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 
 const key = Buffer.alloc(32)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { countBits } from '../../../services/platform/bitmap.ts'
+import { countBits } from '../../../services/runtime/platform/bitmap.ts'
 import {
   type ChunkCoordinates, createBlock, unresolvableBlock,
 } from '../../../services/results/block.ts'

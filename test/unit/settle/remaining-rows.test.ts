@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { emptyBitmap, set } from '../../../services/platform/bitmap.ts'
+import { emptyBitmap, set } from '../../../services/runtime/platform/bitmap.ts'
 import { RemainingRows } from '../../../services/settle/buffer.ts'
 import { endedJob } from '../../support/results.ts'
 

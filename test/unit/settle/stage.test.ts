@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
-import type { Decision } from '../../../services/engine/stage.ts'
-import { InfrastructureError } from '../../../services/platform/errors.ts'
-import { topicName } from '../../../services/platform/topics.ts'
+import type { Decision } from '../../../services/runtime/engine/stage.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { topicName } from '../../../services/runtime/platform/topics.ts'
 import { STORE_EVERY_MS } from '../../../services/settle/buffer.ts'
 import {
   arrived, blockEmission, endedJob, keys, live, manifestEntry, messageCodec, type BlockRows,

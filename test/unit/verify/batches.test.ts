@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Failpoint } from '../../../services/platform/failpoint.ts'
+import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
 import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
 import type { FakeMode } from '../../support/fake-vendor.ts'
@@ -10,7 +10,7 @@ import { batchOf, emitted } from '../../support/stage-doubles.ts'
 
 /** The process crashes at this call of this failpoint. */
 let crashing: { point: Failpoint, at: number } | undefined
-vi.mock('../../../services/platform/failpoint.ts', () => ({
+vi.mock('../../../services/runtime/platform/failpoint.ts', () => ({
   failpoint: (name: Failpoint) => {
     if (crashing?.point !== name || --crashing.at > 0) return
     crashing = undefined

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Emission } from '../../../services/engine/stage.ts'
+import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { createChecker } from '../../../services/verify/checker.ts'
 import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.ts'
 import type { Provider } from '../../../services/verify/provider.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Decision, Emission } from '../../../services/engine/stage.ts'
+import type { Decision, Emission } from '../../../services/runtime/engine/stage.ts'
 import type { CheckResult } from '../../../services/verify/checker.ts'
 import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'

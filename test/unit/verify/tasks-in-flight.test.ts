@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createMetrics } from '../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import type { VendorSubmission } from '../../../services/verify/provider.ts'
 import { createTasksInFlight, watchTasks } from '../../../services/verify/submissions.ts'
 import { batchOf } from '../../support/stage-doubles.ts'

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import {
   canonicalText, CHAIN_START, createHeadsCodec, extendChain,
 } from '../../../../services/money/journal-chain.ts'
-import { UsageError } from '../../../../services/platform/run-command.ts'
+import { UsageError } from '../../../../services/runtime/platform/run-command.ts'
 import {
   checkExportedHead, readExportedHeads,
 } from '../../../../services/admin/audit/journals.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import type { RawMessage } from '../../../../services/kafka/bus.ts'
-import type { createTopicReader } from '../../../../services/kafka/topic-reader.ts'
+import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
+import type { createTopicReader } from '../../../../services/runtime/kafka/topic-reader.ts'
 import {
   canonicalText, CHAIN_START, extendChain,
 } from '../../../../services/money/journal-chain.ts'

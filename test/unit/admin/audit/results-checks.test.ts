@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { MissingKeyError } from '../../../../services/crypto/key-ring.ts'
-import type { RedisClient } from '../../../../services/platform/redis.ts'
+import { MissingKeyError } from '../../../../services/runtime/crypto/key-ring.ts'
+import type { RedisClient } from '../../../../services/runtime/platform/redis.ts'
 import { type AuditDeps, auditPage } from '../../../../services/admin/audit/audit.ts'
 import { joinMissingKeys } from '../../../../services/admin/audit/report.ts'
 import { endedJob } from '../../../support/results.ts'

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { AdminCommand } from '../../../../services/admin/admin-command.ts'
-import { UsageError } from '../../../../services/platform/run-command.ts'
+import { UsageError } from '../../../../services/runtime/platform/run-command.ts'
 import {
   addDead, decidedText, fieldsText, listText, parseFilter, parsePosition, parseSelection,
   parseReadingStage,

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import type { RawMessage } from '../../../../services/kafka/bus.ts'
-import { FatalError, InfrastructureError } from '../../../../services/platform/errors.ts'
-import { createCodec, localSource } from '../../../../services/kafka/registry.ts'
-import type { Decoded } from '../../../../services/engine/stage.ts'
+import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
+import { FatalError, InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
+import { createCodec, localSource } from '../../../../services/runtime/kafka/registry.ts'
+import type { Decoded } from '../../../../services/runtime/engine/stage.ts'
 import {
   formatContent, formatEnvelope, formatHeaders, openContent, readEnvelope, safeText,
 } from '../../../../services/admin/dead/content.ts'

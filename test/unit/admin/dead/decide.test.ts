@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { deadLetter } from '../../../../services/engine/dead-letters.ts'
-import { UsageError } from '../../../../services/platform/run-command.ts'
+import { deadLetter } from '../../../../services/runtime/engine/dead-letters.ts'
+import { UsageError } from '../../../../services/runtime/platform/run-command.ts'
 import {
   discard, isReadBy, replay, replayMessage,
 } from '../../../../services/admin/dead/decide.ts'

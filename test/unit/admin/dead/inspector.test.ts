@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { ConfigError } from '../../../../services/platform/config.ts'
+import { ConfigError } from '../../../../services/runtime/platform/config.ts'
 import { withDeadLetters } from '../../../../services/admin/dead/deps.ts'
 import { replayEffectOf, withInspector } from '../../../../services/admin/dead/inspector.ts'
 import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/list.ts'

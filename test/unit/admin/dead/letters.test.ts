@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { deadLetter, decisionMessage } from '../../../../services/engine/dead-letters.ts'
+import { deadLetter, decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
   createLetterIndex, isWaiting, letterOf, matches, parseDecision, positionOf,
 } from '../../../../services/admin/dead/letters.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { decisionMessage } from '../../../../services/engine/dead-letters.ts'
+import { decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
   formatTime, list, readLetters, rowRanges, show, summaryOf, unknownLetter,
 } from '../../../../services/admin/dead/list.ts'

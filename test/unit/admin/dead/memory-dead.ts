@@ -1,7 +1,7 @@
-import type { OutgoingMessage, RawMessage } from '../../../../services/kafka/bus.ts'
+import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/kafka/bus.ts'
 import {
   deadLetter, decisionMessage, type LetterDecision,
-} from '../../../../services/engine/dead-letters.ts'
+} from '../../../../services/runtime/engine/dead-letters.ts'
 import type { DeadLetterDeps } from '../../../../services/admin/dead/deps.ts'
 import type {
   Inspector, JobState, LetterJob,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   createLimiter, type Admission, type LimitedRequest, type RateLimits, createLocalLimiter,
 } from '../../../../services/ingest/limits/limiter.ts'
-import { createMetrics } from '../../../../services/platform/metrics.ts'
+import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 
 const request = { org: 'org_1', kind: 'get' } as const
 const bucket = { capacity: 3, seconds: 3_600 }

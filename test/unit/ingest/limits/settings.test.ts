@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { limitFields, limitsOf } from '../../../../services/ingest/limits/limiter.ts'
-import { defineConfig, loadConfig } from '../../../../services/platform/config.ts'
+import { defineConfig, loadConfig } from '../../../../services/runtime/platform/config.ts'
 
 const schema = defineConfig(limitFields)
 

@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { loadConfig } from '../../../../../services/platform/config.ts'
+import { loadConfig } from '../../../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../../../services/verify/config.ts'
 import { createChannel } from '../../../../../services/verify/providers/smtp/channel.ts'
 import { STAGE_ENVIRONMENT } from '../../../../support/stage-environment.ts'

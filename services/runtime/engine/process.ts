@@ -1,0 +1,367 @@
+import type { RawMessage } from '../kafka/bus.ts'
+import { partitionHeadersIn } from '../kafka/partitioning.ts'
+import { isInfrastructure } from '../platform/errors.ts'
+import { createFairSlots, type FairSlots } from '../platform/fair-slots.ts'
+import { retry } from '../platform/retry.ts'
+import type { ReadsOf, StageName } from '../../topology.ts'
+import { POISON } from './attempts.ts'
+import {
+  deadReasonOf, diedAgain, MISSING_KEY, replayOutcomes, type DeadLetter, type DeadLetters,
+} from './dead-letters.ts'
+import type { Emitter } from './emit.ts'
+import { decisionSpans } from './spans.ts'
+import {
+  byJob, type Decision, type Decoded, type Emission, idsOf, type Incoming, messageFields,
+  type MessageCodec, type Postponement, type Stage,
+} from './stage.ts'
+import { mayRetry, type MessageBatch, type Steps, type StepsDeps } from './steps.ts'
+
+export type ProcessDeps = StepsDeps & {
+  readonly stage: Stage
+  readonly messageCodec: MessageCodec
+  readonly emitter: Emitter
+  readonly deadLetters: DeadLetters
+  readonly steps: Pick<Steps, 'run'>
+  /** Called for every completed message that is not a dead letter. */
+  readonly onCompleted: (raw: RawMessage) => void
+}
+
+type Outcome = Promise<Postponement | undefined>
+
+/** A consumer only gets topics that its stage reads. */
+type Decodable = Incoming<ReadsOf<StageName>>
+
+const TRIES = 3
+const BACKOFF = { firstMs: 100, maxMs: 2_000 }
+/** Messages sealed and sent per round, so that consumers start while the next round is sealed. */
+const ROUND = 12
+
+/**
+ * Runs the steps of a stage but for the last one, `commit`, which the caller runs. THE ORDER IS THE
+ * GUARANTEE: an effect starts only after the effects before it are acknowledged. So everything that
+ * a crash interrupts is repeated from the first step, and nothing is lost.
+ */
+export class Process {
+  readonly #deps: ProcessDeps
+  readonly #slots: FairSlots | undefined
+
+  constructor (deps: ProcessDeps) {
+    this.#deps = deps
+    this.#slots = deps.stage.slots && createFairSlots(deps.stage.slots)
+  }
+
+  /** Decodes messages, decides them and applies the decisions. */
+  async run (messages: readonly RawMessage[], given: MessageBatch): Outcome {
+    const { stage, steps, metrics, deadLetters } = this.#deps
+    const batch = { ...given, messages }
+    const readable: Decodable[] = []
+    const decideReadable = () => this.#decide(readable.splice(0), batch)
+    const [first] = messages
+    if (given.isPoison === true && first !== undefined && first.forged !== true) {
+      await this.deadLetter({ raw: first, reason: POISON, cause: POISON }, batch)
+      return undefined
+    }
+    // Decode and open all messages concurrently. A crash here has no effect.
+    const decoded = await steps.run('decode', () => steps.run('open', () =>
+      Promise.all(messages.map(raw => this.#decode(raw, batch))), batch), batch)
+    for (const [index, opened] of decoded.entries()) {
+      const raw = messages[index] as RawMessage
+      if (opened.kind === 'message') readable.push(opened.message as Decodable)
+      if (opened.kind === 'dead') {
+        // Decides the messages before it first: the emissions for its rows may depend on them.
+        const postponed = await decideReadable()
+        if (postponed !== undefined) return postponed
+        await this.deadLetter({ raw, reason: opened.reason, cause: 'unreadable' }, batch)
+      }
+      if (opened.kind !== 'skip') continue
+      metrics.count('stage_messages_skipped_total', { stage: stage.name, reason: opened.why })
+      const replays = replayOutcomes(raw, { action: 'ignored', reason: opened.why })
+      if (replays.length > 0) {
+        await steps.run('dead', () => deadLetters.report(replays, batch.signal), batch)
+      }
+      batch.complete(raw)
+    }
+    return decideReadable()
+  }
+
+  /** Decodes a message. After failed retries, unless of infrastructure, it is unreadable. */
+  async #decode (raw: RawMessage, batch: MessageBatch): Promise<Decoded> {
+    const { messageCodec, log } = this.#deps
+    if (raw.forged === true) return { kind: 'skip', why: 'forged' }
+    try {
+      return await this.#retry(() => messageCodec.decode(raw), batch)
+    } catch (error) {
+      if (isInfrastructure(error)) throw error
+      const reason = deadReasonOf(error, batch, 'unreadable')
+      log.error({ err: error, ...messageFields(raw) },
+        'decoding failed: sending the message to the dead-letter topic')
+      return { kind: 'dead', reason }
+    }
+  }
+
+  /** Finds the message that always fails and sends it to the dead-letter topic. */
+  async #decide (messages: readonly Decodable[], batch: MessageBatch): Outcome {
+    const { stage, log } = this.#deps
+    const [first] = messages
+    if (first === undefined) return undefined
+    try {
+      return await this.#retry(() => stage.slots === undefined || this.#slots === undefined
+        ? this.#decideAndApply(messages, batch)
+        : this.#slots.run(stage.slots.of(messages), async () => {
+          batch.signal.throwIfAborted()
+          return await this.#decideAndApply(messages, batch)
+        }), batch)
+    } catch (error) {
+      const reason = deadReasonOf(error, batch, 'decision failed')
+      if (messages.length === 1) {
+        log.error({ err: error, ...messageFields(first.raw) },
+          'decision failed: sending the message to the dead-letter topic')
+        await this.deadLetter({ raw: first.raw, reason, cause: 'failed' }, batch)
+        return undefined
+      }
+    }
+    // One of several messages fails: decided one by one, it does not affect the others.
+    for (const message of messages) {
+      const postponed = await this.#decide([message], batch)
+      if (postponed !== undefined) return postponed
+    }
+    return undefined
+  }
+
+  /**
+   * After a crash the stage decides again, perhaps differently, because its state may have changed;
+   * rows and money are counted once in any case.
+   */
+  async #decideAndApply (messages: readonly Decodable[], batch: MessageBatch): Outcome {
+    const { stage, steps } = this.#deps
+    const startedMs = Date.now()
+    const decided = await steps.run('decide', () => stage.decide(messages, batch.signal), batch)
+    await this.apply(decided.filter(isDecision), { ...batch, startedMs })
+    return decided.filter(outcome => !isDecision(outcome)).reduce(earlier, undefined)
+  }
+
+  /**
+   * Applies decisions, each step for all decisions together. Afterwards the offsets of their
+   * messages may be committed.
+   */
+  async apply (given: readonly Decision[], batch: MessageBatch): Promise<void> {
+    const decisions = given.map(decision => withPartitions(decision, batch))
+    const { emits, around } = decisionSpans(this.#deps.stage.name, decisions, batch)
+    await around(() => this.#applyAll(decisions, emits, batch))
+    this.#logDecisions(decisions)
+  }
+
+  async #applyAll (
+    decisions: readonly Decision[], emits: readonly Emission[], batch: MessageBatch
+  ): Promise<void> {
+    const { deadLetters, steps, onCompleted } = this.#deps
+    const { signal } = batch
+    const letters = decisions.flatMap(({ completes, dead }) => dead === undefined
+      ? []
+      : [completes.map(({ raw }) => ({ raw, reason: dead, cause: 'decided' as const }))])
+    deadLetters.checkLimit(letters)
+    await this.#produce(emits, batch)
+    // Send dead letters and wait. After a crash a dead letter may exist twice, but never none.
+    await steps.run('dead', () => deadLetters.send(letters, signal), batch)
+    // Run actions that need all messages to be acknowledged. After a crash they are repeated.
+    const waiting = new Set(decisions.flatMap(({ afterProduced }) => afterProduced ?? []))
+    await steps.run('after', () => runAll(waiting), batch)
+    // Report what became of replayed letters, once nothing can fail any more.
+    const replays = decisions.flatMap(({ completes, dead, ignored }) =>
+      completes.flatMap(({ raw }) => replayOutcomes(raw, outcomeOf(dead, ignored))))
+    if (replays.length > 0) {
+      await steps.run('dead', () => deadLetters.report(replays, signal), batch)
+    }
+    for (const { completes, dead } of decisions) {
+      for (const { raw } of completes) {
+        batch.complete(raw)
+        if (dead === undefined) onCompleted(raw)
+      }
+    }
+    if (decisions.some(({ completes, dead }) => dead === undefined && completes.length > 0)) {
+      deadLetters.reset()
+    }
+  }
+
+  /** Resolves when all are acknowledged; rejects only after all pending sends have ended. */
+  async #produce (emits: readonly Emission[], batch: MessageBatch): Promise<void> {
+    const { emitter, steps } = this.#deps
+    const pending: Promise<void>[] = []
+    try {
+      for (let from = 0; from === 0 || from < emits.length; from += ROUND) {
+        // A crash before the next step loses only work of this round.
+        const sealed =
+          await steps.run('seal', () => emitter.seal(emits.slice(from, from + ROUND)), batch)
+        // Waits for all acknowledgements. After a crash some messages are sent again; their
+        // consumers count each row, entry and end of a job once.
+        const sending = steps.run('produce', () => emitter.send(sealed, batch.signal), batch)
+        // It is awaited below and may reject before that.
+        sending.catch(() => {})
+        pending.push(sending)
+      }
+    } finally {
+      await Promise.allSettled(pending)
+    }
+    await Promise.all(pending)
+  }
+
+  /**
+   * Completes a message that can never be decided. Its headers name its rows; the emissions of the
+   * stage for them are sent before the dead letter. If that fails too, only the dead letter is
+   * sent: the message must neither be lost nor block others, and `ledger` fails its job later, as a
+   * stalled one. Without the key of its organization nothing is emitted: the rows stay open for a
+   * replay.
+   */
+  async deadLetter (letter: DeadLetter, given: MessageBatch): Promise<void> {
+    const { deadLetters, steps, log } = this.#deps
+    const batch = { ...given, messages: [letter.raw] }
+    deadLetters.checkLimit([[letter]])
+    if (letter.reason !== MISSING_KEY) await this.#resolveDead(letter, batch)
+    await steps.run('dead', () => deadLetters.send([[letter]], batch.signal), batch)
+    const replays = replayOutcomes(letter.raw, diedAgain(letter.reason))
+    if (replays.length > 0) {
+      await steps.run('dead', () => deadLetters.report(replays, batch.signal), batch)
+    }
+    batch.complete(letter.raw)
+    log.error({ ...messageFields(letter.raw), reason: letter.reason },
+      'message sent to the dead-letter topic')
+  }
+
+  async #resolveDead (letter: DeadLetter, batch: MessageBatch): Promise<void> {
+    const { raw, reason } = letter
+    try {
+      const emits = await this.#emissionsFor(letter, batch)
+      await this.apply([{ completes: [], emits }], { ...batch, deadLettered: [raw] })
+    } catch (error) {
+      // Throws what ends the delivery or the process.
+      deadReasonOf(error, batch, reason)
+      this.#deps.log.error({ err: error, ...messageFields(raw) }, 'rows of a dead letter not ' +
+        'resolved; they stay open until ledger fails the job')
+    }
+  }
+
+  async #emissionsFor (
+    { raw, reason }: DeadLetter, batch: MessageBatch
+  ): Promise<readonly Emission[]> {
+    const { stage, steps } = this.#deps
+    return steps.run('decide', () => stage.resolveDead(raw.headers, { ...raw, reason }), batch)
+  }
+
+  /**
+   * Flushes held messages of a partition that need no further message: otherwise they would hold
+   * back its offset until another message arrives. True if there were any.
+   */
+  async flushHeld (batch: MessageBatch): Promise<boolean> {
+    const decisions = await this.#decideHeld(batch)
+    for (const decision of decisions) await this.#applyHeld(decision, batch)
+    return decisions.length > 0
+  }
+
+  async #decideHeld (batch: MessageBatch): Promise<readonly Decision[]> {
+    const { stage, steps, log } = this.#deps
+    const { topic, partition } = batch.location
+    try {
+      return await steps.run('decide',
+        async () => await stage.flushHeld?.({ topic, partition }) ?? [], batch)
+    } catch (error) {
+      if (isInfrastructure(error) || !mayRetry(error, batch)) throw error
+      log.error({ err: error, topic, partition }, 'decision about held messages failed, retrying')
+      return []
+    }
+  }
+
+  /** Applies a decision; if it keeps failing, its messages are dead letters, as one failure. */
+  async #applyHeld (decision: Decision, batch: MessageBatch): Promise<void> {
+    try {
+      await this.#retry(() => this.apply([decision], batch), batch)
+    } catch (error) {
+      const dead = deadReasonOf(error, batch, 'flush failed')
+      const { completes } = decision
+      const about = { ...idsOf(completes.map(({ raw }) => raw)), messages: completes.length }
+      this.#deps.log.error({ err: error, ...about },
+        'flush of held messages failed: sending them to the dead-letter topic')
+      await this.apply([{ completes, emits: [], dead }], batch)
+    }
+  }
+
+  /** Tries three times. Throws infrastructure errors at once: the step around it retries them. */
+  #retry<T> (action: () => Promise<T>, batch: MessageBatch): Promise<T> {
+    const { stage, metrics, sleep, random } = this.#deps
+    const labels = { stage: stage.name, step: 'decide', cause: 'failure' }
+    return retry(TRIES, action, {
+      ...BACKOFF,
+      ...sleep && { sleep },
+      ...random && { random },
+      signal: batch.signal,
+      when: error => mayRetry(error, batch) && !isInfrastructure(error),
+      onRetry: () => metrics.count('stage_retries_total', labels),
+    })
+  }
+
+  /**
+   * Logs one line per job of a decision: for dead letters always, with the position of the first
+   * message, otherwise at level `debug`.
+   */
+  #logDecisions (decisions: readonly Decision[]): void {
+    const { log } = this.#deps
+    const isDebug = log.isLevelEnabled('debug')
+    for (const { completes, dead } of decisions) {
+      if (dead === undefined && !isDebug) continue
+      for (const messages of byJob(completes.map(({ raw }) => raw)).values()) {
+        const [first] = messages
+        const about = { ...idsOf(messages), messages: messages.length }
+        if (dead === undefined) log.debug(about, 'messages decided')
+        else {
+          log.error({ ...about, ...first && messageFields(first), reason: dead },
+            'messages sent to the dead-letter topic')
+        }
+      }
+    }
+  }
+}
+
+/** Runs all actions concurrently and removes those that succeed: a retry runs the others. */
+async function runAll (waiting: Set<() => Promise<void>>): Promise<void> {
+  const results = await Promise.allSettled([...waiting].map(async action => {
+    await action()
+    waiting.delete(action)
+  }))
+  const failed = results.find(result => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}
+
+function outcomeOf (dead: string | undefined, ignored: string | undefined) {
+  if (dead !== undefined) return diedAgain(dead)
+  if (ignored !== undefined) return { action: 'ignored', reason: ignored } as const
+  return { action: 'replayed', reason: 'taken' } as const
+}
+
+/** Emissions go to the partitions of their job, which its messages name. */
+function withPartitions (
+  decision: Decision, { deadLettered = [] }: Pick<MessageBatch, 'deadLettered'>
+): Decision {
+  const { completes, emits } = decision
+  const sources = completes.length > 0 ? completes.map(({ raw }) => raw) : deadLettered
+  const ofJobs = new Map([...byJob(sources)].map(([job, [first]]) =>
+    [job, partitionHeadersIn(first?.headers ?? {})]))
+  if ([...ofJobs.values()].every(headers => Object.keys(headers).length === 0)) return decision
+  return {
+    ...decision,
+    emits: emits.map(emission => {
+      const { job = '' } = emission.value as { readonly job?: string }
+      return { ...emission, partitions: ofJobs.get(job) ?? {} }
+    }),
+  }
+}
+
+function isDecision (outcome: Decision | Postponement): outcome is Decision {
+  return 'completes' in outcome
+}
+
+/** The earlier postponement: redelivery from it includes the later ones. */
+function earlier (first: Postponement | undefined, outcome: Decision | Postponement) {
+  if (!('postpone' in outcome)) return first
+  return first === undefined || outcome.postpone.raw.offset < first.postpone.raw.offset
+    ? outcome
+    : first
+}

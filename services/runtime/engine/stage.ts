@@ -1,0 +1,175 @@
+import type { SealedRows, Values } from '../../../schemas/types.ts'
+import type { FairSlotsOptions, SlotRequest } from '../platform/fair-slots.ts'
+import type { OutgoingMessage, RawMessage } from '../kafka/bus.ts'
+import type { PartitionHeaders } from '../kafka/partitioning.ts'
+import { countBits } from '../platform/bitmap.ts'
+import { traceIdOf, type TraceHeaders } from '../platform/tracing.ts'
+import type {
+  InnerTopic, Lane, ReadsOf, ServiceSlug, StageName, TopicName, WritesOf,
+} from '../../topology.ts'
+
+/** The rows of a topic; undefined for a topic without rows. */
+export type RowsOf<T extends TopicName> = T extends keyof SealedRows ? SealedRows[T] : undefined
+
+/** A message for a stage: the decoded value, and the decrypted rows on demand. */
+export type Incoming<T extends TopicName = TopicName> = {
+  readonly topic: T
+  readonly value: Values[T]
+  /** Decompresses and decodes the rows, which are already authenticated. */
+  readonly rows: () => RowsOf<T>
+  readonly raw: RawMessage
+}
+
+/** A message that a stage sends. The engine adds partition key, encryption and signature. */
+export type Emission<T extends TopicName = InnerTopic> = {
+  [Name in T]: {
+    readonly topic: Name
+    readonly lane: Lane
+    readonly service?: ServiceSlug
+    readonly value: Omit<Values[Name], 'rowsSchema' | 'sealed'>
+    readonly rows: RowsOf<Name>
+    /** Trace headers, set by the engine. */
+    readonly trace?: TraceHeaders
+    /** The partitions of the job: set by its submitter, and passed on by the engine. */
+    readonly partitions?: PartitionHeaders
+  }
+}[T]
+
+/** The position of a message that can never be decided, and the reason of its dead letter. */
+export type DeadSource = Pick<RawMessage, 'topic' | 'partition' | 'offset'> & {
+  readonly reason: string
+}
+
+/** What a stage emits. */
+export type EmittedBy<S extends StageName> = Emission<Extract<WritesOf<S>, InnerTopic>>
+
+/**
+ * A decision of a stage about some of its messages. Messages without a decision are held: their
+ * offsets are not committed, and the stage keeps them until `forget`.
+ */
+export type Decision<S extends StageName = StageName> = {
+  /** The messages that this completes; their offsets may be committed. */
+  readonly completes: readonly Incoming<ReadsOf<S>>[]
+  readonly emits: readonly EmittedBy<S>[]
+  /** If set, the messages also go to `<stage>.dead`, with this reason. */
+  readonly dead?: string
+  /** If set, why the messages had no effect, for the report of a replay. */
+  readonly ignored?: string
+  /** Runs after all emitted messages are acknowledged and before offsets are committed. */
+  readonly afterProduced?: () => Promise<void>
+}
+
+/** Delivers messages from this one on again at that time. */
+export type Postponement<S extends StageName = StageName> = {
+  readonly postpone: Incoming<ReadsOf<S>>
+  readonly untilMs: number
+}
+
+export type Stage<S extends StageName = StageName> = {
+  readonly name: S
+  /** Maximum number of messages in one call of `decide`. */
+  readonly batch: number
+  /**
+   * Topics with fair scheduling of tenants, so that no tenant waits for all messages of another;
+   * only for a stage that decides each message alone. Other topics keep the order of partitions.
+   */
+  readonly byTenant?: readonly ReadsOf<S>[]
+  /**
+   * Limits the concurrent batches, to limit memory: a batch is decided, and its emissions are sent,
+   * while it has a slot. `of` returns the tenant and the cost of a batch.
+   */
+  readonly slots?: FairSlotsOptions & {
+    readonly of: (messages: readonly Incoming<ReadsOf<S>>[]) => SlotRequest
+  }
+  /**
+   * Decides messages of one partition, in order unless `byTenant`. The engine retries
+   * infrastructure errors forever; after three other failures a message is a dead letter.
+   */
+  readonly decide: (
+    messages: readonly Incoming<ReadsOf<S>>[], signal: AbortSignal,
+  ) => Promise<readonly (Decision<S> | Postponement<S>)[]>
+  /**
+   * Resolves the rows of a message that can never be decided, by headers and topic alone: refuses a
+   * job that is not accepted, or returns emissions. Its effects are idempotent.
+   */
+  readonly resolveDead: (
+    headers: RawMessage['headers'], source: DeadSource,
+  ) => Promise<readonly EmittedBy<S>[]>
+  /**
+   * Decides held messages of a partition that need no further message; called every second. The
+   * stage drops these messages: the engine applies the decision as it is, and if that fails, they
+   * are dead letters.
+   */
+  readonly flushHeld?: (
+    partition: Pick<RawMessage, 'topic' | 'partition'>,
+  ) => Promise<readonly Decision<S>[]>
+  /** When the oldest held message that is late was written; Infinity without one. */
+  readonly heldSinceMs?: () => number
+  /** Drops all held messages: the group has a new generation. */
+  readonly forget: () => void
+}
+
+/**
+ * A decoded message: one to decide, one to skip (`why` is one of a few codes for metrics), or one
+ * that can never be decoded.
+ */
+export type Decoded =
+  | { readonly kind: 'message', readonly message: Incoming }
+  | { readonly kind: 'skip', readonly why: string }
+  | { readonly kind: 'dead', readonly reason: string }
+
+/** Converts between Kafka messages and the values of stages: encoding, keys and encryption. */
+export type MessageCodec = {
+  readonly decode: (raw: RawMessage) => Promise<Decoded>
+  readonly encode: (emission: Emission) => Promise<OutgoingMessage>
+}
+
+/** The number of rows of a message, by its headers: the bits of `rows`, or `chunkRows`, or 0. */
+export function rowCountOf (headers: Readonly<Record<string, string>>): number {
+  if (headers.rows !== undefined) return countBits(Buffer.from(headers.rows, 'base64'))
+  const chunkRows = Number(headers.chunkRows ?? 0)
+  return Number.isSafeInteger(chunkRows) && chunkRows > 0 ? chunkRows : 0
+}
+
+type Headed = Pick<RawMessage, 'headers'>
+
+/** The log fields of messages: their job, or the number of jobs if there are several. */
+type MessageIds = {
+  readonly tenant?: string
+  readonly job?: string
+  readonly jobs?: number
+  readonly traceId?: string
+}
+
+/** Groups messages by job, in order; messages without a job are one group. */
+export function byJob<M extends Headed> (
+  messages: readonly M[]
+): ReadonlyMap<string, readonly M[]> {
+  const groups = new Map<string, M[]>()
+  for (const message of messages) {
+    const { job = '' } = message.headers
+    const others = groups.get(job)
+    if (others === undefined) groups.set(job, [message])
+    else others.push(message)
+  }
+  return groups
+}
+
+/** The log fields of messages, by their headers. */
+export function idsOf (messages: readonly Headed[]): MessageIds {
+  const [first] = messages
+  if (first === undefined) return {}
+  const jobs = byJob(messages).size
+  if (jobs > 1) return { jobs }
+  const { tenant, job } = first.headers
+  const traceId = traceIdOf(first.headers)
+  return { ...tenant && { tenant }, ...job && { job }, ...traceId && { traceId } }
+}
+
+/** The log fields of a message: its job and its position. */
+export function messageFields (
+  raw: Pick<RawMessage, 'headers' | 'topic' | 'partition' | 'offset'>
+): MessageIds & { readonly topic: string, readonly partition: number, readonly offset: string } {
+  const { topic, partition, offset } = raw
+  return { ...idsOf([raw]), topic, partition, offset: String(offset) }
+}

@@ -1,0 +1,135 @@
+import { LANES, topology, type Lane, type TopicName } from '../../topology.ts'
+import { sleep, withTimeout } from '../platform/retry.ts'
+import { whyFixed } from '../platform/topic-partitions.ts'
+import { logicalTopic, topicName } from '../platform/topics.ts'
+import type { Bus } from './bus.ts'
+import { createAdminClient, type KafkaConnection } from './connection.ts'
+
+/**
+ * Headers with the number of partitions that the messages of a job are spread over, by topic. Every
+ * message of the job repeats them, so that its chunks and blocks meet in one partition, however
+ * many partitions are added meanwhile. Without a header it is the number of services/topology.ts.
+ */
+export type PartitionHeaders = Readonly<Record<string, string>>
+
+/** The topics in which all messages of a job are in one partition. */
+export const TOPICS_BY_JOB = (Object.keys(topology.topics) as TopicName[])
+  .filter(topic => topology.topics[topic].key === 'job' && topology.topics[topic].split === 'lane')
+
+const PREFIX = 'partitions.'
+
+/** The headers of a new job; `countOf` returns the number of partitions in use of a topic. */
+export function partitionHeadersOf (
+  lane: Lane, countOf: (topic: string) => number
+): PartitionHeaders {
+  return Object.fromEntries(TOPICS_BY_JOB
+    .map(topic => [topic, countOf(topicName(topic, { lane }))] as const)
+    .filter(([topic, count]) => count !== topology.topics[topic].partitions)
+    .map(([topic, count]) => [PREFIX + topic, String(count)]))
+}
+
+/** The headers of new jobs by lane, of a process that submits jobs. */
+export function watchJobPartitions (
+  bus: Pick<Bus, 'watchPartitions'>
+): (lane: Lane) => PartitionHeaders {
+  const topics = TOPICS_BY_JOB.flatMap(topic => LANES.map(lane => topicName(topic, { lane })))
+  const countOf = bus.watchPartitions(topics)
+  return lane => partitionHeadersOf(lane, countOf)
+}
+
+/** These headers among those of a message. */
+export function partitionHeadersIn (headers: Readonly<Record<string, string>>): PartitionHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith(PREFIX)))
+}
+
+/**
+ * How many partitions a message may go to: of a topic by job, as many as its headers say. Undefined
+ * for other topics.
+ */
+export function partitionsForJob (
+  name: string, headers: Readonly<Record<string, unknown>> = {}
+): number | undefined {
+  const topic = logicalTopic(name)?.topic
+  if (topic === undefined || !TOPICS_BY_JOB.includes(topic)) return undefined
+  return Number(headers[PREFIX + topic] ?? topology.topics[topic].partitions)
+}
+
+/** How many partitions of each topic producers use. */
+export type PartitionCounts = {
+  /** Records how many partitions a topic has. */
+  readonly update: (topic: string, found: number) => void
+  readonly of: (topic: string) => number
+}
+
+type Known = { readonly used: number, readonly found: number, readonly sinceMs: number }
+
+/**
+ * Uses new partitions of a topic that may grow only when they have been known for a while: by then
+ * every consumer reads them. A process that has just started cannot know since when they exist, so
+ * it begins with the number of services/topology.ts.
+ */
+export function createPartitionCounts (
+  { delayMs, now = () => performance.now() }: {
+    readonly delayMs: number, readonly now?: () => number,
+  }
+): PartitionCounts {
+  const known = new Map<string, Known>()
+  const current = (topic: string): Known => {
+    const one = known.get(topic) ?? { used: defaultOf(topic), found: 0, sinceMs: now() }
+    const isDue = one.found > 0 && now() - one.sinceMs >= delayMs
+    return isDue ? { ...one, used: one.found } : one
+  }
+  return {
+    update: (topic, found) => {
+      const { used, ...before } = current(topic)
+      const sinceMs = before.found === found ? before.sinceMs : now()
+      known.set(topic, { used: Math.min(used, found), found, sinceMs })
+    },
+    of: topic => current(topic).used,
+  }
+}
+
+/** No limit for a topic whose partitions cannot grow. */
+function defaultOf (name: string): number {
+  const topic = logicalTopic(name)?.topic
+  if (topic === undefined || whyFixed(name) !== undefined) return Infinity
+  return topology.topics[topic].partitions
+}
+
+type PartitionWatchOptions = {
+  readonly connection: KafkaConnection
+  readonly clientId: string
+  readonly topics: readonly string[]
+  readonly partitions: Pick<PartitionCounts, 'update'>
+  readonly everyMs: number
+  /** Called for every failed request; the next one follows as usual. */
+  readonly onFailed: (error: unknown) => void
+}
+
+const STOP_TIMEOUT_MS = 1_000
+
+/** Reads the partitions of topics that this process does not write to, until it is stopped. */
+export function startPartitionWatch (
+  { connection, clientId, topics, partitions, everyMs, onFailed }: PartitionWatchOptions
+): { readonly stop: () => Promise<void> } {
+  const admin = createAdminClient(connection, clientId)
+  const stopping = new AbortController()
+  const read = async () => {
+    const found = await admin.use(client => client.fetchTopicMetadata({ topics: [...topics] }))
+    for (const topic of found.topics) partitions.update(topic.name, topic.partitions.length)
+  }
+  const watch = async () => {
+    while (!stopping.signal.aborted) {
+      await read().catch(error => { if (!stopping.signal.aborted) onFailed(error) })
+      await sleep(everyMs, stopping.signal).catch(() => {})
+    }
+  }
+  const ended = watch()
+  return {
+    stop: async () => {
+      stopping.abort()
+      // A broker that does not answer must not delay the end of the process.
+      await withTimeout(Promise.all([ended, admin.close()]), STOP_TIMEOUT_MS)
+    },
+  }
+}

@@ -1,0 +1,314 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
+import avro, { type Schema, type Type } from 'avsc'
+import { LRUCache } from 'lru-cache'
+import { InfrastructureError } from '../platform/errors.ts'
+import { storeText } from '../platform/failed-store.ts'
+import type { TopicName } from '../../topology.ts'
+
+/** The source of schema ids: the registry, or the local files. */
+type SchemaSource = {
+  /** The id of our version of the schema, which need not be the latest one. */
+  readonly idOf: (subject: string) => Promise<number>
+  /** The schema of a writer. */
+  readonly schemaOf: (id: number) => Promise<Type>
+}
+
+export type Codec = {
+  /** Avro in the wire format of the registry: a zero byte, the schema id (32 bits), the content. */
+  readonly encode: (subject: string, value: unknown) => Promise<Buffer>
+  /** Decodes a message of a topic to our version of its schema, whatever version wrote it. */
+  readonly decode: (topic: TopicName, bytes: Buffer) => Promise<unknown>
+  /** Avro without the prefix, for content whose schema id is stored elsewhere. */
+  readonly encodeBare: (
+    subject: string, value: unknown,
+  ) => Promise<{ readonly schemaId: number, readonly bytes: Buffer }>
+  /** Loads the schema of the writer of such content; resolves to a synchronous decoder. */
+  readonly prepare: (subject: string, schemaId: number) => Promise<(bytes: Buffer) => unknown>
+}
+
+const PREFIX_BYTES = 5
+
+/**
+ * Encodes with our version of the schemas and decodes to it. Ids and resolvers are cached forever,
+ * because a schema id is immutable; failed lookups are not cached.
+ */
+export function createCodec (source: SchemaSource): Codec {
+  const ids = memoize((subject: string) => source.idOf(subject))
+  const decoders = memoize(async (name: string) => {
+    const [subject = '', id = ''] = name.split('#')
+    return decoderOf(ownSchema(subject).type, await source.schemaOf(Number(id)))
+  })
+  const prepare = (subject: string, schemaId: number) => decoders(`${subject}#${schemaId}`)
+  const encodeBare = async (subject: string, value: unknown) =>
+    ({ schemaId: await ids(subject), bytes: encoded(subject, value, 0) })
+  const encode = async (subject: string, value: unknown) => {
+    const schemaId = await ids(subject)
+    const bytes = encoded(subject, value, PREFIX_BYTES)
+    bytes[0] = 0
+    bytes.writeUInt32BE(schemaId, 1)
+    return bytes
+  }
+  const decode = async (topic: TopicName, bytes: Buffer) => {
+    if (bytes.length < PREFIX_BYTES || bytes[0] !== 0) {
+      throw new TypeError(`message of ${topic} is not in the wire format of the schema registry`)
+    }
+    const decodeContent = await prepare(`${topic}-value`, bytes.readUInt32BE(1))
+    return decodeContent(bytes.subarray(PREFIX_BYTES))
+  }
+  return { encode, decode, encodeBare, prepare }
+}
+
+let scratch = Buffer.allocUnsafe(64 * 1_024)
+
+/**
+ * The encoded value after `prefixBytes` for the caller. Uses one buffer that grows to the largest
+ * value: the buffer of the library has a kilobyte, and larger values are encoded twice.
+ */
+function encoded (subject: string, value: unknown, prefixBytes: number): Buffer {
+  const { type } = ownSchema(subject)
+  const end = type.encode(value, scratch, prefixBytes)
+  if (end >= 0) return Buffer.from(scratch.subarray(0, end))
+  // A negative end is the number of missing bytes.
+  scratch = Buffer.allocUnsafe(2 * (scratch.length - end))
+  return encoded(subject, value, prefixBytes)
+}
+
+type RegistryOptions = {
+  /** How long an unknown id counts as not yet replicated. */
+  readonly unknownIdTimeoutMs?: number
+  /** A monotonic clock, in milliseconds. */
+  readonly now?: () => number
+}
+
+const UNKNOWN_ID_TIMEOUT_MS = 10_000
+
+/**
+ * A client of the registry. Takes user and password out of the URL, because errors of the client
+ * contain the URL and are logged.
+ */
+export function connectRegistry (url: string): SchemaRegistry {
+  const { username, password } = new URL(url)
+  if (username === '' && password === '') return new SchemaRegistry({ host: url })
+  const clean = new URL(url)
+  clean.username = ''
+  clean.password = ''
+  return new SchemaRegistry({
+    host: clean.href.replace(/\/$/, ''),
+    auth: { username: decodeURIComponent(username), password: decodeURIComponent(password) },
+  })
+}
+
+/** What failed, and what an operator must fix for failed authentication or a wrong certificate. */
+export function registryFailureOf (url: string, error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const status = statusOf(error)
+  if (status === 401 || status === 403) {
+    return 'schema registry authentication failed: check user and password in ' +
+      'SCHEMA_REGISTRY_URL'
+  }
+  // The client turns every failure into a status and a text, so only the text shows the cause.
+  if (status !== undefined && /certificate|altnames/i.test(message)) {
+    return 'the certificate of the schema registry is not trusted: set NODE_EXTRA_CA_CERTS to ' +
+      'the file of its CA, and use a host name of the certificate in SCHEMA_REGISTRY_URL'
+  }
+  // The text of a proxy may be a whole page.
+  const [reason = ''] = message.replace(CLIENT_PREFIX, '').split('\n', 1)
+  return `${storeText('SCHEMA_REGISTRY_URL', url)} failed: ${reason}`
+}
+
+/** What the client puts before the message of the registry, or of a lost connection. */
+const CLIENT_PREFIX = /^Confluent_Schema_Registry - (?:Error, status 400: )?/
+
+/** The HTTP status of a response; the client has one of a lost connection too. */
+function statusOf (error: unknown): number | undefined {
+  return error instanceof Error && 'status' in error ? Number(error.status) : undefined
+}
+
+/**
+ * Looks up ids and never registers schemas, which only the deployment does. During a release, a
+ * message may have an id that this registry does not have yet, as a lagging replica or during a
+ * restore: that is retried. An id that stays unknown means an invalid message.
+ */
+export function registrySource (
+  url: string,
+  options: RegistryOptions = {}
+): SchemaSource {
+  const { unknownIdTimeoutMs = UNKNOWN_ID_TIMEOUT_MS, now = () => performance.now() } = options
+  const registry = connectRegistry(url)
+  const unknownSinceMs = new LRUCache<number, number>({ max: MAX_UNKNOWN })
+  const mayAppear = (id: number, error: unknown) => {
+    if (statusOf(error) !== 404) return false
+    const sinceMs = unknownSinceMs.get(id) ?? now()
+    unknownSinceMs.set(id, sinceMs)
+    return now() - sinceMs < unknownIdTimeoutMs
+  }
+  const idOf = async (subject: string) => {
+    try {
+      // The library declares another type, but sends any JSON.
+      return await registry.getRegistryIdBySchema(subject, ownSchema(subject).json as never)
+    } catch (cause) {
+      if (cause instanceof TypeError) throw cause
+      const why = registryFailureOf(url, cause)
+      // Of a schema that is not registered, the client drops the status 404.
+      const advice = statusOf(cause) === undefined ? '; run "npm run provision"' : ''
+      throw new InfrastructureError(`no id for schema ${subject}: ${why}${advice}`, { cause })
+    }
+  }
+  const schemaOf = async (id: number) => {
+    if (id > MAX_ID) throw new TypeError(`invalid schema id ${id}: the maximum is ${MAX_ID}`)
+    const found = await registry.getSchema(id).catch((cause: unknown) => {
+      if (isPermanent(cause) && !mayAppear(id, cause)) throw cause
+      const why = registryFailureOf(url, cause)
+      throw new InfrastructureError(`schema ${id} could not be read: ${why}`, { cause })
+    })
+    // Parsed again, so that writer and reader are types of the same library. Throws for a schema
+    // that is not Avro, permanently.
+    return avroTypeOf(JSON.parse(JSON.stringify(found)) as Schema)
+  }
+  return { idOf, schemaOf }
+}
+
+/** Ids are signed 32-bit integers. */
+const MAX_ID = 2 ** 31 - 1
+
+const MAX_UNKNOWN = 1_000
+
+/** HTTP statuses about this client or its request rate, not about the id. */
+const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+
+/**
+ * Whether the result for an id is final: a rejection, or a schema that the client cannot parse. The
+ * client reports a lost connection as status 400 too, but with a generic message; a rejection has
+ * the message of the registry.
+ */
+function isPermanent (error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const status = statusOf(error)
+  if (status === undefined) return error.name.startsWith('ConfluentSchemaRegistry')
+  if (status === 400 && error.message.includes('Error, status 400')) return false
+  return status >= 400 && status < 500 && !TRANSIENT_STATUSES.has(status)
+}
+
+/** The local schemas with ids from 1 in the order of the files, for tests and simulations. */
+export function localSource (): SchemaSource {
+  const subjects = [...ownSchemas().keys()]
+  const subjectOf = (id: number) => subjects[id - 1] ?? `unknown id ${id}`
+  return {
+    idOf: async subject => subjects.indexOf(ownSchema(subject).subject) + 1,
+    schemaOf: async id => ownSchema(subjectOf(id)).type,
+  }
+}
+
+/** Equal schemas, the usual case, need no resolver, which is faster. */
+function decoderOf (reader: Type, writer: Type): (bytes: Buffer) => unknown {
+  if (reader.equals(writer)) return bytes => reader.fromBuffer(bytes) as unknown
+  const resolver = reader.createResolver(writer)
+  return bytes => reader.fromBuffer(bytes, resolver) as unknown
+}
+
+/** Caches one lookup per key, shared by concurrent callers; a failed lookup is not cached. */
+function memoize<T> (load: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const known = new Map<string, Promise<T>>()
+  return key => {
+    const found = known.get(key)
+    if (found !== undefined) return found
+    const loading = load(key)
+    known.set(key, loading)
+    loading.catch(() => known.delete(key))
+    return loading
+  }
+}
+
+/** A local schema: the registered JSON, and the type that encodes and decodes. */
+type OwnSchema = { readonly subject: string, readonly json: Schema, readonly type: Type }
+
+/** A column of strings as one JSON array: ten times as fast as Avro strings one by one. */
+class StringColumn extends avro.types.LogicalType {
+  override _toValue (texts: unknown): string | undefined {
+    return Array.isArray(texts) ? JSON.stringify(texts) : undefined
+  }
+
+  override _fromValue (json: string): readonly string[] {
+    return JSON.parse(json) as string[]
+  }
+
+  /** The registry client drops logical types, so the schema of a writer may be a plain string. */
+  override _resolve (writer: Type) {
+    if (writer instanceof StringColumn) return (texts: unknown) => texts
+    const isText = avro.Type.isType(writer, 'string')
+    return isText ? (json: unknown) => this._fromValue(json as string) : undefined
+  }
+}
+
+/** The read position of avsc in a buffer, which its types do not declare. */
+type Tap = {
+  readonly buf: Buffer
+  readonly pos: number
+  readonly readLong: () => number
+  readonly skipLong: () => void
+}
+
+/**
+ * An array whose length is checked before its items are read. The library reads as many items as
+ * the length says, even beyond the end of the buffer, so a damaged length could use all memory.
+ */
+class BoundedArray extends avro.types.ArrayType {
+  declare readonly itemsType: Type & { readonly _read: (tap: Tap) => unknown }
+
+  _read (tap: Tap): unknown[] {
+    const items: unknown[] = []
+    for (let size = tap.readLong(); size !== 0; size = tap.readLong()) {
+      if (size < 0) tap.skipLong()
+      const left = Math.abs(size)
+      const bytes = tap.buf.length - tap.pos
+      if (left > bytes) {
+        throw new RangeError(`invalid Avro array: ${left} items in ${bytes} bytes`)
+      }
+      for (let item = 0; item < left; item++) items.push(this.itemsType._read(tap))
+    }
+    return items
+  }
+}
+
+/** The type of an Avro schema; each call has its own namespace of named types. */
+export function avroTypeOf (json: Schema): Type {
+  return avro.Type.forSchema(json, {
+    logicalTypes: { texts: StringColumn },
+    typeHook: (schema, options) => (schema as { type?: unknown }).type === 'array'
+      ? new BoundedArray(schema, options)
+      : undefined,
+  })
+}
+
+/** The local schemas by subject, sorted by file: `<topic>.avsc` and `<topic>-rows.avsc`. */
+export function ownSchemas (): ReadonlyMap<string, OwnSchema> {
+  loaded ??= load()
+  return loaded
+}
+
+/**
+ * The local schema of a subject.
+ * @throws TypeError for an unknown subject.
+ */
+export function ownSchema (subject: string): OwnSchema {
+  const schema = ownSchemas().get(subject)
+  if (schema === undefined) {
+    const file = `schemas/${subject.replace(/-value$/, '')}.avsc`
+    throw new TypeError(`unknown schema subject ${subject}: there is no ${file}`)
+  }
+  return schema
+}
+
+function load (): ReadonlyMap<string, OwnSchema> {
+  const folder = new URL('../../../schemas/', import.meta.url)
+  const files = readdirSync(folder).filter(file => file.endsWith('.avsc')).sort()
+  return new Map(files.map(file => {
+    const base = file.slice(0, -'.avsc'.length)
+    const subject = base.endsWith('-rows') ? base : `${base}-value`
+    const json = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Schema
+    return [subject, { subject, json, type: avroTypeOf(json) }]
+  }))
+}
+
+let loaded: ReadonlyMap<string, OwnSchema> | undefined

@@ -1,0 +1,345 @@
+import Type, { type Static, type TObject, type TProperties, type TSchema } from 'typebox'
+import { Errors } from 'typebox/schema'
+import type { KeyClass } from '../../topology.ts'
+
+/** One row of the configuration table in the documentation. */
+type ConfigRow = {
+  readonly key: string
+  readonly description: string
+  /** The default as an environment variable; undefined when the key is required or optional. */
+  readonly fallback: string | undefined
+  readonly required: boolean
+  readonly secret: boolean
+}
+
+/** All faults of a configuration, one line each. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly faults: readonly string[]
+
+  constructor (faults: readonly string[]) {
+    super(['Invalid configuration:', ...faults.map(fault => `- ${fault}`)].join('\n'))
+    this.faults = faults
+  }
+}
+
+/** Settings of every service. */
+export const processConfig = {
+  INSTANCE: Type.String({
+    default: 'local', minLength: 1, description: 'Name of this process in logs and at the brokers.',
+  }),
+  HOST_METRICS: Type.String({
+    default: '127.0.0.1',
+    minLength: 1,
+    description: 'Listen address of health and metrics; 0.0.0.0 in a container.',
+  }),
+  PORT_METRICS: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of /healthz, /readyz and /metrics; 0 uses a free one.',
+  }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    default: 'info', description: 'Minimum level of log lines.',
+  }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(Type.String({
+    pattern: '^https?://.+',
+    description: 'OTLP/HTTP endpoint for traces; tracing is disabled without it.',
+    examples: ['http://localhost:4318'],
+  })),
+  OTEL_EXPORTER_OTLP_HEADERS: Type.Optional(Type.String({
+    secret: true,
+    needs: ['OTEL_EXPORTER_OTLP_ENDPOINT'],
+    description: 'Headers of trace exports, name=value with commas, for example a token.',
+  })),
+  OTEL_TRACES_SAMPLER: Type.Enum([
+    'always_on', 'always_off', 'traceidratio', 'parentbased_always_on', 'parentbased_always_off',
+    'parentbased_traceidratio',
+  ], { default: 'parentbased_always_on', description: 'Sampler of traces.' }),
+  OTEL_TRACES_SAMPLER_ARG: Type.Number({
+    default: 1, minimum: 0, maximum: 1, description: 'Ratio of a `traceidratio` sampler.',
+  }),
+}
+
+/** The schema of a service: its own settings and those of every service. */
+export function defineConfig<F extends TProperties> (fields: F): TObject<typeof processConfig & F> {
+  return Type.Object({ ...processConfig, ...fields })
+}
+
+/** Some of the shared fields, typed. */
+export function pick<F extends TProperties, K extends keyof F & string> (
+  fields: F, keys: readonly K[]
+): Pick<F, K> {
+  return Object.fromEntries(keys.map(key => [key, fields[key]])) as unknown as Pick<F, K>
+}
+
+/**
+ * The configuration from environment variables. Numbers and booleans are converted; lists are
+ * comma-separated or JSON, objects are JSON. An empty variable counts as missing, except for an
+ * optional list, which is then empty. Faults contain the key, the violation and what to do, never
+ * the value, and of a secret value no name either. A key that `needs` others is of no use without
+ * them.
+ * @throws ConfigError with all faults.
+ */
+export function loadConfig<F extends TProperties> (
+  schema: TObject<F>, env: Readonly<Record<string, string | undefined>>
+): Static<TObject<F>> {
+  const faults: string[] = []
+  const values: Record<string, unknown> = {}
+  for (const [key, field] of Object.entries(fieldsOf(schema))) {
+    const text = env[key]?.trim()
+    const isMissing = text === '' && !(field.type === 'array' && isOptional(field))
+    const found = valueOf(field, isMissing ? undefined : text)
+    if ('fault' in found) faults.push(`${key} ${found.fault} ${hintOf(key, field)}`)
+    else if (found.value !== undefined) values[key] = found.value
+  }
+  faults.push(...missingNeeds(fieldsOf(schema), env))
+  if (faults.length > 0) throw new ConfigError(faults)
+  return values as Static<TObject<F>>
+}
+
+/** The rows of the table in the documentation, in the order of the schema. */
+export function describeConfig (schema: TObject): readonly ConfigRow[] {
+  return Object.entries(fieldsOf(schema)).map(([key, field]) => ({
+    key,
+    description: field.description ?? '',
+    fallback: field.default === undefined ? undefined : textOf(field.default),
+    required: field.default === undefined && !isOptional(field),
+    secret: field.secret === true,
+  }))
+}
+
+type Field = TSchema & {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly secret?: boolean
+  readonly examples?: readonly unknown[]
+  /** Keys that must be set together with this one, or with this value of it. */
+  readonly needs?: readonly string[] | ((text: string) => readonly string[])
+}
+
+function fieldsOf (schema: TObject): Readonly<Record<string, Field>> {
+  return schema.properties as Readonly<Record<string, Field>>
+}
+
+/** Faults of keys that are not set and needed by another key that is set. */
+function missingNeeds (
+  fields: Readonly<Record<string, Field>>, env: Readonly<Record<string, string | undefined>>
+): readonly string[] {
+  const isSet = (key: string) => (env[key]?.trim() ?? '') !== ''
+  const needed = new Map(Object.entries(fields).filter(([key]) => isSet(key))
+    .map(([key, { needs = [] }]) =>
+      [key, typeof needs === 'function' ? needs(env[key] ?? '') : needs] as const))
+  return Object.entries(fields).filter(([key]) => !isSet(key)).flatMap(([key, field]) => {
+    const [needing] = [...needed].find(([, keys]) => keys.includes(key)) ?? []
+    return needing === undefined
+      ? []
+      : [`${key} is missing, which ${needing} needs. ${hintOf(key, field)}`]
+  })
+}
+
+type Found = { readonly value: unknown } | { readonly fault: string }
+
+function valueOf (field: Field, text: string | undefined): Found {
+  if (text === undefined) {
+    if (field.default !== undefined) return { value: field.default }
+    return isOptional(field) ? { value: undefined } : { fault: 'is missing.' }
+  }
+  const converted = convert(field, text)
+  if ('fault' in converted) return converted
+  const [, errors] = Errors(field, converted.value)
+  if (errors.length === 0) return converted
+  const pathOf = ({ instancePath }: { readonly instancePath: string }) => field.secret === true
+    ? publicPath(field, converted.value, instancePath)
+    : instancePath
+  const reasons = new Set(errors.map(error => locationOf(pathOf(error)) + reasonOf(error)))
+  const fault = `${[...reasons].join(', ')}.`
+  return { fault: field.secret === true ? hideTexts(fault, converted.value) : fault }
+}
+
+/**
+ * A path (JSON pointer) into a secret value with the names of its schema only: the name of another
+ * property is the secret itself if name and value were swapped, so its position takes its place.
+ */
+export function publicPath (schema: TSchema, value: unknown, path: string): string {
+  let [at, inside]: readonly [TSchema | undefined, unknown] = [schema, value]
+  const names = path.split('/').slice(1).map(part => {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    const { properties = {}, items } = (at ?? {}) as {
+      readonly properties?: Readonly<Record<string, TSchema>>, readonly items?: TSchema,
+    }
+    const isDeclared = Object.hasOwn(properties, name)
+    const entry = Object.keys(inside ?? {}).indexOf(name) + 1
+    const isIndex = Array.isArray(inside)
+    at = isIndex ? items : isDeclared ? properties[name] : undefined
+    inside = (inside as Readonly<Record<string, unknown>> | undefined)?.[name]
+    return isDeclared || isIndex ? name : `entry ${entry}`
+  })
+  return names.map(name => `/${name}`).join('')
+}
+
+/** A word of a format that a fault may name: a secret has digits or other characters. */
+const PLAIN_WORD = /^[a-z]{1,16}([A-Z][a-z]{1,16}){0,3}$/
+
+/** Shorter texts are no secrets, and would hide the digits of positions. */
+const MIN_HIDDEN = 4
+
+/** Hides what a fault quotes of a secret value. */
+function hideTexts (fault: string, value: unknown): string {
+  return textsIn(value).filter(text => text.length >= MIN_HIDDEN && !PLAIN_WORD.test(text))
+    .toSorted((a, b) => b.length - a.length)
+    .reduce((hidden, text) => hidden.replaceAll(text, '(hidden)'), fault)
+}
+
+/** The strings and names in a JSON value. */
+function textsIn (value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  if (typeof value !== 'object' || value === null) return []
+  const names = Array.isArray(value) ? [] : Object.keys(value)
+  return [...names, ...Object.values(value).flatMap(textsIn)]
+}
+
+function convert (field: Field, text: string): Found {
+  if (field.type === 'integer' || field.type === 'number') return { value: Number(text) }
+  if (field.type === 'boolean') {
+    const known = ['true', 'false'].includes(text)
+    return known ? { value: text === 'true' } : { fault: 'must be true or false.' }
+  }
+  if (field.type === 'array' && !text.startsWith('[')) {
+    return { value: text.split(',').map(part => part.trim()).filter(part => part !== '') }
+  }
+  if (field.type !== 'array' && field.type !== 'object') return { value: text }
+  try {
+    return { value: JSON.parse(text) as unknown }
+  } catch {
+    return { fault: 'is not valid JSON.' }
+  }
+}
+
+function reasonOf (error: { readonly message: string, readonly params: object }): string {
+  const allowed = 'allowedValues' in error.params ? error.params.allowedValues : undefined
+  return Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message
+}
+
+function locationOf (path: string): string {
+  return path === '' ? '' : `at "${path.slice(1)}" `
+}
+
+function hintOf (key: string, field: Field): string {
+  const example = field.examples?.[0]
+  const how = example === undefined ? `Set ${key}` : `Set it, for example ${key}=${textOf(example)}`
+  return `${how} (${(field.description ?? '').replace(/\.$/, '')}).`
+}
+
+function textOf (value: unknown): string {
+  if (Array.isArray(value) && value.every(item => typeof item === 'string')) return value.join(',')
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+function isOptional (field: Field): boolean {
+  return '~optional' in field
+}
+
+const base64Of32Bytes = '^[A-Za-z0-9+/]{43}=$'
+const rootKey = `${base64Of32Bytes}|^aws-kms:.+$|^vault:.+/.+$`
+const exampleKey = '{"1":"<output of openssl rand -base64 32>"}'
+const url = (scheme: string, description: string, example: string) =>
+  Type.String({ pattern: `^${scheme}://.+`, description, examples: [example] })
+const secretKeys = (description: string) =>
+  Type.Record(Type.String(), Type.String({ pattern: base64Of32Bytes }), {
+    minProperties: 1, secret: true, description, examples: [exampleKey],
+  })
+
+const rootKeysField = (what: string) =>
+  Type.Record(Type.String(), Type.String({ pattern: rootKey }), {
+    minProperties: 1,
+    secret: true,
+    description: `Root keys of ${what}: JSON, key id to 32 bytes of base64, aws-kms:<key> or ` +
+      'vault:<mount>/<key>.',
+    examples: [exampleKey],
+  })
+/** How an error names a key: by its id, unless that is longer than an id and may be the key. */
+export const nameKey = (id: string): string =>
+  /^[\w.-]{1,12}$/.test(id) ? `key "${id}"` : `key with an id of ${id.length} characters`
+
+const rootKeyIdField = (what: string) => Type.String({
+  minLength: 1, description: `Id of the root key that wraps new keys of ${what}.`, examples: ['1'],
+})
+
+/** The settings of each class of root keys. */
+export const rootKeys = {
+  results: ['RESULTS_ROOT_KEYS', 'RESULTS_ROOT_KEY_ACTIVE'],
+  webhooks: ['WEBHOOKS_ROOT_KEYS', 'WEBHOOKS_ROOT_KEY_ACTIVE'],
+  partners: ['PARTNERS_ROOT_KEYS', 'PARTNERS_ROOT_KEY_ACTIVE'],
+} as const satisfies Readonly<Record<KeyClass, readonly string[]>>
+
+const saslKeys = ['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const
+const saslField = (index: number) => ({ needs: saslKeys.filter((_, other) => other !== index) })
+
+/** Settings of every client of Kafka. */
+export const kafkaKeys = ['KAFKA_BROKERS', 'KAFKA_TLS', ...saslKeys] as const
+
+/** Settings of every service that produces or consumes messages. */
+export const messageKeys = [
+  ...kafkaKeys, 'METADATA_MAX_AGE_MS', 'MESSAGE_KEYS', 'MESSAGE_KEY_ACTIVE',
+] as const
+
+/** Keys that several services share; each service picks what it needs. */
+export const commonConfig = {
+  KAFKA_BROKERS: Type.Array(Type.String({ pattern: '^[^:/]+:[0-9]+$' }), {
+    minItems: 1, description: 'Addresses of the brokers, host:port.', examples: ['localhost:9092'],
+  }),
+  KAFKA_TLS: Type.Boolean({
+    default: false, description: 'Connect to the brokers over TLS.',
+  }),
+  KAFKA_SASL_MECHANISM: Type.Optional(Type.Enum(['plain', 'scram-sha-256', 'scram-sha-512'], {
+    ...saslField(0), description: 'SASL mechanism; no authentication by default.',
+  })),
+  KAFKA_SASL_USERNAME: Type.Optional(Type.String({
+    ...saslField(1), description: 'SASL user.',
+  })),
+  KAFKA_SASL_PASSWORD: Type.Optional(Type.String({
+    ...saslField(2), secret: true, description: 'Password of the SASL user.',
+  })),
+  METADATA_MAX_AGE_MS: Type.Integer({
+    default: 30_000,
+    minimum: 100,
+    description: 'Age in ms at which metadata of topics is refreshed: new partitions are read ' +
+      'then, and written to after three times that.',
+  }),
+  MESSAGE_KEYS: secretKeys(
+    'Keys that sign messages between services and rows of ClickHouse: JSON, key id to 32 bytes ' +
+    'of base64. Keep old keys: the journal keeps the messages that they signed forever.'),
+  MESSAGE_KEY_ACTIVE: Type.String({
+    minLength: 1, description: 'Id of the key that signs messages and rows.', examples: ['1'],
+  }),
+  SCHEMA_REGISTRY_URL: url('https?', 'Address of the schema registry.', 'http://localhost:8081'),
+  REDIS_STATE_URL: url(
+    'rediss?(-cluster|-sentinel)?', 'Redis for state: appendfsync always, noeviction; with ' +
+    'Sentinel: redis-sentinel://host:port,host:port/group; a cluster: ' +
+    'redis-cluster://host:port,host:port.', 'redis://localhost:6379'),
+  REDIS_CACHE_URL: url(
+    'rediss?(-cluster|-sentinel)?', 'Redis for the cache, which may evict; a cluster: ' +
+    'redis-cluster://host:port,host:port.', 'redis://localhost:6380'),
+  CLICKHOUSE_URL: url('https?', 'Address of ClickHouse.', 'http://localhost:8123'),
+  JOBS_KEEP_MONTHS: Type.Optional(Type.Integer({
+    minimum: 4,
+    maximum: 1_200,
+    description: 'Months after which the final records of jobs are deleted from ClickHouse; ' +
+      'forever when left out. provision applies it, and audit must have the same value. Older ' +
+      'jobs are unknown (404), and missing in lists and usage.',
+  })),
+  RESULTS_ROOT_KEYS: rootKeysField('inputs and results'),
+  RESULTS_ROOT_KEY_ACTIVE: rootKeyIdField('inputs and results'),
+  WEBHOOKS_ROOT_KEYS: rootKeysField('webhook addresses and secrets'),
+  WEBHOOKS_ROOT_KEY_ACTIVE: rootKeyIdField('webhook addresses and secrets'),
+  PARTNERS_ROOT_KEYS: rootKeysField('keys of feed partners'),
+  PARTNERS_ROOT_KEY_ACTIVE: rootKeyIdField('keys of feed partners'),
+  CACHE_SECRETS: secretKeys('Secrets of cache tokens: JSON, version to 32 bytes of base64.'),
+  CACHE_SECRET_ACTIVE: Type.String({
+    minLength: 1,
+    description: 'Version of the cache secret for new tokens.',
+    examples: ['1'],
+  }),
+}

@@ -1,0 +1,170 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { ENGINE_STAGES, ENGINE_STEPS, type EngineStep, type StageName } from '../../topology.ts'
+
+/** Failpoints outside the engine's steps, with the state of the system at each of them. */
+export const NAMED_FAILPOINTS = {
+  'submit.begun': 'before the idempotency key is claimed',
+  'submit.claimed': 'idempotency key and data key are stored, nothing is sent',
+  'submit.sealed': 'some chunks are sent, not all',
+  'submit.sent': 'all chunks are acknowledged, the outcome is not known',
+  'submit.decided': 'the outcome is known, no response is sent',
+  'ingest.answering': 'the response is stored and not sent',
+  'verification.accepted': 'the job is accepted, its rows are not awaited yet',
+  'verification.answering': 'the job has ended and its rows are read, no response is sent',
+  'feed.asking': 'contacts are collected, no job is submitted',
+  'feed.taken': 'contacts are rows of an accepted job, offsets are not committed',
+  'feed.committing': 'before offsets of contacts are committed',
+  'lookup.accepted': 'money is reserved, nothing is produced',
+  'lookup.announced': 'the job is announced, the offsets of its chunks are not committed',
+  'verify.begun': 'a verification batch is started, nothing is checked',
+  'verify.offering': 'free verdicts are computed and not in the cache',
+  'verify.offered': 'free verdicts are in the cache, nothing is produced',
+  'verify.claimed': 'the cache is read and leases are held, no provider is called',
+  'verify.intended': 'the intention to submit rows to a vendor is recorded, nothing is submitted',
+  'verify.submitted': 'a vendor has accepted rows, its task is not recorded',
+  'verify.recorded': 'the task of a vendor is recorded, nothing is produced',
+  'verify.checked': 'providers have returned verdicts, which are not in the cache',
+  'verify.kept': 'verdicts are in the cache, nothing is produced',
+  'settle.tallied': 'blocks are tallied, they and the final records of ended jobs are not stored',
+  'settle.stored': 'blocks and final records are in ClickHouse, nothing is produced',
+  'finish.archived': 'the final record is stored, its event is not produced',
+  'deliver.put': 'a delivery is due, the offset of its event is not committed',
+  'deliver.claimed': 'an attempt is claimed and not made',
+  'deliver.sent': 'the receiver has the event, the attempt is not recorded',
+  'deliver.noted': 'the attempt is recorded in Redis, the history does not have it',
+  'deliver.shipped': 'the history has the attempt, its record is still in Redis',
+  'ledger.appended': 'the copy has the entries, their offsets are not committed',
+  'erase.queued': 'an erasure is queued, the job is not marked',
+  'erase.recorded': 'an erasure is in the topic of keys, the key is still in Redis',
+  'erasing.destroyed': 'keys of erased jobs are deleted from Redis, its file still has them',
+  'erasing.removed': 'copies of keys are deleted, the erasures are still queued',
+  'access.shipped': 'entries of the access log are shipped and not removed from their outbox',
+  'outbox.shipping': 'orphaned outbox entries are found and not shipped',
+  'outbox.shipped': 'orphaned outbox entries are shipped and not removed',
+  'publish.sending': 'results are read and not sent',
+  'publish.sent': 'some results are acknowledged, offsets are not committed',
+} as const
+
+/** A point in the code where a test can kill or block the process. */
+export type Failpoint = keyof typeof NAMED_FAILPOINTS | `${StageName}.${EngineStep}`
+
+/** All failpoints: one before each step of each stage on the engine, and the named ones. */
+export const FAILPOINTS: readonly Failpoint[] = [
+  ...ENGINE_STAGES.flatMap(stage => ENGINE_STEPS.map(step => `${stage}.${step}` as const)),
+  ...Object.keys(NAMED_FAILPOINTS) as (keyof typeof NAMED_FAILPOINTS)[],
+]
+
+/** The effects of a failpoint; replaced in unit tests. */
+export type FailpointActions = {
+  readonly kill: () => void
+  readonly block: (ms: number) => void
+}
+
+type Plan = {
+  readonly name: string
+  /** Triggers at this call of the failpoint, counted from 1; or at each with this chunk. */
+  readonly at: number | { readonly chunk: string }
+  /** Blocks the event loop for this time; undefined kills the process. */
+  readonly blockMs: number | undefined
+}
+
+const realActions: FailpointActions = {
+  kill: () => { process.kill(process.pid, 'SIGKILL') },
+  block: ms => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms) },
+}
+
+const { FAILPOINTS: configured, ALLOW_FAILPOINTS: allowed } = process.env
+const check = create(allowedPlans(configured, allowed))
+
+/**
+ * The value of FAILPOINTS. It needs ALLOW_FAILPOINTS=true, so that one wrong variable cannot kill a
+ * production service.
+ * @throws Error when FAILPOINTS is set without ALLOW_FAILPOINTS=true.
+ */
+export function allowedPlans (
+  setting: string | undefined, allow: string | undefined
+): string | undefined {
+  if (setting === undefined || setting === '' || allow === 'true') return setting
+  throw new Error('FAILPOINTS is set without ALLOW_FAILPOINTS=true. It kills processes: unset ' +
+    'FAILPOINTS, or set ALLOW_FAILPOINTS=true in development.')
+}
+
+/** The messages at a failpoint. */
+type Messages = readonly { readonly headers: Readonly<Record<string, string>> }[]
+
+/** Marks a point where tests can kill the process. Does nothing unless FAILPOINTS is set. */
+export function failpoint (name: Failpoint, messages: Messages = []): void {
+  check?.(name, messages)
+}
+
+/**
+ * Creates the function that triggers failpoints from the value of FAILPOINTS: plans such as
+ * `verify.kept:kill@3` (SIGKILL at the third call) or `settle.decide:block=8000@1` (block for 8 s),
+ * joined by commas; or `@<file>` with such plans, which is read at every call, so that a test can
+ * arm a running process. A plan triggers once, and one of a file is then logged in
+ * `<file>.fired`, one line of JSON each. A plan such as `verify.decode:kill@chunk=1` is for a
+ * message that always kills its process: it triggers whenever a message of this chunk is there.
+ * @throws Error for a plan with invalid syntax or an unknown failpoint.
+ */
+export function create (
+  setting: string | undefined, actions: FailpointActions = realActions
+): ((name: Failpoint, messages?: Messages) => void) | undefined {
+  if (setting === undefined || setting === '') return undefined
+  const file = setting.startsWith('@') ? setting.slice(1) : undefined
+  const calls = new Map<string, number>()
+  let loaded = ''
+  let plans = file === undefined ? plansOf(setting) : []
+  const refresh = (path: string) => {
+    const text = textOf(path)
+    if (text === loaded) return
+    loaded = text
+    plans = plansOf(text)
+    calls.clear()
+  }
+  return (name, messages = []) => {
+    if (file !== undefined) refresh(file)
+    const count = (calls.get(name) ?? 0) + 1
+    calls.set(name, count)
+    const plan = plans.find(({ name: planned, at }) => planned === name && (typeof at === 'number'
+      ? at === count
+      : messages.some(({ headers }) => headers['chunk'] === at.chunk)))
+    if (plan === undefined) return
+    if (file !== undefined && typeof plan.at === 'number') report(file, name)
+    if (plan.blockMs === undefined) actions.kill()
+    else actions.block(plan.blockMs)
+  }
+}
+
+/** Empties the file first, so that the plan does not kill the restarted process too. */
+function report (file: string, name: string): void {
+  writeFileSync(file, '')
+  const line = JSON.stringify({ name, pid: process.pid, atMs: Date.now() })
+  appendFileSync(`${file}.fired`, `${line}\n`)
+}
+
+function textOf (file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch {
+    return ''
+  }
+}
+
+function plansOf (text: string): readonly Plan[] {
+  return text.split(',').map(part => part.trim()).filter(part => part !== '').map(planOf)
+}
+
+const PLAN = /^(?<name>[a-z.]+):(?:kill|block=(?<blockMs>\d+))@(?:(?<at>\d+)|chunk=(?<chunk>\d+))$/
+
+function planOf (text: string): Plan {
+  const { name = '', blockMs, at, chunk } = PLAN.exec(text)?.groups ?? {}
+  if (!FAILPOINTS.includes(name as Failpoint)) {
+    throw new Error(`FAILPOINTS: "${text}" is not a valid plan: use <failpoint>:kill@<call> or ` +
+      '<failpoint>:block=<ms>@<call>, with a failpoint of services/runtime/platform/failpoint.ts')
+  }
+  return {
+    name,
+    at: chunk === undefined ? Number(at) : { chunk },
+    blockMs: blockMs === undefined ? undefined : Number(blockMs),
+  }
+}

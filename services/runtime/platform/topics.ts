@@ -1,0 +1,167 @@
+import { hash } from 'node:crypto'
+import {
+  LANES, READING_STAGES, SERVICE_SLUGS, SMALL_LANE_ROWS, topology,
+  type Lane, type ServiceSlug, type StageName, type TopicName,
+} from '../../topology.ts'
+
+/** One part of a split topic: a lane, a lane and a service, or a partner. */
+export type Division = {
+  readonly lane?: Lane
+  readonly service?: ServiceSlug
+  readonly partner?: string
+}
+
+/** One consumer: its group, the broker topics that it reads, and their lane and service. */
+export type Subscription = { readonly group: string, readonly topics: readonly string[] } & Division
+
+/** The settings of a topic on the broker; `keepHours` -1 keeps messages forever. */
+export type RealTopic = {
+  readonly name: string
+  readonly partitions: number
+  readonly keepHours: number
+  readonly compact: boolean
+}
+
+/** The lane of a job: `small` up to SMALL_LANE_ROWS rows, `bulk` above. */
+export function laneOf (totalRows: number): Lane {
+  return totalRows <= SMALL_LANE_ROWS ? 'small' : 'bulk'
+}
+
+/**
+ * The name of a topic on the broker, such as `rows.to-verify.small.whatsapp` or
+ * `feeds.acme.submitted`.
+ * @throws TypeError when the lane, service or partner of a split topic is missing.
+ */
+export function topicName (topic: TopicName, division: Division = {}): string {
+  if (topology.topics[topic].split === 'partner') return partnerTopic(topic, division.partner)
+  return [topic, ...suffixOf(topic, division)].join('.')
+}
+
+/** The names of a topic on the broker: one name, or the prefix of all its divisions. */
+export function topicPattern (
+  topic: TopicName
+): { readonly name: string, readonly prefix: boolean } {
+  const { split } = topology.topics[topic]
+  if (split === 'none') return { name: topic, prefix: false }
+  const [first = ''] = topic.split('.')
+  return { name: `${split === 'partner' ? first : topic}.`, prefix: true }
+}
+
+/** The dead-letter topic of a stage. */
+export function deadTopic (stage: StageName): string {
+  return `${stage}.dead`
+}
+
+/** A topic of the topology and one of its divisions. */
+export type Named = { readonly topic: TopicName } & Division
+
+/** The topic and division of a name on the broker; undefined for a name outside the topology. */
+export function logicalTopic (name: string): Named | undefined {
+  return parsedNames.get(name) ?? parsePartnerTopic(name)
+}
+
+/** The message key: the fields that the topology declares, joined by `:`. */
+export function messageKey (topic: TopicName, value: object): string {
+  const fields = topology.topics[topic].key.split(':')
+  return fields.map(field => String((value as Readonly<Record<string, unknown>>)[field])).join(':')
+}
+
+const FEED_GROUP_COUNT = 8
+
+/**
+ * The consumer groups of partner topics. Partners are spread over them by their names: few groups
+ * cost little, and several keep small what a new partner interrupts. No partner name has a dot, so
+ * none of these was the group of a partner before.
+ */
+export const FEED_GROUPS: readonly string[] =
+  Array.from({ length: FEED_GROUP_COUNT }, (_, index) => `feed.shared.${index}`)
+
+/** The consumer group that reads the contacts of a partner. */
+export function feedGroupOf (partner: string): string {
+  const index = hash('sha256', partner, 'buffer').readUInt32BE() % FEED_GROUP_COUNT
+  return FEED_GROUPS[index] as string
+}
+
+/** The topics of one partner, which are created when the partner is registered. */
+export function partnerTopics (partner: string, partitions?: number): readonly RealTopic[] {
+  return partnerTopicNames.map(topic => {
+    const { keepHours, ...own } = topology.topics[topic]
+    const name = topicName(topic, { partner })
+    return { name, partitions: partitions ?? own.partitions, keepHours, compact: false }
+  })
+}
+
+/** All topics of the broker, with dead-letter topics and without those of partners. */
+export function allTopics (): readonly RealTopic[] {
+  const named = topicNames().flatMap(topic => {
+    const { partitions, keepHours, ...more } = topology.topics[topic]
+    const compact = 'compact' in more
+    return divisionsOf(topic).map(division =>
+      ({ name: topicName(topic, division), partitions, keepHours, compact }))
+  })
+  const dead = READING_STAGES.map(stage =>
+    ({ name: deadTopic(stage), ...topology.dead, compact: false }))
+  return [...named, ...dead]
+}
+
+/**
+ * The consumers of a stage: one per lane, or one per lane and service. One consumer reads all
+ * topics of the same division. Without limits: all lanes and services.
+ */
+export function subscriptionsOf (
+  stage: StageName,
+  limits: { readonly lanes?: readonly Lane[], readonly services?: readonly ServiceSlug[] } = {}
+): readonly Subscription[] {
+  const byGroup = new Map<string, Subscription>()
+  for (const topic of topology.stages[stage].reads) {
+    for (const division of divisionsOf(topic, limits)) {
+      const group = [stage, ...suffixOf(topic, division)].join('.')
+      const topics = [...byGroup.get(group)?.topics ?? [], topicName(topic, division)]
+      byGroup.set(group, { group, topics, ...division })
+    }
+  }
+  return [...byGroup.values()]
+}
+
+/** The partner comes before the last word, so that one prefixed ACL covers all its topics. */
+function partnerTopic (topic: TopicName, partner: string | undefined): string {
+  if (partner === undefined) throw new TypeError(`topic ${topic} is split by partner: pass one`)
+  const [first = '', last = ''] = topic.split('.')
+  return `${first}.${partner}.${last}`
+}
+
+function parsePartnerTopic (name: string): Named | undefined {
+  const [first = '', partner = '', last = '', ...more] = name.split('.')
+  const topic = partnerTopicNames.find(known => known === `${first}.${last}`)
+  return topic === undefined || partner === '' || more.length > 0 ? undefined : { topic, partner }
+}
+
+function suffixOf (topic: TopicName, { lane, service }: Division): readonly string[] {
+  const { split } = topology.topics[topic]
+  if (split === 'none') return []
+  if (lane === undefined) throw new TypeError(`topic ${topic} is split by lane: pass one`)
+  if (split === 'lane') return [lane]
+  if (service === undefined) throw new TypeError(`topic ${topic} is split by service: pass one`)
+  return [lane, service]
+}
+
+function divisionsOf (
+  topic: TopicName,
+  { lanes = LANES, services = SERVICE_SLUGS }:
+  { readonly lanes?: readonly Lane[], readonly services?: readonly ServiceSlug[] } = {}
+): readonly Division[] {
+  const { split } = topology.topics[topic]
+  if (split === 'none') return [{}]
+  if (split === 'partner') return []
+  if (split === 'lane') return lanes.map(lane => ({ lane }))
+  return lanes.flatMap(lane => services.map(service => ({ lane, service })))
+}
+
+function topicNames (): readonly TopicName[] {
+  return Object.keys(topology.topics) as TopicName[]
+}
+
+const partnerTopicNames = topicNames().filter(topic => topology.topics[topic].split === 'partner')
+
+const parsedNames = new Map(topicNames().flatMap(topic => divisionsOf(topic).map(division =>
+  [topicName(topic, division), { topic, ...division }] as const)))

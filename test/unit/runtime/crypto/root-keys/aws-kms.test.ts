@@ -1,0 +1,247 @@
+import { randomBytes } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { inspect } from 'node:util'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { awsKmsRootKey } from '../../../../../services/runtime/crypto/root-keys/aws-kms.ts'
+import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
+import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { openSealed, SealError, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
+import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
+import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
+import { eventually } from '../../../../support/eventually.ts'
+import { startReceiver, type Receiver } from '../../../../support/receiver.ts'
+
+const ARN = 'arn:aws:kms:eu-west-3:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+const key = randomBytes(32)
+const context = { purpose: 'results', organization: 'org_1' }
+const local = Buffer.alloc(32, 1).toString('base64')
+
+type Input = {
+  readonly KeyId: string
+  readonly EncryptionContext: Readonly<Record<string, string>>
+  readonly Plaintext?: string
+  readonly CiphertextBlob?: string
+}
+
+const backingKey = randomBytes(32)
+const bindingOf = ({ EncryptionContext }: Input) =>
+  Object.entries(EncryptionContext).sort().flat()
+
+/** What AWS KMS does, with one key. */
+function answer (response: ServerResponse, body: string): void {
+  const input = JSON.parse(body) as Input
+  const { KeyId, Plaintext, CiphertextBlob = '' } = input
+  const work = (): object => Plaintext === undefined
+    ? {
+        KeyId,
+        Plaintext: openSealed(backingKey, bindingOf(input), Buffer.from(CiphertextBlob, 'base64'))
+          .toString('base64'),
+      }
+    : {
+        KeyId,
+        CiphertextBlob: sealPlain(backingKey, bindingOf(input), Buffer.from(Plaintext, 'base64'))
+          .toString('base64'),
+      }
+  try {
+    response.end(JSON.stringify(work()))
+  } catch {
+    fail(response, 400, 'InvalidCiphertextException')
+  }
+}
+
+function fail (response: ServerResponse, status: number, type: string): void {
+  response.writeHead(status, { 'content-type': 'application/x-amz-json-1.1' })
+  response.end(JSON.stringify({ __type: type, message: 'a text of AWS' }))
+}
+
+let respond: (response: ServerResponse, body: string, path: string) => void
+let receiver: Receiver
+beforeAll(async () => {
+  receiver = await startReceiver((response, { body, path }) => respond(response, body, path))
+})
+beforeEach(() => {
+  respond = answer
+  vi.unstubAllEnvs()
+  for (const [name, value] of Object.entries({
+    AWS_ENDPOINT_URL_KMS: `http://127.0.0.1:${receiver.port}`,
+    AWS_REGION: 'eu-central-1',
+    AWS_ACCESS_KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
+    AWS_SECRET_ACCESS_KEY: 'a-secret-access-key',
+    AWS_MAX_ATTEMPTS: '1',
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_CONFIG_FILE: '/nonexistent',
+    AWS_SHARED_CREDENTIALS_FILE: '/nonexistent',
+  })) vi.stubEnv(name, value)
+})
+
+afterAll(() => vi.unstubAllEnvs())
+
+const entry = { id: 'k', where: 'aws-kms:alias/results', setting: 'RESULTS_ROOT_KEYS' }
+const rootsOf = (where = entry.where, timeoutMs = 5_000) => createRootKeys(
+  { keys: { k: where, local }, active: 'k', setting: entry.setting }, { timeoutMs })
+
+describe('a root key of AWS KMS', () => {
+  it('wraps and unwraps with the encryption context', async () => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    expect(await roots.unwrap(wrapped, context)).toEqual(key)
+    const inputs = receiver.received.slice(-2).map(({ body }) => JSON.parse(body) as Input)
+    expect(inputs).toMatchObject([
+      { KeyId: 'alias/results', EncryptionContext: context },
+      { KeyId: 'alias/results', EncryptionContext: context },
+    ])
+    expect(receiver.received.slice(-2).map(({ headers }) => headers['x-amz-target']))
+      .toEqual(['TrentService.Encrypt', 'TrentService.Decrypt'])
+  })
+
+  it('rejects another context and changed bytes with a FatalError', async () => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    await expect(roots.unwrap(wrapped, { ...context, organization: 'org_2' }))
+      .rejects.toThrow(FatalError)
+    wrapped[wrapped.length - 1] = (wrapped[wrapped.length - 1] ?? 0) ^ 1
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+    const count = receiver.received.length
+    for (const ciphertext of [Buffer.alloc(0), Buffer.alloc(6_145)]) {
+      await expect(roots.unwrap(Buffer.concat([Buffer.from('\u0001k'), ciphertext]), context))
+        .rejects.toThrow(SealError)
+    }
+    expect(receiver.received).toHaveLength(count)
+  })
+
+  it('takes over from a local root key and back', async () => {
+    const { setting } = entry
+    const before = createRootKeys({ keys: { local }, active: 'local', setting })
+    const roots = rootsOf()
+    const rewrapped = await roots.wrap(
+      await roots.unwrap(await before.wrap(key, context), context), context)
+    expect(await roots.unwrap(rewrapped, context)).toEqual(key)
+    await expect(before.unwrap(rewrapped, context)).rejects.toThrow(FatalError)
+  })
+
+  it('is used in the region of its ARN', async () => {
+    await rootsOf(`aws-kms:${ARN}`).wrap(key, context)
+    expect(receiver.received.at(-1)?.headers.authorization).toContain('/eu-west-3/kms/')
+    await rootsOf().wrap(key, context)
+    expect(receiver.received.at(-1)?.headers.authorization).toContain('/eu-central-1/kms/')
+  })
+
+  it('must have a valid id', () => {
+    for (const where of ['aws-kms:', 'aws-kms:a b', 'aws-kms:arn:aws:s3:::bucket?', 'aws-kms:a=']) {
+      const create = () => awsKmsRootKey({ ...entry, where }, 5_000)
+      expect(create).toThrow(ConfigError)
+      expect(create).toThrow('RESULTS_ROOT_KEYS: key "k" must be aws-kms:')
+    }
+  })
+})
+
+describe('a root key of AWS KMS that cannot be used', () => {
+  it.each([
+    [400, 'AccessDeniedException', 'allow kms:Encrypt on the key'],
+    [400, 'NotFoundException', 'check the key, the account and AWS_REGION'],
+    [400, 'DisabledException', 'enable the key'],
+    [400, 'KMSInvalidStateException', 'enable the key in AWS KMS, or cancel its deletion'],
+    [400, 'InvalidKeyUsageException', 'use a symmetric key'],
+    [400, 'UnrecognizedClientException', 'check the AWS credentials'],
+    [400, 'ExpiredTokenException', 'check the AWS credentials'],
+    [400, 'ThrottlingException', 'request a higher quota'],
+    [429, 'ThrottlingException', 'request a higher quota'],
+    [503, 'ServiceUnavailable', 'the status of AWS KMS'],
+    [500, 'KMSInternalException', 'the status of AWS KMS'],
+    [400, 'AnErrorOfTheFuture', 'the status of AWS KMS'],
+  ])('reports status %d, %s', async (status, type, advice) => {
+    respond = response => fail(response, status, type)
+    const failure = rootsOf().wrap(key, context)
+    await expect(failure).rejects.toThrow(InfrastructureError)
+    await expect(failure).rejects.toThrow(
+      `${nameOfRootKey(entry)} cannot encrypt (${type}, status ${status}): `)
+    await expect(failure).rejects.toThrow(advice)
+  })
+
+  it('names the missing permission to decrypt', async () => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    respond = response => fail(response, 400, 'AccessDeniedException')
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(
+      'cannot decrypt (AccessDeniedException, status 400): allow kms:Decrypt on the key')
+  })
+
+  it('takes status 403 for a missing permission, whatever the body', async () => {
+    respond = response => response.writeHead(403).end('<Error>denied by a policy</Error>')
+    await expect(rootsOf().wrap(key, context)).rejects.toThrow('allow kms:Encrypt on the key')
+  })
+
+  it('stops the process when another key is configured under its id', async () => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    respond = response => fail(response, 400, 'IncorrectKeyException')
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+  })
+
+  it('reports a server that is down, and works once it is up', async () => {
+    const roots = rootsOf()
+    respond = response => response.destroy()
+    const failure = roots.wrap(key, context)
+    await expect(failure).rejects.toThrow(InfrastructureError)
+    await expect(failure).rejects.toThrow(/ECONNRESET/)
+    respond = answer
+    expect(await roots.unwrap(await roots.wrap(key, context), context)).toEqual(key)
+  })
+
+  it('reports a server that does not respond', async () => {
+    respond = () => {}
+    const failure = rootsOf(undefined, 50).wrap(key, context)
+    await expect(failure).rejects.toThrow(InfrastructureError)
+    await expect(failure).rejects.toThrow('no response within 50 ms')
+  })
+
+  it('reports a source of credentials that hangs, and works once it responds', async () => {
+    vi.stubEnv('AWS_ACCESS_KEY_ID', undefined)
+    vi.stubEnv('AWS_CONTAINER_CREDENTIALS_FULL_URI', `http://127.0.0.1:${receiver.port}/role`)
+    const role = JSON.stringify({
+      AccessKeyId: 'AKIAI44QH8DHBEXAMPLE',
+      SecretAccessKey: 'another-secret',
+      Token: 'session',
+      Expiration: new Date(Date.now() + 3_600_000).toISOString(),
+    })
+    respond = () => {}
+    const roots = rootsOf(undefined, 500)
+    await expect(roots.wrap(key, context)).rejects.toThrow('no response within 500 ms')
+    respond = (response, body, path) =>
+      path === '/role' ? response.end(role) : answer(response, body)
+    await eventually(() => roots.wrap(key, context))
+    expect(receiver.received.at(-1)?.headers.authorization).toContain('AKIAI44QH8DHBEXAMPLE')
+  })
+
+  it('reports a response that is not from AWS KMS, without what it holds', async () => {
+    for (const body of ['', '{}', `<${local}>`, `{"Plaintext":"${local}"`]) {
+      respond = response => response.end(body)
+      const failure: unknown = await rootsOf().wrap(key, context).catch((error: unknown) => error)
+      expect(failure).toBeInstanceOf(InfrastructureError)
+      expect(shown(failure)).not.toContain(local)
+    }
+  })
+
+  it('reports missing credentials and a missing region', async () => {
+    vi.stubEnv('AWS_ACCESS_KEY_ID', undefined)
+    await expect(rootsOf().wrap(key, context)).rejects.toThrow('check the AWS credentials')
+    vi.stubEnv('AWS_REGION', undefined)
+    await expect(rootsOf().wrap(key, context)).rejects.toThrow('check the network, AWS_REGION')
+  })
+
+  it('shows neither keys nor credentials in errors', async () => {
+    respond = (response, body) => {
+      response.writeHead(400).end(JSON.stringify({ __type: 'ValidationException', message: body }))
+    }
+    const failure: unknown = await rootsOf().wrap(key, context).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(InfrastructureError)
+    for (const secret of [key.toString('base64'), 'a-secret-access-key', local]) {
+      expect(shown(failure)).not.toContain(secret)
+    }
+  })
+})
+
+/** All that a log could show of an error. */
+function shown (error: unknown): string {
+  return inspect(error, { depth: Infinity, showHidden: true })
+}

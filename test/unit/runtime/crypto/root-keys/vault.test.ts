@@ -1,0 +1,223 @@
+import { randomBytes } from 'node:crypto'
+import { rmSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { inspect } from 'node:util'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { nameOfRootKey } from '../../../../../services/runtime/crypto/root-keys/root-key.ts'
+import { createRootKeys } from '../../../../../services/runtime/crypto/root-keys/root-keys.ts'
+import { vaultRootKey } from '../../../../../services/runtime/crypto/root-keys/vault.ts'
+import { openSealed, sealPlain } from '../../../../../services/runtime/crypto/seal.ts'
+import type { Environment } from '../../../../../services/runtime/platform/command-environment.ts'
+import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
+import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
+import { newFolder } from '../../../../support/folder.ts'
+import { startReceiver, type Receiver } from '../../../../support/receiver.ts'
+
+const key = randomBytes(32)
+const context = { purpose: 'results', organization: 'org_1' }
+const backingKey = randomBytes(32)
+const TOKEN = 'hvs.a-secret-token'
+const folder = newFolder('verification-jobs-vault-')
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+type Input = {
+  readonly associated_data: string
+  readonly plaintext?: string
+  readonly ciphertext?: string
+}
+
+/** What the transit engine does, with one version of one key. */
+function answer (response: ServerResponse, body: string): void {
+  const { associated_data: data, plaintext, ciphertext = '' } = JSON.parse(body) as Input
+  const sealed = Buffer.from(ciphertext.replace('vault:v1:', ''), 'base64')
+  const work = (): object => {
+    if (plaintext === undefined) {
+      return { plaintext: openSealed(backingKey, [data], sealed).toString('base64') }
+    }
+    const fresh = sealPlain(backingKey, [data], Buffer.from(plaintext, 'base64'))
+    return { ciphertext: `vault:v1:${fresh.toString('base64')}` }
+  }
+  try {
+    response.end(JSON.stringify({ data: work() }))
+  } catch {
+    fail(response, 400, 'cipher: message authentication failed')
+  }
+}
+
+function fail (response: ServerResponse, status: number, ...errors: readonly string[]): void {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ errors }))
+}
+
+let respond: typeof answer
+let receiver: Receiver
+let env: Environment
+beforeAll(async () => {
+  receiver = await startReceiver((response, { body }) => respond(response, body))
+})
+beforeEach(() => {
+  respond = answer
+  env = { VAULT_ADDR: `http://127.0.0.1:${receiver.port}/`, VAULT_TOKEN: TOKEN }
+})
+
+const entry = { id: 'v', where: 'vault:kv/transit/results', setting: 'RESULTS_ROOT_KEYS' }
+const rootsOf = (timeoutMs = 5_000) => createRootKeys(
+  { keys: { v: entry.where }, active: 'v', setting: entry.setting }, { env, timeoutMs })
+const failureOf = (action: Promise<unknown>) => action.catch((error: unknown) => error)
+
+describe('a root key of Vault', () => {
+  it('wraps and unwraps with the context as associated data', async () => {
+    env = { ...env, VAULT_NAMESPACE: 'team' }
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    expect(wrapped.toString('latin1', 1, 11)).toBe('vvault:v1:')
+    expect(await roots.unwrap(wrapped, context)).toEqual(key)
+    const calls = receiver.received.slice(-2)
+    expect(calls.map(({ path }) => path))
+      .toEqual(['/v1/kv/transit/encrypt/results', '/v1/kv/transit/decrypt/results'])
+    for (const { headers, body } of calls) {
+      expect(headers).toMatchObject({ 'x-vault-token': TOKEN, 'x-vault-namespace': 'team' })
+      const data = Buffer.from((JSON.parse(body) as Input).associated_data, 'base64')
+      expect(data.toString()).toBe('["results","org_1"]')
+    }
+  })
+
+  it('rejects another context and changed bytes with a FatalError', async () => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    await expect(roots.unwrap(wrapped, { ...context, purpose: 'webhooks' }))
+      .rejects.toThrow(FatalError)
+    wrapped[40] = wrapped[40] === 65 ? 66 : 65
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+  })
+
+  it('reads its token again when Vault Agent has replaced it', async () => {
+    const file = `${folder}/token`
+    env = { ...env, VAULT_TOKEN: undefined, VAULT_TOKEN_FILE: file }
+    const roots = rootsOf()
+    const missing = roots.wrap(key, context)
+    await expect(missing).rejects.toThrow(InfrastructureError)
+    await expect(missing).rejects.toThrow(`VAULT_TOKEN_FILE ${file} has no token`)
+    for (const token of ['hvs.first', 'hvs.second']) {
+      writeFileSync(file, `${token}\n`)
+      await roots.wrap(key, context)
+      expect(receiver.received.at(-1)?.headers['x-vault-token']).toBe(token)
+    }
+    writeFileSync(file, 'two\nlines')
+    const failure = await failureOf(roots.wrap(key, context))
+    expect(failure).toBeInstanceOf(InfrastructureError)
+    expect(inspect(failure)).not.toContain('two')
+  })
+
+  it('needs a mount, a key name, an address and a token', () => {
+    for (const where of ['vault:results', 'vault:/results', 'vault:a/../b', 'vault:a/b?c']) {
+      const create = () => vaultRootKey({ ...entry, where }, env, 5_000)
+      expect(create).toThrow(ConfigError)
+      expect(create).toThrow('RESULTS_ROOT_KEYS: key "v" must be vault:<mount>/<key name>')
+    }
+    const configured = env
+    for (const address of [undefined, 'vault:8200', 'ftp://vault']) {
+      env = { ...configured, VAULT_ADDR: address }
+      expect(() => rootsOf()).toThrow(ConfigError)
+      expect(() => rootsOf()).toThrow(`${nameOfRootKey(entry)} needs VAULT_ADDR`)
+    }
+    for (const token of [undefined, '', 'two\nlines']) {
+      env = { ...configured, VAULT_TOKEN: token }
+      expect(() => rootsOf()).toThrow('needs VAULT_TOKEN_FILE, a file with the token, or ')
+    }
+  })
+})
+
+describe('a root key of Vault that cannot be used', () => {
+  it.each([
+    [403, 'permission denied', 'allow "update" on kv/transit/decrypt/results for its token'],
+    [404, 'no handler for route', 'check the mount and VAULT_NAMESPACE'],
+    [429, 'request path "...": rate limit quota exceeded', 'raise the rate limit quota'],
+    [503, 'Vault is sealed', 'unseal it'],
+    [500, 'internal error', 'the state of Vault'],
+    [307, '', 'set it to the address of the cluster'],
+    [400, 'encryption key not found', 'create the key, or restore it'],
+    [400, 'invalid ciphertext: version is too new', 'restore a newer backup'],
+    [400, 'ciphertext or signature version is disallowed by policy (too old)',
+      'lower min_decryption_version'],
+    [400, "'[0].associated_data' provided for non-AEAD cipher suite rsa-2048",
+      'use a key of type aes256-gcm96'],
+    [400, 'missing \'context\' for key derivation', 'that is not derived'],
+  ])('reports status %d, "%s"', async (status, error, advice) => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    respond = response => fail(response, status, error)
+    const failure = roots.unwrap(wrapped, context)
+    await expect(failure).rejects.toThrow(InfrastructureError)
+    await expect(failure).rejects.toThrow(
+      `${nameOfRootKey(entry)} cannot decrypt (status ${status}): `)
+    await expect(failure).rejects.toThrow(advice)
+  })
+
+  it.each([
+    'invalid ciphertext: no prefix', 'invalid ciphertext: could not decode base64',
+    'invalid ciphertext length', 'cipher: message authentication failed',
+    'chacha20poly1305: message authentication failed',
+  ])('takes "%s" for modified bytes or a wrong key', async error => {
+    const roots = rootsOf()
+    const wrapped = await roots.wrap(key, context)
+    respond = response => fail(response, 400, error)
+    await expect(roots.unwrap(wrapped, context)).rejects.toThrow(FatalError)
+    await expect(roots.wrap(key, context)).rejects.toThrow(InfrastructureError)
+  })
+
+  it('sends its token to no other host', async () => {
+    const other = await startReceiver()
+    respond = response =>
+      response.writeHead(307, { location: `http://127.0.0.1:${other.port}/` }).end()
+    await expect(rootsOf().wrap(key, context)).rejects.toThrow('(status 307)')
+    expect(other.received).toEqual([])
+  })
+
+  it('reports a server that is down, and works once it is up', async () => {
+    const roots = rootsOf()
+    respond = response => response.destroy()
+    const failure = roots.wrap(key, context)
+    await expect(failure).rejects.toThrow(InfrastructureError)
+    await expect(failure).rejects.toThrow('cannot encrypt (UND_ERR_SOCKET): check Vault')
+    respond = answer
+    expect(await roots.unwrap(await roots.wrap(key, context), context)).toEqual(key)
+  })
+
+  it('reports a server that does not respond, or not to the end', async () => {
+    const silences: readonly (typeof answer)[] = [() => {}, response => response.write('{"data":')]
+    for (const silence of silences) {
+      respond = silence
+      const failure = rootsOf(50).wrap(key, context)
+      await expect(failure).rejects.toThrow(InfrastructureError)
+      await expect(failure).rejects.toThrow('no response within 50 ms')
+    }
+  })
+
+  it('reports a response that is not from Vault, without what it holds', async () => {
+    const bodies = [
+      '', 'null', '[]', '{"data":{}}', '{"data":{"ciphertext":7}}', '<html>', '{"errors":"text"}',
+    ]
+    for (const body of bodies) {
+      respond = response => response.end(body)
+      const failure = rootsOf().wrap(key, context)
+      await expect(failure).rejects.toThrow(InfrastructureError)
+      await expect(failure).rejects.toThrow('(status 200): check VAULT_ADDR')
+    }
+  })
+
+  it('shows neither keys nor tokens in errors', async () => {
+    const echoes: readonly (typeof answer)[] = [
+      (response, body) => response.end(body),
+      (response, body) => fail(response, 400, body, TOKEN),
+      (response, body) => response.end(`${body}${TOKEN}`),
+    ]
+    for (const echo of echoes) {
+      respond = echo
+      const failure = await failureOf(rootsOf().wrap(key, context))
+      expect(failure).toBeInstanceOf(InfrastructureError)
+      const shown = inspect(failure, { depth: Infinity, showHidden: true })
+      for (const secret of [key.toString('base64'), TOKEN]) expect(shown).not.toContain(secret)
+    }
+  })
+})

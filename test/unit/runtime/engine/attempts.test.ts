@@ -1,0 +1,139 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { createAttempts, type Attempts } from '../../../../services/runtime/engine/attempts.ts'
+
+const partition = { group: 'verify.bulk', topic: 'rows.live', partition: 3 }
+const other = { ...partition, partition: 4 }
+const texts = new Map<string, string>()
+const store = {
+  read: async (name: string) => texts.get(name),
+  write: async (name: string, text: string) => { texts.set(name, text) },
+  remove: async (name: string) => { texts.delete(name) },
+}
+const warnings: unknown[] = []
+const log = { warn: (about: unknown) => { warnings.push(about) } } as unknown as
+  Parameters<typeof createAttempts>[0]['log']
+let started = 0
+let hasFailed = false
+beforeEach(() => {
+  texts.clear()
+  warnings.length = 0
+  hasFailed = false
+})
+
+/** Starts a process, which dies without a word unless `stop` is called. */
+function startProcess (using: typeof store = store) {
+  const owner = String(started++)
+  const attempts = createAttempts({ store: using, process: owner, hasFailed: () => hasFailed, log })
+  const controller = new AbortController()
+  const begin = (offset: bigint, where = partition) =>
+    attempts.begin(where, offset, controller.signal)
+  const stop = async () => {
+    controller.abort()
+    await attempts.settled()
+  }
+  return { begin, stop }
+}
+
+type PartitionAttempts = Awaited<ReturnType<Attempts['begin']>>
+
+/** Begins to decide a message, and never ends. */
+const die = (attempts: PartitionAttempts, offset: bigint) => new Promise<boolean>(resolve => {
+  attempts.decideAlone({ offset }, isPoison => {
+    resolve(isPoison)
+    return new Promise(() => {})
+  }).catch(() => {})
+})
+
+describe('the attempts at a partition', () => {
+  it('are careful from the third start at an offset whose processes died', async () => {
+    const careful: boolean[] = []
+    for (let start = 0; start < 4; start++) {
+      careful.push((await startProcess().begin(7n)).isCareful())
+    }
+    expect(careful).toEqual([false, false, true, true])
+    expect((await startProcess().begin(7n, other)).isCareful()).toBe(false)
+  })
+
+  it('begin again after progress, and after a process that gave the partition up', async () => {
+    for (const offset of [7n, 7n, 8n, 8n]) {
+      expect((await startProcess().begin(offset)).isCareful()).toBe(false)
+    }
+    const stopped = startProcess()
+    await stopped.begin(8n)
+    await stopped.stop()
+    expect([...texts]).toEqual([])
+    expect((await startProcess().begin(8n)).isCareful()).toBe(false)
+  })
+
+  it('count a process that stops because it failed', async () => {
+    hasFailed = true
+    for (let start = 0; start < 2; start++) {
+      const failed = startProcess()
+      await failed.begin(7n)
+      await failed.stop()
+    }
+    expect((await startProcess().begin(7n)).isCareful()).toBe(true)
+  })
+
+  it('find the message that ended three processes while it was decided alone', async () => {
+    for (let start = 0; start < 2; start++) await startProcess().begin(7n)
+    for (let death = 0; death < 3; death++) {
+      const attempts = await startProcess().begin(BigInt(7 + death % 2))
+      expect(await attempts.decideAlone({ offset: 8n }, async isPoison => isPoison)).toBe(false)
+      expect(await die(attempts, 9n)).toBe(false)
+    }
+    const attempts = await startProcess().begin(8n)
+    expect(await attempts.decideAlone({ offset: 8n }, async isPoison => isPoison)).toBe(false)
+    expect(await attempts.decideAlone({ offset: 9n }, async isPoison => isPoison)).toBe(true)
+    const again = await startProcess().begin(8n)
+    expect(await again.decideAlone({ offset: 9n }, async isPoison => isPoison)).toBe(true)
+  })
+
+  it('blame no message for another one that is decided alone in the same process', async () => {
+    for (let start = 0; start < 2; start++) {
+      const process = startProcess()
+      await process.begin(7n)
+      await process.begin(1n, other)
+    }
+    for (let death = 0; death < 4; death++) {
+      const process = startProcess()
+      const [first, second] = [await process.begin(7n), await process.begin(1n, other)]
+      if (death < 3) {
+        expect(await die(first, 7n)).toBe(false)
+        second.decideAlone({ offset: 1n }, async () => {}).catch(() => {})
+      } else {
+        expect(await first.decideAlone({ offset: 7n }, async isPoison => isPoison)).toBe(true)
+        expect(await second.decideAlone({ offset: 1n }, async isPoison => isPoison)).toBe(false)
+      }
+    }
+  })
+
+  it('end their care after 100 messages, and twice as many after each further start', async () => {
+    for (const expected of [0, 0, 100, 200, 400]) {
+      const attempts = await startProcess().begin(7n)
+      let count = 0
+      while (attempts.isCareful()) {
+        await attempts.decideAlone({ offset: BigInt(7 + count) }, async () => {})
+        count += 1
+      }
+      expect(count).toBe(expected)
+    }
+  })
+
+  it('are not those of a process that has taken the partition over', async () => {
+    const former = startProcess()
+    await former.begin(7n)
+    await startProcess().begin(7n)
+    await former.stop()
+    expect((await startProcess().begin(7n)).isCareful()).toBe(true)
+  })
+
+  it('are not counted without the store', async () => {
+    const fail = async () => { throw new Error('no connection') }
+    const failing = { read: fail, write: fail, remove: fail }
+    for (let start = 0; start < 4; start++) {
+      expect((await startProcess(failing).begin(7n)).isCareful()).toBe(false)
+    }
+    expect(warnings).toHaveLength(8)
+  })
+})

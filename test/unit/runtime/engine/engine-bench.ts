@@ -1,0 +1,157 @@
+import type {
+  Bus, ConsumeOptions, OutgoingMessage, RawMessage, Producer,
+} from '../../../../services/runtime/kafka/bus.ts'
+import { runStage, type EngineDeps } from '../../../../services/runtime/engine/engine.ts'
+import { createLog } from '../../../../services/runtime/platform/log.ts'
+import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
+import type {
+  Decision, Incoming, Stage, MessageCodec,
+} from '../../../../services/runtime/engine/stage.ts'
+import type { Subscription } from '../../../../services/runtime/platform/topics.ts'
+
+export type Read = Incoming<'rows.submitted'>
+export type NormalizeStage = Stage<'normalize'>
+
+const subscription: Subscription = {
+  group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small',
+}
+
+/** A raw message whose text says what the message codec below makes of it. */
+export function rawMessage (offset: number, text = `m${offset}`): RawMessage {
+  return {
+    topic: 'rows.submitted.small',
+    partition: 0,
+    offset: BigInt(offset),
+    key: Buffer.from(`key${offset}`),
+    value: Buffer.from(text),
+    headers: { tenant: 't', chunkRows: '2' },
+    timestampMs: 1_000,
+  }
+}
+
+/** Opens `dead…` as dead, `skip…` as a skip, anything else as a message. */
+export const plainCodec: MessageCodec = {
+  decode: async raw => {
+    const text = String(raw.value)
+    if (text.startsWith('dead')) return { kind: 'dead', reason: 'bad bytes' }
+    if (text.startsWith('skip')) return { kind: 'skip', why: 'closed' }
+    const value = { job: text }
+    const message = { topic: 'rows.submitted', value, rows: () => ({ inputs: [] }), raw }
+    return { kind: 'message', message: message as unknown as Incoming }
+  },
+  encode: async ({ topic, value }) => {
+    const { job } = value as { job: string }
+    return { topic, key: job, value: Buffer.from(job), headers: {} }
+  },
+}
+
+/** The text of a message that `rawMessage` made. */
+export function textOf (message: Read): string {
+  return message.value.job
+}
+
+/** A decision with one emission of that name. */
+export function decisionFor (
+  completes: readonly Read[], name: string, more: Partial<Decision<'normalize'>> = {}
+) {
+  const value = { job: name } as never
+  const emit = { topic: 'rows.normalized', lane: 'small', value, rows: {} as never } as const
+  return { completes, emits: [emit], ...more }
+}
+
+/** A stage that answers each message with one message of the same name. */
+export function echoStage (more: Partial<NormalizeStage> = {}): NormalizeStage {
+  return {
+    name: 'normalize',
+    batch: 10,
+    decide: async messages => messages.map(message => decisionFor([message], textOf(message))),
+    resolveDead: async () => [],
+    forget: () => {},
+    ...more,
+  }
+}
+
+/** A bus that records every effect and fails on demand. */
+export function notingBus () {
+  const effects: string[] = []
+  const letters: OutgoingMessage[] = []
+  const faults: Error[] = []
+  const consumed: ConsumeOptions[] = []
+  const producers = new Map<string, Producer>()
+  const send = async (messages: readonly OutgoingMessage[]) => {
+    const fault = faults.shift()
+    if (fault !== undefined) throw fault
+    for (const { topic, value } of messages) effects.push(`${topic} ${String(value)}`)
+    letters.push(...messages.filter(({ topic }) => topic.endsWith('.dead')))
+  }
+  const bus: Bus = {
+    consume: async options => {
+      consumed.push(options)
+      return { ready: () => true, stop: async () => { effects.push('stopped') } }
+    },
+    producer: name => {
+      const closing = new AbortController()
+      const producer = producers.get(name) ?? {
+        send: async messages => {
+          closing.signal.throwIfAborted()
+          await send(messages)
+        },
+        close: async () => { closing.abort(new Error('the producer is closed')) },
+      } satisfies Producer
+      producers.set(name, producer)
+      return producer
+    },
+    topicNames: async () => new Set(),
+    lastValue: async () => undefined,
+    watchPartitions: () => () => 1,
+    close: async () => {},
+  }
+  return { bus, effects, letters, faults, consumed, producers }
+}
+
+export type Given = {
+  readonly signal?: AbortSignal
+  readonly partition?: number
+  /** Messages that have arrived when the stage fetches more. */
+  readonly later?: readonly (readonly RawMessage[])[]
+}
+
+/** A stage under the engine, on a bus that records every effect; several stages may share one. */
+export async function benchOf (
+  stage: NormalizeStage, more: Partial<EngineDeps> = {}, shared = notingBus()
+) {
+  const { bus, effects, letters, faults, consumed } = shared
+  const metrics = createMetrics()
+  const running = await runStage(stage, {
+    bus,
+    messageCodec: plainCodec,
+    metrics,
+    log: createLog('test', { level: 'silent' }),
+    subscriptions: [subscription],
+    clock: { now: () => 5_000 },
+    // Only on request: otherwise a failure would appear in a later test.
+    flushHeldMs: 0,
+    sleep: async (_, signal) => { signal?.throwIfAborted() },
+    ...more,
+  })
+  const options = consumed.at(-1) as ConsumeOptions
+  /** Resolves to the redelivery that the stage asked for, if any. */
+  const deliver = async (
+    messages: readonly RawMessage[],
+    { signal = new AbortController().signal, partition = 0, later = [] }: Given = {}
+  ) => {
+    const coming = [...later]
+    let outcome: object = { kind: 'done' }
+    await options.onDelivery({
+      topic: 'rows.submitted.small',
+      partition,
+      messages: messages.map(message => ({ ...message, partition })),
+      more: () => coming.shift() ?? [],
+      signal,
+      commit: offset => { effects.push(`commit ${offset}`) },
+      redeliver: (fromOffset, afterMs) => { outcome = { kind: 'redeliver', fromOffset, afterMs } },
+    })
+    return outcome
+  }
+  return { effects, letters, faults, deliver, assigned: options.onAssigned, running, metrics }
+}

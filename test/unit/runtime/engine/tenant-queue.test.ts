@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest'
+import type { RawMessage } from '../../../../services/runtime/kafka/bus.ts'
+import {
+  createTenantShares, TenantQueue,
+} from '../../../../services/runtime/engine/tenant-queue.ts'
+import { rawMessage } from './engine-bench.ts'
+
+const of = (tenant: string, offset: number, rows = 10): RawMessage => ({
+  ...rawMessage(offset), timestampMs: 1_000 + offset, headers: { tenant, chunkRows: `${rows}` },
+})
+const offsets = (messages: readonly RawMessage[]) => messages.map(({ offset }) => Number(offset))
+
+function setUp ({ isByTenant = true } = {}) {
+  const ahead = { bytes: 0, maxBytes: 100 }
+  const shares = createTenantShares(ahead)
+  return { ahead, shares, queue: new TenantQueue(shares, isByTenant) }
+}
+
+/** Spends the credit of tenant a. */
+function spendCredit (queue: ReturnType<typeof setUp>['queue']): void {
+  queue.add([of('a', 0, 30_000)])
+  queue.release(queue.take(1))
+}
+
+describe('the messages of a partition', () => {
+  it('are scheduled by rows, so that large messages have no advantage', () => {
+    const { queue } = setUp()
+    queue.add([of('a', 0, 100), of('a', 1, 100), ...[2, 3, 4, 5].map(at => of('b', at, 50))])
+    expect(offsets(queue.take(6))).toEqual([0, 2, 3, 1, 4, 5])
+  })
+
+  it('of a tenant that was idle go first, for up to 25,000 rows', () => {
+    const { queue } = setUp()
+    const takeAll = () => Array.from({ length: 40 }, () => {
+      const taken = queue.take(1)
+      queue.release(taken)
+      return offsets(taken)
+    }).flat()
+    queue.add(Array.from({ length: 20 }, (_, at) => of('a', at, 2_000)))
+    takeAll()
+    queue.add(Array.from({ length: 20 }, (_, at) => of('a', at, 2_000)))
+    queue.add(Array.from({ length: 20 }, (_, at) => of('b', 100 + at, 2_000)))
+    const taken = takeAll().map(offset => offset >= 100 ? 'b' : 'a').join('')
+    expect(taken.indexOf('a')).toBe(14)
+    expect(taken.slice(14, 24)).toBe('ababababab')
+  })
+
+  it('are taken up to the rows of two full chunks, so that other tenants wait little', () => {
+    const { queue } = setUp()
+    queue.add([0, 1, 2, 3].map(at => of('a', at, 1_900)))
+    expect(offsets(queue.take(8))).toEqual([0, 1, 2])
+    queue.clear()
+    queue.add([of('a', 4, 9_000), of('a', 5)])
+    expect(offsets(queue.take(8))).toEqual([4])
+  })
+
+  it('share with other partitions', () => {
+    const { queue, shares } = setUp()
+    queue.add([of('a', 0, 1_000)])
+    queue.take(1)
+    const other = new TenantQueue(shares, true)
+    other.add([of('a', 0), of('b', 1), of('b', 2)])
+    expect(offsets(other.take(3))).toEqual([1, 2, 0])
+  })
+
+  it('that are forged share one tenant and cost one row', () => {
+    const { queue } = setUp()
+    queue.add([{ ...of('a', 0, 9_999), forged: true }, of('a', 1), of('a', 2)])
+    queue.take(2)
+    queue.add([{ ...of('b', 3, 9_999), forged: true }])
+    expect(offsets(queue.take(2))).toEqual([3, 2])
+  })
+
+  it('wait while other tenants are active and their tenant has 4,000 rows in flight', () => {
+    const { queue, shares } = setUp()
+    spendCredit(queue)
+    const other = new TenantQueue(shares, true)
+    other.add([of('b', 0), of('b', 1)])
+    queue.add([0, 1, 2].map(at => of('a', at, 2_000)))
+    const inFlight = queue.take(3)
+    expect([offsets(inFlight), queue.take(3), queue.isEmpty()]).toEqual([[0, 1], [], false])
+    queue.release(inFlight)
+    expect(offsets(queue.take(3))).toEqual([2])
+  })
+
+  it('do not wait once the messages of the other tenants are gone', () => {
+    const { queue, shares } = setUp()
+    spendCredit(queue)
+    const other = new TenantQueue(shares, true)
+    other.add([of('b', 0)])
+    queue.add([0, 1, 2].map(at => of('a', at, 4_000)))
+    expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[0], []])
+    other.clear()
+    expect([queue.take(1), queue.take(1)].map(offsets)).toEqual([[1], [2]])
+  })
+
+  it('do not wait without fair scheduling', () => {
+    const { queue, shares } = setUp({ isByTenant: false })
+    new TenantQueue(shares, true).add([of('b', 0)])
+    queue.add([0, 1, 2].map(at => of('a', at, 9_000)))
+    const taken = queue.take(2)
+    queue.release(taken)
+    expect([taken, queue.take(2)].map(offsets)).toEqual([[0, 1], [2]])
+  })
+
+  it('stay in order without fair scheduling', () => {
+    const { queue } = setUp({ isByTenant: false })
+    queue.add([of('a', 0, 9_000), of('a', 1, 9_000), of('b', 2)])
+    expect(offsets(queue.take(5))).toEqual([0, 1, 2])
+    expect(queue.isEmpty()).toBe(true)
+  })
+
+  it('have an oldest time and a size', () => {
+    const { queue, ahead } = setUp()
+    queue.add([of('a', 0), of('b', 1), of('a', 2)])
+    const all = ahead.bytes
+    expect(all).toBeGreaterThan(0)
+    queue.take(1)
+    expect([queue.oldestWrittenMs(), queue.lowestOffset(9n), queue.lowestOffset(0n)])
+      .toEqual([1_001, 1n, 0n])
+    expect(ahead.bytes).toBe(all / 3 * 2)
+    queue.clear()
+    expect([queue.oldestWrittenMs(), queue.isEmpty(), ahead.bytes]).toEqual([undefined, true, 0])
+  })
+})

@@ -1,0 +1,256 @@
+import { createRequire } from 'node:module'
+import { zstdCompressSync } from 'node:zlib'
+import type { Kafka, ProducerBatch } from 'kafkajs'
+import { describe, expect, it } from 'vitest'
+import { createPartitionCounts } from '../../../../services/runtime/kafka/partitioning.ts'
+import {
+  clientLogLevel, createKafkaBus, createVerifiedProducer, registerCodecs, type KafkaBusOptions,
+} from '../../../../services/runtime/kafka/kafka-bus.ts'
+import type { startConsumer } from '../../../../services/runtime/kafka/consumer.ts'
+
+/** A bus whose consumers only record their retries and stops. */
+function newBus (more: Partial<KafkaBusOptions> = {}) {
+  const stops: string[] = []
+  const retries: ((error: unknown) => void)[] = []
+  const start: typeof startConsumer = ({ consume: { group }, onRetry }) => {
+    retries.push(error => onRetry(error, 1))
+    return { ready: () => true, stop: async () => { stops.push(group) } }
+  }
+  const bus = createKafkaBus(
+    { brokers: ['127.0.0.1:1'], clientId: 'c', onFatal: () => {}, ...more }, start)
+  return { bus, stops, retries }
+}
+
+const options = {
+  topics: ['t'], onAssigned: () => {}, onDelivery: async () => {},
+}
+
+it('the Kafka bus releases a stopped consumer', async () => {
+  const { bus, stops } = newBus()
+  const first = await bus.consume({ ...options, group: 'first' })
+  await bus.consume({ ...options, group: 'second' })
+  await first.stop()
+  await first.stop()
+  expect(stops).toEqual(['first'])
+  await bus.close()
+  await bus.close()
+  expect(stops).toEqual(['first', 'second'])
+})
+
+it('the Kafka bus replaces a closed producer', async () => {
+  const { bus } = newBus()
+  const first = bus.producer('results')
+  expect(bus.producer('results')).toBe(first)
+  await first.close()
+  const second = bus.producer('results')
+  expect(second).not.toBe(first)
+  await expect(second.send([])).resolves.toBeUndefined()
+  await bus.close()
+})
+
+it('the Kafka bus logs an access error once, and others each time', async () => {
+  const logged: unknown[] = []
+  const { bus, retries } = newBus({
+    log: (level, message, { group }) => logged.push([level, message.split(':', 1)[0], group]),
+  })
+  await bus.consume({ ...options, group: 'one' })
+  await bus.consume({ ...options, group: 'two' })
+  const failure = (more: object) => Object.assign(new Error('no connection'), more)
+  for (const onRetry of retries) {
+    onRetry(failure({ code: 'ECONNREFUSED' }))
+    onRetry(failure({ name: 'KafkaJSSASLAuthenticationError' }))
+    onRetry(failure({ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }))
+  }
+  expect(logged).toEqual([
+    ['warn', 'Kafka consumer cannot join, retrying', 'one'],
+    ['error', 'Kafka authentication failed', undefined],
+    ['error', 'The certificate of Kafka is not trusted', undefined],
+    ['warn', 'Kafka consumer cannot join, retrying', 'two'],
+  ])
+  await bus.close()
+})
+
+it.each([
+  ['debug', 'Response Heartbeat(key: 12, version: 3)', 'REBALANCE_IN_PROGRESS'],
+  ['debug', 'Response Heartbeat(key: 12, version: 3)', 'NOT_COORDINATOR_FOR_GROUP'],
+  ['debug', 'Response JoinGroup(key: 11, version: 5)', 'GROUP_LOAD_IN_PROGRESS'],
+  ['debug', 'Response GroupCoordinator(key: 10, version: 2)', 'GROUP_COORDINATOR_NOT_AVAILABLE'],
+  ['info', 'The group is rebalancing, re-joining', 'REBALANCE_IN_PROGRESS'],
+  ['warn', 'Response Fetch(key: 1, version: 11)', 'TOPIC_AUTHORIZATION_FAILED'],
+  ['warn', 'Response Produce(key: 0, version: 7)', 'NOT_ENOUGH_REPLICAS'],
+])('the Kafka bus logs with level %s: %s of the code %s', (level, message, type) => {
+  const known: readonly { readonly type: string, readonly message: string }[] =
+    library('kafkajs/src/protocol/error').errorCodes
+  const error = known.find(code => code.type === type)?.message
+  expect(error).toBeDefined()
+  expect(clientLogLevel(`${message} ${error}`)).toBe(level)
+})
+
+type Codec = {
+  readonly compress: (encoder: { readonly buffer: Buffer }) => Promise<Buffer>
+  readonly decompress: (buffer: Buffer) => Promise<Buffer>
+}
+const library = createRequire(import.meta.url)
+const { lookupCodec, lookupCodecByAttributes } = library('kafkajs/src/protocol/message/compression')
+
+it('the client decompresses zstd', async () => {
+  registerCodecs()
+  const { decompress }: Codec = lookupCodecByAttributes(4)
+  expect(await decompress(zstdCompressSync('contacts'))).toEqual(Buffer.from('contacts'))
+  const codec: Codec = lookupCodec(4)
+  const packed = await codec.compress({ buffer: Buffer.from('back') })
+  expect(await codec.decompress(packed)).toEqual(Buffer.from('back'))
+})
+
+const createSendMessages = library('kafkajs/src/producer/sendMessages')
+const createRetry = library('kafkajs/src/retry')
+
+type Produced = {
+  readonly topicData: readonly {
+    readonly topic: string
+    readonly partitions: readonly { readonly partition: number, readonly messages: object[] }[]
+  }[]
+}
+
+/**
+ * The sending of kafkajs itself on two brokers that lead one partition each. The first one refuses
+ * once if configured, and by the next try the second leads both.
+ */
+function setUp ({ moves }: { readonly moves: boolean }) {
+  let moved = false
+  const stored: number[] = []
+  const store = async ({ topicData }: Produced) => {
+    const partitions = topicData.flatMap(topic => topic.partitions)
+    for (const { partition } of partitions) stored.push(partition)
+    const answers = partitions.map(({ partition }) => ({ partition, errorCode: 0 }))
+    return { topics: [{ topicName: 'rows', partitions: answers }] }
+  }
+  const refuse = async () => {
+    throw Object.assign(new Error('moved'), {
+      name: 'KafkaJSProtocolError', type: 'NOT_LEADER_FOR_PARTITION', retriable: true,
+    })
+  }
+  const brokers: Record<number, object> = {
+    1: { nodeId: 1, produce: moves ? refuse : store }, 2: { nodeId: 2, produce: store },
+  }
+  const nothing = async () => {}
+  const leaderOf = (partition: number) => moved ? 2 : partition + 1
+  const cluster = {
+    isConnected: () => true,
+    addMultipleTargetTopics: nothing,
+    refreshMetadataIfNecessary: nothing,
+    refreshMetadata: async () => { moved = true },
+    findTopicPartitionMetadata: () => [{ partitionId: 0 }, { partitionId: 1 }],
+    findLeaderForPartitions: (topic: string, partitions: readonly string[]) =>
+      Object.groupBy(partitions.map(Number), leaderOf),
+    findBroker: async ({ nodeId }: { readonly nodeId: number }) => brokers[nodeId],
+  }
+  const eosManager = {
+    acquireBrokerLock: nothing,
+    releaseBrokerLock: nothing,
+    isTransactional: () => false,
+    getSequence: () => 0,
+    updateSequence: () => {},
+    getProducerId: () => 1,
+    getProducerEpoch: () => 0,
+  }
+  const plain = (partitioner: unknown) => createSendMessages({
+    cluster,
+    eosManager,
+    partitioner,
+    logger: { debug: () => {}, error: () => {} },
+    retrier: createRetry({ retries: 3, initialRetryTime: 1 }),
+  })
+  const producer = ({ createPartitioner }: { readonly createPartitioner: () => unknown }) =>
+    ({ connect: nothing, disconnect: nothing, sendBatch: plain(createPartitioner()) })
+  const verified = createVerifiedProducer(
+    { producer } as unknown as Kafka,
+    { partitions: createPartitionCounts({ delayMs: 0 }), metadataMaxAge: 1 })
+  return { stored, verified, plain }
+}
+
+const batch: ProducerBatch = {
+  topicMessages: [
+    { topic: 'rows', messages: ['a', 'b', 'c', 'd'].map(key => ({ key, value: key })) },
+  ],
+}
+
+describe('a batch to two brokers during a change of leader', () => {
+  it('is acknowledged by kafkajs, which sends half of it', async () => {
+    const { plain, stored } = setUp({ moves: true })
+    const half = ({ message: { key } }: { readonly message: { readonly key: string } }) =>
+      key < 'c' ? 0 : 1
+    await expect(plain(half)(batch)).resolves.toEqual(
+      [{ topicName: 'rows', partition: 1, errorCode: 0 }])
+    expect(stored).toEqual([1])
+  })
+
+  it('is rejected by the verified producer', async () => {
+    const { verified, stored } = setUp({ moves: true })
+    await expect(verified.sendBatch(batch)).rejects.toThrow('without sending rows|0')
+    expect(stored).toEqual([1])
+  })
+
+  it('is acknowledged when both brokers have responded', async () => {
+    const { verified, stored } = setUp({ moves: false })
+    await expect(verified.sendBatch(batch)).resolves.toHaveLength(2)
+    expect(stored.toSorted()).toEqual([0, 1])
+  })
+})
+
+describe('watched partitions', () => {
+  it('are those of the topology while no broker answers, and do not delay a close', async () => {
+    const logged: string[] = []
+    const failed = Promise.withResolvers<void>()
+    const bus = createKafkaBus({
+      brokers: ['127.0.0.1:1'],
+      clientId: 'test',
+      onFatal: () => {},
+      log: (_, message) => {
+        logged.push(message)
+        failed.resolve()
+      },
+    })
+    const countOf = bus.watchPartitions(['rows.completed.bulk'])
+    await failed.promise
+    expect(countOf('rows.completed.bulk')).toBe(4)
+    expect(logged).toEqual(['partitions of topics not read, retrying'])
+    await bus.close()
+  })
+})
+
+describe('a message of a topic whose partitions have grown', () => {
+  /** The partition that the producer chooses for a message. */
+  function partitionerOf () {
+    let chosen: Partitioner | undefined
+    const producer = ({ createPartitioner }: { readonly createPartitioner: () => Partitioner }) => {
+      chosen = createPartitioner()
+      return {}
+    }
+    createVerifiedProducer(
+      { producer } as unknown as Kafka,
+      { partitions: createPartitionCounts({ delayMs: 60_000 }), metadataMaxAge: 1 })
+    const partitionMetadata = Array.from({ length: 8 }, () => ({ leader: 1 }))
+    return (topic: string, key: string, headers = {}) =>
+      chosen?.({ topic, partitionMetadata, message: { key, headers } })
+  }
+  type Partitioner = (args: object) => number
+  const keys = Array.from({ length: 100 }, (_, index) => `job_${index}`)
+  const used = (partitions: readonly (number | undefined)[]) => new Set(partitions).size
+
+  it('goes to as many partitions as its job, at once', () => {
+    const partitionOf = partitionerOf()
+    const of = (count: number) => keys.map(key => partitionOf(
+      'rows.completed.bulk', key, { 'partitions.rows.completed': String(count) }))
+    expect([used(of(4)), used(of(6)), used(of(8))]).toEqual([4, 6, 8])
+    // The partition of a key depends on the number alone.
+    expect(of(4)).toEqual(of(8).map(partition => (partition ?? 0) % 4))
+    expect(keys.map(key => partitionOf('rows.completed.bulk', key))).toEqual(of(4))
+  })
+
+  it('of another topic goes to the former ones until consumers know the new ones', () => {
+    const partitionOf = partitionerOf()
+    expect(used(keys.map(key => partitionOf('rows.submitted.bulk', key)))).toBe(4)
+    expect(used(keys.map(key => partitionOf('wallet.journal', key)))).toBe(8)
+  })
+})

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest'
+import {
+  createPartitionCounts, partitionHeadersIn, partitionHeadersOf, partitionsForJob,
+  TOPICS_BY_JOB, watchJobPartitions,
+} from '../../../../services/runtime/kafka/partitioning.ts'
+
+const DELAY_MS = 90_000
+
+function setUp () {
+  const clock = { nowMs: 0 }
+  const counts = createPartitionCounts({ delayMs: DELAY_MS, now: () => clock.nowMs })
+  return { clock, counts }
+}
+
+describe('the partitions in use', () => {
+  it('grow when new ones have been known for a while', () => {
+    const { clock, counts } = setUp()
+    counts.update('rows.submitted.bulk', 4)
+    clock.nowMs = 1_000
+    counts.update('rows.submitted.bulk', 8)
+    clock.nowMs += DELAY_MS - 1
+    expect(counts.of('rows.submitted.bulk')).toBe(4)
+    clock.nowMs += 1
+    expect(counts.of('rows.submitted.bulk')).toBe(8)
+  })
+
+  it('wait again for those that are added meanwhile', () => {
+    const { clock, counts } = setUp()
+    counts.update('rows.submitted.bulk', 8)
+    clock.nowMs = DELAY_MS - 1
+    counts.update('rows.submitted.bulk', 16)
+    clock.nowMs = DELAY_MS
+    expect(counts.of('rows.submitted.bulk')).toBe(4)
+    clock.nowMs = 2 * DELAY_MS
+    expect(counts.of('rows.submitted.bulk')).toBe(16)
+  })
+
+  it('are those of the topology at first, or fewer if the topic has fewer', () => {
+    const { counts } = setUp()
+    expect(counts.of('jobs.settled')).toBe(2)
+    counts.update('rows.retry.bulk.whatsapp', 6)
+    expect(counts.of('rows.retry.bulk.whatsapp')).toBe(1)
+    counts.update('rows.completed.small', 3)
+    expect(counts.of('rows.completed.small')).toBe(3)
+  })
+
+  it.each(['wallet.journal', 'job.keys', 'lookup.dead', 'feeds.acme.finished', 'other'])(
+    'are all of %s, which has a fixed number', topic => {
+      const { counts } = setUp()
+      counts.update(topic, 12)
+      expect(counts.of(topic)).toBe(12)
+    })
+})
+
+describe('the partitions of a job', () => {
+  const countOf = (topic: string) =>
+    ({ 'rows.normalized.bulk': 8, 'rows.completed.bulk': 16 })[topic] ?? 4
+
+  it('are in headers of its messages, by topic', () => {
+    expect(TOPICS_BY_JOB).toEqual(['rows.normalized', 'rows.completed'])
+    const headers = partitionHeadersOf('bulk', countOf)
+    expect(headers)
+      .toEqual({ 'partitions.rows.normalized': '8', 'partitions.rows.completed': '16' })
+    expect(partitionHeadersIn({ job: 'job_1', ...headers, mac: 'x' })).toEqual(headers)
+    expect(partitionsForJob('rows.normalized.bulk', headers)).toBe(8)
+    expect(partitionsForJob('rows.completed.bulk', headers)).toBe(16)
+  })
+
+  it('are those of the topology without headers', () => {
+    expect(partitionHeadersOf('small', countOf)).toEqual({})
+    expect(partitionsForJob('rows.completed.small')).toBe(4)
+  })
+
+  it('are none of a topic whose messages need not meet', () => {
+    const headers = { 'partitions.rows.submitted': '8' }
+    expect(['rows.submitted.bulk', 'jobs.settled', 'settle.dead', 'other']
+      .map(topic => partitionsForJob(topic, headers))).toEqual(Array(4).fill(undefined))
+  })
+
+  it('are watched in both lanes', () => {
+    const watched: string[] = []
+    const headersOf = watchJobPartitions({
+      watchPartitions: topics => {
+        watched.push(...topics)
+        return countOf
+      },
+    })
+    expect(watched).toEqual([
+      'rows.normalized.small', 'rows.normalized.bulk', 'rows.completed.small',
+      'rows.completed.bulk',
+    ])
+    expect(headersOf('bulk')).toEqual(partitionHeadersOf('bulk', countOf))
+  })
+})

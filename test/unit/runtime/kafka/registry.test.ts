@@ -1,0 +1,186 @@
+import avro from 'avsc'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import {
+  InfrastructureError, isInfrastructure,
+} from '../../../../services/runtime/platform/errors.ts'
+import { explanationOf } from '../../../../services/runtime/platform/run-command.ts'
+import {
+  createCodec, localSource, registrySource, ownSchema, avroTypeOf,
+} from '../../../../services/runtime/kafka/registry.ts'
+
+const keys = { tenant: 'o.live', job: 'job_1', wrapped: Buffer.of(1, 2, 3) }
+
+describe('a codec', () => {
+  it('writes the registry format and reads it back, bytes as buffers', async () => {
+    const codec = createCodec(localSource())
+    const bytes = await codec.encode('job.keys-value', keys)
+    expect(bytes.subarray(0, 5)).toEqual(Buffer.of(0, 0, 0, 0, 5))
+    const read = await codec.decode('job.keys', bytes) as typeof keys
+    expect({ ...read }).toEqual(keys)
+    expect(Buffer.isBuffer(read.wrapped)).toBe(true)
+    const later = {
+      rows: [2 ** 31 - 1],
+      duplicates: [],
+      canonicals: ['é'],
+      tokens: Buffer.alloc(16),
+      rotatedTokens: null,
+    }
+    const bare = await codec.encodeBare('rows.retry-rows', later)
+    const decodeBare = await codec.prepare('rows.retry-rows', bare.schemaId)
+    expect({ ...decodeBare(bare.bytes) as object }).toEqual(later)
+  })
+
+  it('rejects values outside the schema, and invalid bytes', async () => {
+    const codec = createCodec(localSource())
+    await expect(codec.encode('job.keys-value', { tenant: 1 })).rejects.toThrow()
+    await expect(codec.decode('job.keys', Buffer.of(1, 0, 0, 0, 1)))
+      .rejects.toThrow('not in the wire format')
+    await expect(codec.decode('job.keys', Buffer.of(0, 0, 0, 0, 3, 9))).rejects.toThrow()
+    await expect(codec.encode('unknown-value', {})).rejects.toThrow('unknown schema subject')
+  })
+
+  it('decodes messages of another version, and builds the resolver once', async () => {
+    const writer = avroTypeOf({
+      type: 'record',
+      name: 'Keys',
+      namespace: 'job',
+      fields: [
+        { name: 'more', type: 'string' }, { name: 'tenant', type: 'string' },
+        { name: 'job', type: 'string' }, { name: 'wrapped', type: 'bytes' },
+      ],
+    } as avro.Schema)
+    let requests = 0
+    const schemaOf = async () => {
+      requests++
+      return writer
+    }
+    const codec = createCodec({ ...localSource(), schemaOf })
+    const content = writer.toBuffer({ more: 'x', ...keys })
+    const bytes = Buffer.concat([Buffer.of(0, 0, 0, 0, 77), content])
+    expect({ ...await codec.decode('job.keys', bytes) as object }).toEqual(keys)
+    await codec.decode('job.keys', bytes)
+    expect(requests).toBe(1)
+  })
+
+  it('repeats a failed lookup', async () => {
+    let requests = 0
+    const local = localSource()
+    const codec = createCodec({
+      ...local,
+      idOf: async subject => {
+        if (++requests === 1) throw new InfrastructureError('away')
+        return local.idOf(subject)
+      },
+    })
+    await expect(codec.encode('job.keys-value', keys)).rejects.toThrow('away')
+    await codec.encode('job.keys-value', keys)
+    await codec.encode('job.keys-value', keys)
+    expect(requests).toBe(2)
+  })
+})
+
+describe('schema sources', () => {
+  it('assign local ids in the order of the files', async () => {
+    const source = localSource()
+    expect(await source.idOf('jobs.settled-value')).toBe(7)
+    expect((await source.schemaOf(7)).equals(ownSchema('jobs.settled-value').type)).toBe(true)
+    await expect(source.schemaOf(99)).rejects.toThrow('unknown id 99')
+  })
+
+  const answers: Readonly<Record<string, readonly [status: number, body: object]>> = {
+    1: [200, { schema: JSON.stringify(ownSchema('job.keys-value').json) }],
+    2: [200, { schema: '{"type":"object"}', schemaType: 'JSON' }],
+    3: [200, { schema: 'syntax = "proto3"; message A { string b = 1; }', schemaType: 'PROTOBUF' }],
+    4: [200, { schema: '{"type":"nothing"}' }],
+    5: [200, { schema: 'x', schemaType: 'OTHER' }],
+    6: [404, { error_code: 40403, message: 'Schema not found' }],
+    7: [400, { error_code: 400, message: 'Invalid id' }],
+    8: [422, { error_code: 422, message: 'Odd id' }],
+    9: [401, { error_code: 401, message: 'Who are you?' }],
+    10: [429, { error_code: 429, message: 'Not so fast' }],
+  }
+
+  it('distinguish permanent from transient errors', async () => {
+    const server = createServer((request, response) => {
+      const id = (request.url ?? '').split('/').at(-1) ?? ''
+      const [status, body] = answers[id] ?? [404, {}]
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const clock = { ms: 0 }
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const source = registrySource(url, { unknownIdTimeoutMs: 1_000, now: () => clock.ms })
+    expect((await source.schemaOf(1)).equals(ownSchema('job.keys-value').type)).toBe(true)
+    const errorOf = (id: number) => source.schemaOf(id).then(() => undefined, error => error)
+    // A schema that the registry lacks may be under way to it, but not forever.
+    const attempts = [[0, true], [999, true], [1_000, false], [5_000, false]] as const
+    for (const [atMs, passes] of attempts) {
+      clock.ms = atMs
+      expect([atMs, isInfrastructure(await errorOf(6))]).toEqual([atMs, passes])
+    }
+    for (const id of [2, 3, 4, 5, 6, 7, 8, 2 ** 31]) {
+      expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, false])
+      expect(await errorOf(id)).toBeInstanceOf(Error)
+    }
+    for (const id of [9, 10]) expect([id, isInfrastructure(await errorOf(id))]).toEqual([id, true])
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('send user and password of the URL, and never show them in errors', async () => {
+    const sent: (string | undefined)[] = []
+    const server = createServer((request, response) => {
+      sent.push(request.headers.authorization)
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"message":"no"}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const source = registrySource(`http://user:p%40ss@127.0.0.1:${port}/path`)
+    const error = await source.schemaOf(1).catch((thrown: unknown) => thrown)
+    expect(sent).toEqual([`Basic ${Buffer.from('user:p@ss').toString('base64')}`])
+    expect(isInfrastructure(error)).toBe(true)
+    expect(String(error)).toMatch(/check user and password in SCHEMA_REGISTRY_URL$/)
+    expect(inspect(error, { depth: 9 })).not.toMatch(/p%40ss|p@ss/)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  it('name the setting and the address of a registry that is unavailable', async () => {
+    // The client waits between its tries.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => { vi.useRealTimers() })
+    const source = registrySource('http://user:secret@127.0.0.1:1')
+    const thrown: unknown[] = []
+    const keep = (error: unknown) => { thrown.push(error) }
+    source.schemaOf(1).catch(keep)
+    source.idOf('job.keys-value').catch(keep)
+    while (thrown.length < 2) {
+      vi.advanceTimersByTime(1_000)
+      await turn()
+    }
+    expect(thrown.every(error => isInfrastructure(error))).toBe(true)
+    const why = 'The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:1) failed: connect ' +
+      'ECONNREFUSED 127.0.0.1:1'
+    expect(thrown.map(explanationOf).toSorted()).toEqual([
+      `no id for schema job.keys-value: ${why}`, `schema 1 could not be read: ${why}`,
+    ])
+  })
+
+  it('say how to register a schema that the registry lacks', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' })
+        .end('{"error_code":40401,"message":"Subject not found"}')
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    await expect(registrySource(`http://127.0.0.1:${port}`).idOf('job.keys-value')).rejects.toThrow(
+      `no id for schema job.keys-value: The schema registry (SCHEMA_REGISTRY_URL, 127.0.0.1:${
+        port}) failed: Subject not found; run "npm run provision"`)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  })
+})

@@ -1,0 +1,116 @@
+import type { EachBatchPayload, Kafka } from 'kafkajs'
+import { expect, it } from 'vitest'
+import { InfrastructureError } from '../../../../services/runtime/platform/errors.ts'
+import {
+  createTopicReader, readToEnd, type PartitionBatch,
+} from '../../../../services/runtime/kafka/topic-reader.ts'
+
+type Run = { readonly eachBatch: (payload: EachBatchPayload) => Promise<void> }
+
+const MINUTE_MS = 60_000
+
+/**
+ * Brokers with a topic of three partitions, the last one empty. The others have a message a minute,
+ * at the offsets 0 to 3; compaction has taken the first one.
+ */
+function brokers (batches = [[0, '0'], [1, '1', '2', '3'], [0, '1', '2', '3']]) {
+  const groups: string[] = []
+  const deleted: string[] = []
+  const started: unknown[] = []
+  const admin = {
+    connect: async () => {},
+    disconnect: async () => {},
+    fetchTopicOffsets: async () => ['4', '4', '0'].map((high, partition) =>
+      ({ partition, low: partition === 1 ? '1' : '0', high })),
+    fetchTopicOffsetsByTimestamp: async (_topic: string, ms: number) => [0, 1, 2].map(partition =>
+      ({ partition, offset: String(partition < 2 ? Math.min(4, Math.ceil(ms / MINUTE_MS)) : 0) })),
+    setOffsets: async (offsets: unknown) => { started.push(offsets) },
+    deleteGroups: async (ids: string[]) => { deleted.push(...ids) },
+  }
+  const run = async ({ eachBatch }: Run) => {
+    for (const [partition, ...offsets] of batches) {
+      const messages = offsets.map(offset => ({ offset }))
+      const batch = { partition, messages, lastOffset: () => offsets.at(-1) }
+      await eachBatch({ batch } as unknown as EachBatchPayload)
+    }
+  }
+  const consumer = ({ groupId }: { groupId: string }) => {
+    groups.push(groupId)
+    const idle = async () => {}
+    return { events: {}, on: () => {}, connect: idle, subscribe: idle, run, disconnect: idle }
+  }
+  return { groups, deleted, started, kafka: { admin: () => admin, consumer } as unknown as Kafka }
+}
+
+const reading = { topic: 't', groupId: 'g', signal: new AbortController().signal }
+
+function collect () {
+  const seen: string[] = []
+  const onBatch = ({ partition, messages }: PartitionBatch) => {
+    seen.push(...messages.map(({ offset }) => `${partition}:${offset}`))
+  }
+  return { seen, onBatch }
+}
+
+it('the topic reader reads to the current ends and deletes its group', async () => {
+  const { kafka, groups, deleted, started } = brokers()
+  const { seen, onBatch } = collect()
+  expect([...await readToEnd(kafka, { ...reading, onBatch })]).toEqual([[0, 4n], [1, 4n], [2, 0n]])
+  expect(seen).toEqual(['0:0', '1:1', '1:2', '1:3', '0:1', '0:2', '0:3'])
+  expect([groups, deleted, started]).toEqual([['g'], ['g'], []])
+})
+
+it('the topic reader passes on the messages of a fetch in small batches', async () => {
+  const offsets = Array.from({ length: 601 }, (_, index) => String(index - 600))
+  const { kafka } = brokers([[0, ...offsets], [1, '3'], [0, '3']])
+  const sizes: number[] = []
+  const onBatch = ({ messages }: PartitionBatch) => { sizes.push(messages.length) }
+  await readToEnd(kafka, { ...reading, onBatch })
+  expect(sizes).toEqual([250, 250, 101, 1, 1])
+})
+
+it('the topic reader stops at a timestamp and returns its positions', async () => {
+  const { kafka } = brokers()
+  const { seen, onBatch } = collect()
+  const ends = await readToEnd(kafka, { ...reading, onBatch, untilMs: 2 * MINUTE_MS })
+  expect([...ends]).toEqual([[0, 2n], [1, 2n], [2, 0n]])
+  expect(seen).toEqual(['0:0', '1:1', '0:1'])
+})
+
+it.each([
+  ['positions, as far as there are messages', { from: new Map([[0, 2n]]) }, ['2', '1']],
+  ['a moment, and five minutes before', { sinceMs: 8 * MINUTE_MS }, ['3', '3']],
+  ['whichever comes first', { from: new Map([[0, 2n], [1, 3n]]), sinceMs: 6 * MINUTE_MS },
+    ['1', '1']],
+])('the topic reader starts from %s', async (_, limits, starts) => {
+  const { kafka, started } = brokers()
+  await readToEnd(kafka, { ...reading, ...limits, onBatch: () => {} })
+  const partitions = starts.map((offset, partition) => ({ partition, offset }))
+  expect(started).toEqual([{ groupId: 'g', topic: 't', partitions }])
+})
+
+it('the topic reader needs no group if there is nothing to read', async () => {
+  const { kafka, groups } = brokers()
+  const from = new Map([[0, 4n], [1, 4n]])
+  expect([...await readToEnd(kafka, { ...reading, from, onBatch: () => {} })])
+    .toEqual([[0, 4n], [1, 4n], [2, 0n]])
+  expect(groups).toEqual([])
+})
+
+it('the topic reader needs no group if its partitions are empty', async () => {
+  const { kafka, groups } = brokers()
+  await readToEnd(kafka, { ...reading, only: async () => new Set([2]), onBatch: () => {} })
+  expect(groups).toEqual([])
+})
+
+it('the topic reader throws the error of onMessages', async () => {
+  const { kafka, deleted } = brokers()
+  const onBatch = async () => { throw new Error('enough') }
+  await expect(readToEnd(kafka, { ...reading, onBatch })).rejects.toThrow('enough')
+  expect(deleted).toEqual(['g'])
+})
+
+it('the topic reader throws an InfrastructureError if the topic is unavailable', async () => {
+  const reader = createTopicReader({ brokers: [], clientId: 'c' })
+  await expect(reader.read('t', () => {})).rejects.toThrow(InfrastructureError)
+})

@@ -1,0 +1,155 @@
+import { once } from 'node:events'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { connectClickhouse, streamRows } from '../../../../services/runtime/platform/clickhouse.ts'
+import {
+  InfrastructureError, isInfrastructure,
+} from '../../../../services/runtime/platform/errors.ts'
+import { failedStoreOf } from '../../../../services/runtime/platform/failed-store.ts'
+import { explanationOf } from '../../../../services/runtime/platform/run-command.ts'
+
+let server: Server
+let client: ClickHouseClient
+let answer: (response: ServerResponse) => void
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    request.resume().on('end', () => answer(response))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  client = connectClickhouse(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+})
+afterAll(async () => {
+  await client.close()
+  server.close()
+})
+
+const exception = (code: number, type: string, status = 500) => (response: ServerResponse) => {
+  response.writeHead(status, { 'x-clickhouse-exception-code': String(code) })
+  response.end(`Code: ${code}. DB::Exception: Something. (${type}) (version 25.12.1.1)`)
+}
+const plain = (status: number, text: string) => (response: ServerResponse) => {
+  response.writeHead(status).end(text)
+}
+const broken = (response: ServerResponse) => {
+  response.writeHead(200, { 'content-length': '100' }).write('{"n":1}\n', () => response.destroy())
+}
+
+const read = async () => {
+  const rows = await client.query({ query: 'SELECT n FROM t', format: 'JSONEachRow' })
+  return await rows.json()
+}
+const stream = async () => {
+  const rows: unknown[] = []
+  for await (const row of streamRows(client, 'SELECT n FROM t', {})) rows.push(row)
+  return rows
+}
+const write = () => client.insert({ table: 't', values: [{ n: 1 }], format: 'JSONEachRow' })
+
+/** The errors of a read and of a write with this response. */
+async function failures (given: typeof answer): Promise<unknown[]> {
+  answer = given
+  return await Promise.all([read, write].map(run => run().then(() => 'no failure', error => error)))
+}
+
+describe('the ClickHouse client', () => {
+  it('reads rows and writes them', async () => {
+    answer = plain(200, '{"n":1}\n{"n":2}\n')
+    expect(await read()).toEqual([{ n: 1 }, { n: 2 }])
+    expect(await stream()).toEqual([{ n: 1 }, { n: 2 }])
+    answer = plain(200, '')
+    expect(await write()).toMatchObject({ executed: true })
+  })
+
+  it('sends a query again whose connection ends before the response, and no insert', async () => {
+    let requests = 0
+    const reset = (times: number) => (response: ServerResponse) => {
+      requests += 1
+      if (requests > times) response.end('{"n":1}\n')
+      else response.destroy()
+    }
+    answer = reset(1)
+    expect([await read(), requests]).toEqual([[{ n: 1 }], 2])
+    requests = 0
+    answer = reset(2)
+    expect(await read().catch(isInfrastructure)).toBe(true)
+    requests = 0
+    answer = reset(1)
+    expect([await write().catch(isInfrastructure), requests]).toEqual([true, 1])
+  })
+
+  it.each([
+    ['a part file that was cut', exception(33, 'CANNOT_READ_ALL_DATA')],
+    ['a full disk', exception(243, 'NOT_ENOUGH_SPACE')],
+    ['a damaged file', exception(40, 'CHECKSUM_DOESNT_MATCH')],
+    ['a code of a version to come', exception(1_999, 'NEW_TROUBLE')],
+    ['a proxy without a server', plain(502, '<html>Bad Gateway</html>')],
+    ['a proxy that says nothing', plain(503, '')],
+  ])('reports %s as an infrastructure error', async (_what, given) => {
+    expect((await failures(given)).map(error => isInfrastructure(error))).toEqual([true, true])
+  })
+
+  it.each([
+    ['a statement that is none', exception(62, 'SYNTAX_ERROR', 400)],
+    ['an unknown column', exception(47, 'UNKNOWN_IDENTIFIER', 404)],
+    ['data of another type', exception(53, 'TYPE_MISMATCH', 400)],
+    ['unreadable data', exception(27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED', 400)],
+  ])('does not report %s as an infrastructure error', async (_what, given) => {
+    const errors = await failures(given)
+    expect(errors.map(error => error instanceof Error)).toEqual([true, true])
+    expect(errors.map(error => isInfrastructure(error))).toEqual([false, false])
+  })
+
+  it.each([
+    [516, 'AUTHENTICATION_FAILED', /^ClickHouse authentication failed: .*CLICKHOUSE_URL$/],
+    [497, 'ACCESS_DENIED', /^ClickHouse access denied: .*CLICKHOUSE_URL/],
+  ])('names the setting to fix for code %i', async (code, type, message) => {
+    for (const error of await failures(exception(code, type, 403))) {
+      expect(error).toBeInstanceOf(InfrastructureError)
+      expect(String((error as Error).message)).toMatch(message)
+    }
+  })
+
+  it('reports truncated rows as an infrastructure error', async () => {
+    const errors = () => Promise.all([read, stream].map(run => run().catch(error => error)))
+    answer = broken
+    for (const error of await errors()) expect(isInfrastructure(error)).toBe(true)
+    answer = plain(200, '{"n":1}\nCode: 33. DB::Exception: Cannot read all data.\n')
+    for (const error of await errors()) expect(error).toBeInstanceOf(InfrastructureError)
+  })
+
+  it('records its address in errors of the store, also of one that does not answer', async () => {
+    const { port } = server.address() as AddressInfo
+    const store = `ClickHouse (CLICKHOUSE_URL, 127.0.0.1:${port})`
+    const errors = await failures(exception(241, 'MEMORY_LIMIT_EXCEEDED'))
+    answer = broken
+    errors.push(...await Promise.all([read, stream].map(run => run().catch(error => error))))
+    answer = () => {}
+    const hasty = connectClickhouse(`http://me:secret@127.0.0.1:${port}`, 20)
+    const late: unknown = await hasty.query({ query: 'SELECT 1' }).catch(error => error)
+    await hasty.close()
+    expect([...errors, late].map(error => failedStoreOf(error))).toEqual(Array(5).fill(store))
+    expect(explanationOf(late)).toContain(`${store} did not answer in time (Timeout error).`)
+  })
+
+  it('cancels a query whose rows are not read to the end', async () => {
+    const closed = Promise.withResolvers<void>()
+    answer = response => {
+      response.on('close', () => closed.resolve())
+      response.writeHead(200).write('{"n":1}\n{"n":2}\n')
+    }
+    for await (const row of streamRows<{ n: number }>(client, 'SELECT n FROM t', {})) {
+      if (row.n === 1) break
+    }
+    await closed.promise
+  })
+
+  it('does not report invalid values as an infrastructure error', async () => {
+    answer = plain(200, '')
+    const failure = await client.insert({ table: 't', values: [{ n: 1n }], format: 'JSONEachRow' })
+      .catch((error: unknown) => error)
+    expect([failure instanceof TypeError, isInfrastructure(failure)]).toEqual([true, false])
+  })
+})

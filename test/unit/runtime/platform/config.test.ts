@@ -1,0 +1,139 @@
+import { describe, expect, it } from 'vitest'
+import Type, { type TObject } from 'typebox'
+import {
+  ConfigError, defineConfig, describeConfig, loadConfig, pick, commonConfig, kafkaKeys,
+} from '../../../../services/runtime/platform/config.ts'
+
+const schema = defineConfig({
+  ...pick(commonConfig, ['KAFKA_BROKERS', 'CACHE_SECRETS']),
+  PARTS: Type.Integer({ minimum: 1, default: 200, description: 'Rows of a part.' }),
+  STRICT: Type.Boolean({ default: false, description: 'Refuses more.' }),
+  LANES: Type.Array(Type.Enum(['small', 'bulk']), {
+    default: ['small', 'bulk'], description: 'Lanes.',
+  }),
+  NOTE: Type.Optional(Type.String({ description: 'Anything.' })),
+})
+const CACHE_SECRETS = JSON.stringify({ a: Buffer.alloc(32).toString('base64') })
+const required = { KAFKA_BROKERS: 'a:1, b:2', CACHE_SECRETS }
+
+const faultsOf = (env: Record<string, string>, of: TObject = schema) => {
+  try {
+    loadConfig(of, env)
+    return []
+  } catch (error) {
+    return (error as ConfigError).faults
+  }
+}
+
+describe('a configuration', () => {
+  it('is converted from text, with defaults for what is missing or empty', () => {
+    expect(loadConfig(schema, { ...required, PARTS: '50', STRICT: 'true', LANES: '' })).toEqual({
+      INSTANCE: 'local',
+      HOST_METRICS: '127.0.0.1',
+      PORT_METRICS: 0,
+      LOG_LEVEL: 'info',
+      OTEL_TRACES_SAMPLER: 'parentbased_always_on',
+      OTEL_TRACES_SAMPLER_ARG: 1,
+      KAFKA_BROKERS: ['a:1', 'b:2'],
+      CACHE_SECRETS: { a: Buffer.alloc(32).toString('base64') },
+      PARTS: 50,
+      STRICT: true,
+      LANES: ['small', 'bulk'],
+    })
+  })
+
+  it('has an empty list for an optional one that is empty, nothing for a missing one', () => {
+    const hosts = Type.Object({ HOSTS: Type.Optional(Type.Array(Type.String())) })
+    expect(loadConfig(hosts, { HOSTS: ' ' })).toEqual({ HOSTS: [] })
+    expect(loadConfig(hosts, {})).toEqual({})
+  })
+
+  it('reports all faults at once', () => {
+    const env = { CACHE_SECRETS: '{', PARTS: '0', STRICT: 'yes', LANES: 'fast', LOG_LEVEL: 'loud' }
+    expect(faultsOf(env)).toEqual([
+      'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent. ' +
+        'Set LOG_LEVEL (Minimum level of log lines).',
+      'KAFKA_BROKERS is missing. Set it, for example KAFKA_BROKERS=localhost:9092 ' +
+        '(Addresses of the brokers, host:port).',
+      expect.stringMatching(
+        /^CACHE_SECRETS is not valid JSON\. Set it, for example CACHE_SECRETS=\{"1":"<out/),
+      'PARTS must be >= 1. Set PARTS (Rows of a part).',
+      'STRICT must be true or false. Set STRICT (Refuses more).',
+      'LANES at "0" must be one of small, bulk. Set LANES (Lanes).',
+    ])
+  })
+
+  it('never reports a value, which may be a secret', () => {
+    const faults = faultsOf({ ...required, CACHE_SECRETS: '{"a":"hunter2"}' })
+    expect(faults).toHaveLength(1)
+    expect(faults[0]).toMatch(/^CACHE_SECRETS at "entry 1" must match pattern/)
+    expect(faults[0]).not.toContain('hunter2')
+  })
+
+  it('rejects invalid numbers', () => {
+    expect(faultsOf({ ...required, PARTS: 'many' })).toEqual([
+      'PARTS must be integer. Set PARTS (Rows of a part).'])
+    expect(faultsOf({ ...required, PARTS: '1.5' })).toHaveLength(1)
+  })
+
+  it('describes itself', () => {
+    const rows = new Map(describeConfig(schema).map(row => [row.key, row]))
+    expect(rows.get('PARTS')).toEqual({
+      key: 'PARTS',
+      description: 'Rows of a part.',
+      fallback: '200',
+      required: false,
+      secret: false,
+    })
+    expect(rows.get('LANES')?.fallback).toBe('small,bulk')
+    expect(rows.get('CACHE_SECRETS'))
+      .toMatchObject({ fallback: undefined, required: true, secret: true })
+    expect(rows.get('NOTE')).toMatchObject({ fallback: undefined, required: false })
+  })
+
+  it('has no default for any secret', () => {
+    const secrets = describeConfig(defineConfig(commonConfig)).filter(({ secret }) => secret)
+    expect(secrets.map(({ key, fallback }) => [key, fallback]))
+      .toEqual([
+        ['OTEL_EXPORTER_OTLP_HEADERS', undefined],
+        ['KAFKA_SASL_PASSWORD', undefined], ['MESSAGE_KEYS', undefined],
+        ['RESULTS_ROOT_KEYS', undefined], ['WEBHOOKS_ROOT_KEYS', undefined],
+        ['PARTNERS_ROOT_KEYS', undefined], ['CACHE_SECRETS', undefined],
+      ])
+  })
+})
+
+describe('the Kafka connection', () => {
+  const ofKafka = Type.Object(pick(commonConfig, kafkaKeys))
+  const brokers = { KAFKA_BROKERS: 'a:1' }
+  const account = {
+    KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'jobs', KAFKA_SASL_PASSWORD: 'hunter2',
+  }
+
+  it('has no authentication by default', () => {
+    expect(loadConfig(ofKafka, brokers)).toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: false })
+  })
+
+  it('needs mechanism, user and password together', () => {
+    expect(loadConfig(ofKafka, { ...brokers, ...account, KAFKA_TLS: 'true' }))
+      .toEqual({ KAFKA_BROKERS: ['a:1'], KAFKA_TLS: true, ...account })
+    const { KAFKA_SASL_PASSWORD, KAFKA_SASL_MECHANISM } = account
+    expect(faultsOf({ ...brokers, KAFKA_SASL_MECHANISM }, ofKafka)).toEqual([
+      'KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_MECHANISM needs. ' +
+        'Set KAFKA_SASL_USERNAME (SASL user).',
+      'KAFKA_SASL_PASSWORD is missing, which KAFKA_SASL_MECHANISM needs. ' +
+        'Set KAFKA_SASL_PASSWORD (Password of the SASL user).',
+    ])
+    expect(faultsOf({ ...brokers, KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME: ' ' }, ofKafka))
+      .toEqual([
+        expect.stringMatching(/^KAFKA_SASL_MECHANISM is missing, which KAFKA_SASL_PASSWORD needs/),
+        expect.stringMatching(/^KAFKA_SASL_USERNAME is missing, which KAFKA_SASL_PASSWORD needs/),
+      ])
+  })
+
+  it('accepts known mechanisms only', () => {
+    expect(faultsOf({ ...brokers, ...account, KAFKA_SASL_MECHANISM: 'oauthbearer' }, ofKafka))
+      .toEqual([expect.stringMatching(
+        /^KAFKA_SASL_MECHANISM must be one of plain, scram-sha-256, scram-sha-512\./)])
+  })
+})

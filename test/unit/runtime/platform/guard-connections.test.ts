@@ -1,0 +1,230 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import { connect as connectSecure, type ConnectionOptions } from 'node:tls'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { selfSigned } from '../../../../deploy/local/certificate.ts'
+import { guardConnections } from '../../../../services/runtime/platform/guard-connections.ts'
+import {
+  CONNECTION_DEFAULTS, nodeLimits,
+} from '../../../../services/runtime/platform/http-server.ts'
+import { networksOf } from '../../../../services/runtime/platform/networks.ts'
+
+const servers: Server[] = []
+const sockets: Socket[] = []
+afterEach(() => {
+  vi.useRealTimers()
+  for (const socket of sockets.splice(0)) socket.destroy()
+  for (const server of servers.splice(0)) server.close()
+})
+
+type Options = Partial<typeof CONNECTION_DEFAULTS> & {
+  readonly proxies?: readonly string[]
+  readonly isSecure?: boolean
+}
+
+async function listen (
+  handler: RequestListener, { proxies = [], isSecure = false, ...more }: Options = {}
+) {
+  const settings = { ...CONNECTION_DEFAULTS, ...more }
+  const server: Server = isSecure
+    ? createSecureServer({ ...nodeLimits(settings), ...selfSigned('test') }, handler)
+    : createServer(nodeLimits(settings), handler)
+  servers.push(server)
+  guardConnections(server, settings, networksOf(proxies))
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  const { port } = server.address() as AddressInfo
+  return (localAddress = '127.0.0.1') => {
+    const address = { port, host: '127.0.0.1', localAddress }
+    const socket = isSecure
+      ? connectSecure({ ...address, rejectUnauthorized: false } as ConnectionOptions)
+      : connect(address)
+    sockets.push(socket.on('error', () => {}))
+    return socket
+  }
+}
+
+const get = (path: string | number) => `GET /${path} HTTP/1.1\r\nhost: x\r\n\r\n`
+const gets = (count: number) => Array.from({ length: count }, (_, at) => get(at)).join('')
+
+async function until (holds: () => boolean): Promise<void> {
+  while (!holds()) await turn()
+}
+
+describe('the requests of a connection', () => {
+  it('are handled one after another, in order', async () => {
+    const seen: string[] = []
+    let [running, most] = [0, 0]
+    const open = await listen(async ({ url = '' }, response) => {
+      seen.push(url)
+      most = Math.max(most, ++running)
+      await turn()
+      running -= 1
+      response.end(url)
+    })
+    const socket = open()
+    let text = ''
+    socket.on('data', data => { text += data.toString() })
+    socket.write(gets(1_000))
+    await until(() => text.endsWith('/999'))
+    expect([most, seen.length]).toEqual([1, 1_000])
+    expect(text.match(/\/\d+(?=HTTP|$)/g)).toEqual(seen)
+    socket.write(get('again'))
+    await until(() => text.endsWith('/again'))
+  })
+
+  it('end with it', async () => {
+    let handled = 0
+    const answers: (() => void)[] = []
+    const open = await listen((_request, response) => {
+      handled += 1
+      answers.push(() => response.end('x'))
+    })
+    const socket = open()
+    socket.write(gets(500))
+    await until(() => handled === 1)
+    socket.resetAndDestroy()
+    answers[0]?.()
+    const other = open()
+    other.write(get('other'))
+    await until(() => answers.length > 1)
+    answers[1]?.()
+    await once(other, 'data')
+    expect(handled).toBe(2)
+  })
+
+  it('that were sent behind one whose answer closes it are not handled', async () => {
+    let handled = 0
+    const open = await listen((_request, response) => {
+      handled += 1
+      response.setHeader('connection', 'close').end()
+    })
+    const socket = open()
+    socket.resume().write(gets(100))
+    await once(socket, 'close')
+    expect(handled).toBe(1)
+  })
+
+  it('with bodies are read as they are handled', async () => {
+    const bodies: number[] = []
+    const open = await listen(async (request, response) => {
+      let bytes = 0
+      for await (const piece of request) bytes += (piece as Buffer).length
+      bodies.push(bytes)
+      response.end()
+    })
+    const socket = open()
+    const post = (bytes: number) =>
+      `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${bytes}\r\n\r\n${'x'.repeat(bytes)}`
+    const sizes = [10, 200_000, 0, 500_000, 5, 5, 5, 5, 5, 300_000]
+    socket.resume().write(sizes.map(post).join(''))
+    await until(() => bodies.length === sizes.length)
+    expect(bodies).toEqual(sizes)
+  })
+
+  it('take turns with those of other clients', async () => {
+    const seen: string[] = []
+    const open = await listen(({ url = '' }, response) => {
+      seen.push(url)
+      response.end()
+    })
+    const [greedy, modest] = [open('127.0.0.2'), open('127.0.0.3')]
+    await Promise.all([once(greedy, 'connect'), once(modest, 'connect')])
+    greedy.resume().write(get('greedy').repeat(1_000))
+    modest.resume().write(get('modest').repeat(10))
+    await until(() => seen.filter(url => url === '/modest').length === 10)
+    expect(seen.filter(url => url === '/greedy').length).toBeLessThan(40)
+    await until(() => seen.length === 1_010)
+  })
+
+  it('that wait are limited for each client, and not for a proxy', async () => {
+    for (const proxies of [[], ['127.0.0.1']]) {
+      let handled = 0
+      const open = await listen(() => { handled += 1 }, { proxies })
+      const clients = Array.from({ length: 4 }, () => open())
+      let closed = 0
+      for (const [at, client] of clients.entries()) {
+        client.on('close', () => { closed += 1 }).write(gets(1_000))
+        // One after another, so that it is known which one is above the limit.
+        await until(() => handled + closed === at + 1 || closed > 0)
+      }
+      const last = open()
+      last.write(get('last'))
+      await until(() => handled === 5 || (closed > 0 && handled === 4))
+      expect(closed > 0).toBe(proxies.length === 0)
+    }
+  })
+})
+
+const MEGABYTE = 1_048_576
+const BIG = Buffer.alloc(16 * MEGABYTE)
+
+/** A server whose answers do not fit the buffers of the system, and its clock by hand. */
+async function listenBig (more: Options = {}) {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  let answered = 0
+  const open = await listen((_request, response) => {
+    answered += 1
+    response.end(BIG)
+  }, more)
+  const request = async (localAddress?: string) => {
+    const before = answered
+    const socket = open(localAddress)
+    let closed = false
+    servers.at(-1)?.once('connection', other => other.once('close', () => { closed = true }))
+    socket.pause().write(get('big'))
+    await until(() => answered > before)
+    await turn()
+    return { socket, isClosed: () => closed }
+  }
+  return request
+}
+
+describe.each([false, true])('an answer (with TLS: %s)', isSecure => {
+  it('that is not read is closed', async () => {
+    const request = await listenBig({ isSecure })
+    const { isClosed } = await request()
+    vi.advanceTimersByTime(30_000)
+    expect(isClosed()).toBe(false)
+    vi.advanceTimersByTime(1_000)
+    await until(isClosed)
+  })
+
+  it('that is read slowly goes on', async () => {
+    const request = await listenBig({ isSecure })
+    const { socket, isClosed } = await request()
+    let received = 0
+    socket.on('data', ({ length }) => { received += length })
+    for (let window = 0; window < 4; window++) {
+      const before = received
+      socket.resume()
+      await until(() => received > before + 3 * MEGABYTE || received >= BIG.length)
+      socket.pause()
+      vi.advanceTimersByTime(29_500)
+      await turn()
+    }
+    expect(isClosed()).toBe(false)
+  })
+
+  it('is closed when an address or all have too many unread bytes, the largest first', async () => {
+    const request = await listenBig({
+      isSecure,
+      MAX_UNREAD_BYTES_PER_ADDRESS: 20 * MEGABYTE,
+      MAX_UNREAD_BYTES: 40 * MEGABYTE,
+    })
+    const first = await request('127.0.0.2')
+    vi.advanceTimersByTime(500)
+    expect(first.isClosed()).toBe(false)
+    const second = await request('127.0.0.2')
+    const other = await request('127.0.0.3')
+    vi.advanceTimersByTime(500)
+    await until(() => first.isClosed() || second.isClosed())
+    expect([first, second, other].filter(({ isClosed }) => isClosed())).toHaveLength(1)
+    const more = await request('127.0.0.4')
+    vi.advanceTimersByTime(500)
+    const all = [first, second, other, more]
+    await until(() => all.filter(({ isClosed }) => isClosed()).length === 2)
+  })
+})

@@ -1,0 +1,154 @@
+import { describe, expect, it } from 'vitest'
+import {
+  findJsonError, inspectJson, JSON_LIMITS,
+} from '../../../../services/runtime/platform/json-text.ts'
+import { seededRandom } from '../../../bench/inputs.ts'
+
+const MEGABYTE = 1_024 * 1_024
+const distinctKeys = (count: number) =>
+  Array.from({ length: count }, (_, index) => `"k${index}":""`).join()
+
+/** A text that counts how many of its characters were read. */
+function counted (text: string) {
+  let reads = 0
+  const spy = {
+    length: text.length,
+    charCodeAt: (at: number) => {
+      reads += 1
+      return text.charCodeAt(at)
+    },
+    indexOf: (what: string, from: number) => {
+      const found = text.indexOf(what, from)
+      reads += (found === -1 ? text.length : found) - from + 1
+      return found
+    },
+    slice: (from: number, to: number) => {
+      reads += to - from
+      return text.slice(from, to)
+    },
+  } as unknown as string
+  return { spy, reads: () => reads }
+}
+
+describe('the inspection of JSON texts', () => {
+  it.each([
+    ['{"service":"a","inputs":["1","2"],"metadata":{"a":"1"}}', { kind: 'fine' }],
+    ['"text"', { kind: 'fine' }],
+    ['no JSON', { kind: 'fine' }],
+    ['{"inputs":["a",{}]}', { kind: 'deep', path: 'inputs[1]' }],
+    ['{"inputs":[[]]}', { kind: 'deep', path: 'inputs[0]' }],
+    ['{"metadata":{"a":"1","b":{}}}', { kind: 'deep', path: 'metadata.b' }],
+    ['[{}]', { kind: 'deep', path: '[0]' }],
+    ['['.repeat(9), { kind: 'deep', path: '[0]' }],
+    ['{"a":1,"b":{"a":2},"c":["{","["]}', { kind: 'fine' }],
+    ['{"a":"\\"b\\":","b":"a","c":"{[{["}', { kind: 'fine' }],
+    ['["a","a"]', { kind: 'fine' }],
+    ['{"a":"unfinished', { kind: 'fine' }],
+    ['{"a":1 , "a" :2}', { kind: 'duplicate', key: 'a' }],
+    ['{"a\\\\":1,"a\\\\":2}', { kind: 'duplicate', key: 'a\\' }],
+    ['{"":1,"":2}', { kind: 'duplicate', key: '' }],
+    ['{"a":1,"\\u0061":2}', { kind: 'duplicate', key: 'a' }],
+  ])('has the right result for %s', (text, finding) => {
+    expect(inspectJson(text)).toEqual(finding)
+  })
+
+  it('accepts items and keys up to the limit', () => {
+    const items = (count: number) => `{"inputs":[${'1,'.repeat(count - 1)}1]}`
+    expect(inspectJson(items(JSON_LIMITS.items))).toEqual({ kind: 'fine' })
+    expect(inspectJson(items(JSON_LIMITS.items + 1)))
+      .toEqual({ kind: 'many items', limit: JSON_LIMITS.items })
+    expect(inspectJson(`{${distinctKeys(JSON_LIMITS.keys)}}`)).toEqual({ kind: 'fine' })
+    expect(inspectJson(`{${distinctKeys(JSON_LIMITS.keys + 1)}}`))
+      .toEqual({ kind: 'many keys', limit: JSON_LIMITS.keys })
+    const key = 'k'.repeat(JSON_LIMITS.keyCharacters)
+    expect(inspectJson(`{"${key}":1}`)).toEqual({ kind: 'fine' })
+    expect(inspectJson(`{"${key}k":1}`)).toMatchObject({ kind: 'long key' })
+  })
+
+  it.each([
+    ['objects among inputs', `{"inputs":[${'{},'.repeat(35 * MEGABYTE / 3)}`],
+    ['labels without end', `{"metadata":{${distinctKeys(2_000_000)}}}`],
+    ['items without end', `{"inputs":[${'1,'.repeat(17 * MEGABYTE)}`],
+    ['levels without end', '{"a":'.repeat(7 * MEGABYTE)],
+  ])('stops at the first violation in 35 MB of %s', (_what, text) => {
+    const { spy, reads } = counted(text)
+    expect(inspectJson(spy)).not.toEqual({ kind: 'fine' })
+    expect(reads()).toBeLessThan(MEGABYTE)
+  })
+
+  it.each([
+    ['backslashes', (length: number) => `"${'\\\\'.repeat(length / 2)}"`],
+    ['quotes that are escaped', (length: number) => `"${'\\"'.repeat(length / 2)}"`],
+    ['spaces after texts', (length: number) => `{${`"a"${' '.repeat(100)}`.repeat(length / 100)}`],
+    ['inputs', (length: number) => `{"inputs":["${'x'.repeat(length)}"]}`],
+  ])('takes linear time for %s', (_what, textOf) => {
+    const costs = [10_000, 100_000].map(length => {
+      const { spy, reads } = counted(textOf(length))
+      inspectJson(spy)
+      return reads() / length
+    })
+    expect(Math.max(...costs)).toBeLessThan(8)
+    expect(costs[1]! / costs[0]!).toBeLessThan(1.5)
+  })
+})
+
+describe('the position of an error in JSON', () => {
+  it.each([
+    ['', 1, 1],
+    ['  ', 1, 3],
+    ['{"a":1,}', 1, 8],
+    ['{"a":tru}', 1, 9],
+    ['{"a":nul', 1, 9],
+    ['{', 1, 2],
+    ['[', 1, 2],
+    ['{"a":"x', 1, 8],
+    ['{"a" 1}', 1, 6],
+    ['{a:1}', 1, 2],
+    ['{"a":\n\n [1,2,,3]}', 3, 7],
+    ['{"a":01}', 1, 7],
+    ['{"a":\r\n"\\x"}', 2, 3],
+    ['{"a":"\n"}', 1, 7],
+    ['{"a":1} x', 1, 9],
+    ['{"a":[1 2]}', 1, 9],
+    ['{"a":[1}', 1, 8],
+    ['[]]', 1, 3],
+    ["{'a':1}", 1, 2],
+    ['\ufeff{"a":1,}', 1, 9],
+  ])('in %j is line %d, column %d', (text, line, column) => {
+    expect(findJsonError(text)).toEqual({ line, column })
+  })
+
+  it('is where JSON.parse fails, and nowhere in what it accepts', () => {
+    const random = seededRandom(7)
+    const symbols = ['{', '}', '[', ']', ',', ':', '"', '\\', 'u', '0', '1', '-', '.', 'e', 'null',
+      'true', ' ', '\n', '\t', 'é', '"a"', '"a":', '\u0001']
+    const valid = '{"a": [1, -2.5e+3, "x\\u00e9\\n", {}, []], "b": {"c": null, "d": true}}'
+    for (let round = 0; round < 20_000; round++) {
+      const at = Math.floor(random() * (valid.length + 1))
+      const symbol = symbols[Math.floor(random() * symbols.length)] ?? ''
+      const text = valid.slice(0, at) + symbol + valid.slice(at + Math.floor(random() * 3))
+      const found = findJsonError(text)
+      const failure = failureOf(text)
+      expect([text, found === undefined]).toEqual([text, failure === undefined])
+      const [, line, column] = /\(line (\d+) column (\d+)\)$/.exec(failure ?? '') ?? []
+      // Node names other places in a damaged number or escape.
+      if (line !== undefined && !/number|unicode/i.test(failure ?? '')) {
+        expect([text, found]).toEqual([text, { line: Number(line), column: Number(column) }])
+      }
+    }
+  })
+
+  it('is found in a deep and in a long text', () => {
+    expect(findJsonError('['.repeat(1_000_000))).toEqual({ line: 1, column: 1_000_001 })
+    expect(findJsonError(`"${'\\n'.repeat(1_000_000)}`)).toEqual({ line: 1, column: 2_000_002 })
+  })
+})
+
+function failureOf (text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}

@@ -1,0 +1,112 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import {
+  withTimeout, backoffMs, every, retryForever, sleep, retry, startRepeating,
+} from '../../../../services/runtime/platform/retry.ts'
+import { eventually } from '../../../support/eventually.ts'
+
+const failing = (failures: number) => {
+  let calls = 0
+  return async () => {
+    if (++calls <= failures) throw new Error(`failure ${calls}`)
+    return calls
+  }
+}
+const noSleep = { sleep: async () => {} }
+
+describe('backoff', () => {
+  it('doubles up to the maximum, with full jitter', () => {
+    const bound = (attempt: number) => backoffMs(attempt, { random: () => 1 })
+    expect([1, 2, 3, 7, 8, 1_000].map(bound)).toEqual([100, 200, 400, 6_400, 10_000, 10_000])
+    expect(backoffMs(3, { random: () => 0.5 })).toBe(200)
+    expect(backoffMs(9, { random: () => 0 })).toBe(0)
+  })
+})
+
+describe('retryForever', () => {
+  it('retries until success, and reports each failure', async () => {
+    const reported: number[] = []
+    const onRetry = (_: unknown, attempt: number) => { reported.push(attempt) }
+    expect(await retryForever(failing(3), { ...noSleep, onRetry })).toBe(4)
+    expect(reported).toEqual([1, 2, 3])
+  })
+
+  it('throws non-retriable errors at once', async () => {
+    const trying = retryForever(failing(1), { ...noSleep, when: () => false })
+    await expect(trying).rejects.toThrow('failure 1')
+  })
+
+  it('throws the reason of its signal, even during a pause', async () => {
+    const life = new AbortController()
+    const onRetry = () => setImmediate(() => life.abort(new Error('stopped')))
+    const slow = { firstMs: 60_000, maxMs: 60_000, random: () => 1 }
+    const options = { ...slow, signal: life.signal, onRetry }
+    await expect(retryForever(failing(Infinity), options)).rejects.toThrow('stopped')
+    await expect(sleep(60_000, life.signal)).rejects.toThrow('stopped')
+  })
+})
+
+describe('retry', () => {
+  it('throws the last failure', async () => {
+    expect(await retry(3, failing(2), noSleep)).toBe(3)
+    await expect(retry(3, failing(3), noSleep)).rejects.toThrow('failure 3')
+  })
+})
+
+describe('withTimeout', () => {
+  it('ends with the work or the timeout, and rejects with the work', async () => {
+    await withTimeout(Promise.resolve(1), 60_000)
+    await withTimeout(undefined, 60_000)
+    await withTimeout(new Promise(() => {}), 1)
+    await withTimeout(new Promise(() => {}), -1)
+    await expect(withTimeout(failing(1)(), 60_000)).rejects.toThrow('failure 1')
+  })
+})
+
+it('a repeated action goes on after a failure, and ends before it is stopped', async () => {
+  const failures: unknown[] = []
+  const again = Promise.withResolvers<void>()
+  const hold = Promise.withResolvers<void>()
+  let runs = 0
+  let isEnded = false
+  const { stop } = startRepeating(1, async () => {
+    runs += 1
+    if (runs === 1) throw new Error('first')
+    again.resolve()
+    await hold.promise
+    isEnded = true
+  }, error => failures.push(error))
+  await again.promise
+  const stopped = stop()
+  hold.resolve()
+  await stopped
+  expect([runs, isEnded, failures.map(String)]).toEqual([2, true, ['Error: first']])
+})
+
+describe('every', () => {
+  afterEach(() => { vi.useRealTimers() })
+
+  it('waits for running actions when stopped, and never starts with a pause of 0', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const gate = Promise.withResolvers<void>()
+    const runs = { started: 0, ended: 0 }
+    const repeated = every(1, async () => {
+      runs.started += 1
+      await gate.promise
+      runs.ended += 1
+    })
+    const never = every(0, async () => { runs.started += 100 })
+    vi.advanceTimersByTime(3)
+    const stopping = Promise.all([repeated.stop(), never.stop()])
+    vi.advanceTimersByTime(3)
+    gate.resolve()
+    await stopping
+    expect(runs).toEqual({ started: 3, ended: 3 })
+  })
+
+  it('stops even if an action never ends', async () => {
+    let runs = 0
+    const repeated = every(1, () => { runs += 1; return new Promise(() => {}) }, 5)
+    await eventually(() => expect(runs).toBeGreaterThan(0))
+    await repeated.stop()
+  })
+})

@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest'
+import {
+  FEED_GROUPS, feedGroupOf, allTopics, deadTopic, laneOf, logicalTopic, messageKey,
+  partnerTopics, subscriptionsOf, topicName, topicPattern,
+} from '../../../../services/runtime/platform/topics.ts'
+import { topology, type TopicName } from '../../../../services/topology.ts'
+
+const TOPICS = Object.keys(topology.topics) as TopicName[]
+
+describe('topic names', () => {
+  it('contain the lane, service or partner of a split topic', () => {
+    expect(topicName('rows.submitted', { lane: 'small' })).toBe('rows.submitted.small')
+    expect(topicName('rows.to-verify', { lane: 'bulk', service: 'whatsapp' }))
+      .toBe('rows.to-verify.bulk.whatsapp')
+    expect(topicName('wallet.journal', { lane: 'bulk' })).toBe('wallet.journal')
+    expect(deadTopic('verify')).toBe('verify.dead')
+    expect(() => topicName('rows.submitted')).toThrow('rows.submitted is split by lane')
+    expect(() => topicName('rows.retry', { lane: 'bulk' })).toThrow('split by service')
+  })
+
+  it('match the pattern of their topic and no other', () => {
+    expect(topicPattern('job.keys')).toEqual({ name: 'job.keys', prefix: false })
+    expect(topicPattern('feeds.finished')).toEqual({ name: 'feeds.', prefix: true })
+    for (const { name } of allTopics()) {
+      const matching = TOPICS.filter(topic => {
+        const { name: pattern, prefix } = topicPattern(topic)
+        return prefix ? name.startsWith(pattern) : name === pattern
+      })
+      expect(matching).toEqual(name.endsWith('.dead') ? [] : [logicalTopic(name)?.topic])
+    }
+  })
+
+  it('are parsed to topic and division', () => {
+    expect(logicalTopic('rows.to-verify.bulk.whatsapp'))
+      .toEqual({ topic: 'rows.to-verify', lane: 'bulk', service: 'whatsapp' })
+    expect(logicalTopic('job.keys')).toEqual({ topic: 'job.keys' })
+    expect(logicalTopic('rows.to-verify')).toBeUndefined()
+    expect(logicalTopic('verify.dead')).toBeUndefined()
+  })
+
+  it('have the partner in the middle, with the settings of the topology', () => {
+    expect(topicName('feeds.submitted', { partner: 'acme' })).toBe('feeds.acme.submitted')
+    expect(() => topicName('feeds.finished')).toThrow('feeds.finished is split by partner')
+    const named = { topic: 'feeds.finished', partner: 'acme' }
+    expect(logicalTopic('feeds.acme.finished')).toEqual(named)
+    expect(logicalTopic('feeds..finished')).toBeUndefined()
+    expect(logicalTopic('feeds.a.b.finished')).toBeUndefined()
+    expect(partnerTopics('acme', 2)).toEqual([
+      { name: 'feeds.acme.submitted', partitions: 2, keepHours: 168, compact: false },
+      { name: 'feeds.acme.finished', partitions: 2, keepHours: 168, compact: false },
+    ])
+    expect(partnerTopics('acme')[0]?.partitions).toBe(1)
+    expect(allTopics().some(({ name }) => name.startsWith('feeds'))).toBe(false)
+  })
+
+  it('are listed for the broker, with dead-letter topics', () => {
+    const topics = allTopics()
+    expect(topics).toHaveLength(3 * 2 + 2 * 12 + 8 + 8)
+    expect(topics.find(({ name }) => name === 'job.keys'))
+      .toEqual({ name: 'job.keys', partitions: 2, keepHours: 2_184, compact: true })
+    expect(topics.find(({ name }) => name === 'ledger.dead'))
+      .toEqual({ name: 'ledger.dead', partitions: 1, keepHours: 720, compact: false })
+    expect(topics.some(({ name }) => name === 'ingest.dead')).toBe(false)
+  })
+
+  it('have message keys of the declared fields', () => {
+    const value = { tenant: 'o.live', job: 'job_1', chunk: 0, batch: 3 }
+    expect(messageKey('rows.to-verify', value)).toBe('job_1:0:3')
+    expect(messageKey('rows.submitted', value)).toBe('job_1:0')
+    expect(messageKey('wallet.journal', value)).toBe('o.live')
+  })
+})
+
+describe('subscriptions', () => {
+  it('are one per lane', () => {
+    expect(subscriptionsOf('normalize')).toEqual([
+      { group: 'normalize.small', topics: ['rows.submitted.small'], lane: 'small' },
+      { group: 'normalize.bulk', topics: ['rows.submitted.bulk'], lane: 'bulk' },
+    ])
+  })
+
+  it('are one per lane and service, with all their topics', () => {
+    expect(subscriptionsOf('verify')).toHaveLength(12)
+    expect(subscriptionsOf('verify', { lanes: ['bulk'], services: ['telegram'] })).toEqual([{
+      group: 'verify.bulk.telegram',
+      topics: ['rows.to-verify.bulk.telegram', 'rows.retry.bulk.telegram'],
+      lane: 'bulk',
+      service: 'telegram',
+    }])
+  })
+
+  it('are one for topics without a split', () => {
+    expect(subscriptionsOf('ledger'))
+      .toEqual([{ group: 'ledger', topics: ['wallet.journal', 'job.keys', 'access.log'] }])
+  })
+})
+
+describe('lanes', () => {
+  it('are split at SMALL_LANE_ROWS', () => {
+    expect([laneOf(1), laneOf(1_000), laneOf(1_001)]).toEqual(['small', 'small', 'bulk'])
+  })
+})
+
+describe('the groups of partner topics', () => {
+  const partners = Array.from({ length: 1_000 }, (_, index) => `partner-${index}`)
+
+  it('are few, and each has its share of the partners', () => {
+    const sizes = [...Map.groupBy(partners, feedGroupOf).values()].map(({ length }) => length)
+    expect(sizes).toHaveLength(FEED_GROUPS.length)
+    expect(Math.max(...sizes)).toBeLessThan(2 * Math.min(...sizes))
+  })
+
+  it('never change for a partner', () => {
+    expect(['acme', 'globex', '0'].map(feedGroupOf))
+      .toEqual(['feed.shared.5', 'feed.shared.5', 'feed.shared.6'])
+  })
+})
