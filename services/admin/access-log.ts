@@ -6,7 +6,7 @@ import { createOrganizations, type Organizations } from '../accounts/organizatio
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { ACCESS_COLUMNS, accessRecord } from '../access-log/records.ts'
-import { guardedLine } from '../results/csv.ts'
+import { guardedLine } from '../jobs/results/csv.ts'
 import { organizationToRead } from './options.ts'
 import { type Stores, withStores } from './stores.ts'
 

@@ -9,7 +9,7 @@ import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
-import { createArchive } from '../results/archive.ts'
+import { createArchive } from '../jobs/results/archive.ts'
 import { modeOf, organizationOf, type Options } from './options.ts'
 import { withStores, type Stores } from './stores.ts'
 

@@ -5,7 +5,7 @@ import type { FeedContact } from '../../schemas/types.ts'
 import {
   connectPartnerResults, MAX_REFERENCE_CHARACTERS, type ContactResult, type PartnerResults,
   type ResultTarget,
-} from '../results/partner-results.ts'
+} from '../jobs/results/partner-results.ts'
 import { SERVICE_SLUGS, topology, type ServiceSlug } from '../topology.ts'
 import type { Stamp } from './replay-guard.ts'
 

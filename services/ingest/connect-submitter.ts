@@ -13,7 +13,7 @@ import { createEmitter } from '../runtime/engine/emit.ts'
 import { startLiveness } from '../runtime/platform/liveness.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'
 import type { ServiceContext } from '../runtime/platform/run.ts'
-import type { Archive } from '../results/archive.ts'
+import type { Archive } from '../jobs/results/archive.ts'
 import { type Connections, openSubscriber } from '../runtime/engine/connections.ts'
 
 type Options = {

@@ -10,7 +10,7 @@ import type { PublicLimit } from '../runtime/platform/http-server.ts'
 import { createLogThrottle } from '../runtime/platform/log.ts'
 import { clientAddress, type Networks } from '../runtime/platform/networks.ts'
 import { API_VERSION } from '../../schemas/api/root.ts'
-import { LostResultsError } from '../results/read-chunks.ts'
+import { LostResultsError } from '../jobs/results/read-chunks.ts'
 import type { IngestDeps } from './ports.ts'
 import { validationError, type RequestPart } from './validation.ts'
 

@@ -10,9 +10,9 @@ import type { Submission } from '../jobs/send.ts'
 import type { Limiter } from './limits/limiter.ts'
 import type { JournalCopy } from '../money/journal-copy.ts'
 import type { Balance } from '../money/wallet.ts'
-import type { ListOptions } from '../results/archive.ts'
-import type { CsvOptions, Results } from '../results/results.ts'
-import type { Usage, UsageOptions } from '../results/usage.ts'
+import type { ListOptions } from '../jobs/results/archive.ts'
+import type { CsvOptions, Results } from '../jobs/results/results.ts'
+import type { Usage, UsageOptions } from '../jobs/results/usage.ts'
 import type { Webhooks } from './webhooks.ts'
 
 /** The dependencies of the routes; tests replace them by doubles. */

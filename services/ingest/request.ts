@@ -8,7 +8,7 @@ import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
 import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../accounts/webhook-url.ts'
 import { type Prices, unitPriceMicros } from '../money/prices.ts'
-import { type ContactKind, SERVICES } from '../results/columns.ts'
+import { type ContactKind, SERVICES } from '../jobs/results/columns.ts'
 
 /** A request for a job with all defaults; '' for omitted texts. */
 export type JobRequest = {

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 import {
   DEFAULT_ROWS, FILTER_COLUMNS, LIST_PARAMETERS, type ResultRow, type ResultsQuery,
 } from '../../schemas/api/results.ts'
-import type { Rows } from '../results/results.ts'
-import { createRowFilter, type RowFilter } from '../results/row-filter.ts'
+import type { Rows } from '../jobs/results/results.ts'
+import { createRowFilter, type RowFilter } from '../jobs/results/row-filter.ts'
 import type { ServiceSlug } from '../topology.ts'
 import { type ApiError, ApiException } from './errors.ts'
 import type { FoundResults } from './find-job.ts'
@@ -15,8 +15,8 @@ import {
 } from './negotiation.ts'
 import type { IngestDeps } from './ports.ts'
 import { sendError } from './response.ts'
-import { columnsOf, rowChecksOf, rowFieldsOf } from '../results/columns.ts'
-import { createOriginalJson, joinedColumns } from '../results/original.ts'
+import { columnsOf, rowChecksOf, rowFieldsOf } from '../jobs/results/columns.ts'
+import { createOriginalJson, joinedColumns } from '../jobs/results/original.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import type { Job } from '../jobs/job.ts'
 

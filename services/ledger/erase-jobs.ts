@@ -13,10 +13,10 @@ import type { Tokenizer } from '../cache/tokenizer.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
 import type { JobKeyCopy } from '../jobs/job-key-copy.ts'
 import { openJobKey } from '../jobs/job-key-parts.ts'
-import type { ReadingDeps } from '../results/read-chunks.ts'
-import type { Archive } from '../results/archive.ts'
-import { columnsOf, identitiesOf, SERVICES } from '../results/columns.ts'
-import { createResults, type Rows } from '../results/results.ts'
+import type { ReadingDeps } from '../jobs/results/read-chunks.ts'
+import type { Archive } from '../jobs/results/archive.ts'
+import { columnsOf, identitiesOf, SERVICES } from '../jobs/results/columns.ts'
+import { createResults, type Rows } from '../jobs/results/results.ts'
 
 export type EraseJobsDeps = {
   readonly erasures: Pick<Erasures, 'requested' | 'compacting' | 'await' | 'complete'>

@@ -1,7 +1,7 @@
 import type { Journal } from '../../schemas/types.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import type { Archive } from '../results/archive.ts'
+import type { Archive } from '../jobs/results/archive.ts'
 import type { Job } from '../jobs/job.ts'
 import { recordOf } from '../jobs/job-record.ts'
 import type { EndedEntries, JournalState } from './journal-state.ts'

@@ -9,8 +9,8 @@ import { isInfrastructure, orIfUnavailable } from '../runtime/platform/errors.ts
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { topicName } from '../runtime/platform/topics.ts'
-import type { ResultBlocks } from '../results/result-blocks.ts'
-import { tallyBlockOf } from '../results/block.ts'
+import type { ResultBlocks } from '../jobs/results/result-blocks.ts'
+import { tallyBlockOf } from '../jobs/results/block.ts'
 import { LANES } from '../topology.ts'
 
 export type RecountDeps = BlockDeps & {

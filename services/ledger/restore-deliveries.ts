@@ -7,8 +7,8 @@ import type { Job } from '../jobs/job.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { type RedisClient, RUN_ID_LUA, script } from '../runtime/platform/redis.ts'
-import type { Archive } from '../results/archive.ts'
-import { settledOf } from '../results/finish-job.ts'
+import type { Archive } from '../jobs/results/archive.ts'
+import { settledOf } from '../jobs/results/finish-job.ts'
 
 export type RepublishDeps = {
   readonly subscriptions: Subscriptions

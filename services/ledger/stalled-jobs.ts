@@ -14,9 +14,9 @@ import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
 import { retry } from '../runtime/platform/retry.ts'
 import { subscriptionsOf, type Subscription } from '../runtime/platform/topics.ts'
-import { unresolvableBlock } from '../results/block.ts'
-import { finishJob, type EndedJob, type FinishDeps } from '../results/finish-job.ts'
-import { blockDigest } from '../results/result-blocks.ts'
+import { unresolvableBlock } from '../jobs/results/block.ts'
+import { finishJob, type EndedJob, type FinishDeps } from '../jobs/results/finish-job.ts'
+import { blockDigest } from '../jobs/results/result-blocks.ts'
 import type { Lane, ServiceSlug } from '../topology.ts'
 
 export type StalledJobsDeps = FinishDeps & {

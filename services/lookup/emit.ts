@@ -4,11 +4,11 @@ import type { Emission } from '../runtime/engine/stage.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
 import {
   NO_BATCH, type ChunkCoordinates, createBlock, type DuplicateOutcome,
-} from '../results/block.ts'
+} from '../jobs/results/block.ts'
 import { pickRotated, pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, isFresh } from '../cache/entries.ts'
-import { SERVICES } from '../results/columns.ts'
-import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
+import { SERVICES } from '../jobs/results/columns.ts'
+import { NO_FIELDS, type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import type { Lane } from '../topology.ts'
 import type { Duplicates } from './dedupe.ts'
 

@@ -5,7 +5,7 @@ import type { Job } from '../jobs/job.ts'
 import type { Tallied } from '../jobs/store-types.ts'
 import type { RawMessage } from '../runtime/kafka/bus.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
-import type { Finishing } from '../results/finish-job.ts'
+import type { Finishing } from '../jobs/results/finish-job.ts'
 
 /** How often held blocks are stored, in milliseconds. */
 export const STORE_EVERY_MS = 100

@@ -6,12 +6,12 @@ import type { Clock } from '../runtime/platform/clock.ts'
 import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Decision, Emission, Incoming, Stage } from '../runtime/engine/stage.ts'
-import { attachBlocks } from '../results/result-blocks.ts'
-import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../results/block.ts'
+import { attachBlocks } from '../jobs/results/result-blocks.ts'
+import { coordinatesOfHeaders, tallyBlockOf, unresolvableBlock } from '../jobs/results/block.ts'
 import {
   type EndedJob, type FinishDeps, finishingOf, finishJob, recordOfEnd,
-} from '../results/finish-job.ts'
-import type { SettledRow } from '../results/settled-rows.ts'
+} from '../jobs/results/finish-job.ts'
+import type { SettledRow } from '../jobs/results/settled-rows.ts'
 import {
   messagesByJob, type Counted, RemainingRows, SettleBuffer, shareRunning, type Stored,
 } from './buffer.ts'

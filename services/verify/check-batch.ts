@@ -4,7 +4,7 @@ import type { Sleep } from '../runtime/platform/retry.ts'
 import type { RecordCache } from '../cache/cache.ts'
 import { pickTokens } from '../cache/tokens.ts'
 import { type CachedRecord, type CheckedRecord, isFresh } from '../cache/entries.ts'
-import { type RowOutcome, rowOutcomeOf } from '../results/outcome.ts'
+import { type RowOutcome, rowOutcomeOf } from '../jobs/results/outcome.ts'
 import {
   type BatchOutcomes, cacheScopeOf, kindOf, subjectAt, type VerificationBatch,
 } from './batch.ts'

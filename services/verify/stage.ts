@@ -6,7 +6,7 @@ import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Decision, Incoming, Stage } from '../runtime/engine/stage.ts'
 import { laneOf } from '../runtime/platform/topics.ts'
 import { yieldToEventLoop } from '../runtime/platform/event-loop.ts'
-import { coordinatesOfHeaders, unresolvableBlock } from '../results/block.ts'
+import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import {
   allWithout, batchEmissions, type EmitDeps, kindOf, openIn, submittedOf, type VerificationBatch,

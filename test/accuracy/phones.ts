@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { canonicalPhone } from '../../services/normalize/phone.ts'
 import { describePhone } from '../../services/phone/format.ts'
-import { derivePhone } from '../../services/results/outcome.ts'
+import { derivePhone } from '../../services/jobs/results/outcome.ts'
 import { rangeVerdictOf } from '../../services/verify/providers/numbering-plan.ts'
 import { loadRangeData, splitPlace } from '../../services/verify/providers/range-data.ts'
 import type { AccuracyRow } from './row.ts'

@@ -7,7 +7,7 @@ import { applyMigrations, migrations } from '../../deploy/provision/migrations.t
 import { keepRecords } from '../../deploy/provision/retention.ts'
 import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
-import { createRepositories } from '../../services/results/repositories.ts'
+import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { connectAll } from '../support/connected.ts'
 import { ownDatabase } from '../support/database.ts'

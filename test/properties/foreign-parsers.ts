@@ -10,7 +10,7 @@ import { accepts, codingFor, preferred } from '../../services/ingest/negotiation
 import { inspectJson } from '../../services/runtime/platform/json-text.ts'
 import {
   createOriginalCsv, createOriginalJson, joinedHeader,
-} from '../../services/results/original.ts'
+} from '../../services/jobs/results/original.ts'
 import { readTable } from '../../services/verify/providers/http-table.ts'
 import { ENTRY_OF } from '../../services/verify/providers/email-lists.ts'
 import { readList } from '../../services/verify/providers/lists/read-list.ts'

@@ -1,5 +1,5 @@
 import { deadTopic } from '../../services/runtime/platform/topics.ts'
-import { columnsOf } from '../../services/results/columns.ts'
+import { columnsOf } from '../../services/jobs/results/columns.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import type { StageName, TopicName } from '../../services/topology.ts'
 import type { Evidence, Sent } from './evidence.ts'

@@ -3,7 +3,7 @@ import { indexes } from '../../services/runtime/platform/bitmap.ts'
 import type { Bus, OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { logicalTopic } from '../../services/runtime/platform/topics.ts'
-import { coordinatesOfHeaders } from '../../services/results/block.ts'
+import { coordinatesOfHeaders } from '../../services/jobs/results/block.ts'
 import type { TopicName } from '../../services/topology.ts'
 import type { Chaos } from './chaos.ts'
 

@@ -1,12 +1,12 @@
 import type { Completed, Journal } from '../../schemas/types.ts'
 import { boundOf } from '../../services/jobs/message-codec.ts'
-import type { Archive, ArchivedJob } from '../../services/results/archive.ts'
+import type { Archive, ArchivedJob } from '../../services/jobs/results/archive.ts'
 import { canonicalText } from '../../services/money/journal-chain.ts'
 import type { JobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import type { JournalCopy } from '../../services/money/journal-copy.ts'
 import {
   attachedBlocksOf, blockDigest, type ResultBlocks, type StoredBlock,
-} from '../../services/results/result-blocks.ts'
+} from '../../services/jobs/results/result-blocks.ts'
 
 /** What ClickHouse holds, in memory: inserting the same twice leaves one, as a read of it would. */
 export type Stores = {

@@ -5,7 +5,7 @@ import { startTakingOver, takeOver, type TakeoverDeps } from '../../services/led
 import { Owners } from '../../services/ledger/owners.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { TOPOLOGY_GROUPS } from '../../services/runtime/kafka/lag.ts'
-import { storeBlock } from '../../services/results/repositories.ts'
+import { storeBlock } from '../../services/jobs/results/repositories.ts'
 import { redisLike } from './early-stages.ts'
 import type { MemoryBus } from '../support/memory-bus.ts'
 import type { ScenarioOutput } from './evidence.ts'

@@ -1,5 +1,5 @@
 import type { CompletedRows } from '../../schemas/types.ts'
-import { cellsOf } from '../../services/results/dictionary-columns.ts'
+import { cellsOf } from '../../services/jobs/results/dictionary-columns.ts'
 
 /** The cells of a stored column, one a row; undefined when the block has no such column. */
 export function cellsIn (

@@ -6,11 +6,11 @@ import { createCodec, localSource } from '../../services/runtime/kafka/registry.
 import type { Emission, Incoming } from '../../services/runtime/engine/stage.ts'
 import {
   type BlockOptions, type DuplicateOutcome, createBlock,
-} from '../../services/results/block.ts'
-import type { RowOutcome } from '../../services/results/outcome.ts'
+} from '../../services/jobs/results/block.ts'
+import type { RowOutcome } from '../../services/jobs/results/outcome.ts'
 import {
   blockDigest, storedBlockOf, type ResultBlocks,
-} from '../../services/results/result-blocks.ts'
+} from '../../services/jobs/results/result-blocks.ts'
 import { acceptedJob, bitmapOf, JOB, QUOTED_AT_MS, TENANT } from './stage-doubles.ts'
 
 const dataKey = randomBytes(32)

@@ -5,8 +5,8 @@ import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'
 import { createFairSlots } from '../../runtime/platform/fair-slots.ts'
 import { createTenants } from '../../money/tenants.ts'
-import type { Archive, ArchivedJob } from '../../results/archive.ts'
-import type { Results } from '../../results/results.ts'
+import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
+import type { Results } from '../../jobs/results/results.ts'
 import {
   checkAges, checkDeliveries, checkEntries, checkResults, checkSlots, countResults,
 } from './job-checks.ts'

@@ -1,9 +1,9 @@
 import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
 import type { JobKeys } from '../../jobs/job-keys.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
-import { createArchive } from '../../results/archive.ts'
-import { createSharedBlockReads } from '../../results/result-blocks.ts'
-import { createResults } from '../../results/results.ts'
+import { createArchive } from '../../jobs/results/archive.ts'
+import { createSharedBlockReads } from '../../jobs/results/result-blocks.ts'
+import { createResults } from '../../jobs/results/results.ts'
 import type { Stores } from '../stores.ts'
 import { createAuditCounts, type IncrementalAuditDeps } from './incremental.ts'
 

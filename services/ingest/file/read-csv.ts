@@ -5,7 +5,7 @@ import {
   type CsvFormat, type CsvRecord,
 } from '../../../schemas/files/csv-format.ts'
 import { MAX_COLUMNS, MAX_LINE_BYTES, MAX_NAMES_BYTES } from '../../../schemas/files/limits.ts'
-import { csvCell } from '../../results/csv.ts'
+import { csvCell } from '../../jobs/results/csv.ts'
 import { type ApiError, ApiException } from '../errors.ts'
 import { SHOWN_CHARACTERS } from '../validation.ts'
 

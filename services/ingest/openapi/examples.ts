@@ -15,7 +15,7 @@ import {
   ENDPOINT_REQUESTS, endpointAnswers, type EndpointRequest, eventExample,
 } from './samples.ts'
 import { createRowShape } from '../results-response.ts'
-import { columnsOf } from '../../results/columns.ts'
+import { columnsOf } from '../../jobs/results/columns.ts'
 import {
   type Content, mapOperations, mapValues, type OpenApiDocument, type OpenApiResponse,
   type Operation,

@@ -4,8 +4,8 @@ import {
   DEFAULT_USAGE_DAYS, DEFAULT_USAGE_GROUP, MAX_USAGE_DAYS, USAGE_COUNTERS, type UsageBody,
   type UsageQuery, UsageQuerySchema, UsageSchema,
 } from '../../../schemas/api/usage.ts'
-import { csvLine } from '../../results/csv.ts'
-import type { UsageOptions } from '../../results/usage.ts'
+import { csvLine } from '../../jobs/results/csv.ts'
+import type { UsageOptions } from '../../jobs/results/usage.ts'
 import { callerOf } from '../guard.ts'
 import { accepts, preferred } from '../negotiation.ts'
 import type { IngestDeps } from '../ports.ts'

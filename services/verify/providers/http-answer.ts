@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
-import { columnsOf } from '../../results/columns.ts'
+import { columnsOf } from '../../jobs/results/columns.ts'
 import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { LINE_TYPES } from '../../../schemas/api/verdicts.ts'

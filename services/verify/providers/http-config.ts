@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Errors } from 'typebox/schema'
 import { publicPath } from '../../runtime/platform/config.ts'
-import { columnsOf, SERVICES } from '../../results/columns.ts'
+import { columnsOf, SERVICES } from '../../jobs/results/columns.ts'
 import type { ServiceSlug } from '../../topology.ts'
 import { PROVIDER_FAILURES } from '../provider.ts'
 import { VENDOR_COLUMNS } from './http-answer.ts'

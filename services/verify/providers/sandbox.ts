@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { columnsOf, SERVICES, type ContactKind } from '../../results/columns.ts'
+import { columnsOf, SERVICES, type ContactKind } from '../../jobs/results/columns.ts'
 import { type ServiceSlug, SERVICE_SLUGS } from '../../topology.ts'
 import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
 import {

@@ -12,7 +12,9 @@ import { createLines, headerLine } from '../../../services/client/join-results.t
 import {
   contactOf, planJobs, readContacts, readFacts, readHead,
 } from '../../../services/client/plan.ts'
-import { csvCell as serviceCell, guardCell as serviceGuard } from '../../../services/results/csv.ts'
+import {
+  csvCell as serviceCell, guardCell as serviceGuard,
+} from '../../../services/jobs/results/csv.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('csv-')

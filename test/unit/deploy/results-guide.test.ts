@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { columnsOf, SERVICES } from '../../../services/results/columns.ts'
+import { columnsOf, SERVICES } from '../../../services/jobs/results/columns.ts'
 import { LINE_TYPES, REASONS, ROW_STATUSES } from '../../../schemas/api/verdicts.ts'
 import { SERVICE_SLUGS } from '../../../services/topology.ts'
 

@@ -5,7 +5,7 @@ import type { OutgoingMessage, RawMessage } from '../../../services/runtime/kafk
 import type { ReplayOutcome } from '../../../services/runtime/engine/dead-letters.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
-import { createPartnerResults } from '../../../services/results/partner-results.ts'
+import { createPartnerResults } from '../../../services/jobs/results/partner-results.ts'
 import { createRejections } from '../../../services/feed/contact.ts'
 import type { JobOutcome, FeedJobRequest } from '../../../services/feed/cursor.ts'
 import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'

@@ -3,7 +3,9 @@ import Fastify, { type FastifyBaseLogger } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { answerFailures, createSocketFailure } from '../../../services/ingest/failures.ts'
-import { LostResultsError, MissingResultsError } from '../../../services/results/read-chunks.ts'
+import {
+  LostResultsError, MissingResultsError,
+} from '../../../services/jobs/results/read-chunks.ts'
 import { NotSubmittedError } from '../../../services/jobs/submit.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { listLabeled } from '../../../services/ingest/list-jobs.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import type { ListOptions } from '../../../services/results/archive.ts'
+import type { ListOptions } from '../../../services/jobs/results/archive.ts'
 import { application, closedJob, jobOf, NOW_MS } from './doubles.ts'
 
 const idOf = (number: number) => `job_01jd3v8zj7m5n2k4q6r8s${String(number).padStart(5, '0')}`

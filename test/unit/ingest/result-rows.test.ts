@@ -3,7 +3,7 @@ import {
   afterRowOf, createRowShape, cursorOf, jsonLines,
 } from '../../../services/ingest/results-response.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
-import { rowFieldsOf } from '../../../services/results/columns.ts'
+import { rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 
 const columns = rowFieldsOf('telegram')
 const cellsOf = (values: Readonly<Record<string, string>>) =>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ResultsQuery } from '../../../schemas/api/results.ts'
 import { type ResultSelection, selectionOf } from '../../../services/ingest/results-response.ts'
-import { columnsOf, rowFieldsOf } from '../../../services/results/columns.ts'
+import { columnsOf, rowFieldsOf } from '../../../services/jobs/results/columns.ts'
 
 const service = 'email-validation'
 const select = (query: ResultsQuery, form: 'csv' | 'json' | 'jsonl' = 'csv') =>

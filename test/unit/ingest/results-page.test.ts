@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sendResultsPage, cursorOf } from '../../../services/ingest/results-response.ts'
-import { columnsOf } from '../../../services/results/columns.ts'
-import type { RowOptions, Rows } from '../../../services/results/results.ts'
+import { columnsOf } from '../../../services/jobs/results/columns.ts'
+import type { RowOptions, Rows } from '../../../services/jobs/results/results.ts'
 import { application, closedJob, JOB_ID, MANIFEST } from './doubles.ts'
 
 const columns = columnsOf('phone-validation')

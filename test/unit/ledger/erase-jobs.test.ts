@@ -3,7 +3,7 @@ import {
   createErasures, queueErasure, requestErasure, type ErasureRequest,
 } from '../../../services/jobs/erasures.ts'
 import { requestedAtMs } from '../../../services/jobs/job.ts'
-import { ResultsError } from '../../../services/results/merge.ts'
+import { ResultsError } from '../../../services/jobs/results/merge.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import {
   eraseRequested, startErasing, watchErasures, type EraseJobsDeps, createCachedErasure,
@@ -14,7 +14,7 @@ import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'
 import type { CacheScope } from '../../../services/cache/cache.ts'
 import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
-import { LostResultsError } from '../../../services/results/read-chunks.ts'
+import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
 } from '../../support/results.ts'

@@ -8,7 +8,7 @@ import { endedJob, DELIVERED_JOB } from '../../support/deliveries.ts'
 import { endpointIdAt } from '../../support/endpoints.ts'
 import type { Attempt, AttemptOutcome } from '../../../services/jobs/delivery-history.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
-import { settledOf } from '../../../services/results/finish-job.ts'
+import { settledOf } from '../../../services/jobs/results/finish-job.ts'
 
 const NOW_MS = 10_000_000_000
 const MINUTE_MS = 60_000

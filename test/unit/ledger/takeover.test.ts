@@ -9,7 +9,7 @@ import { FatalError, InfrastructureError } from '../../../services/runtime/platf
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import type { Owned } from '../../../services/ledger/owners.ts'
 import { startTakingOver, takeOver, type TakeoverDeps } from '../../../services/ledger/takeover.ts'
-import { storeBlock } from '../../../services/results/repositories.ts'
+import { storeBlock } from '../../../services/jobs/results/repositories.ts'
 import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
 import {
   bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,

@@ -11,7 +11,7 @@ import {
 } from '../../support/stage-doubles.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
-import { NO_BATCH } from '../../../services/results/block.ts'
+import { NO_BATCH } from '../../../services/jobs/results/block.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../../services/lookup/config.ts'
 import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'

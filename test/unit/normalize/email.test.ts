@@ -2,7 +2,7 @@ import emailAddresses from 'email-addresses'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../../services/normalize/email.ts'
-import { emailIdentity } from '../../../services/results/columns.ts'
+import { emailIdentity } from '../../../services/jobs/results/columns.ts'
 import { unicodeText } from '../../support/texts.ts'
 
 /** The canonical form, or the reason in brackets. */

@@ -3,7 +3,7 @@ import { parse } from 'csv-parse/sync'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../../services/normalize/email.ts'
 import { canonicalPhone } from '../../../services/normalize/phone.ts'
-import { derivePhone } from '../../../services/results/outcome.ts'
+import { derivePhone } from '../../../services/jobs/results/outcome.ts'
 import { rangeVerdictOf } from '../../../services/verify/providers/numbering-plan.ts'
 import {
   loadRangeData, stateCode, type RangeData,

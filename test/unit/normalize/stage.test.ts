@@ -3,7 +3,7 @@ import type { Submitted } from '../../../schemas/types.ts'
 import { yieldToEventLoop } from '../../../services/runtime/platform/event-loop.ts'
 import { canonicalFor, createNormalizeStage } from '../../../services/normalize/stage.ts'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'
-import { identitiesOf } from '../../../services/results/columns.ts'
+import { identitiesOf } from '../../../services/jobs/results/columns.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, DEAD, incoming, JOB, QUOTED_AT_MS, TENANT,

@@ -6,7 +6,7 @@ import { actionText } from '../../../services/page/access-log.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
 import { pageRoutes } from '../../../services/page/routes.ts'
 import { secretDigest, type SignedIn } from '../../../services/accounts/sessions.ts'
-import { guardedLine } from '../../../services/results/csv.ts'
+import { guardedLine } from '../../../services/jobs/results/csv.ts'
 import { accessEntry } from '../../support/access.ts'
 import { createBrowsers } from '../../support/page-browser.ts'
 import {

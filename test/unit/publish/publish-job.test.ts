@@ -3,7 +3,7 @@ import { OrganizationErasedError } from '../../../services/accounts/organization
 import type { Incoming } from '../../../services/runtime/engine/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { publishJob, type PublishJobDeps } from '../../../services/publish/publish-job.ts'
-import type { FeedRows } from '../../../services/results/results.ts'
+import type { FeedRows } from '../../../services/jobs/results/results.ts'
 
 const job = { id: 'job_1', service: 'whatsapp', feed: { partner: 'acme', partition: 2 } } as Job
 const message = { value: { tenant: 'org_1.live', job: 'job_1' } } as Incoming<'jobs.settled'>

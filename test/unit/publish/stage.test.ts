@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { columnsOf } from '../../../services/results/columns.ts'
+import { columnsOf } from '../../../services/jobs/results/columns.ts'
 import { packChecks } from '../../../services/cache/evidence.ts'
 import {
   feedCells, type ContactResult, type ResultTarget,
-} from '../../../services/results/partner-results.ts'
-import type { FeedRows } from '../../../services/results/results.ts'
-import { LostResultsError } from '../../../services/results/read-chunks.ts'
+} from '../../../services/jobs/results/partner-results.ts'
+import type { FeedRows } from '../../../services/jobs/results/results.ts'
+import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
 import { createPublishStage, type PublishDeps } from '../../../services/publish/stage.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Decision, Incoming, Stage } from '../../../services/runtime/engine/stage.ts'

@@ -1,9 +1,9 @@
 import { expect } from 'vitest'
 import type { ManifestEntry } from '../../../services/jobs/job.ts'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
-import type { ArchivedJob } from '../../../services/results/archive.ts'
-import { blockDigest } from '../../../services/results/result-blocks.ts'
-import { storeBlock } from '../../../services/results/repositories.ts'
+import type { ArchivedJob } from '../../../services/jobs/results/archive.ts'
+import { blockDigest } from '../../../services/jobs/results/result-blocks.ts'
+import { storeBlock } from '../../../services/jobs/results/repositories.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, live, messageCodec,

@@ -3,10 +3,10 @@ import { createVerificationRoute }
   from '../../../../services/ingest/routes/create-verification.ts'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry, Refusal } from '../../../../services/jobs/job.ts'
-import { attachBlocks, attachedBlocksOf } from '../../../../services/results/result-blocks.ts'
+import { attachBlocks, attachedBlocksOf } from '../../../../services/jobs/results/result-blocks.ts'
 import { arrived, blockEmission, live } from '../../../support/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
-import { columnsOf } from '../../../../services/results/columns.ts'
+import { columnsOf } from '../../../../services/jobs/results/columns.ts'
 import {
   application, closedJob, doubles, good, JOB_ID, jobOf, MANIFEST, NOW_MS, outage, settings,
   type Sent,

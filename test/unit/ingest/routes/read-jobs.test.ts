@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { listJobs, type ListFilter } from '../../../../services/ingest/list-jobs.ts'
 import { getJobRoute, listJobsRoute } from '../../../../services/ingest/routes/jobs.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
-import type { ListOptions } from '../../../../services/results/archive.ts'
+import type { ListOptions } from '../../../../services/jobs/results/archive.ts'
 import { application, closedJob, doubles, JOB_ID, jobOf } from '../doubles.ts'
 
 describe('the route of a job', () => {

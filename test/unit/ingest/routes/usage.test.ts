@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { getUsageRoute } from '../../../../services/ingest/routes/usage.ts'
-import type { UsageOptions } from '../../../../services/results/usage.ts'
+import type { UsageOptions } from '../../../../services/jobs/results/usage.ts'
 import { application, doubles, KEY_ID, NO_USAGE, NOW_MS } from '../doubles.ts'
 
 const counts = { ...NO_USAGE, jobs: 2, totalRows: 5, freshRecords: 5, chargedMicros: 10_000 }

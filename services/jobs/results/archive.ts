@@ -1,0 +1,295 @@
+import { createHash } from 'node:crypto'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import type { ClickHouseClient } from '@clickhouse/client'
+import { encodeTime } from 'ulid'
+import type { Job, ManifestEntry } from '../job.ts'
+import { insertRows, streamRows } from '../../runtime/platform/clickhouse.ts'
+import { InfrastructureError } from '../../runtime/platform/errors.ts'
+import type { RecordMac, SignedRecord } from '../../runtime/crypto/mac.ts'
+
+/** A job that has ended, with the manifest of its result blocks. */
+export type ArchivedJob = { readonly job: Job, readonly manifest: readonly ManifestEntry[] }
+
+export type ListOptions = {
+  readonly limit: number
+  /** Only jobs with a smaller id, which are older ones. */
+  readonly before?: string
+  readonly status?: string
+  readonly service?: string
+  /** Only jobs created from here on. */
+  readonly fromMs?: number
+  /** Only jobs created before this time. */
+  readonly toMs?: number
+}
+
+export type Archive = {
+  /** Stores final records in one insert. Of several of a job, reads return the latest end. */
+  readonly save: (jobs: readonly ArchivedJob[]) => Promise<void>
+  /** @throws InfrastructureError when the job has rows, and all of them are forged. */
+  readonly find: (tenant: string, job: string) => Promise<ArchivedJob | undefined>
+  /** The stored ones of several jobs of these tenants, by id. */
+  readonly findAll: (
+    tenants: readonly string[], jobs: readonly string[]
+  ) => Promise<ReadonlyMap<string, Job>>
+  /** The stored ones of several jobs of a tenant, with manifests, each job once. */
+  readonly findAllWithManifest: (
+    tenant: string, jobs: readonly string[]
+  ) => Promise<readonly ArchivedJob[]>
+  /** Newest first: ids sort by the time of the request. */
+  readonly list: (tenant: string, options: ListOptions) => Promise<readonly Job[]>
+  /** The jobs created in a time range, each once, in the order of their requests. */
+  readonly createdBetween: (
+    tenant: string, range: { readonly fromMs: number, readonly toMs: number }
+  ) => AsyncIterable<Job>
+  /** The jobs of all tenants that ended since a time in Unix ms, each once. */
+  readonly endedSince: (endedMs: number) => AsyncIterable<Job>
+  /** The same as `list` with the manifests. */
+  readonly listWithManifest: (
+    tenant: string, options: ListOptions
+  ) => Promise<readonly ArchivedJob[]>
+}
+
+/** Growth of a page that forged rows or duplicates have filled. */
+const PAGE_GROWTH = 16
+
+/**
+ * The archive of ended jobs in ClickHouse, read once Redis keeps no more than their header. Skips
+ * rows without a valid MAC; forged rows cost time and never hide authentic ones.
+ */
+export function createArchive (clickhouse: ClickHouseClient, mac: RecordMac): Archive {
+  const save = async (jobs: readonly ArchivedJob[]) => {
+    const values = jobs.map(job => archiveRow(mac, job))
+    // Made of MACs: with a predictable token an attacker could make ClickHouse drop the insert.
+    const token = contentDigest(values.map(row => row.mac).join())
+    await insertRows(clickhouse, { table: 'jobs', columns: ARCHIVE_COLUMNS, values, token })
+  }
+  const isAuthentic = (row: StoredJob) =>
+    mac.isAuthentic(row.mac, signedOf(row)) && hasSignedManifest(row)
+  const select = (query: string, parameters: Record<string, unknown>, onRow = () => {}) =>
+    latestOf(streamRows<StoredJob>(clickhouse, query, parameters), row => {
+      onRow()
+      return isAuthentic(row)
+    })
+  const find = async (tenant: string, job: string) => {
+    let rows = 0
+    const { value: authentic } = await select(FIND, { tenant, job }, () => { rows++ }).next()
+    if (authentic === undefined && rows > 0) {
+      throw new InfrastructureError(`job ${job} has no record with a valid MAC in ClickHouse: ` +
+        'another client wrote it, or MESSAGE_KEYS lacks the key that signed it')
+    }
+    return authentic
+  }
+  const findAll = async (tenants: readonly string[], jobs: readonly string[]) => {
+    const found = new Map<string, Job>()
+    for await (const { job } of select(FIND_ALL, { tenants, jobs })) found.set(job.id, job)
+    return found
+  }
+  const findAllWithManifest = (tenant: string, jobs: readonly string[]) =>
+    allOf(select(FIND_ALL_WITH_MANIFEST, { tenants: [tenant], jobs }))
+  const page = async (columns: string, tenant: string, options: ListOptions) => {
+    const { limit, before = '', status = '', service = '', fromMs, toMs } = options
+    const query = listOf(columns)
+    // The rows of a job are complete once another job or the end follows them.
+    for (let maxRows = limit + 1; ; maxRows *= PAGE_GROWTH) {
+      const found: ArchivedJob[] = []
+      let rows = 0
+      const parameters = { tenant, before, status, service, ...idRange(fromMs, toMs), maxRows }
+      for await (const archived of select(query, parameters, () => { rows++ })) {
+        if (isListed(archived.job, options)) found.push(archived)
+        if (found.length > limit) break
+      }
+      if (found.length > limit || rows < maxRows) return found.slice(0, limit)
+    }
+  }
+  return {
+    save,
+    find,
+    createdBetween: (tenant, range) => createdIn(
+      select(SELECT_RANGE, { tenant, ...idRange(range.fromMs, range.toMs) }), range),
+    endedSince: endedMs => jobsIn(select(SELECT_ENDED, { endedMs })),
+    findAll,
+    findAllWithManifest,
+    list: async (...of) => (await page(RECORD, ...of)).map(({ job }) => job),
+    listWithManifest: (...of) => page(WITH_MANIFEST, ...of),
+  }
+}
+
+/** Returns each job once, in the order of the rows, which are grouped by job. */
+async function * latestOf (
+  rows: AsyncIterable<StoredJob>, isAuthentic: (row: StoredJob) => boolean
+): AsyncGenerator<ArchivedJob, undefined> {
+  let last: ArchivedJob | undefined
+  for await (const row of rows) {
+    if (!isAuthentic(row)) continue
+    const next = archivedOf(row)
+    if (last !== undefined && last.job.id !== next.job.id) {
+      yield last
+      last = undefined
+    }
+    if (last === undefined || next.job.endedAtMs > last.job.endedAtMs) last = next
+  }
+  if (last !== undefined) yield last
+  return undefined
+}
+
+/** Checks the signed record, as the columns that the query filters by are not signed. */
+const isListed = (job: Job, options: ListOptions): boolean => {
+  const { status = '', service = '' } = options
+  return (status === '' || job.status === status) && (service === '' || job.service === service) &&
+    isCreatedIn(job, options)
+}
+
+async function allOf<T> (found: AsyncIterable<T>): Promise<readonly T[]> {
+  const all: T[] = []
+  for await (const one of found) all.push(one)
+  return all
+}
+
+async function * jobsIn (archived: AsyncIterable<ArchivedJob>): AsyncIterable<Job> {
+  for await (const { job } of archived) yield job
+}
+
+async function * createdIn (
+  jobs: AsyncIterable<ArchivedJob>, range: Pick<ListOptions, 'fromMs' | 'toMs'>
+): AsyncIterable<Job> {
+  for await (const { job } of jobs) if (isCreatedIn(job, range)) yield job
+}
+
+function isCreatedIn (
+  { createdAtMs }: Job,
+  { fromMs = -Infinity, toMs = Infinity }: Pick<ListOptions, 'fromMs' | 'toMs'>
+): boolean {
+  return createdAtMs >= fromMs && createdAtMs < toMs
+}
+
+/** The id of a job has the time of its request, a moment before or after its creation. */
+const ID_SKEW_MS = 60_000
+
+/** The ids of the jobs that may have been created in a range: `first` included, `last` excluded. */
+function idRange (fromMs = 0, toMs = Infinity): { readonly first: string, readonly last: string } {
+  const idAt = (ms: number) => `job_${encodeTime(ms).toLowerCase()}`
+  return {
+    first: idAt(Math.max(0, fromMs - ID_SKEW_MS)),
+    last: idAt(Math.min(toMs + ID_SKEW_MS, MAX_ID_MS)),
+  }
+}
+
+/** The largest time of a ULID. */
+const MAX_ID_MS = 2 ** 48 - 1
+
+/** Packs a manifest for storage: zstd of JSON, one array per entry. */
+export function packManifest (manifest: readonly ManifestEntry[]): Buffer {
+  const entries = manifest.map(({ chunk, digest, won, firstRow, inputs }) =>
+    [chunk, digest, won.toString('base64'), firstRow, inputs ? 1 : 0] satisfies PackedEntry)
+  return zstdCompressSync(JSON.stringify(entries))
+}
+
+/** Unpacks a stored manifest. */
+export function unpackManifest (packed: Buffer): readonly ManifestEntry[] {
+  const entries = JSON.parse(zstdDecompressSync(packed).toString('utf8')) as readonly PackedEntry[]
+  return entries.map(([chunk, digest, won, firstRow, inputs]) =>
+    ({ chunk, digest, won: Buffer.from(won, 'base64'), firstRow, inputs: inputs === 1 }))
+}
+
+/** Hex SHA-256, by which a record references its packed manifest. */
+export function contentDigest (content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+type PackedEntry =
+  [chunk: number, digest: string, won: string, firstRow: number, inputs: number]
+
+type StoredJob = {
+  readonly tenant: string
+  readonly job: string
+  readonly record: string
+  readonly header: string
+  readonly mac: string
+  /** Undefined if not selected. */
+  readonly manifest?: string
+}
+
+/** The columns that an insert of a final record names. */
+export const ARCHIVE_COLUMNS = [
+  'tenant', 'job', 'service', 'status', 'total_rows', 'charged_micros', 'released_micros',
+  'created', 'ended', 'record', 'header_base64', 'manifest_base64', 'mac',
+]
+
+const RECORD = 'tenant, job, record, base64Encode(header) AS header, mac'
+const WITH_MANIFEST = `${RECORD}, base64Encode(manifest) AS manifest`
+
+const FIND = `
+  SELECT ${WITH_MANIFEST} FROM jobs WHERE tenant = {tenant:String} AND job = {job:String}`
+
+const findAllOf = (columns: string) => `
+  SELECT ${columns} FROM jobs
+  WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)} ORDER BY job`
+const FIND_ALL = findAllOf(RECORD)
+const FIND_ALL_WITH_MANIFEST = findAllOf(WITH_MANIFEST)
+
+const listOf = (columns: string) => `
+  SELECT ${columns} FROM jobs
+  WHERE tenant = {tenant:String}
+    AND ({before:String} = '' OR job < {before:String})
+    AND ({status:String} = '' OR status = {status:String})
+    AND ({service:String} = '' OR service = {service:String})
+    AND job >= {first:String} AND job < {last:String}
+  ORDER BY job DESC LIMIT {maxRows:UInt64}`
+
+const SELECT_RANGE = `
+  SELECT ${RECORD} FROM jobs
+  WHERE tenant = {tenant:String} AND job >= {first:String} AND job < {last:String} ORDER BY job`
+
+const SELECT_ENDED = `
+  SELECT ${RECORD} FROM jobs
+  WHERE ended >= fromUnixTimestamp64Milli({endedMs:Int64}) ORDER BY job`
+
+/** The signed row of a final record. */
+export function archiveRow (mac: RecordMac, { job, manifest }: ArchivedJob) {
+  const { header: sealed, ...fields } = job
+  const packed = packManifest(manifest)
+  const record = JSON.stringify({ ...fields, manifestDigest: contentDigest(packed) })
+  const header = sealed.toString('base64')
+  const of = { tenant: job.tenant, job: job.id }
+  return {
+    ...of,
+    service: job.service,
+    status: job.status,
+    total_rows: job.preflight.totalRows,
+    charged_micros: job.chargedMicros,
+    released_micros: job.releasedMicros,
+    created: new Date(job.createdAtMs).toISOString(),
+    ended: new Date(job.endedAtMs).toISOString(),
+    record,
+    header_base64: header,
+    manifest_base64: packed.toString('base64'),
+    mac: mac.sign(signedOf({ ...of, record, header })),
+  }
+}
+
+/** The signed content: the tenant, the job and the record. */
+export const signedOf = (
+  { tenant, job, record, header }: Omit<StoredJob, 'mac' | 'manifest'>
+): SignedRecord =>
+  ({ table: 'jobs', tenant, id: job, content: JSON.stringify([record, header]) })
+
+/** Sets `closed`, as the record is stored just before the job is closed. */
+function jobOf ({ record, header }: StoredJob): Job {
+  const { manifestDigest: _, ...stored } = JSON.parse(record) as SignedFields
+  return { ...stored, closed: true, header: Buffer.from(header, 'base64') }
+}
+
+type SignedFields = Omit<Job, 'header'> & { readonly manifestDigest: string }
+
+/** Whether the manifest matches its digest in the signed record. */
+const hasSignedManifest = ({ record, manifest }: StoredJob): boolean => manifest === undefined ||
+  contentDigest(Buffer.from(manifest, 'base64')) ===
+    (JSON.parse(record) as SignedFields).manifestDigest
+
+function archivedOf (row: StoredJob): ArchivedJob {
+  const { manifest } = row
+  return {
+    job: jobOf(row),
+    manifest: manifest === undefined ? [] : unpackManifest(Buffer.from(manifest, 'base64')),
+  }
+}

@@ -1,0 +1,238 @@
+import type { Completed, CompletedRows } from '../../../schemas/types.ts'
+import type { Emission } from '../../runtime/engine/stage.ts'
+import type { TallyBlock } from '../store-types.ts'
+import { emptyBitmap, indexes, set } from '../../runtime/platform/bitmap.ts'
+import type { Lane, ServiceSlug } from '../../topology.ts'
+import { rowFieldsOf } from './columns.ts'
+import { createDictionaryColumns, createIsoTimes, type SharedCells } from './dictionary-columns.ts'
+import { type RowOutcome, withoutVerdict } from './outcome.ts'
+import { blockDigest } from './result-blocks.ts'
+
+/**
+ * The outcome of a duplicate row, which has no result of its own. `duplicateOf` counts from 1;
+ * `email` is its own spelling of the address.
+ */
+export type DuplicateOutcome = {
+  readonly source: 'duplicate'
+  readonly duplicateOf: number
+  readonly email?: string
+}
+
+export type BlockOptions = {
+  readonly coordinates: ChunkCoordinates
+  /** Only binds the seal: see `NO_BATCH` and `blockBatchOf`. */
+  readonly batch: number
+  /** All inputs of the chunk, for the block that stores them. */
+  readonly inputs?: readonly string[]
+  /** What the sender of a feed or a file gave with these rows. */
+  readonly contacts?: CompletedRows['contacts']
+}
+
+type Block = {
+  /** Adds a finished row (index within the chunk); in ascending order, each once. */
+  readonly add: (row: number, outcome: RowOutcome | DuplicateOutcome) => void
+  readonly size: () => number
+  readonly emission: (lane: Lane) => Emission<'rows.completed'>
+}
+
+/**
+ * Batch numbers of blocks without a verification batch: those of `lookup`, and those that end rows
+ * in place of blocks that may exist (dead letters, failed jobs). The tally rejects the latter while
+ * blocks of the job are recounted: until then rows that have a verdict may only seem open.
+ */
+export const NO_BATCH = { lookup: -1, substitute: -2 } as const
+
+/**
+ * Collects finished rows of one chunk and derives everything that is tallied, so that the bitmaps
+ * are consistent by construction: an original is in exactly one of them by its source, one without
+ * a verdict as cancelled or unknown; a duplicate is in none. Live rows are charged. Columns are
+ * stored by name, without row, input, duplicate_of and extension; a column that is blank in
+ * every row is left out.
+ * Throws RangeError when a row is outside the chunk, repeated or out of order.
+ */
+export function createBlock ({ coordinates, batch, inputs, contacts }: BlockOptions): Block {
+  const bitmaps = emptyBitmaps(coordinates.rows)
+  const cells = createDictionaryColumns(resultColumns(coordinates))
+  const sharedOf = createSharedCells()
+  const rows: number[] = []
+  const originals: number[] = []
+  const duplicates: { row: number, count: number }[] = []
+
+  const add = (row: number, outcome: RowOutcome | DuplicateOutcome) => {
+    const first = (rows.at(-1) ?? -1) + 1
+    if (row < first || row >= coordinates.rows) {
+      throw new RangeError(`the next row is ${row}, expected ${first} to ${coordinates.rows - 1}`)
+    }
+    mark(bitmaps, row, outcome)
+    rows.push(row)
+    originals.push(outcome.source === 'duplicate' ? outcome.duplicateOf : 0)
+    if (outcome.source !== 'duplicate' && outcome.copies > 0) {
+      duplicates.push({ row, count: outcome.copies })
+    }
+    if (outcome.source === 'duplicate') {
+      cells.share(DUPLICATE)
+      if (outcome.email !== undefined) cells.put('email', outcome.email)
+    } else {
+      cells.share(sharedOf(outcome))
+      for (const name in outcome.contact) cells.put(name, outcome.contact[name] ?? '')
+    }
+    cells.endRow()
+  }
+
+  const emission = (lane: Lane): Emission<'rows.completed'> => ({
+    topic: 'rows.completed',
+    lane,
+    value: { ...coordinates, batch, inputs: inputs !== undefined, ...bitmaps, duplicates },
+    rows: {
+      inputs: inputs ?? null,
+      contacts,
+      rows,
+      duplicateOf: originals.some((original) => original > 0) ? originals : [],
+      columns: cells.filled(),
+    },
+  })
+  return { add, size: () => rows.length, emission }
+}
+
+/**
+ * A block for rows of an unprocessable message, known by its headers only: all of them `unknown`,
+ * reason `internal`, not charged. With `inputs` it replaces the input block of the chunk, without
+ * which the job would not end; its inputs are blank.
+ */
+export function unresolvableBlock (
+  { coordinates, lane, rows }: HeaderCoordinates,
+  options: { readonly atMs: number, readonly inputs: boolean }
+): Emission<'rows.completed'> {
+  const inputs = options.inputs ? { inputs: new Array<string>(coordinates.rows).fill('') } : {}
+  const block = createBlock({ coordinates, batch: NO_BATCH.substitute, ...inputs })
+  for (const row of indexes(rows)) {
+    if (row < coordinates.rows) block.add(row, withoutVerdict('internal', { atMs: options.atMs }))
+  }
+  return block.emission(lane)
+}
+
+type Bitmaps = Pick<Completed,
+  'finished' | 'cached' | 'live' | 'invalid' | 'unknown' | 'cancelled'>
+
+function emptyBitmaps (rows: number): Bitmaps {
+  const bitmap = () => emptyBitmap(rows)
+  return {
+    finished: bitmap(),
+    cached: bitmap(),
+    live: bitmap(),
+    invalid: bitmap(),
+    unknown: bitmap(),
+    cancelled: bitmap(),
+  }
+}
+
+function mark (bitmaps: Bitmaps, row: number, outcome: RowOutcome | DuplicateOutcome): void {
+  set(bitmaps.finished, row)
+  if (outcome.source === 'duplicate') return
+  set(bitmaps[endOf(outcome)], row)
+}
+
+function endOf ({ source, reason }: RowOutcome): Exclude<keyof Bitmaps, 'finished'> {
+  switch (source) {
+    case 'live': return 'live'
+    case 'cache': return 'cached'
+    case 'preflight': return 'invalid'
+    case 'none': return reason === 'cancelled' ? 'cancelled' : 'unknown'
+  }
+}
+
+/** Stored by row, or derived from what is. */
+const NOT_STORED = new Set(['row', 'input', 'duplicate_of', 'extension'])
+
+function resultColumns (coordinates: ChunkCoordinates): readonly string[] {
+  return rowFieldsOf(coordinates.service).filter((name) => !NOT_STORED.has(name))
+}
+
+const DUPLICATE: SharedCells = { source: 'duplicate' }
+
+/**
+ * Returns the cells of an outcome that do not derive from its contact: the same object for all rows
+ * of one record with the same end.
+ */
+function createSharedCells (): (outcome: RowOutcome) => SharedCells {
+  const known = new Map<RowOutcome['fields'], { outcome: RowOutcome, cells: SharedCells }[]>()
+  const times = { checked: createIsoTimes(), expires: createIsoTimes() }
+  return (outcome) => {
+    const { fields } = outcome
+    const candidates = known.get(fields) ?? []
+    for (const one of candidates) if (haveSameEnd(one.outcome, outcome)) return one.cells
+    const cells = {
+      ...fields,
+      // After the fields, which must not override the end of the row.
+      source: outcome.source,
+      status: outcome.status,
+      confidence: String(outcome.confidence),
+      reason: outcome.reason,
+      checks: outcome.evidence === undefined ? '' : String(outcome.evidence),
+      checked_at: times.checked(outcome.checkedAtMs),
+      expires_at: times.expires(outcome.expiresAtMs),
+    }
+    known.set(fields, [...candidates, { outcome, cells }])
+    return cells
+  }
+}
+
+function haveSameEnd (one: RowOutcome, other: RowOutcome): boolean {
+  return one.source === other.source && one.status === other.status &&
+    one.confidence === other.confidence && one.reason === other.reason &&
+    one.evidence === other.evidence &&
+    one.checkedAtMs === other.checkedAtMs && one.expiresAtMs === other.expiresAtMs
+}
+
+/** The fields of a block that the tally needs. */
+export function tallyBlockOf (block: Completed): TallyBlock {
+  const { job, chunk, batch, inputs, firstRow, duplicates } = block
+  const replacesLost = batch === NO_BATCH.substitute
+  const { finished, cached, live, invalid, unknown, cancelled } = block
+  const digest = blockDigest(block)
+  const bitmaps = { finished, cached, live, invalid, unknown, cancelled }
+  return { job, chunk, digest, inputs, replacesLost, firstRow, duplicates, ...bitmaps }
+}
+
+type CoordinateName = 'tenant' | 'job' | 'chunk' | 'chunks' | 'firstRow' | 'rows' | 'totalRows'
+
+/** The job and the chunk of rows, and the position of the chunk within the job. */
+export type ChunkCoordinates =
+  Readonly<Pick<Completed, CoordinateName>> & { readonly service: ServiceSlug }
+
+type Envelope = Omit<ChunkCoordinates, 'service'> & { readonly service: string }
+
+/** The coordinates in the value of a message with rows. */
+export function coordinatesOf (value: Envelope): ChunkCoordinates {
+  const { tenant, job, chunk, chunks, firstRow, rows, totalRows } = value
+  const service = value.service as ServiceSlug
+  return { tenant, job, service, chunk, chunks, firstRow, rows, totalRows }
+}
+
+/** The Kafka headers of a message with rows, which are readable even if its value is not. */
+type HeaderCoordinates = {
+  readonly coordinates: ChunkCoordinates
+  readonly lane: Lane
+  /** Bitmap of the chunk: the rows the message is about. */
+  readonly rows: Buffer
+}
+
+/**
+ * Reads the headers `tenant, job, service, lane, chunk, chunks, firstRow, chunkRows, totalRows,
+ * rows` (base64 bitmap). Returns undefined when one is missing or not a whole number: this pipeline
+ * did not produce such a message, so its rows are unknown.
+ */
+export function coordinatesOfHeaders (
+  headers: Readonly<Record<string, string>>
+): HeaderCoordinates | undefined {
+  const { tenant, job, service, lane, rows } = headers
+  if (!tenant || !job || !service || !lane || !rows) return undefined
+  const numbers = ['chunk', 'chunks', 'firstRow', 'chunkRows', 'totalRows']
+    .map((name) => Number(headers[name] ?? Number.NaN))
+  if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0)) return undefined
+  const [chunk = 0, chunks = 0, firstRow = 0, chunkRows = 0, totalRows = 0] = numbers
+  const coordinates = coordinatesOf({
+    tenant, job, service, chunk, chunks, firstRow, rows: chunkRows, totalRows,
+  })
+  return { coordinates, lane: lane as Lane, rows: Buffer.from(rows, 'base64') }
+}

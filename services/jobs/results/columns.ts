@@ -1,0 +1,51 @@
+import type { RowChecks } from '../../../schemas/api/checks.ts'
+import { COMMON_COLUMNS, SERVICE_COLUMNS, STANDARD_COLUMNS } from '../../../schemas/api/columns.ts'
+import { unpackChecks } from '../../cache/evidence.ts'
+import type { ServiceSlug } from '../../topology.ts'
+
+/** The kind of input of a service. */
+export type ContactKind = 'phone' | 'email'
+
+/** Every verification service: its kind of input and the columns it adds. */
+export const SERVICES = {
+  'phone-validation': { kind: 'phone', columns: SERVICE_COLUMNS['phone-validation'] },
+  whatsapp: { kind: 'phone', columns: SERVICE_COLUMNS.whatsapp },
+  telegram: { kind: 'phone', columns: SERVICE_COLUMNS.telegram },
+  'carrier-single': { kind: 'phone', columns: SERVICE_COLUMNS['carrier-single'] },
+  'carrier-lookup': { kind: 'phone', columns: SERVICE_COLUMNS['carrier-lookup'] },
+  'email-validation': { kind: 'email', columns: SERVICE_COLUMNS['email-validation'] },
+} as const satisfies Record<ServiceSlug, { kind: ContactKind, columns: readonly string[] }>
+
+/** All columns of a service's result file, in order. */
+export function columnsOf (service: ServiceSlug): readonly string[] {
+  return [...STANDARD_COLUMNS, ...COMMON_COLUMNS, ...SERVICES[service].columns]
+}
+
+/** The fields of a row of a service: the columns of its file, then `checks`, for JSON only. */
+export function rowFieldsOf (service: ServiceSlug): readonly string[] {
+  return [...columnsOf(service), 'checks']
+}
+
+/**
+ * The checks of a row by its cells `source` and `checks`. An invalid input failed the check of its
+ * syntax; null for a row without stored evidence.
+ */
+export function rowChecksOf (source: string | undefined, evidence = ''): RowChecks | null {
+  if (source === 'preflight') return { syntax: 'failed' }
+  return evidence === '' ? null : { syntax: 'passed', ...unpackChecks(Number(evidence)) }
+}
+
+/**
+ * The identities of canonical forms: equal exactly for equal contacts, as local parts of e-mail
+ * addresses are compared without case; '' stays ''.
+ */
+export function identitiesOf (
+  kind: ContactKind, canonicals: readonly string[]
+): readonly string[] {
+  return kind === 'phone' ? canonicals : canonicals.map(emailIdentity)
+}
+
+/** Equal for two canonical addresses exactly if they are one contact. */
+export function emailIdentity (canonical: string): string {
+  return canonical.toLowerCase()
+}

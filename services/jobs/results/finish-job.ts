@@ -1,0 +1,122 @@
+import type { Journal, Settled } from '../../../schemas/types.ts'
+import type { Job, ManifestEntry } from '../job.ts'
+import type { JobStore } from '../store.ts'
+import { failpoint } from '../../runtime/platform/failpoint.ts'
+import type { Emission } from '../../runtime/engine/stage.ts'
+import type { Archive, ArchivedJob } from './archive.ts'
+import type { ResultBlocks } from './result-blocks.ts'
+
+export type FinishDeps = {
+  readonly archive: Pick<Archive, 'save'>
+  readonly blocks: Pick<ResultBlocks, 'digests' | 'insertAttached'>
+  readonly store: Pick<JobStore, 'readWithManifest' | 'close'>
+}
+
+/**
+ * A job that has ended and is not closed, its last entry while the outbox holds it, and its
+ * manifest if it is known.
+ */
+export type EndedJob = {
+  readonly job: Job
+  readonly entry: Journal | undefined
+  readonly manifest?: readonly ManifestEntry[] | undefined
+}
+
+/** The remaining steps once the record is archived: emit, then close. */
+export type Finishing = {
+  readonly emits: readonly Emission<'jobs.settled' | 'wallet.journal'>[]
+  /** Must be called after everything emitted was acknowledged. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Takes an ended job to closed. Idempotent and safe to run concurrently: archives the final record
+ * first, as Redis soon forgets a closed job; then the event and the entry are emitted; then only
+ * what was acknowledged is removed. Blocks that were kept with the job are stored. Returns
+ * undefined for a job that is closed already, and for one whose blocks are neither stored nor kept:
+ * `settle` stores them when they are delivered again.
+ */
+export async function finishJob (
+  deps: FinishDeps, ended: EndedJob
+): Promise<Finishing | undefined> {
+  const archived = await recordOfEnd(deps, ended)
+  if (archived === undefined || !await hasBlocks(deps, archived)) return undefined
+  await deps.archive.save([archived])
+  return finishingOf(deps, ended)
+}
+
+/** A final record, and the blocks that were kept with the job, see `attachBlocks`. */
+type EndRecord = ArchivedJob & { readonly attached?: string | undefined }
+
+/** The final record of an ended job; undefined if it is closed already, or runs again. */
+export async function recordOfEnd (
+  { store }: { readonly store: Pick<JobStore, 'readWithManifest'> }, { job, manifest }: EndedJob
+): Promise<EndRecord | undefined> {
+  if (manifest !== undefined) return { job, manifest }
+  const found = await store.readWithManifest(job.tenant, job.id)
+  // A job that was rebuilt since will end again, with another manifest.
+  const isThisEnd = found?.job.ended === true && found.job.endedAtMs === job.endedAtMs
+  if (found === undefined || found.job.closed || !isThisEnd) return undefined
+  return { job, manifest: found.manifest, attached: found.attached }
+}
+
+/** A closed job is readable, and its rows may have been counted by a process that died then. */
+async function hasBlocks (
+  { blocks }: FinishDeps,
+  { job, manifest, attached = '' }: EndRecord
+): Promise<boolean> {
+  // A job that was failed without its data key has a block without a digest, which is not stored.
+  const wanted = manifest.map(({ digest }) => digest).filter(digest => digest !== '')
+  if (wanted.length === 0) return true
+  const stored = await blocks.digests(job.tenant, job.id, wanted)
+  if (wanted.every(digest => stored.has(digest))) return true
+  const kept = new Set(await blocks.insertAttached(job.tenant, job.id, attached))
+  return wanted.every(digest => stored.has(digest) || kept.has(digest))
+}
+
+/** What is left to do for an ended job whose final record is stored. */
+export function finishingOf (
+  { store }: { readonly store: Pick<JobStore, 'close'> }, { job, entry }: EndedJob
+): Finishing {
+  failpoint('finish.archived')
+  const settled = {
+    topic: 'jobs.settled', lane: job.lane, value: settledOf(job), rows: undefined,
+  } as const
+  const close = async () => {
+    await store.close(job.tenant, job.id, entry?.seq)
+  }
+  if (entry === undefined) return { emits: [settled], close }
+  const journaled = {
+    topic: 'wallet.journal', lane: job.lane, value: entry, rows: undefined,
+  } as const
+  return { emits: [settled, journaled], close }
+}
+
+/** The event of an ended job; times are Redis times. */
+export function settledOf (job: Job): Settled {
+  const { preflight, counts } = job
+  return {
+    tenant: job.tenant,
+    job: job.id,
+    service: job.service,
+    status: job.status,
+    totalRows: preflight.totalRows,
+    invalidRows: preflight.invalidRows,
+    duplicateRows: preflight.duplicateRows,
+    cacheHits: counts.cacheHits,
+    freshRecords: counts.freshRecords,
+    invalidRecords: counts.invalidRecords,
+    duplicateRecords: counts.duplicateRecords,
+    unknownRecords: counts.unknownRecords,
+    cancelledRecords: counts.cancelledRecords,
+    successRecords: counts.successRecords,
+    failedRecords: counts.failedRecords,
+    maxQuoteMicros: preflight.maxQuoteMicros,
+    chargedMicros: job.chargedMicros,
+    releasedMicros: job.releasedMicros,
+    createdAt: job.createdAtMs,
+    endedAt: job.endedAtMs,
+    header: job.header.length === 0 ? null : job.header,
+    partner: job.feed?.partner ?? '',
+  }
+}

@@ -1,0 +1,250 @@
+import type { CompletedRows } from '../../../schemas/types.ts'
+import type { ManifestEntry } from '../job.ts'
+import { extensionOf } from '../../phone/cell.ts'
+import { has } from '../../runtime/platform/bitmap.ts'
+import type { StoredColumn } from './dictionary-columns.ts'
+
+/** A range of rows, with the manifest entries of its blocks. */
+export type ChunkPlan = {
+  /** -1 for rows that only a block of the whole job has. */
+  readonly chunk: number
+  /** Index, from 0, of its first row within the job. */
+  readonly firstRow: number
+  readonly rows: number
+  readonly entries: readonly ManifestEntry[]
+}
+
+export type JobPlan = {
+  /** In order, without gaps. */
+  readonly chunks: readonly ChunkPlan[]
+  /** Blocks of the whole job, which ended the open rows of a stalled job. */
+  readonly jobWide: readonly ManifestEntry[]
+}
+
+/** A manifest entry with its decrypted block. */
+export type OpenBlock = { readonly entry: ManifestEntry, readonly rows: CompletedRows }
+
+/** The rows of a chunk, by index in it, before duplicates are filled in. */
+export type MergedChunk = {
+  readonly firstRow: number
+  readonly rows: number
+  /** One per row, or empty. */
+  readonly inputs: readonly string[]
+  readonly blocks: readonly CompletedRows[]
+  /** The block that won each row, and the position of the row in it. */
+  readonly blockOf: Int32Array
+  readonly positionOf: Int32Array
+  /** Row number, from 1, of the original of each duplicate; 0 for other rows. */
+  readonly duplicateOf: Int32Array
+  /** What the sender gave with these rows; undefined if no block of the chunk has it. */
+  readonly contacts: Contacts | undefined
+}
+
+/** One entry per row. */
+export type Contacts = NonNullable<CompletedRows['contacts']>
+
+/** The stored blocks do not form the results of the job: an operator must investigate. */
+export class ResultsError extends Error {
+  override readonly name: string = 'ResultsError'
+}
+
+/**
+ * Plans which blocks are read for which rows. Needs the whole manifest, as a chunk ends where the
+ * next one begins. Leaves out blocks that won no rows and hold no inputs.
+ */
+export function planJob (
+  manifest: readonly ManifestEntry[],
+  job: { readonly id: string, readonly chunks: number, readonly totalRows: number }
+): JobPlan {
+  const counting = manifest.filter(({ inputs, won }) => inputs || won.some(byte => byte !== 0))
+  const jobWide = counting.filter(({ chunk }) => chunk >= job.chunks)
+  const starts = startsOf(manifest.filter(({ chunk }) => chunk < job.chunks))
+  const byChunk = Map.groupBy(counting, ({ chunk }) => chunk)
+  const chunks = starts.map(({ chunk, firstRow }, index) => {
+    const next = starts[index + 1]
+    const rows = (next?.firstRow ?? job.totalRows) - firstRow
+    if (rows <= 0) {
+      const end = next === undefined
+        ? `the job has ${job.totalRows} rows`
+        : `chunk ${next.chunk} at row ${next.firstRow + 1}`
+      throw new ResultsError(
+        `manifest of job ${job.id}: chunk ${chunk} starts at row ${firstRow + 1}, ${end}`)
+    }
+    return { chunk, firstRow, rows, entries: byChunk.get(chunk) ?? [] }
+  })
+  return { chunks, jobWide }
+}
+
+/**
+ * Merges the blocks of a chunk: takes each row from the block that won it. Returns the positions of
+ * cells only, as readers need them in different forms.
+ * Throws ResultsError unless every row of the chunk comes exactly once.
+ */
+export function mergeChunk (
+  job: string, plan: ChunkPlan, blocks: readonly OpenBlock[]
+): MergedChunk {
+  const { firstRow, rows } = plan
+  const won = {
+    blockOf: new Int32Array(rows).fill(NO_BLOCK),
+    positionOf: new Int32Array(rows),
+    duplicateOf: new Int32Array(rows),
+  }
+  for (const [number, block] of blocks.entries()) addWon(plan, block, { ...won, job, number })
+  const open = won.blockOf.indexOf(NO_BLOCK)
+  if (open >= 0) throw new ResultsError(`row ${firstRow + open + 1} of job ${job} has no result`)
+  return {
+    firstRow,
+    rows,
+    inputs: inputsOf(plan, blocks),
+    blocks: blocks.map(block => block.rows),
+    ...won,
+    contacts: blocks.find(block => block.rows.contacts)?.rows.contacts ?? undefined,
+  }
+}
+
+const NO_BLOCK = -1
+
+type Won = Pick<MergedChunk, 'blockOf' | 'positionOf' | 'duplicateOf'> & {
+  readonly job: string
+  /** Index in `blocks`. */
+  readonly number: number
+}
+
+/** Adds the rows that a block won in this chunk; a block of the whole job exceeds the chunk. */
+function addWon (
+  plan: ChunkPlan, { entry, rows }: OpenBlock,
+  { blockOf, positionOf, duplicateOf, job, number }: Won
+): void {
+  const shift = entry.firstRow - plan.firstRow
+  for (let position = 0; position < rows.rows.length; position++) {
+    const inBlock = rows.rows[position] as number
+    const index = inBlock + shift
+    if (index < 0 || index >= plan.rows || !has(entry.won, inBlock)) continue
+    if (blockOf[index] !== NO_BLOCK) {
+      throw new ResultsError(`row ${plan.firstRow + index + 1} of job ${job} has two results`)
+    }
+    blockOf[index] = number
+    positionOf[index] = position
+    duplicateOf[index] = rows.duplicateOf[position] ?? 0
+  }
+}
+
+function startsOf (
+  entries: readonly ManifestEntry[]
+): readonly { readonly chunk: number, readonly firstRow: number }[] {
+  const byChunk = new Map(entries.map(({ chunk, firstRow }) => [chunk, firstRow]))
+  const starts = [...byChunk].map(([chunk, firstRow]) => ({ chunk, firstRow }))
+    .sort((a, b) => a.chunk - b.chunk)
+  return starts[0]?.firstRow === 0 ? starts : [{ chunk: -1, firstRow: 0 }, ...starts]
+}
+
+/** Prefers inputs that are not blank: a block that replaced a lost one has blank inputs. */
+function inputsOf (plan: ChunkPlan, blocks: readonly OpenBlock[]): readonly string[] {
+  const lists = blocks.filter(({ entry }) => entry.inputs).map(({ rows }) => rows.inputs ?? [])
+  const [only = []] = lists
+  if (lists.length < 2) return only
+  return Array.from({ length: plan.rows }, (_, index) =>
+    lists.find(list => list[index] !== '')?.[index] ?? '')
+}
+
+/** Columns of a block in the order of the result file; undefined for a missing one. */
+type BlockColumns = readonly (StoredColumn | undefined)[]
+
+/** Reads one row of a chunk: its cells in the order of the columns. */
+export type CellReader = (chunk: MergedChunk, index: number) => string[]
+
+/** Memoizes a function of a block, as a block of the whole job is read for many chunks. */
+export function oncePerBlock<T> (
+  make: (rows: CompletedRows) => T
+): (rows: CompletedRows) => T {
+  const made = new WeakMap<CompletedRows, T>()
+  return rows => {
+    const before = made.get(rows)
+    if (before !== undefined) return before
+    const now = make(rows)
+    made.set(rows, now)
+    return now
+  }
+}
+
+/** The columns of a block with these names. */
+export function columnsIn (rows: CompletedRows, names: readonly string[]): BlockColumns {
+  return names.map(name => rows.columns.find(column => column.name === name))
+}
+
+/**
+ * Creates a reader of the cells of a row. Cells are blank if the block lacks the column, and so is
+ * the input if no block has it. A duplicate is blank as well, until its original is copied.
+ */
+export function createCellReader (columns: readonly string[]): CellReader {
+  const columnsOfBlock = oncePerBlock(rows => columnsIn(rows, columns))
+  const columnAt = columnPositions(columns)
+  return ({ firstRow, inputs, blocks, blockOf, positionOf }, index) => {
+    const block = blocks[blockOf[index] ?? -1]
+    if (block === undefined) return []
+    const position = positionOf[index] ?? 0
+    const cells = columnsOfBlock(block).map(column => cellOf(column, position))
+    cells[columnAt.row] = String(firstRow + index + 1)
+    cells[columnAt.input] = inputs[index] ?? ''
+    putExtension(cells, columnAt)
+    return cells
+  }
+}
+
+/** The extension belongs to the input of a row, so that equal numbers are one contact. */
+function putExtension (cells: string[], columnAt: ReturnType<typeof columnPositions>): void {
+  if (columnAt.extension < 0) return
+  cells[columnAt.extension] = extensionOf(cells[columnAt.input] ?? '', cells[columnAt.e164] ?? '')
+}
+
+/** Creates a reader of the extension in the input of a row that is no duplicate. */
+export function createExtensionReader (): (chunk: MergedChunk, index: number) => string {
+  const numbersOf = oncePerBlock(rows => columnsIn(rows, ['e164'])[0])
+  return ({ inputs, blocks, blockOf, positionOf }, index) => {
+    const block = blocks[blockOf[index] ?? -1]
+    const e164 = block && cellOf(numbersOf(block), positionOf[index] ?? 0)
+    return extensionOf(inputs[index] ?? '', e164 ?? '')
+  }
+}
+
+/**
+ * Creates a function that fills in a duplicate: the verdict of its original, its own input and its
+ * own spelling of an e-mail address or extension of a phone number.
+ */
+export function createRepeater (
+  columns: readonly string[]
+): (chunk: MergedChunk, index: number, original: readonly string[]) => string[] {
+  const columnAt = columnPositions(columns)
+  const emailsOf = oncePerBlock(rows => columnsIn(rows, ['email'])[0])
+  return ({ firstRow, inputs, blocks, blockOf, positionOf }, index, original) => {
+    const cells = [...original]
+    const block = blocks[blockOf[index] ?? -1]
+    const email = block && cellOf(emailsOf(block), positionOf[index] ?? 0)
+    if (email) cells[columnAt.email] = email
+    cells[columnAt.row] = String(firstRow + index + 1)
+    cells[columnAt.input] = inputs[index] ?? ''
+    cells[columnAt.source] = 'duplicate'
+    cells[columnAt.duplicateOf] = original[columnAt.row] ?? ''
+    putExtension(cells, columnAt)
+    return cells
+  }
+}
+
+function cellOf (column: StoredColumn | undefined, position: number): string {
+  if (column === undefined) return ''
+  const { values, at } = column
+  return values[at.length === 0 ? position : at[position] ?? -1] ?? ''
+}
+
+function columnPositions (columns: readonly string[]) {
+  const at = (name: string) => columns.indexOf(name)
+  return {
+    row: at('row'),
+    input: at('input'),
+    source: at('source'),
+    duplicateOf: at('duplicate_of'),
+    email: at('email'),
+    e164: at('e164'),
+    extension: at('extension'),
+  }
+}

@@ -1,0 +1,139 @@
+import type { Evidence } from '../../cache/evidence.ts'
+import { type CheckedRecord, expiresAtMs } from '../../cache/entries.ts'
+import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
+import { formatPhone } from '../../phone/format.ts'
+import type { ServiceSlug } from '../../topology.ts'
+import { type ContactKind, SERVICES } from './columns.ts'
+
+/** The outcome of an original, or of a row that failed preflight. */
+export type RowOutcome = {
+  readonly status: RowStatus
+  readonly reason: Reason
+  /** Where the verdict comes from; `none` for a row that ended without one. */
+  readonly source: 'live' | 'cache' | 'preflight' | 'none'
+  /** Whole number from 0 to 100. */
+  readonly confidence: number
+  /** Undefined for a record without it, and for a row whose contact is unknown. */
+  readonly evidence?: Evidence | undefined
+  readonly checkedAtMs: number
+  readonly expiresAtMs: number
+  /** The fields of the record, by result column; one object for all rows of a record. */
+  readonly fields: Readonly<Record<string, string>>
+  /** The columns derived from the contact; they override `fields`. */
+  readonly contact: Readonly<Record<string, string>>
+  /** Rows of the job that repeat this one. */
+  readonly copies: number
+}
+
+/** The contact a result is about. */
+export type CheckedContact = {
+  readonly service: ServiceSlug
+  readonly canonical: string
+  readonly copies: number
+}
+
+type RecordTerms = {
+  readonly source: 'live' | 'cache'
+  readonly freshnessMs: number
+}
+
+/**
+ * The outcome of a contact with this record. Derives the columns of the canonical form again, as
+ * the cache must not identify contacts. A record without a verdict expires at once and has no
+ * source.
+ */
+export function rowOutcomeOf (
+  record: CheckedRecord, subject: CheckedContact, { source, freshnessMs }: RecordTerms
+): RowOutcome {
+  const { status, reason, confidence, evidence, checkedAtMs } = record
+  return {
+    status,
+    reason,
+    source: status === 'unknown' ? 'none' : source,
+    confidence,
+    evidence,
+    checkedAtMs,
+    expiresAtMs: status === 'unknown' ? checkedAtMs : expiresAtMs(checkedAtMs, freshnessMs),
+    fields: record.fields,
+    contact: contactOf(subject, record.fields),
+    copies: subject.copies,
+  }
+}
+
+/**
+ * The outcome of a row without a verdict, decided at `atMs`: not charged, and counted as failed
+ * with its duplicates. Without a subject the contact of the row is unknown.
+ */
+export function withoutVerdict (
+  reason: Reason, { atMs, subject }: { readonly atMs: number, readonly subject?: CheckedContact }
+): RowOutcome {
+  return {
+    status: 'unknown',
+    reason,
+    source: 'none',
+    confidence: 0,
+    evidence: subject === undefined ? undefined : NO_CHECKS,
+    checkedAtMs: atMs,
+    expiresAtMs: atMs,
+    fields: NO_FIELDS,
+    contact: subject === undefined ? {} : contactOf(subject, NO_FIELDS),
+    copies: subject?.copies ?? 0,
+  }
+}
+
+/** Only the syntax was checked. */
+const NO_CHECKS: Evidence = 0
+
+/** The fields of all rows without a record. */
+export const NO_FIELDS: CheckedRecord['fields'] = {}
+
+function contactOf ({ service, canonical }: CheckedContact, fields: CheckedRecord['fields']) {
+  return derive(SERVICES[service].kind, canonical, fields)
+}
+
+type Fields = Readonly<Record<string, string>>
+
+type PhoneColumns = Fields & {
+  readonly phone: string
+  readonly e164: string
+  readonly country: string
+  readonly national_format: string
+}
+
+type EmailColumns = Fields & { readonly email: string, readonly domain: string }
+
+/**
+ * Derives the result columns of an E.164 number, which are never cached.
+ * `country` is blank when the number's range belongs to no single country (an unassigned range of
+ * a shared calling code, or a global service such as +800).
+ * @throws Error when `e164` is not canonical, which is a bug of the caller.
+ */
+export function derivePhone (e164: string): PhoneColumns {
+  const written = formatPhone(e164)
+  if (written === undefined) throw new Error('derivePhone needs a canonical E.164 number')
+  return {
+    phone: written.international,
+    e164,
+    country: written.country ?? '',
+    national_format: written.national,
+  }
+}
+
+/** Derives the result columns of a canonical e-mail address. */
+export function deriveEmail (canonical: string): EmailColumns {
+  return { email: canonical, domain: canonical.slice(canonical.lastIndexOf('@') + 1) }
+}
+
+/**
+ * Derives all columns of a contact's canonical form, which override the fields of the record. Turns
+ * a suggested mail domain in `fields` into a full address, as only the domain is cached.
+ */
+export function derive (
+  kind: ContactKind, canonical: string, fields: Fields = {}
+): Fields {
+  if (kind === 'phone') return derivePhone(canonical)
+  const { suggestion } = fields
+  if (suggestion === undefined || suggestion === '') return deriveEmail(canonical)
+  const local = canonical.slice(0, canonical.lastIndexOf('@'))
+  return { ...deriveEmail(canonical), suggestion: `${local}@${suggestion}` }
+}

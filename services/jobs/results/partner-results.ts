@@ -1,0 +1,159 @@
+import { resultIdOf, sealResult, type FeedCells } from '../../../schemas/feeds/seal.ts'
+import type { Bus, OutgoingMessage, Producer } from '../../runtime/kafka/bus.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+import { yieldToEventLoop } from '../../runtime/platform/event-loop.ts'
+import { topicName } from '../../runtime/platform/topics.ts'
+import { rowChecksOf } from './columns.ts'
+
+/** The result of one contact, identified by its offset in the partner's topic. */
+export type ContactResult = {
+  readonly offset: number
+  readonly reference: string
+  readonly cells: FeedCells
+}
+
+/** The partner, partition and service that results are for. */
+export type ResultTarget = {
+  readonly partner: string
+  /** The partner's oldest key that has not expired. */
+  readonly key: Buffer
+  readonly partition: number
+  readonly service: string
+}
+
+export type PartnerResults = {
+  /**
+   * Seals and sends results; resolves when all are acknowledged. Repeats have the same ids, so
+   * partners can deduplicate them.
+   */
+  readonly send: (
+    of: ResultTarget, results: readonly ContactResult[], signal?: AbortSignal,
+  ) => Promise<void>
+}
+
+type Deps = {
+  readonly codec: Pick<Codec, 'encode'>
+  /** A producer of this partner only. */
+  readonly producerOf: (partner: string) => Pick<Producer, 'send'>
+}
+
+/** Maximum length of a reference; longer ones are truncated in results. */
+export const MAX_REFERENCE_CHARACTERS = 200
+
+/** Results sealed before the event loop gets a turn, as sealing is CPU-bound. */
+const SEALED_PER_TURN = 500
+
+/** Creates the sender of results to partners. */
+export function createPartnerResults ({ codec, producerOf }: Deps): PartnerResults {
+  const messageOf = async (of: ResultTarget, result: ContactResult): Promise<OutgoingMessage> => {
+    const { partner, key, partition } = of
+    const { offset, cells } = result
+    const reference = truncate(result.reference)
+    const service = truncate(of.service)
+    const resultId = resultIdOf(partner, partition, offset)
+    const sealed = sealResult(key, { partner, reference, resultId }, cells)
+    return {
+      topic: topicName('feeds.finished', { partner }),
+      // A truncated reference may not be unique.
+      key: reference === '' || reference !== result.reference ? resultId : reference,
+      value: await codec.encode('feeds.finished-value', { resultId, reference, service, sealed }),
+      headers: {},
+    }
+  }
+  return {
+    send: async (of, results, signal) => {
+      const producer = producerOf(of.partner)
+      const sending: Promise<void>[] = []
+      for (let from = 0; from < results.length; from += SEALED_PER_TURN) {
+        const some = results.slice(from, from + SEALED_PER_TURN)
+        const messages = await Promise.all(some.map(result => messageOf(of, result)))
+        const sent = producer.send(messages, signal)
+        // Awaited below, all together.
+        sent.catch(() => {})
+        sending.push(sent)
+        await yieldToEventLoop('bulk', of.partner)
+      }
+      await Promise.all(sending)
+    },
+  }
+}
+
+/** Connects the sender with one producer per partner of a service. */
+export function connectPartnerResults (
+  { bus, codec }: Pick<Deps, 'codec'> & { readonly bus: Pick<Bus, 'producer'> }, service: string
+): PartnerResults {
+  const open = (partner: string) => bus.producer(`${service}.results.${partner}`)
+  return createPartnerResults({ codec, producerOf: createPartnerProducers(open) })
+}
+
+/**
+ * Truncates a name that a partner chose: a message with two names of a megabyte could not be sent.
+ */
+function truncate (name: string): string {
+  return name.length <= MAX_REFERENCE_CHARACTERS
+    ? name
+    : name.slice(0, MAX_REFERENCE_CHARACTERS).toWellFormed()
+}
+
+const OMITTED_COLUMNS: ReadonlySet<string> = new Set(['row', 'duplicate_of'])
+
+/**
+ * The cells of a row for a partner: the columns that are not blank, except those that have a
+ * meaning only within a job, the checks behind the verdict, and the id of the job. `row` has the
+ * fields of `rowFieldsOf`, of which the last is the packed checks.
+ */
+export function feedCells (
+  columns: readonly string[], row: readonly string[], job: string
+): FeedCells {
+  const cells: Record<string, FeedCells[string]> = {}
+  for (const [index, name] of columns.entries()) {
+    const cell = row[index]
+    if (cell !== undefined && cell !== '' && !OMITTED_COLUMNS.has(name)) cells[name] = cell
+  }
+  const checks = rowChecksOf(row[columns.indexOf('source')], row[columns.length])
+  if (checks !== null) cells['checks'] = checks
+  cells['job'] = job
+  return cells
+}
+
+type Used = { readonly producer: Producer, sends: number }
+
+const MAX_PRODUCERS = 100
+
+/**
+ * Keeps one producer per partner. A producer sends one request at a time and retries it until it is
+ * acknowledged, so a shared one would block on an unavailable topic. Beyond the limit the least
+ * recently used idle producers are closed.
+ */
+export function createPartnerProducers (
+  open: (partner: string) => Producer, limit = MAX_PRODUCERS
+): (partner: string) => Pick<Producer, 'send'> {
+  // Least recently used first.
+  const producers = new Map<string, Used>()
+  const use = (partner: string): Used => {
+    const found = producers.get(partner) ?? { producer: open(partner), sends: 0 }
+    producers.delete(partner)
+    producers.set(partner, found)
+    return found
+  }
+  const closeIdle = () => {
+    const idle = [...producers].filter(([, { sends }]) => sends === 0)
+    for (const [partner, { producer }] of idle.slice(0, Math.max(0, producers.size - limit))) {
+      producers.delete(partner)
+      // An idle producer has nothing left to send, so a failure to close it is harmless.
+      producer.close().catch(() => {})
+    }
+  }
+  return partner => ({
+    send: async (messages, signal) => {
+      const used = use(partner)
+      used.sends++
+      closeIdle()
+      try {
+        await used.producer.send(messages, signal)
+      } finally {
+        used.sends--
+      }
+    },
+  })
+}

@@ -1,0 +1,69 @@
+import type { Completed } from '../../../schemas/types.ts'
+import { createJobStore } from '../store.ts'
+import type { Connections } from '../../runtime/engine/connections.ts'
+import type { Emission, MessageCodec } from '../../runtime/engine/stage.ts'
+import { batchWrites } from '../../runtime/platform/batch-writes.ts'
+import { laneOf } from '../../runtime/platform/topics.ts'
+import { createOutbox } from '../../money/outbox.ts'
+import type { Lane } from '../../topology.ts'
+import { createArchive, type ArchivedJob } from './archive.ts'
+import { createResultBlocks, type ResultBlocks } from './result-blocks.ts'
+import { createSettledRows, type SettledRow } from './settled-rows.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+
+type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'codec'> &
+  { readonly messageCodec: MessageCodec }
+
+/** The stores of running and ended jobs, for the stages that end jobs. */
+export function createRepositories (connected: Connected) {
+  const { state, clickhouse, recordMac, codec, messageCodec } = connected
+  const stored = createResultBlocks(clickhouse)
+  const archive = createArchive(clickhouse, recordMac)
+  const blocks = {
+    ...stored,
+    insert: inLanes(stored.insert, ({ totalRows }: Completed) => laneOf(totalRows)),
+  }
+  return {
+    blocks,
+    store: createJobStore(state),
+    outbox: createOutbox(state),
+    saveSettled: inLanes(createSettledRows(clickhouse, recordMac), laneOfRow),
+    archive: { ...archive, save: inLanes(archive.save, ({ job }: ArchivedJob) => job.lane) },
+    storeBlock: (emission: Emission<'rows.completed'>) =>
+      storeBlock({ messageCodec, codec, blocks }, emission),
+  }
+}
+
+const laneOfRow = (row: SettledRow) =>
+  'block' in row ? laneOf(row.block.totalRows) : row.archived.job.lane
+
+/**
+ * Batches the inserts of small jobs, which are many and tiny, as every insert has a fixed cost.
+ * Inserts of large jobs are big enough and run separately, so that small jobs do not wait for them.
+ */
+function inLanes<T> (
+  insert: (items: readonly T[]) => Promise<void>, laneOfItem: (item: T) => Lane
+): (items: readonly T[]) => Promise<void> {
+  const shared = batchWrites(insert)
+  return items => items.every(item => laneOfItem(item) === 'small') ? shared(items) : insert(items)
+}
+
+type Deps = {
+  readonly messageCodec: Pick<MessageCodec, 'encode'>
+  readonly codec: Pick<Codec, 'decode'>
+  readonly blocks: Pick<ResultBlocks, 'insert'>
+}
+
+/**
+ * Seals and stores a block directly, for stages that finish rows without sending them. Returns the
+ * block as a consumer of `rows.completed` would read it.
+ */
+export async function storeBlock (
+  { messageCodec, codec, blocks }: Deps, emission: Emission<'rows.completed'>
+): Promise<Completed> {
+  const { value } = await messageCodec.encode(emission)
+  if (value === null) throw new TypeError('the encoded block is a tombstone')
+  const block = await codec.decode('rows.completed', value) as Completed
+  await blocks.insert([block])
+  return block
+}

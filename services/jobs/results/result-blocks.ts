@@ -1,0 +1,270 @@
+import { createHash } from 'node:crypto'
+import type { ClickHouseClient } from '@clickhouse/client'
+import type { Completed } from '../../../schemas/types.ts'
+import { boundOf } from '../rows-seal.ts'
+import { countBits } from '../../runtime/platform/bitmap.ts'
+import { batchReads } from '../../runtime/platform/batch-writes.ts'
+import { insertRows, insertToken, streamRows } from '../../runtime/platform/clickhouse.ts'
+
+/** A stored block with everything its seal is bound to, except tenant and job. */
+export type StoredBlock = {
+  readonly chunk: number
+  readonly digest: string
+  readonly batch: number
+  readonly chunks: number
+  readonly rowsSchema: number
+  /** Hex digest of the tallied fields of the block. */
+  readonly bound: string
+  /** Indexes, within the chunk, of originals that have duplicates. */
+  readonly originals: readonly number[]
+  readonly sealed: Buffer
+}
+
+/** The blocks of a job to read, and the range of their chunks, both ends inclusive. */
+type WantedBlocks = {
+  readonly tenant: string
+  readonly job: string
+  readonly firstChunk: number
+  readonly lastChunk: number
+  readonly digests: readonly string[]
+}
+
+export type ResultBlocks = {
+  /** Stores all blocks in one insert. Idempotent. */
+  readonly insert: (blocks: readonly Completed[]) => Promise<void>
+  /** Stores the blocks of an attached text, see `attachBlocks`. Returns their digests. */
+  readonly insertAttached: (
+    tenant: string, job: string, attached: string
+  ) => Promise<readonly string[]>
+  /** The wanted digests that have a row. */
+  readonly digests: (
+    tenant: string, job: string, wanted: readonly string[]
+  ) => Promise<ReadonlySet<string>>
+  /** The stored wanted blocks, each once; skips rows whose content does not match the digest. */
+  readonly read: (wanted: WantedBlocks) => Promise<readonly StoredBlock[]>
+}
+
+/**
+ * The hex SHA-256 of a stored block without tenant and job, by which manifests reference it.
+ * ClickHouse can verify it without the key of the job.
+ */
+export function blockDigest (block: Completed): string {
+  return storedBlockOf(block).digest
+}
+
+/** What is stored of a block, except tenant and job. */
+export function storedBlockOf (block: Completed): StoredBlock {
+  const { chunk, batch, chunks, rowsSchema, sealed } = block
+  const bound = boundOf(block).toString('hex')
+  const originals = block.duplicates.map(({ row }) => row)
+  const stored = { chunk, batch, chunks, rowsSchema, bound, originals, sealed }
+  return { ...stored, digest: digestOfStored(stored) }
+}
+
+/** The digest of what is stored; the text equals `toString` of the same tuple in ClickHouse. */
+function digestOfStored (block: Omit<StoredBlock, 'digest'>): string {
+  const { chunk, batch, chunks, rowsSchema, bound, originals, sealed } = block
+  return createHash('sha256')
+    .update(`(${chunk},${batch},${chunks},${rowsSchema},'${bound}',[${originals.join()}])`)
+    .update(sealed).digest('hex')
+}
+
+/** The store of sealed results. */
+export function createResultBlocks (clickhouse: ClickHouseClient): ResultBlocks {
+  const insertAll = async (values: readonly ReturnType<typeof blockRow>[]) => {
+    if (values.length === 0) return
+    const token = insertToken(values.map(({ digest }) => digest))
+    await insertRows(clickhouse, { table: 'result_blocks', columns: BLOCK_COLUMNS, values, token })
+  }
+  const insert = (blocks: readonly Completed[]) => insertAll(blocks.map(blockRow))
+  const insertAttached: ResultBlocks['insertAttached'] = async (tenant, job, attached) => {
+    const blocks = attachedBlocksOf(attached)
+    await insertAll(blocks.map(block => rowOf({ tenant, job }, block)))
+    return blocks.map(({ digest }) => digest)
+  }
+  const select = async <T>(query: string, parameters: Record<string, unknown>, settings = {}) => {
+    const answer = await clickhouse.query({
+      // A job may have more digests than fit into a URL.
+      query,
+      query_params: parameters,
+      use_multipart_params: true,
+      format: 'JSONEachRow',
+      clickhouse_settings: settings,
+    })
+    return await answer.json<T>()
+  }
+  const digests: ResultBlocks['digests'] = async (tenant, job, wanted) => {
+    const found = await select<{ digest: string }>(SELECT_DIGESTS, { tenant, job, wanted })
+    return new Set(found.map(({ digest }) => digest))
+  }
+  const read = async (wanted: WantedBlocks) =>
+    (await select<ReadBlock>(SELECT_BLOCKS, wanted, settingsOf(wanted))).map(storedBlockIn)
+  return { insert, insertAttached, digests, read }
+}
+
+/**
+ * Reads the blocks of very many jobs: concurrent calls share a query, as each query has a fixed
+ * cost. Blocks of several chunks are read alone, in the order of chunks.
+ */
+export function createSharedBlockReads (
+  clickhouse: ClickHouseClient
+): Pick<ResultBlocks, 'digests' | 'read'> {
+  const alone = createResultBlocks(clickhouse)
+  const findDigests = createSharedQuery<OfJob>(clickhouse, SELECT_SHARED_DIGESTS)
+  const findBlocks = createSharedQuery<OfJob & ReadBlock>(clickhouse, SELECT_SHARED_BLOCKS)
+  return {
+    digests: async (tenant, job, wanted) => {
+      const found = await findDigests({ tenant, job, digests: wanted })
+      return new Set(found.map(({ digest }) => digest))
+    },
+    read: async wanted => {
+      if (wanted.firstChunk !== wanted.lastChunk) return await alone.read(wanted)
+      const found = await findBlocks(wanted)
+      return found.map(({ tenant: _tenant, job: _job, ...block }) => storedBlockIn(block))
+        .filter(({ chunk }) => chunk === wanted.firstChunk)
+    },
+  }
+}
+
+type OfJob = { readonly tenant: string, readonly job: string, readonly digest: string }
+type WantedDigests = Pick<WantedBlocks, 'tenant' | 'job' | 'digests'>
+
+const JOBS_PER_QUERY = 100
+
+/** A query for digests of a job, which concurrent calls share. Each gets the rows of its job. */
+function createSharedQuery<Row extends OfJob> (
+  clickhouse: Pick<ClickHouseClient, 'query'>, query: string
+): (wanted: WantedDigests) => Promise<readonly Row[]> {
+  return batchReads(async (all: readonly WantedDigests[]) => {
+    const parameters = {
+      tenants: [...new Set(all.map(({ tenant }) => tenant))],
+      jobs: [...new Set(all.map(({ job }) => job))],
+      digests: [...new Set(all.flatMap(({ digests }) => digests))],
+    }
+    const rows: Row[] = []
+    for await (const row of streamRows<Row>(clickhouse, query, parameters)) rows.push(row)
+    const byJob = Map.groupBy(rows, ({ tenant, job }) => `${tenant} ${job}`)
+    return all.map(({ tenant, job, digests }) => {
+      const wanted = new Set(digests)
+      return (byJob.get(`${tenant} ${job}`) ?? []).filter(({ digest }) => wanted.has(digest))
+    })
+  }, JOBS_PER_QUERY)
+}
+
+const storedBlockIn = ({ base64, ...block }: ReadBlock): StoredBlock =>
+  ({ ...block, sealed: Buffer.from(base64, 'base64') })
+
+/** Starting several threads takes longer than reading one chunk. */
+function settingsOf ({ firstChunk, lastChunk }: WantedBlocks) {
+  return firstChunk === lastChunk ? { max_threads: 1 } : {}
+}
+
+/** The columns that an insert of a block names. */
+export const BLOCK_COLUMNS = [
+  'tenant', 'job', 'chunk', 'digest', 'batch', 'chunks', 'rows_schema', 'bound', 'originals',
+  'rows', 'sealed_base64',
+]
+
+const SELECT_DIGESTS = `
+  SELECT DISTINCT digest FROM result_blocks
+  WHERE tenant = {tenant:String} AND job = {job:String} AND digest IN {wanted:Array(String)}`
+
+const SELECT_SHARED_DIGESTS = `
+  SELECT DISTINCT tenant, job, digest FROM result_blocks
+  WHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
+    AND digest IN {digests:Array(String)}`
+
+const COLUMNS = `
+  chunk, digest, batch, chunks, rows_schema AS rowsSchema, bound, originals,
+    base64Encode(sealed) AS base64`
+const MATCHES_DIGEST = `
+  digest = lower(hex(SHA256(
+      concat(toString((chunk, batch, chunks, rows_schema, bound, originals)), sealed))))`
+
+const SELECT_SHARED_BLOCKS = `
+  SELECT tenant, job, ${COLUMNS}
+  FROM result_blocks
+  PREWHERE tenant IN {tenants:Array(String)} AND job IN {jobs:Array(String)}
+    AND digest IN {digests:Array(String)}
+  WHERE ${MATCHES_DIGEST}
+  LIMIT 1 BY tenant, job, digest`
+
+/**
+ * Returns only blocks that match their digest, see `blockDigest`. Reads bytes and computes digests
+ * only for rows with a wanted digest.
+ */
+const SELECT_BLOCKS = `
+  SELECT ${COLUMNS}
+  FROM result_blocks
+  PREWHERE tenant = {tenant:String} AND job = {job:String}
+    AND chunk BETWEEN {firstChunk:UInt32} AND {lastChunk:UInt32}
+    AND digest IN {digests:Array(String)}
+  WHERE ${MATCHES_DIGEST}
+  LIMIT 1 BY digest`
+
+type ReadBlock = Omit<StoredBlock, 'sealed'> & { readonly base64: string }
+
+/** The row of a block, without its defaults. */
+export function blockRow (value: Completed) {
+  return rowOf(value, attachedBlockOf(value))
+}
+
+function rowOf (
+  { tenant, job }: Pick<Completed, 'tenant' | 'job'>,
+  { rowsSchema, sealed, ...stored }: AttachedBlock
+) {
+  return {
+    ...stored, tenant, job, rows_schema: rowsSchema, sealed_base64: sealed.toString('base64'),
+  }
+}
+
+/** A stored block with the number of its rows. */
+type AttachedBlock = StoredBlock & { readonly rows: number }
+
+const attachedBlockOf = (block: Completed): AttachedBlock =>
+  ({ ...storedBlockOf(block), rows: countBits(block.finished) })
+
+/** Every process that waits for any job receives them. */
+const MAX_ATTACHED_BYTES = 32_768
+
+/**
+ * The sealed blocks of a small job as text, for the notification of its end: a request that waits
+ * for the rows gets them before they are stored. '' if they are large, or too few to end the job.
+ */
+export function attachBlocks (blocks: readonly Completed[]): string {
+  const rows = blocks.reduce((sum, { finished }) => sum + countBits(finished), 0)
+  const bytes = blocks.reduce((sum, { sealed }) => sum + sealed.length, 0)
+  if (bytes > MAX_ATTACHED_BYTES || rows < (blocks[0]?.totalRows ?? Infinity)) return ''
+  return JSON.stringify(blocks.map(attachedBlockOf).map(({ sealed, ...block }) =>
+    ({ ...block, sealed: sealed.toString('base64') })))
+}
+
+/** The blocks in an attached text; one whose content does not match its digest is left out. */
+export function attachedBlocksOf (text: string): readonly AttachedBlock[] {
+  if (text === '') return []
+  return (JSON.parse(text) as (Omit<AttachedBlock, 'sealed'> & { readonly sealed: string })[])
+    .map(block => ({ ...block, sealed: Buffer.from(block.sealed, 'base64') }))
+    .filter(block => digestOfStored(block) === block.digest)
+}
+
+/**
+ * Reads the given blocks from memory if they are all that is wanted, otherwise from the store,
+ * which may not have them yet.
+ */
+export function withAttachedBlocks (
+  blocks: Pick<ResultBlocks, 'digests' | 'read'>, attached: readonly StoredBlock[]
+): Pick<ResultBlocks, 'digests' | 'read'> {
+  // A block that was delivered twice is attached twice.
+  const byDigest = new Map(attached.map(block => [block.digest, block]))
+  return {
+    digests: async (tenant, job, wanted) => {
+      const others = wanted.filter(digest => !byDigest.has(digest))
+      const stored = others.length === 0 ? [] : await blocks.digests(tenant, job, others)
+      return new Set([...stored, ...wanted.filter(digest => byDigest.has(digest))])
+    },
+    read: async wanted => {
+      const found = wanted.digests.map(digest => byDigest.get(digest))
+      return found.every(block => block !== undefined) ? found : await blocks.read(wanted)
+    },
+  }
+}
