@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs'
-import type { AccessCopy } from '../access-log/copy.ts'
-import type { NumberedEntry } from '../access-log/entry.ts'
+import type { AccessCopy } from '../accounts/access-log/copy.ts'
+import type { NumberedEntry } from '../accounts/access-log/entry.ts'
 import { CommandFailure } from '../runtime/platform/run-command.ts'
 import { topicName } from '../runtime/platform/topics.ts'
 

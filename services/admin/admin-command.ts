@@ -3,10 +3,10 @@ import { Command } from 'commander'
 import Type from 'typebox'
 import {
   type AccessLog, type AccessAttempt, createAccessLog, recordAttempt,
-} from '../access-log/access-log.ts'
+} from '../accounts/access-log/access-log.ts'
 import {
   type AccessAction, type AccessDescription, type AccessEvent, type AccessResult, INSTALLATION,
-} from '../access-log/entry.ts'
+} from '../accounts/access-log/entry.ts'
 import {
   commandEnvironment, type Environment, operatorName, refuseMissingStack,
 } from '../runtime/platform/command-environment.ts'

@@ -1,6 +1,6 @@
 import Type from 'typebox'
-import { createAccessCopy } from '../access-log/copy.ts'
-import { accessMessage } from '../access-log/entry.ts'
+import { createAccessCopy } from '../accounts/access-log/copy.ts'
+import { accessMessage } from '../accounts/access-log/entry.ts'
 import { createRecordMac } from '../runtime/crypto/mac.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
 import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'

@@ -1,4 +1,4 @@
-import type { AccessDescription } from '../access-log/entry.ts'
+import type { AccessDescription } from '../accounts/access-log/entry.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'

@@ -1,4 +1,4 @@
-import type { AccessAction } from '../access-log/entry.ts'
+import type { AccessAction } from '../accounts/access-log/entry.ts'
 import { checkName, type Partner, type PartnerKey } from '../accounts/partners.ts'
 import { principalOf } from '../runtime/kafka/access-rules.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { AccessLog } from '../access-log/access-log.ts'
-import type { AccessEvent } from '../access-log/entry.ts'
-import { recordRequests, type RouteActions } from '../access-log/requests.ts'
+import type { AccessLog } from '../accounts/access-log/access-log.ts'
+import type { AccessEvent } from '../accounts/access-log/entry.ts'
+import { recordRequests, type RouteActions } from '../accounts/access-log/requests.ts'
 import { WORKSPACE_KEY } from '../accounts/key-store.ts'
 import { ApiException } from './errors.ts'
 

@@ -1,4 +1,4 @@
-import type { AccessLog } from '../access-log/access-log.ts'
+import type { AccessLog } from '../accounts/access-log/access-log.ts'
 import type { KeyLookup } from '../accounts/api-keys.ts'
 import type { ErasureRequest, Erasures, JobErasure } from '../jobs/erasures.ts'
 import type { Job, ManifestEntry } from '../jobs/job.ts'

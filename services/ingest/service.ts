@@ -1,4 +1,4 @@
-import { createAccessLog } from '../access-log/access-log.ts'
+import { createAccessLog } from '../accounts/access-log/access-log.ts'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { type ErasureRequest, requestErasure } from '../jobs/erasures.ts'

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import type { Redis } from 'ioredis'
-import type { AccessCopy } from '../access-log/copy.ts'
-import { ACCESS_CHAIN, accessHeadOf } from '../access-log/walk.ts'
+import type { AccessCopy } from '../accounts/access-log/copy.ts'
+import { ACCESS_CHAIN, accessHeadOf } from '../accounts/access-log/walk.ts'
 import {
   CHAIN_START, type ChainHead, type HeadsCodec, type JournalHeads,
 } from '../money/journal-chain.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { createAccessHead, createAccessOutbox } from '../access-log/access-log.ts'
-import { createAccessCopy } from '../access-log/copy.ts'
+import { createAccessHead, createAccessOutbox } from '../accounts/access-log/access-log.ts'
+import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { createSubscriptions } from '../accounts/webhook-endpoints.ts'
 import { redisRecordCache } from '../cache/redis-cache.ts'

@@ -16,8 +16,8 @@ import { moneyKeys } from '../money/redis-keys.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { ACCOUNTS_OUTBOX_KEY } from '../accounts/records.ts'
 import { watchRedis } from '../runtime/platform/redis-meters.ts'
-import type { createAccessHead, createAccessOutbox } from '../access-log/access-log.ts'
-import type { AccessCopy } from '../access-log/copy.ts'
+import type { createAccessHead, createAccessOutbox } from '../accounts/access-log/access-log.ts'
+import type { AccessCopy } from '../accounts/access-log/copy.ts'
 
 /** Values are read when metrics are scraped. */
 type Watching = {

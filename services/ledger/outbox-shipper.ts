@@ -1,5 +1,5 @@
-import type { AccessOutbox } from '../access-log/access-log.ts'
-import { accessMessage } from '../access-log/entry.ts'
+import type { AccessOutbox } from '../accounts/access-log/access-log.ts'
+import { accessMessage } from '../accounts/access-log/entry.ts'
 import type { Emitter } from '../runtime/engine/emit.ts'
 import type { Producer } from '../runtime/kafka/bus.ts'
 import type { Codec } from '../runtime/kafka/registry.ts'

@@ -1,7 +1,9 @@
 import type { FastifyInstance } from 'fastify'
-import type { AccessLog } from '../access-log/access-log.ts'
-import { type AccessActor, INSTALLATION } from '../access-log/entry.ts'
-import { recordRequests, type Requester, type RouteActions } from '../access-log/requests.ts'
+import type { AccessLog } from '../accounts/access-log/access-log.ts'
+import { type AccessActor, INSTALLATION } from '../accounts/access-log/entry.ts'
+import {
+  recordRequests, type Requester, type RouteActions,
+} from '../accounts/access-log/requests.ts'
 import type { Visitor } from './context.ts'
 import { PageError } from './page-error.ts'
 import { type SignedIn, secretDigest } from '../accounts/sessions.ts'

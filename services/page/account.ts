@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { describeAccess } from '../access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/requests.ts'
 import type { Membership } from '../accounts/people.ts'
 import { customerRoutes, field, type PageDeps, type Visit } from './context.ts'
 import { html, type Html } from './html.ts'

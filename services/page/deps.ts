@@ -1,4 +1,4 @@
-import type { AccessStores } from '../access-log/copy.ts'
+import type { AccessStores } from '../accounts/access-log/copy.ts'
 import type { ApiKeys } from '../accounts/api-keys.ts'
 import type { Organizations } from '../accounts/organizations.ts'
 import type { People } from '../accounts/people.ts'

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
-import { describeAccess } from '../access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/requests.ts'
 import { NewKeyError, type KeySummary } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, SCOPES } from '../accounts/key-store.ts'
 import {

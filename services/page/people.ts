@@ -1,5 +1,5 @@
 import type { RouteOptions } from 'fastify'
-import { describeAccess } from '../access-log/requests.ts'
+import { describeAccess } from '../accounts/access-log/requests.ts'
 import { isPersonRole, PeopleError, type Person, type Role, ROLES } from '../accounts/people.ts'
 import { accountRoutes } from './account.ts'
 import { customerRoutes, type Exchange, field, type PageDeps, type Visit } from './context.ts'

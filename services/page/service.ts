@@ -1,5 +1,5 @@
-import { createAccessLog } from '../access-log/access-log.ts'
-import { createAccessCopy } from '../access-log/copy.ts'
+import { createAccessLog } from '../accounts/access-log/access-log.ts'
+import { createAccessCopy } from '../accounts/access-log/copy.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { explainListenError } from '../runtime/platform/http-server.ts'
 import type { ServiceContext, Running } from '../runtime/platform/run.ts'

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, recordAttempt,
-} from '../../services/access-log/access-log.ts'
-import { createAccessCopy } from '../../services/access-log/copy.ts'
-import type { NumberedEntry } from '../../services/access-log/entry.ts'
+} from '../../services/accounts/access-log/access-log.ts'
+import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
+import type { NumberedEntry } from '../../services/accounts/access-log/entry.ts'
 import { createAdminClient } from '../../services/runtime/kafka/connection.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'

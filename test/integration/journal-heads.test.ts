@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createAccessCopy } from '../../services/access-log/copy.ts'
+import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { createHeadTarget, startHeadExport } from '../../services/ledger/head-export.ts'

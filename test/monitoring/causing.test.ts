@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
-import { createAccessLog } from '../../services/access-log/access-log.ts'
+import { createAccessLog } from '../../services/accounts/access-log/access-log.ts'
 import { SCOPES } from '../../services/accounts/key-store.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createPauses } from '../../services/admin/pauses.ts'

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { AccessEntry } from '../../schemas/types.ts'
 import {
   ACCESS_OUTBOX_KEY, createAccessHead, createAccessLog, createAccessOutbox,
-} from '../../services/access-log/access-log.ts'
+} from '../../services/accounts/access-log/access-log.ts'
 import { shipAccess, type AccessShippingDeps } from '../../services/ledger/outbox-shipper.ts'
 import { seededRandom } from '../bench/inputs.ts'
 import { createMemoryBus } from '../support/memory-bus.ts'

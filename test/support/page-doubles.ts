@@ -1,4 +1,4 @@
-import type { AccessEvent } from '../../services/access-log/entry.ts'
+import type { AccessEvent } from '../../services/accounts/access-log/entry.ts'
 import type { JobStatusResource } from '../../services/client/client.ts'
 import type { PageDeps, Visit } from '../../services/page/context.ts'
 import { createPipelineMonitor } from '../../services/page/pipeline/figures.ts'

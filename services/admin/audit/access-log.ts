@@ -1,4 +1,4 @@
-import { ACCESS_CHAIN, walkAccessLog } from '../../access-log/walk.ts'
+import { ACCESS_CHAIN, walkAccessLog } from '../../accounts/access-log/walk.ts'
 import type { ChainHead } from '../../money/journal-chain.ts'
 import { accessWalkDeps } from '../access-log.ts'
 import type { Stores } from '../stores.ts'

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ACCESS_CHAIN } from '../../access-log/walk.ts'
+import { ACCESS_CHAIN } from '../../accounts/access-log/walk.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
   loadConfig, pick, commonConfig, messageKeys, rootKeys,

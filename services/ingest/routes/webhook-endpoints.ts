@@ -6,7 +6,7 @@ import {
   type CreateEndpointBody, type EndpointBody, type EndpointPath,
   type EndpointWithSecretBody, type UpdateEndpointBody,
 } from '../../../schemas/api/webhook-endpoints.ts'
-import { describeAccess } from '../../access-log/requests.ts'
+import { describeAccess } from '../../accounts/access-log/requests.ts'
 import { partsOf } from '../../accounts/tenant.ts'
 import type { EndpointSettings, WebhookEndpoint } from '../../accounts/webhook-endpoints.ts'
 import { asciiUrlOf, type WebhookRules } from '../../accounts/webhook-url.ts'

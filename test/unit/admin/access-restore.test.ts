@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { NumberedEntry } from '../../../services/access-log/entry.ts'
+import type { NumberedEntry } from '../../../services/accounts/access-log/entry.ts'
 import { restoreAccessLog } from '../../../services/admin/access-restore.ts'
 import { accessEntry } from '../../support/access.ts'
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { INSTALLATION } from '../../../services/access-log/entry.ts'
-import { accessRecord } from '../../../services/access-log/records.ts'
+import { INSTALLATION } from '../../../services/accounts/access-log/entry.ts'
+import { accessRecord } from '../../../services/accounts/access-log/records.ts'
 import { PAGE_ACTIONS } from '../../../services/page/access.ts'
 import { actionText } from '../../../services/page/access-log.ts'
 import type { PageDeps } from '../../../services/page/context.ts'

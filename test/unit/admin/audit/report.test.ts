@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { ACCESS_RULES } from '../../../../services/access-log/walk.ts'
+import { ACCESS_RULES } from '../../../../services/accounts/access-log/walk.ts'
 import {
   invariantOf, INVARIANTS, invariantsText,
 } from '../../../../services/admin/audit/report.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import type { AccessEntry } from '../../schemas/types.ts'
-import { globalKey } from '../runtime/platform/redis.ts'
+import type { AccessEntry } from '../../../schemas/types.ts'
+import { globalKey } from '../../runtime/platform/redis.ts'
 import {
   type AccessDescription, type AccessEvent, type AccessResult, entryOfEvent, resultIdOf,
 } from './entry.ts'

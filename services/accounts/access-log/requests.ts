@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createLogThrottle } from '../runtime/platform/log.ts'
+import { createLogThrottle } from '../../runtime/platform/log.ts'
 import { type AccessLog, type AccessAttempt, recordAttempt } from './access-log.ts'
 import type { AccessAction, AccessDescription, AccessEvent, AccessResult } from './entry.ts'
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import {
   ACCESS_OUTBOX_KEY, createAccessLog, createAccessOutbox, recordAttempt,
-} from '../../../services/access-log/access-log.ts'
-import type { AccessEvent } from '../../../services/access-log/entry.ts'
+} from '../../../../services/accounts/access-log/access-log.ts'
+import type { AccessEvent } from '../../../../services/accounts/access-log/entry.ts'
 
 const event: AccessEvent = {
   organization: 'org_1',

@@ -1,8 +1,8 @@
-import type { AccessEntry } from '../../schemas/types.ts'
-import type { Codec } from '../runtime/kafka/registry.ts'
-import type { TopicReader } from '../runtime/kafka/topic-reader.ts'
-import { CHAIN_START, type ChainHead, extendByText, type Range } from '../money/journal-chain.ts'
-import { topicName } from '../runtime/platform/topics.ts'
+import type { AccessEntry } from '../../../schemas/types.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+import type { TopicReader } from '../../runtime/kafka/topic-reader.ts'
+import { CHAIN_START, type ChainHead, extendByText, type Range } from '../../money/journal-chain.ts'
+import { topicName } from '../../runtime/platform/topics.ts'
 import type { AccessCopy } from './copy.ts'
 import { accessText, type NumberedEntry } from './entry.ts'
 

@@ -1,9 +1,11 @@
 import Fastify from 'fastify'
 import { describe, expect, it } from 'vitest'
-import type { AccessEvent } from '../../../services/access-log/entry.ts'
-import { readClientAddresses } from '../../../services/runtime/platform/http-server.ts'
-import { networksOf } from '../../../services/runtime/platform/networks.ts'
-import { describeAccess, recordRequests } from '../../../services/access-log/requests.ts'
+import type { AccessEvent } from '../../../../services/accounts/access-log/entry.ts'
+import { readClientAddresses } from '../../../../services/runtime/platform/http-server.ts'
+import { networksOf } from '../../../../services/runtime/platform/networks.ts'
+import {
+  describeAccess, recordRequests,
+} from '../../../../services/accounts/access-log/requests.ts'
 
 class RefusedError extends Error {}
 

@@ -1,7 +1,7 @@
-import type { AccessEntry } from '../../schemas/types.ts'
-import type { OutgoingMessage } from '../runtime/kafka/bus.ts'
-import type { Codec } from '../runtime/kafka/registry.ts'
-import { messageKey, topicName } from '../runtime/platform/topics.ts'
+import type { AccessEntry } from '../../../schemas/types.ts'
+import type { OutgoingMessage } from '../../runtime/kafka/bus.ts'
+import type { Codec } from '../../runtime/kafka/registry.ts'
+import { messageKey, topicName } from '../../runtime/platform/topics.ts'
 
 /** The organization of entries that concern the whole installation. */
 export const INSTALLATION = 'installation'
