@@ -71,7 +71,7 @@ export const NOT_RUN: readonly Exception[] = [
   {
     page: 'deploy/docs/keys.md',
     begins: '"RESULTS_ROOT_KEYS"',
-    reason: 'is part of a file; test/unit/runtime/platform/command-environment.test.ts reads such a one',
+    reason: 'is part of a file; test/unit/runtime/platform/command-environment.test.ts reads one',
   },
   {
     page: 'deploy/docs/keys.md',
