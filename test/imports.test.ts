@@ -14,10 +14,11 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^services\/(money|phone|cache)\//, 6],
   [/^services\/accounts\//, 7],
   [/^services\/jobs\//, 8],
-  [/^services\/pipeline\//, 10],
-  [/^services\//, 9],
-  [/^deploy\//, 11],
-  [/^test\//, 12],
+  [/^services\/webhooks\//, 9],
+  [/^services\/pipeline\//, 11],
+  [/^services\//, 10],
+  [/^deploy\//, 12],
+  [/^test\//, 13],
 ]
 
 const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.[1] ?? -1

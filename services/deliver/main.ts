@@ -1,4 +1,4 @@
-import { createSubscriptions } from '../accounts/webhook-endpoints.ts'
+import { createSubscriptions } from '../webhooks/endpoints.ts'
 import { connectDeps } from '../runtime/engine/connections.ts'
 import { runStage } from '../runtime/engine/engine.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../services/accounts/organization-key-store.ts'
 import { wrappedPeople } from '../../services/accounts/people.ts'
-import { createDeliveryHistory } from '../../services/jobs/delivery-history.ts'
+import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
 import { listEncryptionKeys } from '../../services/admin/key-commands.ts'
 import { createBusyCustomer, PERSON } from '../support/busy-customer.ts'
 import { filesOfStores } from '../support/bytes.ts'

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   createOrganizationKeyStore, OrganizationErasedError,
 } from '../../services/accounts/organization-key-store.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { countTenantRecords } from '../../services/cache/erase-tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { closedKeys, connectJobKeys } from '../../services/jobs/connect-keys.ts'

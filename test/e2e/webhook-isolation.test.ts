@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'

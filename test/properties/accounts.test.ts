@@ -9,8 +9,8 @@ import {
   accountKey, ACCOUNTS_OUTBOX_KEY, createAccountRecords,
 } from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
-import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
+import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
 import { organizationKeysOf } from '../support/organization-keys.ts'
 import { contentOf } from '../support/redis-content.ts'

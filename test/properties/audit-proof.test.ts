@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../schemas/types.ts'
-import type { Attempt } from '../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import type { Job } from '../../services/jobs/job.ts'
 import { post, ZERO_AMOUNTS } from '../../services/money/prices.ts'

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { createResolve, createSender } from '../../services/deliver/sender.ts'
-import { webhookUrlError } from '../../services/accounts/webhook-url.ts'
+import { webhookUrlError } from '../../services/webhooks/url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,
 } from '../support/data/webhook-addresses.ts'

@@ -9,7 +9,7 @@ import { createPartners } from '../../services/accounts/partners.ts'
 import { createPeople } from '../../services/accounts/people.ts'
 import {
   createWebhookSecrets, createWebhookSigningKeys,
-} from '../../services/accounts/webhook-secrets.ts'
+} from '../../services/webhooks/secrets.ts'
 import { createRootKeys, type RootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { createJobKeys, createKeyCache, createNewJobKeys } from '../../services/jobs/job-keys.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'

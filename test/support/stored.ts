@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { ClickHouseClient } from '@clickhouse/client'
-import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
 import { recordMacOf } from './signed.ts'
 
 /** What ClickHouse answers to a query for these rows. */

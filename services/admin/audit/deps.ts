@@ -1,4 +1,4 @@
-import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
+import { createDeliveryHistory } from '../../webhooks/delivery-history.ts'
 import type { JobKeys } from '../../jobs/job-keys.ts'
 import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createArchive } from '../../jobs/results/archive.ts'

@@ -1,7 +1,7 @@
 import { parse } from 'csv-parse'
 import { Readable } from 'node:stream'
 import type { Journal } from '../../../schemas/types.ts'
-import type { Attempt } from '../../jobs/delivery-history.ts'
+import type { Attempt } from '../../webhooks/delivery-history.ts'
 import { isDeliveryOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jobs/events.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { checkAges, checkDeliveries } from '../../../../services/admin/audit/job-checks.ts'

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../../../schemas/api/event.ts'
-import { createOrganizations } from '../../../services/accounts/organizations.ts'
+import { createOrganizations, subscriptionsIn } from '../../../services/accounts/organizations.ts'
 import { AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
-  eventSubscriptionsOf, subscriptionsIn,
-} from '../../../services/accounts/webhook-endpoints.ts'
+  eventSubscriptionsOf,
+} from '../../../services/webhooks/endpoints.ts'
 import { endpointOf } from '../../support/endpoints.ts'
 import { organizationKeysOf } from '../../support/organization-keys.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const LIVE = 'org_1.live'
 const DAY_MS = 86_400_000

@@ -1,7 +1,7 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import { insertRows, streamRows } from '../runtime/platform/clickhouse.ts'
 import type { RecordMac, SignedRecord } from '../runtime/crypto/mac.ts'
-import { deliveryIdOf, type EventType } from './events.ts'
+import { deliveryIdOf, type EventType } from '../jobs/events.ts'
 
 /** The outcome of an attempt; only `failed` is retried. */
 export type AttemptOutcome = 'delivered' | 'failed' | 'gone' | 'exhausted' | 'discarded'

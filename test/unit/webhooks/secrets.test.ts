@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import {
   createWebhookSecrets, type WebhookSecrets,
-} from '../../../services/accounts/webhook-secrets.ts'
+} from '../../../services/webhooks/secrets.ts'
 import { organizationKeysOf } from '../../support/organization-keys.ts'
-import { memoryRedis } from './memory-redis.ts'
+import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const keys = organizationKeysOf(1)
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Attempt, createDeliveryHistory } from '../../../services/jobs/delivery-history.ts'
+import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/delivery-history.ts'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { messageKeysOf } from '../../support/signed.ts'
 import { createClickhouseDouble, storedAttempts } from '../../support/stored.ts'

@@ -1,12 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
-import type { OrganizationKeys } from './organization-keys.ts'
-import type { Wrapped } from './wrapped.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import type { Wrapped } from '../accounts/wrapped.ts'
+import {
+  type EventSubscription, subscriptionsField, subscriptionsIn,
+} from '../accounts/organizations.ts'
 import {
   type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
-} from './records.ts'
-import { type Mode, MODES, partsOf, tenantOf } from './tenant.ts'
+} from '../accounts/records.ts'
+import { type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
 import { newId, timeOfId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
@@ -197,9 +200,6 @@ function createEdit ({ records, keys, sleep }: EditDeps) {
   }
 }
 
-/** The event types that an enabled webhook endpoint receives. */
-export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
-
 /**
  * The ids of the endpoints that receive an event: only those that existed at its time in Unix ms,
  * because after a restart old events are announced again. Clocks may differ by the second that
@@ -215,21 +215,6 @@ export function receiversOf (
 export type Subscriptions = ReturnType<typeof createSubscriptions>
 
 const CACHED_SUBSCRIBERS = 10_000
-
-/**
- * Field of `org:<id>`: the subscriptions of a mode, as JSON. They are no secrets, so stages read
- * them without a key.
- */
-export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
-
-/** The subscriptions in a stored field; none for an absent one. */
-export function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
-  if (!text) return []
-  const found = JSON.parse(text) as readonly EventSubscription[]
-  // A newer release may have written types that this one does not know.
-  return found.map(({ endpoint, events }) =>
-    ({ endpoint, events: EVENT_TYPES.filter(type => events.includes(type)) }))
-}
 
 /**
  * The subscriptions of each tenant, at most a second old.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asciiUrlOf, webhookUrlError } from '../../../services/accounts/webhook-url.ts'
+import { asciiUrlOf, webhookUrlError } from '../../../services/webhooks/url.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
 const development = { allowHttp: true, allowLoopback: true }

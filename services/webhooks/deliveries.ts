@@ -3,8 +3,8 @@ import { type RedisClient, script } from '../runtime/platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
-import { deliveryIdOf, eventIdOf, type EventType } from './events.ts'
-import { fieldsOf } from './job-record.ts'
+import { deliveryIdOf, eventIdOf, type EventType } from '../jobs/events.ts'
+import { fieldsOf } from '../jobs/job-record.ts'
 
 /** The delivery of a job event to one destination. */
 export type WebhookDelivery = {
@@ -143,7 +143,7 @@ function scriptsOf (redis: RedisClient) {
   }
 }
 
-const lua = (name: string) => new URL(`./delivery/${name}.lua`, import.meta.url)
+const lua = (name: string) => new URL(`../jobs/delivery/${name}.lua`, import.meta.url)
 
 /** The operations of a delivery worker. */
 function workOf (run: Scripts) {
