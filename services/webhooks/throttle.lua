@@ -1,5 +1,5 @@
--- KEYS: delivery. ARGV: event, token, ms from now. Releases a claim without an attempt. The delivery
--- keeps its position in the queue, and its receiver is not ready until then.
+-- KEYS: delivery. ARGV: event, token, ms from now. Releases a claim without an attempt. The
+-- delivery keeps its position in the queue, and its receiver is not ready until then.
 local found = redis.call('HMGET', KEYS[1], 'lease', 'receiver', 'dueAtMs')
 if found[1] ~= ARGV[2] then
   return 'lost'

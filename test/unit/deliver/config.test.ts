@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { deliverConfig, WAITS_MS } from '../../../services/deliver/config.ts'
-import { deliveryDeps } from '../../../services/deliver/deps.ts'
+import { deliveryDeps } from '../../../services/deliver/main.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { endedJob } from '../../support/deliveries.ts'
 import { recordMacOf, storedJob } from '../../support/signed.ts'
