@@ -1,20 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
-import { METRICS } from '../../../../services/runtime/platform/metric-list.ts'
-import { SOURCES, initialSeriesOf } from '../../../../services/runtime/platform/metric-sources.ts'
+import { initialSeriesOf, METRICS } from '../../../../services/runtime/platform/metric-list.ts'
 
 const definition = (name: string) => METRICS.find(metric => metric.name === name) as
   typeof METRICS[number]
 
 describe('the sources of metrics', () => {
   it('name the services that report each metric', () => {
-    expect(Object.keys(SOURCES).sort()).toEqual(METRICS.map(({ name }) => name).sort())
-    expect(Object.values(SOURCES).filter(({ by }) => by.length === 0)).toEqual([])
+    expect(METRICS.filter(({ by }) => by.length === 0)).toEqual([])
   })
 
   it('have initial series with all labels of their metric', () => {
     for (const metric of METRICS) {
-      for (const stage of SOURCES[metric.name].by) {
+      for (const stage of metric.by) {
         for (const labels of initialSeriesOf(metric, stage)) {
           expect(Object.keys(labels).sort(), metric.name).toEqual([...metric.labels].sort())
         }
