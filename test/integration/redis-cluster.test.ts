@@ -25,11 +25,11 @@ describe('the cache in a cluster', () => {
       const claim = (job: string) =>
         cache.claim(scope, tokens, { job, leaseMs: LEASE_MS, usable: () => true })
       expect(new Set(await claim('job_1'))).toEqual(new Set(['mine']))
-      expect(new Set(await claim('job_2'))).toEqual(new Set(['held']))
+      expect(new Set(await claim('job_2'))).toEqual(new Set(['leased']))
       const rotated = { ...scope, version: '2', rotated: { versions: ['1'], tokens } }
       expect(new Set(await cache.claim(rotated, tokens, {
         job: 'job_3', leaseMs: LEASE_MS, usable: () => true,
-      }))).toEqual(new Set(['held']))
+      }))).toEqual(new Set(['leased']))
       const records = upTo(ROWS).map(row => cachedRecord({ confidence: row, job: tenant }))
       await cache.store(scope, tokens, records)
       expect(await cache.find(scope, tokens)).toEqual(records)
