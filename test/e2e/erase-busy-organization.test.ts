@@ -5,15 +5,17 @@ import { createDeliveryHistory } from '../../services/webhooks/delivery-history.
 import { listEncryptionKeys } from '../../services/admin/key-commands.ts'
 import { createBusyCustomer, PERSON } from '../support/busy-customer.ts'
 import { filesOfStores } from '../support/bytes.ts'
-import { formsOf } from '../support/canaries.ts'
-import { compactAtOnce } from '../support/compaction.ts'
-import { connectAll } from '../support/connected.ts'
-import { breachesOf, runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { formsOf } from '../support/keys/canaries.ts'
+import { compactAtOnce } from '../support/kafka/compaction.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import {
+  breachesOf, runJob, startEnvironment, type Environment,
+} from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
-import { createTestPartner, feedContacts, sendTo } from '../support/partner.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { webhookKeysIn } from '../support/organization-keys.ts'
-import { testStack } from '../support/stack.ts'
+import { createTestPartner, feedContacts, sendTo } from '../support/feeds/partner.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { webhookKeysIn } from '../support/keys/organization-keys.ts'
+import { testStack } from '../support/stacks/stack.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 
 const { env, brokers, clickhouse, recordMac, state, wallet } = connectAll()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { publicKeyText } from '../../services/webhooks/secrets.ts'
 import { signatureHeaders } from '../../services/deliver/event.ts'
-import { blocksOf } from '../support/guide.ts'
+import { blocksOf } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
 
 const PAGE = 'deploy/docs/webhooks.md'

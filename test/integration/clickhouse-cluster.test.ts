@@ -9,10 +9,10 @@ import { createDeliveryHistory } from '../../services/webhooks/delivery-history.
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
-import { connectAll } from '../support/connected.ts'
-import { ownDatabase } from '../support/database.ts'
-import { createSettledJobs } from '../support/settled-jobs.ts'
-import { stackEnv } from '../support/stack.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { ownDatabase } from '../support/clickhouse/database.ts'
+import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 // The engine of the stack is a cluster of one server. It has no Keeper, so it runs the statements
 // without what needs one: `ON CLUSTER` and replication.

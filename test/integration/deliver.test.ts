@@ -11,13 +11,13 @@ import { createDeliveries, type WebhookDelivery } from '../../services/webhooks/
 import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
-import { connectAll } from '../support/connected.ts'
-import { startEndpointCustomer } from '../support/endpoint-customer.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { startEndpointCustomer } from '../support/webhooks/endpoint-customer.ts'
 import { eventually } from '../support/eventually.ts'
-import { webhookKeysIn } from '../support/organization-keys.ts'
-import { startReceiver, type Received } from '../support/receiver.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
+import { webhookKeysIn } from '../support/keys/organization-keys.ts'
+import { startReceiver, type Received } from '../support/webhooks/receiver.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
 
 const { env, state, history } = connectAll()
 const deliveries = createDeliveries(state)

@@ -4,7 +4,7 @@ import { createRedisLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { upTo } from '../support/jobs.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const ROWS = 50
 /** Longer than any test takes. */

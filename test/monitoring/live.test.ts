@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
 import { eventually } from '../support/eventually.ts'
-import { dashboards, panelQueries } from '../support/dashboards.ts'
-import { presetAt, startFakeVendors, type FakeVendors } from '../support/fake-vendors.ts'
-import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { dashboards, panelQueries } from '../support/deploy/dashboards.ts'
+import { presetAt, startFakeVendors, type FakeVendors } from '../support/vendors/fake-vendors.ts'
+import { startPrometheus, type Prometheus } from '../support/deploy/prometheus.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const WITHIN_MS = 30_000
 

@@ -6,7 +6,7 @@ import {
 import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const deliveries = createDeliveries(redis)

@@ -13,7 +13,7 @@ import {
 import type { KeyReport } from '../../../services/admin/key-report.ts'
 import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { withStores } from '../../../services/admin/stores.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')
 const root = {

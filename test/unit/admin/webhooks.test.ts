@@ -5,7 +5,7 @@ import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/options.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

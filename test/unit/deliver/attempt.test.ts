@@ -10,8 +10,8 @@ import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
-import { endpointOf } from '../../support/endpoints.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
+import { endpointOf } from '../../support/webhooks/endpoints.ts'
 import { spansOf } from '../../support/tracing.ts'
 
 const key = randomBytes(32)

@@ -5,7 +5,7 @@ import { publicKeyText, secretBytes } from '../../../services/webhooks/secrets.t
 import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
-import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }
 

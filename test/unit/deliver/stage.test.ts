@@ -8,8 +8,8 @@ import { idOf, type WebhookDelivery } from '../../../services/webhooks/deliverie
 import { type JobHeader, sealHeader } from '../../../services/jobs/rows-seal.ts'
 import type { Incoming } from '../../../services/runtime/engine/stage.ts'
 import { settledOf } from '../../../services/jobs/results/finish-job.ts'
-import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
-import { endpointIdAt } from '../../support/endpoints.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
+import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
 import { DEAD } from '../../support/stage-doubles.ts'
 
 const key = randomBytes(32)

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/delivery-history.ts'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
-import { messageKeysOf } from '../../support/signed.ts'
-import { createClickhouseDouble, storedAttempts } from '../../support/stored.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
+import { createClickhouseDouble, storedAttempts } from '../../support/clickhouse/stored.ts'
 
 const attempt: Attempt = {
   tenant: 'org_1.live',

@@ -6,8 +6,8 @@ import {
   activeSecrets, createSubscriptions, createWebhookEndpoints, type EndpointSettings,
   eventSubscriptionsOf,
 } from '../../../services/webhooks/endpoints.ts'
-import { endpointOf } from '../../support/endpoints.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { endpointOf } from '../../support/webhooks/endpoints.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const LIVE = 'org_1.live'

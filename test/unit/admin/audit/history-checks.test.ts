@@ -5,8 +5,8 @@ import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jo
 import type { Job } from '../../../../services/jobs/job.ts'
 import { checkAges, checkDeliveries } from '../../../../services/admin/audit/job-checks.ts'
 import { checkIds, explain } from '../../../../services/admin/audit/journal-checks.ts'
-import { ENDPOINT_ID } from '../../../support/endpoints.ts'
-import { endedJob } from '../../../support/results.ts'
+import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
 
 const DAY_MS = 86_400_000
