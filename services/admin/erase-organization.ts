@@ -2,7 +2,7 @@ import { createOrganizationKeyStore } from '../accounts/organization-key-store.t
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/organization-keys-topic.ts'
 import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
-import { countTenantRecords, eraseTenantRecords } from '../cache/erase-tenant.ts'
+import { countTenantRecords, eraseTenantRecords } from '../cache/redis-cache.ts'
 import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'

@@ -12,7 +12,7 @@ import {
 } from './restore-deliveries.ts'
 import { recordErased } from './restore-keys.ts'
 import { recover, reportFrozen, type RecoveryDeps } from './recovery.ts'
-import { recountLostJobs, restoreMarks, type RecountDeps } from './recount.ts'
+import { recountLostJobs, restoreMarks, type RecountDeps } from './rebuild-jobs.ts'
 import { readSnapshots, takeSnapshots, type Base, type WalletSnapshotDeps } from './snapshots.ts'
 
 export type LeaderDeps = RecoveryDeps & RecountDeps & WalletSnapshotDeps & AccountsDeps &

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createReplyReader } from '../../services/verify/providers/smtp/channel.ts'
-import { readReply } from '../../services/verify/providers/smtp/read-reply.ts'
+import { readReply } from '../../services/verify/providers/smtp/dialog.ts'
 import type { Meaning } from '../../services/verify/providers/smtp/replies.ts'
 import { measure, type AccuracyRow } from './row.ts'
 

@@ -7,7 +7,7 @@ import { VENDOR_PRESETS } from '../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../services/verify/config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
-import { emailVerdictOf } from '../../services/verify/providers/email-verdict.ts'
+import { emailVerdictOf } from '../../services/verify/providers/email.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 

@@ -4,7 +4,7 @@ import {
   createOrganizationKeyStore, type StoredKey,
 } from '../../services/accounts/organization-key-store.ts'
 import { rootContextOf } from '../../services/accounts/organization-keys.ts'
-import { countTenantRecords, eraseTenantRecords } from '../../services/cache/erase-tenant.ts'
+import { countTenantRecords, eraseTenantRecords } from '../../services/cache/redis-cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { HOSTED } from '../../services/pipeline/hosted.ts'

@@ -8,7 +8,7 @@ import { REASONS } from '../../schemas/api/verdicts.ts'
 import { builtInLists } from '../../services/verify/providers/email-lists.ts'
 import {
   domainOf, emailVerdictOf, type EmailEvidence,
-} from '../../services/verify/providers/email-verdict.ts'
+} from '../../services/verify/providers/email.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
 
 const NAMES = Object.keys(CHECKS).filter(name => name !== 'syntax') as readonly StoredCheck[]

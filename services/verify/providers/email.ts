@@ -1,8 +1,214 @@
-import type { CheckOptions, Provider, ProviderAnswer, ProviderRow } from '../provider.ts'
+import type {
+  CheckOptions, Provider, ProviderAnswer, ProviderRow, ProviderVerdict,
+} from '../provider.ts'
 import { builtInLists, type CurrentLists, type EmailLists } from './email-lists.ts'
-import { domainOf, isReserved, emailVerdictOf, type EmailEvidence } from './email-verdict.ts'
-import type { MailDomain, MailDomains } from './mail-domains.ts'
-import type { Probe } from './smtp/probe.ts'
+import { literalAddress, type MailDomain, type MailDomains } from './mail-domains.ts'
+import type { Mailbox, Probe, Probed } from './smtp/probe.ts'
+import type { CheckOutcome } from '../../../schemas/api/checks.ts'
+import { type Claim, confidenceOf } from '../../cache/confidence.ts'
+import { type MadeChecks, packChecks } from '../../cache/evidence.ts'
+import type { Reason, RowStatus } from '../../../schemas/api/verdicts.ts'
+import { isPublicAddress } from '../../runtime/platform/networks.ts'
+import { suggestDomain } from './domain-typos.ts'
+
+type Outcome = {
+  readonly status: RowStatus
+  readonly reason: Reason
+  /** What its confidence depends on, if that is not the reason. */
+  readonly claim?: Claim
+}
+
+/**
+ * Every outcome. A domain that accepts mail says nothing about a single mailbox: unless its servers
+ * are probed, the address stays `unknown`, which is free.
+ */
+const OUTCOMES = {
+  reserved: { status: 'invalid', reason: 'reserved_domain' },
+  missing: { status: 'invalid', reason: 'domain_not_found' },
+  refuses: { status: 'invalid', reason: 'no_mail_service' },
+  no_mailbox: { status: 'invalid', reason: 'mailbox_not_found' },
+  no_mailbox_by_words: {
+    status: 'invalid', reason: 'mailbox_not_found', claim: 'mailbox_not_found_by_words',
+  },
+  refuses_by_words: {
+    status: 'invalid', reason: 'no_mail_service', claim: 'no_mail_service_by_words',
+  },
+  disposable: { status: 'risky', reason: 'disposable_domain' },
+  full: { status: 'risky', reason: 'mailbox_full' },
+  full_by_words: { status: 'risky', reason: 'mailbox_full', claim: 'mailbox_full_by_words' },
+  role: { status: 'risky', reason: 'role_address' },
+  typo: { status: 'risky', reason: 'possible_typo' },
+  catch_all: { status: 'risky', reason: 'catch_all' },
+  deliverable: { status: 'valid', reason: 'deliverable' },
+  trusted: { status: 'valid', reason: 'deliverable', claim: 'accepted_by_host' },
+  implicit: { status: 'risky', reason: 'no_mx_record' },
+  untruthful: { status: 'unknown', reason: 'not_answered_truthfully' },
+  greylisted: { status: 'unknown', reason: 'greylisted' },
+  blocked: { status: 'unknown', reason: 'blocked' },
+  unreachable: { status: 'unknown', reason: 'mail_server_unreachable' },
+  no_answer: { status: 'unknown', reason: 'no_answer' },
+  unclear: { status: 'unknown', reason: 'unclear_answer' },
+  late: { status: 'unknown', reason: 'timeout' },
+  accepts: { status: 'unknown', reason: 'domain_accepts_mail' },
+  fault: { status: 'unknown', reason: 'dns_error' },
+  unchecked: { status: 'unknown', reason: 'domain_not_checked' },
+} as const satisfies Record<string, Outcome>
+
+/** `fault` leaves the column blank. */
+const MX_FOUND: Readonly<Record<MailDomain, string | undefined>> = {
+  accepts: 'true',
+  disposable: 'true',
+  implicit: 'false',
+  refuses: 'false',
+  missing: 'false',
+  fault: undefined,
+}
+
+/** What is known beyond the address itself. */
+export type EmailEvidence = {
+  /** The result of DNS, if it was queried. */
+  readonly mail?: MailDomain | undefined
+  /** The result of the SMTP probe, if there was one. */
+  readonly probed?: Probed | undefined
+}
+
+/** The verdict for one canonical address. */
+export function emailVerdictOf (
+  address: string, found: EmailEvidence = {}, lists: EmailLists = builtInLists
+): ProviderVerdict {
+  const local = address.slice(0, address.lastIndexOf('@'))
+  const domain = domainOf(address)
+  const listing = lists.lookUp(domain)
+  const flags = {
+    disposable: found.mail === 'disposable' || listing.disposable,
+    role: lists.isRole(local, domain),
+    free: listing.free,
+  }
+  const suggestion = suggestDomain(domain)
+  const mxFound = found.mail === undefined ? undefined : MX_FOUND[found.mail]
+  const catchAll = found.probed?.catchAll
+  const signals = { ...flags, reserved: isReserved(domain), typo: suggestion !== undefined }
+  const { status, reason, claim = reason } = outcomeOf(signals, found)
+  const evidence = packChecks(checksOf(signals, found))
+  return {
+    status,
+    reason,
+    confidence: status === 'unknown' ? 0 : confidenceOf(claim, evidence),
+    evidence,
+    fields: {
+      disposable: String(flags.disposable),
+      role: String(flags.role),
+      free: String(flags.free),
+      ...(catchAll === undefined ? {} : { catch_all: String(catchAll) }),
+      ...(mxFound === undefined ? {} : { mx_found: mxFound }),
+      ...(suggestion === undefined ? {} : { suggestion }),
+    },
+  }
+}
+
+/** The domain of a canonical address. */
+export function domainOf (address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1)
+}
+
+type Signals = Readonly<Record<'reserved' | 'disposable' | 'role' | 'free' | 'typo', boolean>>
+
+function checksOf (signals: Signals, { mail, probed }: EmailEvidence): MadeChecks {
+  const isRisky = signals.disposable || signals.role || signals.typo
+  const { catchAll } = probed ?? {}
+  return {
+    lists: signals.reserved ? 'failed' : isRisky ? 'caution' : 'passed',
+    ...(mail === undefined ? {} : { domain: DOMAIN_CHECK[mail] }),
+    ...(probed === undefined ? {} : { mailbox: mailboxCheck(signals, probed) }),
+    ...(catchAll === undefined ? {} : { catch_all: catchAll ? 'caution' : 'passed' }),
+  }
+}
+
+const DOMAIN_CHECK: Readonly<Record<MailDomain, CheckOutcome>> = {
+  accepts: 'passed',
+  disposable: 'passed',
+  implicit: 'caution',
+  refuses: 'failed',
+  missing: 'failed',
+  fault: 'inconclusive',
+}
+
+function mailboxCheck (signals: Signals, probed: Probed): CheckOutcome {
+  return (isUntruthful(signals, probed) ? undefined : MAILBOX_CHECK[probed.mailbox]) ??
+    'inconclusive'
+}
+
+/** The other answers are inconclusive. */
+const MAILBOX_CHECK: Readonly<Partial<Record<Mailbox, CheckOutcome>>> = {
+  accepted: 'passed', no_mailbox: 'failed', no_mail: 'failed', full: 'caution',
+}
+
+/**
+ * Reasons for undeliverable mail come first, then risks. Without an answer of DNS only a reserved
+ * or disposable domain is a verdict: a list of names says nothing about the address itself.
+ */
+function outcomeOf (signals: Signals, { mail, probed }: EmailEvidence): Outcome {
+  const mailbox = probed === undefined ? undefined : mailboxOutcome(signals, probed)
+  if (signals.reserved) return OUTCOMES.reserved
+  if (mail === 'missing' || mail === 'refuses') return OUTCOMES[mail]
+  if (mailbox?.status === 'invalid') return mailbox
+  // A typo that somebody registered to receive the mail of others is a typo first.
+  if (signals.disposable) return signals.typo ? OUTCOMES.typo : OUTCOMES.disposable
+  if (mail === undefined || mail === 'fault') return OUTCOMES[mail ?? 'unchecked']
+  if (mailbox?.reason === 'mailbox_full') return mailbox
+  if (signals.role) return OUTCOMES.role
+  if (signals.typo) return OUTCOMES.typo
+  if (mailbox !== undefined && (mailbox.status !== 'unknown' || mail !== 'implicit')) return mailbox
+  return OUTCOMES[mail]
+}
+
+/**
+ * A free mail service has no catch-all mailbox: where it accepts a made-up name, it accepts names
+ * that do not exist, as known hosts do.
+ */
+function isUntruthful ({ free }: Pick<Signals, 'free'>, probed: Probed | undefined): boolean {
+  if (probed?.mailbox !== 'accepted') return false
+  return probed.acceptance === 'accepts_any' || (free && probed.catchAll === true)
+}
+
+function mailboxOutcome (signals: Signals, probed: Probed): Outcome {
+  if (isUntruthful(signals, probed)) return OUTCOMES.untruthful
+  return BY_MAILBOX[probed.mailbox](probed)
+}
+
+const BY_MAILBOX: Readonly<Record<Mailbox, (probed: Probed) => Outcome>> = {
+  accepted: ({ catchAll, acceptance }) => {
+    if (acceptance === 'truthful') return OUTCOMES.trusted
+    return catchAll === true ? OUTCOMES.catch_all : OUTCOMES.deliverable
+  },
+  no_mailbox: ({ byWords }) => byWords ? OUTCOMES.no_mailbox_by_words : OUTCOMES.no_mailbox,
+  no_mail: ({ byWords }) => byWords ? OUTCOMES.refuses_by_words : OUTCOMES.refuses,
+  full: ({ byWords }) => byWords ? OUTCOMES.full_by_words : OUTCOMES.full,
+  greylisted: () => OUTCOMES.greylisted,
+  blocked: () => OUTCOMES.blocked,
+  unreachable: () => OUTCOMES.unreachable,
+  no_answer: () => OUTCOMES.no_answer,
+  unclear: () => OUTCOMES.unclear,
+  late: () => OUTCOMES.late,
+}
+
+/** Last labels without mail: RFC 2606, 3172, 6761, 6762, 7686, 9476 and ICANN's `internal`. */
+const RESERVED_LAST_LABELS: ReadonlySet<string> = new Set([
+  'test', 'example', 'invalid', 'localhost', 'local', 'onion', 'alt', 'internal', 'arpa',
+])
+const DOCUMENTATION_DOMAIN = /(?:^|\.)example\.(?:com|net|org)$/
+
+/**
+ * Whether a canonical (lower-case ASCII) domain never receives mail: a reserved name, or a literal
+ * of an address that is not public.
+ */
+export function isReserved (domain: string): boolean {
+  const literal = literalAddress(domain)
+  if (literal !== undefined) return !isPublicAddress(literal)
+  const lastDot = domain.lastIndexOf('.')
+  if (lastDot < 0) return true
+  return RESERVED_LAST_LABELS.has(domain.slice(lastDot + 1)) || DOCUMENTATION_DOMAIN.test(domain)
+}
 
 /** Time that is reserved for the answer at the end of a call. */
 const RESERVE_MS = 250

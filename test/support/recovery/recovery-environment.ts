@@ -10,7 +10,7 @@ import type { AccountsDeps } from '../../../services/ledger/accounts.ts'
 import type { RestoreDeliveriesDeps } from '../../../services/ledger/restore-deliveries.ts'
 import { createRecoveryStore } from '../../../services/ledger/recovery-store.ts'
 import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts'
-import { recountLostJobs, type RecountDeps } from '../../../services/ledger/recount.ts'
+import { recountLostJobs, type RecountDeps } from '../../../services/ledger/rebuild-jobs.ts'
 import {
   readSnapshots, takeSnapshots, type WalletSnapshotDeps,
 } from '../../../services/ledger/snapshots.ts'

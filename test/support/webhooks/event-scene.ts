@@ -10,7 +10,7 @@ import { createDeliveries, type Deliveries } from '../../../services/webhooks/de
 import { partsOfDelivery } from '../../../services/jobs/events.ts'
 import type { Job } from '../../../services/jobs/job.ts'
 import { settledOf } from '../../../services/jobs/results/finish-job.ts'
-import { JobProgress } from '../../../services/settle/progress.ts'
+import { JobProgress } from '../../../services/settle/stage.ts'
 import { DELIVERED_TENANT, endedJob } from './deliveries.ts'
 import { endpointIdAt, endpointOf } from './endpoints.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type BackpressureDeps, untilAcceptable } from '../../../services/feed/backpressure.ts'
+import { type BackpressureDeps, untilAcceptable } from '../../../services/feed/partner-feed.ts'
 
 const signal = new AbortController().signal
 const refusal = { code: 'insufficient_balance', requiredMicros: 500, availableMicros: 0 } as const

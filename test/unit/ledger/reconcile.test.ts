@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../schemas/types.ts'
 import { applyEntry, createJournalState } from '../../../services/ledger/journal-state.ts'
-import { reconcile, retentionOf, missingEntry } from '../../../services/ledger/reconcile.ts'
+import { reconcile, retentionOf, missingEntry } from '../../../services/ledger/compare.ts'
 import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { recountBlocks } from '../../../services/ledger/recount.ts'
+import { recountBlocks } from '../../../services/ledger/rebuild-jobs.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,

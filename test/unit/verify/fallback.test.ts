@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkWithFallback, type ResilientProvider } from '../../../services/verify/fallback.ts'
+import { checkWithFallback, type ResilientProvider } from '../../../services/verify/checker.ts'
 import { ProviderError, type ProviderRow } from '../../../services/verify/provider.ts'
 import { spansOf } from '../../support/tracing.ts'
 

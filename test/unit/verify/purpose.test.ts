@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ProviderVerdict } from '../../../services/verify/provider.ts'
-import { verdictFor } from '../../../services/verify/fallback.ts'
+import { verdictFor } from '../../../services/verify/checker.ts'
 
 const assigned = (fields: Record<string, string>): ProviderVerdict =>
   ({ status: 'valid', reason: 'assigned_range', confidence: 90, fields })

@@ -1,6 +1,171 @@
-import { SmtpFault, type SmtpChannel, type SmtpReply } from './channel.ts'
-import { readReply, type ReplyQuestion } from './read-reply.ts'
-import type { Meaning, Reading, SmtpStep } from './replies.ts'
+import { type SmtpChannel, SmtpFault, type SmtpReply } from './channel.ts'
+import {
+  CONFIRMING, type Meaning, type Reading, REPLY_RULES, type ReplyRule, type SmtpStep, WORDS,
+} from './replies.ts'
+
+const NAME = /\{(\w+)\}/g
+
+/** Every word of a text is followed by a space. */
+const OPERATORS: Readonly<Record<string, string>> = {
+  '(': '(?:',
+  ')': ')',
+  '[': '(?:',
+  ']': ')?',
+  '|': '|',
+  '^': '(?<=^ )',
+  $: '$',
+  '..': String.raw`(?:\S+ ){0,7}?`,
+  '~': String.raw`(?:(?!${expand('{stop}')} )\S+ ){0,7}?`,
+}
+
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{sc=Thai}]/u
+const TOKEN = /\.\.|[()[\]|^$~]|[\p{L}\p{N}]*\*|[\p{L}\p{N}]+|@/gu
+
+/** A gateway, or a server that asked another one, writes this before the cause. */
+const WRAPPING = new RegExp(String.raw`\bunknown address error |` +
+  String.raw`\bundeliverable address (?=\S)(?:host (?:\S+ ){1,12}?said )?|` +
+  String.raw`\bin reply to (?:\S+ ){1,4}?command\b`, 'g')
+const MARKS = /[\p{M}'\u2019`\u00b4]+/gu
+/** A French or Italian article before its noun. */
+const ELISION = /\b([cdjlns]|qu|dell|all)['\u2019](?=\p{L}{2})/gu
+/** Letters that Unicode does not take apart. */
+const PLAIN: Readonly<Record<string, string>> = { ı: 'i', ł: 'l', ø: 'o', ß: 'ss' }
+/** Halves of words that are written both ways. */
+const SPLIT = /\b(?:e (?=mail)|(?:black|block|deny) (?=list)|mail (?=box|boxes))/g
+
+/** What a server was asked when it gave a reply. */
+type ReplyQuestion = {
+  readonly step: SmtpStep
+  /** The name of the mail exchange. */
+  readonly host?: string | undefined
+  /** The addresses that it was asked with, if the reply is to a recipient. */
+  readonly sender?: string
+  readonly recipient?: string
+}
+
+/** Reads a reply to a step by the table. */
+export function readReply (reply: SmtpReply, question: ReplyQuestion): Reading {
+  const { code, enhanced } = reply
+  if (code < 400) {
+    const isGood = question.step === 'greeting' ? code === 220 : code >= 200 && code < 300
+    return { meaning: isGood ? 'accepted' : 'unclear', by: 'code' }
+  }
+  const rule = findRule(reply, question)
+  const meaning = rule?.means ?? 'unclear'
+  // What the documents of a host say of a code is as certain as the standard.
+  const isConfirmed = rule?.codes?.includes('556') === true || rule?.hosts !== undefined ||
+    (enhanced !== undefined && CONFIRMING[meaning]?.includes(enhanced.slice(2)) === true)
+  return { meaning, by: isConfirmed ? 'code' : 'words' }
+}
+
+/** The first row of the table that applies to a reply of the class 4xx or 5xx. */
+export function findRule (
+  reply: SmtpReply, question: ReplyQuestion
+): ReplyRule | undefined {
+  const { step, host = '' } = question
+  const text = readText(reply, question)
+  const facts = { step, host, code: reply.code, subject: reply.enhanced?.slice(2), text }
+  return TABLE.find((row) => row.applies(facts))?.rule
+}
+
+type Facts = {
+  readonly step: SmtpStep
+  readonly code: number
+  /** The enhanced code without its class. */
+  readonly subject: string | undefined
+  readonly host: string
+  readonly text: string
+}
+
+const TABLE = REPLY_RULES.map((rule) => {
+  const words = rule.words === undefined ? undefined : compilePhrases(rule.words)
+  const without = rule.without === undefined ? undefined : compilePhrases(rule.without)
+  const applies = ({ step, code, subject, host, text }: Facts): boolean =>
+    (rule.steps?.includes(step) ?? true) &&
+    (rule.codes?.some((it) => it === `${code}` || it === `${`${code}`[0]}xx`) ?? true) &&
+    (rule.enhanced?.some((it) => it === subject ||
+      (it.endsWith('*') && subject?.startsWith(it.slice(0, -1)) === true)) ?? true) &&
+    (rule.hosts?.some((it) => host === it || host.endsWith(`.${it}`)) ?? true) &&
+    (words?.test(text) ?? true) && without?.test(text) !== true
+  return { rule, applies }
+})
+
+/** Replies rarely exceed 500 characters. The rest of a longer one says nothing new. */
+const MAX_TEXT = 2_000
+
+/**
+ * The words of a reply between spaces, as phrases expect them. Addresses are removed: their local
+ * parts may be words such as `spam`. Of a URL only the host is kept.
+ */
+function readText ({ lines }: Pick<SmtpReply, 'lines'>, question: ReplyQuestion): string {
+  const raw = decode(lines.map((line) => line.slice(0, MAX_TEXT).replace(LEADING_CODES, ''))
+    .join(' ').slice(0, MAX_TEXT))
+  const named = nameParties(raw, question).replace(ADDRESS, ' @ ').replace(URL_PATH, ' $1 ')
+  return ` ${normalize(named.split(/\s+/).map(hideAddress).join(' '))} `
+}
+
+/**
+ * Says in words whose domain or address a reply names: a domain is the recipient's or another one,
+ * and an address is our sender's if the recipient's is not named as well.
+ */
+function nameParties (raw: string, { sender = '', recipient = '' }: ReplyQuestion): string {
+  if (recipient === '') return raw
+  const text = raw.toLowerCase()
+  const domain = recipient.slice(recipient.lastIndexOf('@') + 1)
+  const named = text.replaceAll(`domain ${domain}`, 'recipient domain')
+  const isOurs = sender !== '' && text.includes(sender.toLowerCase()) &&
+    !text.includes(recipient.toLowerCase())
+  return isOurs ? `${named} sender` : named
+}
+
+/** Barracuda writes the cause right behind the address: `user@example.com:blocked`. */
+function hideAddress (word: string): string {
+  const at = word.lastIndexOf('@')
+  if (at < 0) return word
+  const colon = word.indexOf(':', at)
+  return colon < 0 ? '@' : `@ ${word.slice(colon + 1)}`
+}
+
+const LEADING_CODES = /^\s*(?:\d{3}[ :-]\s*)?(?:#?\d[.-]\d{1,3}[.-]\d{1,3}\b)?/
+const ADDRESS = /<[^<>@]{0,256}@[^<>]{0,256}>/g
+const URL_PATH = /\bhttps?:\/\/([^\s/]{1,255})\S*/gi
+
+/** Lines are decoded as Latin-1, in which every byte is a character. A last half one is dropped. */
+function decode (latin1: string): string {
+  try {
+    const bytes = Buffer.from(latin1, 'latin1')
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
+  } catch {
+    return latin1
+  }
+}
+
+/** Words of letters and digits, with single spaces between them. */
+function normalize (text: string): string {
+  return text.normalize('NFKD').toLowerCase().replace(ELISION, '$1 ')
+    .replace(MARKS, '').replace(/[ıłøß]/g, (letter) => PLAIN[letter] ?? letter)
+    .replace(/[^\p{L}\p{N}@]+/gu, ' ').replace(SPLIT, (word) => word.trim())
+    .replace(WRAPPING, '').trim()
+}
+
+/** One expression of all phrases. Every part of it is bounded, so its cost grows with the text. */
+function compilePhrases (phrases: readonly string[]): RegExp {
+  return new RegExp(phrases.map((phrase) => `(?:${compilePhrase(phrase)})`).join('|'), 'u')
+}
+
+function compilePhrase (phrase: string): string {
+  const isSpaced = !UNSPACED.test(phrase)
+  const tokens = expand(phrase).normalize('NFKD').toLowerCase().replace(MARKS, '').match(TOKEN)
+  const source = (tokens ?? []).map((token) => isSpaced
+    ? OPERATORS[token] ?? `${token.replace('*', String.raw`\S*`)} (?:@ )?`
+    : token === '..' || token === '~' ? '.{0,24}?' : OPERATORS[token] ?? `${token} ?`).join('')
+  return isSpaced ? ` ${source}` : source
+}
+
+/** A phrase with the words of WORDS in the place of their names. */
+function expand (phrase: string): string {
+  return phrase.replace(NAME, (_, name: string) => `(${expand(WORDS[name] ?? '')})`)
+}
 
 /** Our identity; a mail server may compare the name with our address. */
 export type SmtpCaller = {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { RowsInFlight } from '../../../../services/runtime/engine/rows-in-flight.ts'
+import { RowsInFlight } from '../../../../services/runtime/engine/tenant-queue.ts'
 
 const NO_CREDIT = { hasCredit: () => false }
 

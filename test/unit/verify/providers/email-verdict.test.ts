@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isReserved } from '../../../../services/verify/providers/email-verdict.ts'
+import { isReserved } from '../../../../services/verify/providers/email.ts'
 
 describe('a reserved mail domain', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { VENDOR_PRESETS } from '../../../../services/jobs/vendor-presets.ts'
-import { verdictFor } from '../../../../services/verify/fallback.ts'
+import { verdictFor } from '../../../../services/verify/checker.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http-batch.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createReplyReader } from '../../../../../services/verify/providers/smtp/channel.ts'
-import { findRule, readReply } from '../../../../../services/verify/providers/smtp/read-reply.ts'
+import { findRule, readReply } from '../../../../../services/verify/providers/smtp/dialog.ts'
 import { REPLY_RULES } from '../../../../../services/verify/providers/smtp/replies.ts'
 import { loadReplies, REPLY_SUITES } from '../../../../accuracy/replies.ts'
 
