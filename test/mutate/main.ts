@@ -20,6 +20,7 @@ const command = new Command('mutate')
   .argument('<path>', 'a folder or file of services/')
   .option('--mutants <number>', 'about so many, always the same functions', Number, 200)
   .option('--processes <number>', 'that run tests at a time', Number, 1)
+  .option('--simulation', 'also runs the simulation, which takes seconds for each change')
   .option('--report <file>', "keeps Stryker's report")
   .option('--save', 'writes the score to test/mutation.json')
   .parse()
@@ -27,6 +28,7 @@ const [path = ''] = command.args
 const options = command.opts<{
   readonly mutants: number
   readonly processes: number
+  readonly simulation?: true
   readonly report?: string
   readonly save?: true
 }>()
@@ -37,8 +39,9 @@ const files = statSync(join(root, path)).isFile()
 const sources = files.filter(file => !WIRING.has(basename(file)))
   .map(file => ({ path: file, text: readFileSync(join(root, file), 'utf8') }))
 const ranges = sampleRanges(sources, options.mutants)
+const { processes, simulation = false } = options
 const report = await mutateRanges(
-  { root, ranges, processes: options.processes }, line => console.error(line))
+  { root, ranges, processes, simulation }, line => console.error(line))
 
 const score = scoreOf(report)
 for (const line of linesOf(report)) console.log(line)

@@ -43,8 +43,11 @@ async function installStryker (vitest: string, say: Say): Promise<string> {
  * without a mutant.
  */
 export async function mutateRanges (
-  { root, ranges, processes }: {
-    readonly root: string, readonly ranges: readonly string[], readonly processes: number
+  { root, ranges, processes, simulation }: {
+    readonly root: string
+    readonly ranges: readonly string[]
+    readonly processes: number
+    readonly simulation: boolean
   },
   say: Say
 ): Promise<Report> {
@@ -74,9 +77,15 @@ export async function mutateRanges (
     }))
     const stryker = spawn(
       process.execPath, [join(packages, 'core/bin/stryker.js'), 'run', 'stryker.json'],
-      { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] })
+      {
+        cwd: folder,
+        stdio: ['ignore', 'inherit', 'inherit'],
+        env: { ...process.env, MUTATE_SIMULATION: String(simulation) },
+      })
+    // Its end ends this run, which then removes the copy.
+    for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => stryker.kill(end))
     const [code] = await once(stryker, 'exit') as [number | null]
-    if (code !== 0) throw new Error(`Stryker ended with ${code}; its messages are above`)
+    if (code !== 0) throw new Error(`Stryker ended with ${code}: see its messages`)
     return JSON.parse(readFileSync(join(folder, REPORT), 'utf8')) as Report
   } finally {
     rmSync(folder, { recursive: true, force: true })

@@ -1,10 +1,15 @@
 import { defineConfig } from 'vitest/config'
 
+/** Integration tests that start a Redis of their own and need nothing else. */
+const ON_REDIS = ['cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'money']
+
 /** Tests that need no stack: Stryker takes of them those that import the mutated code. */
 export default defineConfig({
   test: {
     root: `${import.meta.dirname}/../..`,
-    include: ['test/unit/**/*.test.ts', 'test/properties/**/*.test.ts'],
+    include: ['test/unit/**/*.test.ts', 'test/properties/**/*.test.ts',
+      ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
+      ...process.env.MUTATE_SIMULATION === 'true' ? ['test/mutate/simulation.ts'] : []],
     environment: 'node',
     isolate: false,
     testTimeout: 0,
