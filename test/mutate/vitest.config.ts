@@ -7,9 +7,11 @@ const ON_REDIS = ['cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'ke
 export default defineConfig({
   test: {
     root: `${import.meta.dirname}/../..`,
-    include: ['test/unit/**/*.test.ts', 'test/properties/**/*.test.ts',
+    include: [
+      'test/unit/**/*.test.ts', 'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts',
       ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
-      ...process.env.MUTATE_SIMULATION === 'true' ? ['test/mutate/simulation.ts'] : []],
+      ...process.env.MUTATE_SIMULATION === 'true' ? ['test/mutate/simulation.ts'] : [],
+    ],
     environment: 'node',
     isolate: false,
     testTimeout: 0,
