@@ -14,9 +14,10 @@ const SAVED = join(root, 'test/mutation.json')
 type Score = { readonly score: number, readonly mutants: number }
 
 const command = new Command('mutate')
-  .description('Changes the code of a folder in one place at a time and runs the unit tests and ' +
-    'properties that import it. Prints the share of changes that a test finds, those that none ' +
-    'finds, and unit tests whose changes others find as well.')
+  .description('Changes the code of a folder in one place at a time and runs the tests without a ' +
+    'stack that import it. Prints the share of changes that a test finds, those that none finds, ' +
+    'and unit tests whose changes others find as well: true of the functions that were changed, ' +
+    'so take all of them (--mutants 9999) before you delete a test.')
   .argument('<path>', 'a folder or file of services/')
   .option('--mutants <number>', 'about so many, always the same functions', Number, 200)
   .option('--processes <number>', 'that run tests at a time', Number, 1)
