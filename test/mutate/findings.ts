@@ -28,7 +28,7 @@ export function spareTests (report: Report, folder: string): readonly string[] {
   }
   const tests = Object.entries(report.testFiles).flatMap(([file, { tests }]) =>
     tests.map(({ id, name }) => ({ id, file, name, kills: kills.get(id) ?? [] })))
-  return tests.filter(({ file }) => file.startsWith(folder.replace(/\.ts$/, '.')))
+  return tests.filter(({ file }) => file.startsWith(folder))
     .toSorted((a, b) => a.kills.length - b.kills.length)
     .filter(({ kills }) => {
       const isSpare = kills.every(mutant => (killers.get(mutant) ?? 0) > 1)

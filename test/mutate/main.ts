@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { Command } from 'commander'
 import { mutateRanges, type Mutant, type Report } from './stryker.ts'
 import { sampleRanges } from './sample.ts'
@@ -14,10 +14,10 @@ const SAVED = join(root, 'test/mutation.json')
 type Score = { readonly score: number, readonly mutants: number }
 
 const command = new Command('mutate')
-  .description('Changes the code of a folder in one place at a time and runs the tests without a ' +
-    'stack that import it. Prints the share of changes that a test finds, those that none finds, ' +
-    'and unit tests whose changes others find as well: true of the functions that were changed, ' +
-    'so take all of them (--mutants 9999) before you delete a test.')
+  .description('Changes the code of a folder in one place at a time and runs its unit tests, and ' +
+    'properties and integration tests without a stack. Prints the share of changes that a test ' +
+    'finds, those that none finds, and unit tests whose changes others find as well: true of the ' +
+    'functions that were changed, so take all (--mutants 9999) before you delete a test.')
   .argument('<path>', 'a folder or file of services/')
   .option('--mutants <number>', 'about so many, always the same functions', Number, 200)
   .option('--processes <number>', 'that run tests at a time', Number, 1)
@@ -40,9 +40,11 @@ const files = statSync(join(root, path)).isFile()
 const sources = files.filter(file => !WIRING.has(basename(file)))
   .map(file => ({ path: file, text: readFileSync(join(root, file), 'utf8') }))
 const ranges = sampleRanges(sources, options.mutants)
+/** Unit tests of other folders would hide that those of this one find nothing. */
+const unitTests = (path.endsWith('.ts') ? dirname(path) : path).replace('services/', 'test/unit/')
 const { processes, simulation = false } = options
 const report = await mutateRanges(
-  { root, ranges, processes, simulation }, line => console.error(line))
+  { root, ranges, unitTests, processes, simulation }, line => console.error(line))
 
 const score = scoreOf(report)
 for (const line of linesOf(report)) console.log(line)
@@ -54,7 +56,7 @@ function linesOf (report: Report): readonly string[] {
   const survivors = Object.entries(report.files).flatMap(([file, { mutants }]) =>
     mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage')
       .map(mutant => `not found: ${file}:${wordsOf(mutant)}`))
-  const spare = spareTests(report, path.replace('services/', 'test/unit/'))
+  const spare = spareTests(report, unitTests)
   return [...survivors, ...spare.map(test => `redundant: ${test}`)]
 }
 

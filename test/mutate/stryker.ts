@@ -43,9 +43,11 @@ async function installStryker (vitest: string, say: Say): Promise<string> {
  * without a mutant.
  */
 export async function mutateRanges (
-  { root, ranges, processes, simulation }: {
+  { root, ranges, unitTests, processes, simulation }: {
     readonly root: string
     readonly ranges: readonly string[]
+    /** The folder with the unit tests of what is mutated. */
+    readonly unitTests: string
     readonly processes: number
     readonly simulation: boolean
   },
@@ -80,7 +82,11 @@ export async function mutateRanges (
       {
         cwd: folder,
         stdio: ['ignore', 'inherit', 'inherit'],
-        env: { ...process.env, MUTATE_SIMULATION: String(simulation) },
+        env: {
+          ...process.env,
+          MUTATE_UNIT_TESTS: unitTests,
+          MUTATE_SIMULATION: String(simulation),
+        },
       })
     // Its end ends this run, which then removes the copy.
     for (const end of ['SIGINT', 'SIGTERM'] as const) process.once(end, () => stryker.kill(end))

@@ -3,12 +3,13 @@ import { defineConfig } from 'vitest/config'
 /** Integration tests that start a Redis of their own and need nothing else. */
 const ON_REDIS = ['cache', 'cancel', 'compare-and-set', 'data-keys', 'jobs', 'key-of-job', 'money']
 
-/** Tests that need no stack: Stryker takes of them those that import the mutated code. */
+/** Unit tests of a folder and other tests without a stack, of which Stryker takes importers. */
 export default defineConfig({
   test: {
     root: `${import.meta.dirname}/../..`,
     include: [
-      'test/unit/**/*.test.ts', 'test/properties/**/*.test.ts', 'test/accuracy/phones.test.ts',
+      `${process.env.MUTATE_UNIT_TESTS}/**/*.test.ts`, 'test/properties/**/*.test.ts',
+      'test/accuracy/phones.test.ts',
       ...ON_REDIS.map(name => `test/integration/${name}.test.ts`),
       ...process.env.MUTATE_SIMULATION === 'true' ? ['test/mutate/simulation.ts'] : [],
     ],
