@@ -1,14 +1,55 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Command } from 'commander'
 import { isException, OPERATOR_PAGES, RUN_PAGES } from '../support/guides/exceptions.ts'
-import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guides/guide.ts'
-import { optionsOf } from '../support/guides/options.ts'
+import {
+  blocksOf, mentionsOf, missingIn, stepsOf, type Block, type Mention,
+} from '../support/guides/guide.ts'
 import {
   filled, startGuideEnvironment, type GuideEnvironment,
 } from '../support/guides/environment.ts'
 import { pages, root } from '../support/sources.ts'
 import { IS_FAST } from '../support/tier.ts'
+import { createFeedProgram } from '../../services/client/feed-command.ts'
+import { createClientProgram } from '../../services/client/program.ts'
+import { createAdminProgram } from '../../services/admin/program.ts'
+
+const streams = {
+  input: new PassThrough(), output: new PassThrough(), errors: new PassThrough(),
+}
+
+/** Scripts that are command lines with commands of their own, and the words that select them. */
+const PROGRAMS: Readonly<Record<string, readonly [Command, ...string[]]>> = {
+  admin: [createAdminProgram()],
+  workspace: [createAdminProgram()],
+  ops: [createAdminProgram()],
+  dead: [createAdminProgram(), 'dead'],
+  feed: [createFeedProgram({})],
+  submit: [createClientProgram({ ...streams, env: {}, onInterrupt: () => {} }), 'submit'],
+}
+
+/**
+ * The options that a command takes, those of the commands above it included; undefined for a script
+ * that is no such program. Throws when it has no such command.
+ */
+function optionsOf ({ script, words }: Mention): readonly string[] | undefined {
+  const [program, ...first] = PROGRAMS[script] ?? []
+  if (program === undefined) return undefined
+  let command = program
+  const options = ['--help', ...longOf(command)]
+  for (const word of [...first, ...words]) {
+    const next = command.commands.find(one => one.name() === word)
+    if (next === undefined && command.commands.length === 0) break
+    if (next === undefined) throw new Error(`${script} ${words.join(' ')}: there is no ${word}`)
+    command = next
+    options.push(...longOf(command))
+  }
+  return options
+}
+
+const longOf = ({ options }: Command) => options.flatMap(({ long }) => long ?? [])
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')
 const blocks = pages.flatMap(page => blocksOf(page, read(page)))

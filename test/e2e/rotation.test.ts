@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
@@ -7,7 +8,6 @@ import type { RewrapReport } from '../../services/admin/key-rotation.ts'
 import { eventually } from '../support/eventually.ts'
 import { untilConsumed } from '../support/kafka/offsets.ts'
 import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
-import { keysOfJob, rotationOf, type Settings } from '../support/keys/rotation.ts'
 import { endSharedServices, startAll, type RunningServices } from '../support/stacks/services.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
@@ -15,6 +15,47 @@ import {
   runJob, startEnvironment, type Finished, type Environment,
 } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
+import { createOrganizationKeyStore } from '../../services/accounts/organization-key-store.ts'
+import { wrappingKeyId } from '../../services/accounts/organization-keys.ts'
+import { rootIdOf } from '../../services/runtime/crypto/root-keys/root-keys.ts'
+import { splitJobKey } from '../../services/jobs/job-key-parts.ts'
+import { jobKeys } from '../../services/jobs/redis-keys.ts'
+import { ROOT_KEY_NAMES } from '../support/keys/organization-keys.ts'
+
+type Settings = Readonly<Record<string, string>>
+
+/**
+ * The settings of a rotation from the keys of a stack to new ones, of all root keys and the cache
+ * secret: `before` has both and uses the old ones, `after` uses the new ones, `alone` has no other.
+ */
+function rotationOf (env: Settings) {
+  const newKeys = Object.fromEntries([...ROOT_KEY_NAMES, 'CACHE_SECRETS'].map(name =>
+    [name, { 2: randomBytes(32).toString('base64') }]))
+  const withKeys = (change: (name: string) => object): Settings => Object.fromEntries(
+    Object.keys(newKeys).map(name => [name, JSON.stringify(change(name))]))
+  const active = Object.fromEntries([
+    ...ROOT_KEY_NAMES.map(name => [`${name.slice(0, -1)}_ACTIVE`, '2']),
+    ['CACHE_SECRET_ACTIVE', '2'],
+  ])
+  const before: Settings =
+    { ...env, ...withKeys(name => ({ ...JSON.parse(env[name] ?? ''), ...newKeys[name] })) }
+  const after: Settings = { ...before, ...active }
+  const alone: Settings = { ...after, ...withKeys(name => newKeys[name] ?? {}) }
+  return { before, after, alone }
+}
+
+/**
+ * The version that wraps the data key of a job, and the id of the root key that wraps that version.
+ */
+async function keysOfJob (
+  redis: ReturnType<typeof connectRedis>, orgId: string, job: string
+): Promise<readonly [version: string, root: string]> {
+  const wrapped = await redis.getBuffer(jobKeys(`${orgId}.live`, job).dataKey)
+  const id = wrappingKeyId(splitJobKey(wrapped ?? Buffer.alloc(0)).results)
+  const keys = await createOrganizationKeyStore(redis).read(orgId)
+  const key = keys.find(one => one.class === 'results' && id === `results.${one.version}`)
+  return [id, rootIdOf(key?.wrapped ?? Buffer.alloc(0))]
+}
 
 const env = stackEnv() as Settings
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')

@@ -1,3 +1,5 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Client } from '../../services/client/client.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
@@ -5,13 +7,61 @@ import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { messagesOf } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
-import { startLaggingRegistry, type LaggingRegistry } from '../support/kafka/lagging-registry.ts'
 import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
 } from '../support/stacks/old-release.ts'
 import { startAll, type RunningServices } from '../support/stacks/services.ts'
 import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { stackEnv } from '../support/stacks/stack.ts'
+
+type LaggingRegistry = {
+  readonly url: string
+  /** How often it answered a request for an existing schema with 404. */
+  readonly denials: () => number
+  /** From now on it has all schemas. */
+  readonly catchUp: () => void
+  readonly stop: () => void
+}
+
+const NOT_FOUND = JSON.stringify({ error_code: 40403, message: 'Schema not found' })
+
+/** A copy of the registry that does not have the schemas above an id yet. */
+async function startLaggingRegistry (url: string, newestId: number):
+Promise<LaggingRegistry> {
+  let denials = 0
+  let isLagging = true
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    const id = Number(/\/schemas\/ids\/(\d+)/.exec(request.url ?? '')?.[1] ?? 0)
+    if (isLagging && id > newestId) {
+      denials++
+      response.writeHead(404, { 'content-type': 'application/json' }).end(NOT_FOUND)
+      return
+    }
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const { method = 'GET' } = request
+    const found = await fetch(`${url}${request.url}`, {
+      method,
+      headers: { 'content-type': request.headers['content-type'] ?? 'application/json' },
+      ...chunks.length > 0 && { body: Buffer.concat(chunks) },
+    })
+    response.writeHead(found.status, { 'content-type': 'application/json' })
+      .end(await found.text())
+  }
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy())
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    denials: () => denials,
+    catchUp: () => { isLagging = false },
+    stop: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')

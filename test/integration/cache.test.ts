@@ -31,6 +31,28 @@ describe('the cache in Redis', () => {
   })
 })
 
+describe('records of jobs whose tokens are of different versions', () => {
+  it('are found by misses of the first version, and stored for a day by the others', async () => {
+    const [oldA, oldB, newA, newB] = tokens as [Buffer, Buffer, Buffer, Buffer]
+    const before = scopeOf('org_8.live')
+    const old = Buffer.concat([oldA, oldB])
+    const fresh = Buffer.concat([newA, newB])
+    const rotated = { ...before, version: '2', rotated: { versions: ['1'], tokens: old } }
+    const [first, second] = [1, 2].map(confidence => cachedRecord({ confidence }))
+    await cache.store(before, old, [first, undefined])
+    expect(await cache.find(rotated, fresh)).toEqual([first, undefined])
+    await cache.store(rotated, fresh, [undefined, second])
+    expect(await cache.find(before, old)).toEqual([first, second])
+    expect(await cache.find({ ...rotated, rotated: null }, fresh)).toEqual([undefined, second])
+    expect(await cache.find(scopeOf('org_9.live'), old)).toEqual([undefined, undefined])
+    const lasting = await Promise.all([['1', oldB], ['2', newB]].map(async ([version, token]) =>
+      await redis.pttl(Buffer.concat([
+        Buffer.from(keyPrefixOf({ ...before, version: String(version) })), token as Buffer,
+      ]))))
+    expect(lasting.map(ms => Math.ceil(ms / DAY_MS))).toEqual([1, 90])
+  })
+})
+
 describe('leases in Redis', () => {
   const [first, second, third] = tokens as [Buffer, Buffer, Buffer]
   const both = Buffer.concat([first, second])

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Redis } from 'ioredis'
 import type { EventBody, EventType } from '../../schemas/api/event.ts'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import {
@@ -12,12 +13,43 @@ import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { createDemo, type Demo } from '../../services/admin/demo.ts'
 import { connectAll } from '../support/stacks/connected.ts'
-import { startEndpointCustomer } from '../support/webhooks/endpoint-customer.ts'
 import { eventually } from '../support/eventually.ts'
 import { webhookKeysIn } from '../support/keys/organization-keys.ts'
 import { startReceiver, type Received } from '../support/webhooks/receiver.ts'
 import { startAlone, type RunningServices } from '../support/stacks/services.ts'
 import { testStack } from '../support/stacks/stack.ts'
+import type { AttemptBody } from '../../schemas/api/deliveries.ts'
+import { createOrganizations } from '../../services/accounts/organizations.ts'
+import { runAudit } from '../support/audit.ts'
+import { createOrganizationWith } from '../support/organizations.ts'
+
+type Options = {
+  readonly env: Readonly<Record<string, string>>
+  readonly state: Redis
+  readonly baseUrl: string
+  /** Of a receiver on this machine. */
+  readonly port: number
+}
+
+/** A live customer with credit for 20 rows, whom `balance.low` warns below that. */
+async function startEndpointCustomer ({ env, state, baseUrl, port }: Options) {
+  const { orgId, keys } = await createOrganizationWith(env, { availableMicros: 40_000 })
+  await createOrganizations(state).setPolicy(orgId, { lowBalanceMicros: 40_000 })
+  const customer = createClient({ baseUrl, apiKey: keys.live })
+  /** Creates an endpoint with a path of its own, where the receiver answers 200. */
+  const create = async (more: { events?: EventType[], enabled?: boolean } = {}) => {
+    const path = `/200/${randomUUID()}`
+    const url = `http://127.0.0.1:${port}${path}`
+    return { path, ...await customer.createWebhookEndpoint({ url, ...more }) }
+  }
+  const attemptsOf = async (id: string) => {
+    const found: AttemptBody[] = []
+    for await (const one of customer.endpointDeliveries(id)) found.push(one)
+    return found
+  }
+  const audit = () => runAudit(env, { only: [tenantOf(orgId, 'live')] })
+  return { customer, create, attemptsOf, audit }
+}
 
 const { env, state, history } = connectAll()
 const deliveries = createDeliveries(state)

@@ -3,7 +3,7 @@ import { TOKEN_BYTES, tokenAt } from '../../services/cache/tokens.ts'
 import type { CachedRecord } from '../../services/cache/entries.ts'
 
 /** The tokens of a list, as views. */
-export function splitTokens (tokens: Buffer): readonly Buffer[] {
+function splitTokens (tokens: Buffer): readonly Buffer[] {
   return Array.from({ length: tokens.length / TOKEN_BYTES }, (_, row) => tokenAt(tokens, row))
 }
 

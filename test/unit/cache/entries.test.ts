@@ -47,7 +47,11 @@ describe('entries of the cache', () => {
     expect(createReader()(leaseOf('job_1'))).toBe(undefined)
   })
 
-  it.each([null, '', '{', '[]', '["valid"]', 'null', '7'])('with %s are misses', (text) => {
+  it.each([
+    null, '', '{', '[]', '["valid"]', 'null', '7',
+    createWriter()(cachedRecord({ status: 'unknown' })),
+    createWriter()(cachedRecord({ reason: 'of_another_release' as never })),
+  ])('with %s are misses', (text) => {
     const read = createReader()
     expect([read(text), read(text)]).toEqual([undefined, undefined])
   })

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'csv-parse/sync'
 import emailAddresses from 'email-addresses'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -141,5 +143,20 @@ describe('emailIdentity', () => {
     expect(emailIdentity('Jane.DOE@x.org')).toBe(emailIdentity('jane.doe@x.org'))
     expect(emailIdentity('jane.do@x.org')).not.toBe(emailIdentity('jane.doe@x.org'))
     expect(emailIdentity('')).toBe('')
+  })
+})
+
+it('the sample e-mails have known counts of outcomes', () => {
+  const sample = new URL('../../../deploy/sample/emails.csv', import.meta.url)
+  const results = parse(readFileSync(sample), { from_line: 2 })
+    .map(([value]) => canonicalEmail(value ?? ''))
+  const outcomes = Map.groupBy(results, result => result.ok ? 'canonical' : result.reason)
+  const counts = [...outcomes].map(([outcome, { length }]) => [outcome, length])
+  expect(Object.fromEntries(counts)).toEqual({
+    canonical: 926,
+    not_an_email: 52,
+    invalid_domain: 12,
+    local_part_too_long: 6,
+    empty: 4,
   })
 })

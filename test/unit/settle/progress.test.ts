@@ -36,11 +36,6 @@ describe('progress', () => {
       .toEqual([4, 7])
   })
 
-  it('has the time at which the rows were counted', () => {
-    const { emits } = new JobProgress().advance([tallied(10, { updatedAtMs: 7 })])
-    expect(emits.map(({ value }) => value.at)).toEqual([7])
-  })
-
   it('is emitted again until it is acknowledged', () => {
     const progress = new JobProgress()
     expect(tenthsOf(progress.advance([tallied(50)]))).toEqual([5])

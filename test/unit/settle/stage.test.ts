@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Tallied, TallyBlock } from '../../../services/jobs/store-types.ts'
 import type { Decision } from '../../../services/runtime/engine/stage.ts'
+import { fullBitmap } from '../../../services/runtime/platform/bitmap.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { topicName } from '../../../services/runtime/platform/topics.ts'
-import { STORE_EVERY_MS } from '../../../services/settle/buffer.ts'
+import { RemainingRows, STORE_EVERY_MS } from '../../../services/settle/buffer.ts'
 import {
   arrived, blockEmission, endedJob, keys, live, manifestEntry, messageCodec, type BlockRows,
 } from '../../support/clickhouse/results.ts'
@@ -43,29 +44,6 @@ describe('settle', () => {
     expect(done.slice(1)).toEqual([`close ${ended.id} 9`])
   })
 
-  it('archives the manifest that came with the count, without reading it', async () => {
-    const ended = endedJob()
-    const messages = await twoBlocks()
-    const manifest = messages.map(({ value }, index) => manifestEntry(value, [index]))
-    const { stage, saved, reads } = stageWith([
-      { kind: 'counted', ended: true, job: ended, entry: undefined, manifest },
-      { kind: 'known', ended: true, job: ended, entry: undefined },
-    ])
-    await stage.decide(messages, signal)
-    expect([saved, reads]).toEqual([[{ job: ended, manifest }], []])
-  })
-
-  it('closes a job that was left open when one of its blocks is redelivered', async () => {
-    const ended = endedJob()
-    const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
-    const { stage, done } = stageWith([known])
-    const [message] = await twoBlocks()
-    const [decision] = await stage.decide([message], signal) as [Decision<'settle'>]
-    await decision.afterProduced?.()
-    expect(decision.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
-    expect(done).toEqual([`save ${ended.id}`, `close ${ended.id} undefined`])
-  })
-
   it('leaves a job open that ended earlier, until all of its blocks are stored', async () => {
     const ended = endedJob()
     const known = { kind: 'known', ended: true, job: ended, entry: undefined } as const
@@ -79,16 +57,6 @@ describe('settle', () => {
     await last.afterProduced?.()
     expect(last.emits.map(({ topic }) => topic)).toEqual(['jobs.settled'])
     expect(done).toEqual([`save ${ended.id}`, `close ${ended.id} undefined`])
-  })
-
-  it('emits nothing for a job that is closed or was never accepted', async () => {
-    const { stage, blocks, done } = stageWith([{ kind: 'skip' }, { kind: 'skip' }])
-    const messages = await twoBlocks()
-    const [decision] = await stage.decide(messages, signal) as [Decision<'settle'>]
-    await decision.afterProduced?.()
-    expect([decision.completes, decision.emits, done]).toEqual([messages, [], []])
-    // They were counted by a process that may have died before it stored them.
-    expect(blocks.stored).toHaveLength(2)
   })
 
   it('counts the rows of an unreadable block as unknown and free', async () => {
@@ -106,16 +74,12 @@ describe('settle', () => {
     expect(await keys.get()).toBeDefined()
   })
 
-  it.each([
-    ['does not replace the inputs of an unreadable block that had none', 'false', false],
-    ['replaces the inputs of an unreadable block without that header', undefined, true],
-  ])('%s', async (_title, inputs, expected) => {
+  it('does not replace the inputs of an unreadable block that had none', async () => {
     const { stage, tallies } = stageWith([counted()])
     const { headers } = await messageCodec.encode(blockEmission(coordinates, [[1, live('x')]]))
     expect(headers['inputs']).toBe('false')
-    const { inputs: _inputs, ...without } = headers
-    await stage.resolveDead(inputs === undefined ? without : headers, DEAD)
-    expect(tallies.map((tally) => tally.inputs)).toEqual([expected])
+    await stage.resolveDead(headers, DEAD)
+    expect(tallies.map((tally) => tally.inputs)).toEqual([false])
   })
 
   it('ignores dead letters of ended jobs and dead letters without row headers', async () => {
@@ -165,34 +129,11 @@ describe('settle, while small jobs end in close succession', () => {
     expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
   })
 
-  it('stores the next at once after a pause', async () => {
-    const test = stageWith(JOBS.map(job => endOf(job)))
-    await endJobs(test, JOBS.slice(0, 1))
-    test.clock.advance(STORE_EVERY_MS)
-    expect(await endJobs(test, JOBS.slice(1))).toEqual([[0n], []])
-  })
-
   it('stores a block at once whose job goes on, or whose job ended earlier', async () => {
     for (const answer of [counted(), endOf('job_c', 'known')]) {
       const test = stageWith([endOf('job_a'), endOf('job_b'), answer])
       expect(await endJobs(test)).toEqual([[0n], [], [2n]])
     }
-  })
-
-  it('holds jobs until their insert succeeds', async () => {
-    const test = stageWith(JOBS.map(job => endOf(job)))
-    await endJobs(test)
-    test.failures.push(new Error('no ClickHouse'))
-    await expect(test.stage.flushHeld!(PARTITION)).rejects.toThrow('no ClickHouse')
-    expect(await test.stage.flushHeld!(PARTITION)).toHaveLength(1)
-  })
-
-  it('drops held jobs when the group has a new generation', async () => {
-    const test = stageWith(JOBS.map(job => endOf(job)))
-    await endJobs(test)
-    test.stage.forget()
-    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
-    expect(test.inserts).toEqual([2])
   })
 
   it('does not hold a job that was counted in an earlier generation', async () => {
@@ -204,19 +145,6 @@ describe('settle, while small jobs end in close succession', () => {
     expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
     test.clock.advance(STORE_EVERY_MS)
     expect(await endJobs(test, JOBS.slice(1, 2))).toEqual([[0n]])
-  })
-
-  it('stores those of all partitions in one insert, and completes those of each', async () => {
-    const test = stageWith(JOBS.map(job => endOf(job)))
-    await endJobs(test, JOBS.slice(0, 2))
-    const { raw, ...message } = await wholeJob(2)
-    await test.stage.decide([{ ...message, raw: { ...raw, partition: 1 } }], signal)
-    const flushed = await Promise.all([0, 1, 2].map(async partition =>
-      await test.stage.flushHeld!({ ...PARTITION, partition })))
-    expect(flushed.map(decisions => (decisions as readonly Decision<'settle'>[])
-      .flatMap(({ completes }) => completes.map(({ raw: { offset } }) => offset))))
-      .toEqual([[1n], [2n], []])
-    expect(test.inserts).toEqual([2, 4])
   })
 
   it('does not keep the blocks of a job that are too large', async () => {
@@ -252,15 +180,6 @@ describe('settle, with blocks that end no job', () => {
       .toEqual([['', 1n, 2n, 3n]])
     expect([test.tallies.length, test.inserts]).toEqual([3, [4]])
     expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
-  })
-
-  it('counts them alone at the second flush', async () => {
-    const test = stageWith([counted(), counted()], running, BATCH)
-    await test.stage.decide(await twoBlocks(), signal)
-    expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
-    expect(test.tallies).toEqual([])
-    expect(offsetsOf(await test.stage.flushHeld!(PARTITION))).toEqual([['', 1n, 2n]])
-    expect(test.inserts).toEqual([2])
   })
 
   it('stores them before their flush ends, also if another insert is running', async () => {
@@ -327,5 +246,21 @@ describe('settle, with blocks that end no job', () => {
     test.stage.forget()
     await test.stage.flushHeld!(PARTITION)
     expect(await test.stage.flushHeld!(PARTITION)).toEqual([])
+  })
+})
+
+describe('the remaining rows of a job', () => {
+  it('are its unfinished rows after a count', () => {
+    const job = endedJob({}, 20)
+    const countedOf = (finishedRows: number) =>
+      ({ ...job, counts: { ...job.counts, finishedRows } })
+    const block = (rows: number) => ({
+      headers: { job: job.id, totalRows: '20', rows: fullBitmap(rows).toString('base64') },
+    })
+    const remaining = new RemainingRows()
+    remaining.update(countedOf(15))
+    expect([4, 5].map(rows => remaining.mayEndJob([block(rows)]))).toEqual([false, true])
+    remaining.update(countedOf(20))
+    expect(remaining.mayEndJob([block(1)])).toBe(true)
   })
 })
