@@ -2,11 +2,11 @@ import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
-import type { WorkspaceDeps } from './deps.ts'
 import {
-  HOUR_MS, hoursOf, modeOf, organizationOf, organizationToRead, timeOf, type Task,
-} from './options.ts'
+  type Context, HOUR_MS, hoursOf, modeOf, organizationOf, organizationToRead, runChange, runTask,
+  type Task, timeOf,
+} from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
 const SHOWN_ONCE = 'The secret is not shown again.'
 

@@ -1,7 +1,8 @@
+import { exportAccessLog, exportedText } from './access-log.ts'
 import type { AdminCommand } from './admin-command.ts'
+import { runAudit } from './audit/command.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
-import { callOf, type Screen } from './command-line.ts'
-import type { Options } from './options.ts'
+import { callOf, type Options, type Screen } from './command-line.ts'
 
 /** Adds `audit`. */
 export function addAudit (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
@@ -16,8 +17,6 @@ export function addAudit (program: AdminCommand, { print }: Pick<Screen, 'print'
     .action(async (_options: object, command: AdminCommand) => {
       const { env, json, options: { full, explain, journalHead } } = callOf<
         { readonly full?: true, readonly explain?: true, readonly journalHead?: string }>(command)
-      // Imported here because no other command needs the stores of results.
-      const { runAudit } = await import('./audit/command.ts')
       const report = await runAudit(env, {
         explain: explain === true,
         journalHead,
@@ -42,7 +41,6 @@ export function addAccessLog (program: AdminCommand, { print }: Pick<Screen, 'pr
     .example('--org org_1 --since 2030-01-01T00:00:00Z > access-log.csv')
     .action(async (_options: object, command: AdminCommand) => {
       const { env, options } = callOf<Options>(command)
-      const { exportAccessLog, exportedText } = await import('./access-log.ts')
       const exported = await exportAccessLog(env, options, print)
       console.error(exportedText(exported))
       if (!exported.holds) process.exitCode = 1

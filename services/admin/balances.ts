@@ -3,9 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runTask, type Context } from './command-line.ts'
+import {
+  type Context, runTask, type Task, type TaskResult, tenantFor, tenantToRead,
+} from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
-import { tenantFor, tenantToRead, type Task, type TaskResult } from './options.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100

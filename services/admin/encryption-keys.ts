@@ -1,9 +1,25 @@
+import Type, { type Static } from 'typebox'
+import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
+import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
+import {
+  organizationKeyTombstone, sendOrganizationKeys,
+} from '../accounts/organization-keys-topic.ts'
+import { organizationKeyId } from '../accounts/organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
+import { partsOf } from '../accounts/tenant.ts'
+import { createTenants } from '../money/tenants.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
+import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
+import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, runChange, type Context } from './command-line.ts'
-import type { KeyReport } from './key-report.ts'
-import type { RewrapReport } from './key-rotation.ts'
-import { describeResult, organizationOf, printResult, type Task } from './options.ts'
+import {
+  callOf, type Context, describeResult, organizationOf, printResult, runChange, type Task,
+} from './command-line.ts'
+import { type Stores, withStores } from './connections.ts'
+import {
+  type KeyReport, type KeysByOrganization, listKeys, newestOf, readKeysOf, rewrapAll,
+  type RewrapReport, type RotationDeps, rotationNote, wrappedKeySources,
+} from './key-rotation.ts'
 
 type Report = KeyReport & Partial<Pick<RewrapReport, 'damaged'>>
 
@@ -13,24 +29,22 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
     'wrap all others')
   const add = (
     name: 'list' | 'rewrap', description: string,
-    report: (commands: typeof import('./key-commands.ts')) =>
-    (env: Environment) => Promise<Report>
+    report: (env: Environment) => Promise<Report>
   ) => keys.command(name).description(description)
     .action(async (_options: object, command: AdminCommand) => {
       const { env, json } = callOf<object>(command)
-      // Imported here because only these commands need every store of wrapped keys.
-      const result = await report(await import('./key-commands.ts'))(env)
+      const result = await report(env)
       command.result = describeResult({ id: activeRootKeys(result) })
       printResult(context.print, result, json)
       const { lacking, damaged = [] } = result
       for (const key of damaged) console.error(damageText(key))
       if (lacking.length + damaged.length > 0) process.exitCode = 1
     })
-  add('list', 'show what each key wraps', ({ listEncryptionKeys }) => listEncryptionKeys)
+  add('list', 'show what each key wraps', listEncryptionKeys)
     .reads()
     .example('--json')
   add('rewrap', 'wrap everything with the active root keys and the newest keys of organizations; ' +
-    'delete replaced ones', ({ rewrapKeys }) => rewrapKeys)
+    'delete replaced ones', rewrapKeys)
     .records('keys.rewrapped')
     .example()
   keys.command('rotate').description('create new keys of an organization; then run "keys rewrap"')
@@ -62,3 +76,56 @@ function activeRootKeys ({ rootKeys }: KeyReport): string {
 const damageText = (key: string) => `${key} is damaged: its bytes do not open, so what it wraps ` +
   'was left as it is. Restart every ledger, which restores the key from topic ' +
   'organization.keys, or put it back from a backup; then run "keys rewrap" again.'
+
+const config = Type.Object(pick(commonConfig, [
+  ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
+]))
+
+/** `keys list` on the stack in `env`; throws ConfigError when a setting is missing. */
+async function listEncryptionKeys (
+  env: Environment
+): Promise<KeyReport & { readonly note: string }> {
+  const settings = loadConfig(config, env)
+  const report = await withStores(env, stores => listKeys(rotationDeps(stores, settings)))
+  return { ...report, note: rotationNote(report) }
+}
+
+/** `keys rewrap` on the stack in `env`; throws ConfigError when a setting is missing. */
+async function rewrapKeys (env: Environment) {
+  const settings = loadConfig(config, env)
+  const report = await withStores(env, stores => rewrapAll(rotationDeps(stores, settings)))
+  return { ...report, note: rotationNote(report) }
+}
+
+/** The dependencies of a rotation, on open connections. */
+function rotationDeps (stores: Stores, settings: Static<typeof config>): RotationDeps {
+  const { redis, codec, producer } = stores
+  const keys = connectAllKeys(redis, settings)
+  return {
+    store: keys.store,
+    keys,
+    roots: keys.roots,
+    readKeys: () => readAllKeys(stores),
+    readHolders: () => readRootKeyHolders(redis),
+    sourcesOf: organizations => wrappedKeySources(stores, {
+      organizations: [...organizations.keys()],
+      keys,
+      activeIdOf: orgId => organizationKeyId(
+        newestOf(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
+    }),
+    isErased: createOrganizations(redis).isErased,
+    sendKeys: (orgId, sent) =>
+      sendOrganizationKeys({ codec, accountsProducer: producer }, { orgId, keys: sent }),
+    sendTombstone: async (orgId, key) => {
+      await producer.send([organizationKeyTombstone(orgId, key)])
+    },
+    now: Date.now,
+  }
+}
+
+/** The keys of all organizations. */
+async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
+  const organizations = new Set((await createTenants(redis).all()).map(tenant =>
+    partsOf(tenant).orgId))
+  return await readKeysOf(createOrganizationKeyStore(redis), organizations)
+}

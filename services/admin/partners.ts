@@ -5,8 +5,9 @@ import { UsageError } from '../runtime/platform/run-command.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
-import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
+import {
+  type Context, HOUR_MS, hoursOf, modeOf, organizationOf, runChange, runTask, type Task, timeOf,
+} from './command-line.ts'
 
 const MAX_PARTITIONS = 256
 

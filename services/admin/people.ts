@@ -4,12 +4,11 @@ import {
 } from '../accounts/people.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { callOf, runChange, runTask, type Context } from './command-line.ts'
-import type { WorkspaceDeps } from './deps.ts'
 import {
-  organizationOf, organizationToRead, printResult, timeOf, type Options, type Task,
-  type TaskResult,
-} from './options.ts'
+  callOf, type Context, type Options, organizationOf, organizationToRead, printResult, runChange,
+  runTask, type Task, type TaskResult, timeOf,
+} from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
 
 /** Adds `person` and its commands. */

@@ -1,7 +1,8 @@
 import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runChange, type Context } from './command-line.ts'
-import { organizationOf, organizationToRead, type Task } from './options.ts'
+import {
+  type Context, organizationOf, organizationToRead, runChange, type Task,
+} from './command-line.ts'
 
 /** Adds `policy`. */
 export function addPolicy (program: AdminCommand, context: Context): void {

@@ -4,7 +4,7 @@ import type { Environment } from '../runtime/platform/command-environment.ts'
 import { loadConfig, pick, commonConfig } from '../runtime/platform/config.ts'
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { organizationOf } from './options.ts'
+import { organizationOf } from './command-line.ts'
 import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
 
 const config = Type.Object({

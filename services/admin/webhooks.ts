@@ -5,10 +5,10 @@ import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
 import { asciiUrlOf, webhookUrlError } from '../accounts/webhook-url.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
 import {
-  organizationOf, tenantFor, tenantToRead, timeOf, type Options, type Task, type TaskResult,
-} from './options.ts'
+  type Context, type Options, organizationOf, runChange, runTask, type Task, type TaskResult,
+  tenantFor, tenantToRead, timeOf,
+} from './command-line.ts'
 
 /** An operator may create more endpoints than a customer. */
 const MAX_ENDPOINTS = 100

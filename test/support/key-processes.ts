@@ -15,9 +15,9 @@ import { createJobKeys, createKeyCache, createNewJobKeys } from '../../services/
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { readRootKeyHolders } from '../../services/runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
-import { newestOf } from '../../services/admin/key-report.ts'
-import type { RotationDeps } from '../../services/admin/key-rotation.ts'
-import { wrappedKeySources } from '../../services/admin/wrapped-keys.ts'
+import {
+  newestOf, type RotationDeps, wrappedKeySources,
+} from '../../services/admin/key-rotation.ts'
 import { messageKeysOf } from './signed.ts'
 import {
   codec, copied, keyStore, organizations, producer, redis, sending, ship, stores,

@@ -3,19 +3,21 @@ import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
 import type { Job } from '../../jobs/job.ts'
 import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'
+import { ERASED_FIELD } from '../../accounts/organization-key-store.ts'
+import { accountKey } from '../../accounts/records.ts'
+import { partsOf } from '../../accounts/tenant.ts'
+import { jobKeys } from '../../jobs/redis-keys.ts'
+import type { RedisClient } from '../../runtime/platform/redis.ts'
 import { createFairSlots } from '../../runtime/platform/fair-slots.ts'
 import { createTenants } from '../../money/tenants.ts'
 import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
 import type { Results } from '../../jobs/results/results.ts'
 import {
-  checkAges, checkDeliveries, checkEntries, checkResults, checkSlots, countResults,
-} from './job-checks.ts'
-import {
-  checkBalances, checkForged, checkIds, checkKafka, checkMovements, checkNumbers, checkWallet,
-  explain, type StoredMovements,
-} from './journal-checks.ts'
+  checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
+  checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults, explain,
+  type StoredMovements,
+} from './checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
-import { areErased } from './keys.ts'
 import {
   type AuditReport, type FoundBreach, joinMissingKeys, type TenantBreaches, type TenantReport,
 } from './report.ts'
@@ -188,4 +190,12 @@ async function auditResults (
     const lack = error instanceof MissingKeyError ? { lack: error.lack } : {}
     return { rows: 0, found: [{ rule: 'results are readable', job: job.id, detail, ...lack }] }
   }
+}
+
+/** Whether the job was erased, or its organization: nothing can read its results. */
+async function areErased (
+  redis: RedisClient, { tenant, id }: Pick<Job, 'tenant' | 'id'>
+): Promise<boolean> {
+  return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
+    await redis.hexists(accountKey(`org:${partsOf(tenant).orgId}`), ERASED_FIELD) === 1
 }

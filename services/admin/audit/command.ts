@@ -1,16 +1,19 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../accounts/access-log/walk.ts'
+import {
+  connectOrganizationKeys, type RootKeySettings,
+} from '../../accounts/connect-organization-keys.ts'
+import { closedKeys } from '../../jobs/connect-keys.ts'
+import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
-  loadConfig, pick, commonConfig, messageKeys, rootKeys,
+  commonConfig, loadConfig, messageKeys, pick, rootKeys,
 } from '../../runtime/platform/config.ts'
-import { withStores } from '../stores.ts'
-import { withAccessLog } from './access-log.ts'
+import { withAccessLog } from '../access-log.ts'
+import { type Stores, withStores } from '../connections.ts'
 import { audit, type AuditOptions } from './audit.ts'
-import { createAuditDeps } from './deps.ts'
-import { auditIncrementally, createPosition } from './incremental.ts'
+import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
-import { createAuditKeys } from './keys.ts'
 import type { AuditReport } from './report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
@@ -73,4 +76,13 @@ const DAY_MS = 86_400_000
 export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
   if (months === undefined) return undefined
   return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
+}
+
+/** The data keys of jobs for an audit, which changes nothing. */
+function createAuditKeys (
+  config: RootKeySettings<'results'>,
+  { redis, ...stores }: Pick<Stores, 'redis' | 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
+): JobKeys {
+  const keys = connectOrganizationKeys('results', config, { state: redis })
+  return createJobKeys({ redis, part: 'results', keys, findClosed: closedKeys(stores) })
 }

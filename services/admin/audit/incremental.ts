@@ -1,16 +1,23 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
-import { streamRows } from '../../runtime/platform/clickhouse.ts'
-import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
+import { createDeliveryHistory } from '../../jobs/delivery-history.ts'
+import type { JobKeys } from '../../jobs/job-keys.ts'
+import { createArchive } from '../../jobs/results/archive.ts'
+import { createSharedBlockReads } from '../../jobs/results/result-blocks.ts'
+import { createResults } from '../../jobs/results/results.ts'
+import { createHeadsCodec } from '../../money/journal-chain.ts'
+import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createTenants } from '../../money/tenants.ts'
 import { createWallet } from '../../money/wallet.ts'
-import { createHeadsCodec } from '../../money/journal-chain.ts'
+import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
+import { streamRows } from '../../runtime/platform/clickhouse.ts'
+import type { Stores } from '../connections.ts'
 import { audit, type AuditOptions, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
 import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
 
-export type IncrementalAuditDeps = ProofDeps & {
+type IncrementalAuditDeps = ProofDeps & {
   readonly counts: AuditCounts
   readonly kafka: KafkaJournal
 }
@@ -164,7 +171,7 @@ type AuditCounts = ProofDeps['counts'] & {
 }
 
 /** Runs the counts as queries; they reject with the error of the ClickHouse client. */
-export function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>): AuditCounts {
+function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>): AuditCounts {
   const count = async (query: string, parameters: Record<string, unknown>) => {
     let found = 0
     const rows = streamRows<{ readonly found: string }>(clickhouse, query, parameters)
@@ -192,3 +199,20 @@ const JOBS_WITHOUT_END = `
 const ROWS_SINCE = `
   SELECT toString(sum(total_rows)) AS found FROM jobs
   WHERE ended >= fromUnixTimestamp64Milli({endedMs:Int64})`
+
+type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly keys: Pick<JobKeys, 'get'>
+}
+
+/** The dependencies of an audit on open connections, except for Kafka. */
+export function createAuditDeps ({ redis, clickhouse, recordMac, codec, keys }: Connections) {
+  const blocks = createSharedBlockReads(clickhouse)
+  return {
+    redis,
+    journal: createJournalCopy(clickhouse, recordMac),
+    archive: createArchive(clickhouse, recordMac),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    results: createResults({ blocks, codec, keys }),
+    counts: createAuditCounts(clickhouse),
+  } satisfies Omit<IncrementalAuditDeps, 'kafka'>
+}

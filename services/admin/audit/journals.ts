@@ -10,7 +10,7 @@ import { topicName } from '../../runtime/platform/topics.ts'
 import {
   canonicalText, CHAIN_START, type ChainHead, createHeadsCodec, extendChain, hashAfter,
 } from '../../money/journal-chain.ts'
-import type { JournalTexts } from './journal-checks.ts'
+import type { JournalTexts } from './checks.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 
 /** A range of a tenant's journal: the entries after one head, up to another. */

@@ -4,8 +4,9 @@ import { createWallet } from '../../money/wallet.ts'
 import { CHAIN_START, type ChainHead, extendChain } from '../../money/journal-chain.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
 import { type AuditDeps, auditPage, JOBS_PER_PAGE } from './audit.ts'
-import { checkAges, checkDeliveries, checkEntries, checkSlots } from './job-checks.ts'
-import { checkWallet, entryTermsOf } from './journal-checks.ts'
+import {
+  checkAges, checkDeliveries, checkEntries, checkSlots, checkWallet, entryTermsOf,
+} from './checks.ts'
 import type { TenantReport } from './report.ts'
 import { readSettledState, type TenantState } from './snapshot.ts'
 

@@ -6,10 +6,9 @@ import { callOf, type Screen } from '../command-line.ts'
 import {
   discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
 } from './decide.ts'
-import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
-import type { Filter } from './letters.ts'
+import { type DeadLetterDeps, withDeadLetters } from './inspector.ts'
+import { type Filter, type LetterList, list, show, type Summary } from './letters.ts'
 import { safeText } from './content.ts'
-import { list, show, type LetterList, type Summary } from './list.ts'
 
 /** Unparsed options of the command line. */
 type Options = {

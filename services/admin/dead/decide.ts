@@ -2,15 +2,14 @@ import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
 import { CommandFailure, UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
-import type { DeadLetterDeps } from './deps.ts'
-import type { JobState } from './inspector.ts'
+import type { DeadLetterDeps, JobState } from './inspector.ts'
 import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
 import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import {
-  isWaiting, matches, parseDecision, positionOf, type DecidedLetter, type Filter,
+  type DecidedLetter, type Filter, isWaiting, matches, parseDecision, positionOf, readLetters,
+  unknownLetter,
 } from './letters.ts'
-import { readLetters, unknownLetter } from './list.ts'
 
 type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now' | 'readJobs' | 'sleep'>
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { modeOf, organizationOf, organizationToRead } from '../../../services/admin/options.ts'
+import { modeOf, organizationOf, organizationToRead } from '../../../services/admin/command-line.ts'
 
 it('options accept only an organization and a mode that exist', async () => {
   const erased = { id: 'org_3', erasedAtMs: Date.UTC(2026, 10, 26) }

@@ -8,7 +8,7 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
-import { printResult } from '../../../services/admin/options.ts'
+import { printResult } from '../../../services/admin/command-line.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { leavesOf } from '../../support/admin.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'

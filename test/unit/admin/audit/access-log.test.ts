@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { withAccessLog } from '../../../../services/admin/audit/access-log.ts'
+import { withAccessLog } from '../../../../services/admin/access-log.ts'
 import { auditTable, invariantOf } from '../../../../services/admin/audit/report.ts'
 import { codec } from '../../../support/results.ts'
 import { recordMacOf } from '../../../support/signed.ts'

@@ -1,21 +1,27 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { ConfigError } from '../../../../services/runtime/platform/config.ts'
-import { withDeadLetters } from '../../../../services/admin/dead/deps.ts'
-import { replayEffectOf, withInspector } from '../../../../services/admin/dead/inspector.ts'
-import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/list.ts'
+import { type Inspector, replayEffectOf, withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
+import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/letters.ts'
 
 it('the dead-letter commands need KAFKA_BROKERS', async () => {
   await expect(withDeadLetters({}, async () => 1)).rejects.toThrow('KAFKA_BROKERS is missing')
 })
 
 it('the dead-letter inspector needs the key ring only to open content', async () => {
-  const env = { SCHEMA_REGISTRY_URL: 'http://localhost:1', REDIS_STATE_URL: 'redis://localhost:1' }
-  const options = { env, bus: undefined as never }
-  const opened = withInspector({ ...options, open: true }, async () => 1)
+  const env = {
+    SCHEMA_REGISTRY_URL: 'http://localhost:1',
+    REDIS_STATE_URL: 'redis://localhost:1',
+    KAFKA_BROKERS: 'localhost:1',
+    MESSAGE_KEYS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
+    MESSAGE_KEY_ACTIVE: '1',
+  }
+  const inspecting = <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) =>
+    withDeadLetters(env, async ({ inspect }) => await inspect(open, work))
+  const opened = inspecting(true, async () => 1)
   await expect(opened).rejects.toThrow(ConfigError)
   await expect(opened).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
-  expect(await withInspector({ ...options, open: false }, inspector =>
+  expect(await inspecting(false, inspector =>
     inspector.content(undefined as never))).toBeUndefined()
 })
 

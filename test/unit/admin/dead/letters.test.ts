@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deadLetter, decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
-  createLetterIndex, isWaiting, letterOf, matches, parseDecision, positionOf,
+  isWaiting, letterOf, matches, parseDecision, positionOf, readLetters,
 } from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead } from './memory-dead.ts'
 
@@ -79,9 +79,7 @@ it('the dead-letter index has the decisions about each letter in order', async (
     decisionMessage('verify', { position: '0:1', decision: discarded }),
     decisionMessage('verify', { position: '0:9', decision: discarded }),
   ])
-  const index = createLetterIndex('verify')
-  await deps.read('verify.dead', messages => messages.forEach(index.add))
-  const letters = index.letters()
+  const letters = await readLetters(deps, 'verify')
   expect(letters.map(({ position, reason, decisions }) => [position, reason, decisions])).toEqual([
     ['0:0', 'first', []], ['0:1', 'second', [replayed, discarded]],
   ])
@@ -91,10 +89,8 @@ it('the dead-letter index has the decisions about each letter in order', async (
 it('a dead-letter filter matches letters with all its fields', async () => {
   const { deps, die } = memoryDead()
   die('verify', 'seal_broken')
-  const index = createLetterIndex('verify')
-  await deps.read('verify.dead', messages => messages.forEach(index.add))
-  const [letter] = index.letters()
-  if (letter === undefined) throw new Error('the index has no letter')
+  const [letter] = await readLetters(deps, 'verify')
+  if (letter === undefined) throw new Error('no letter was read')
   const matching = { position: '0:0', reason: 'seal_broken', job: 'job_a', tenant: 'org_a.live' }
   expect(matches(letter, {})).toBe(true)
   expect(matches(letter, matching)).toBe(true)

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
   formatTime, list, readLetters, rowRanges, show, summaryOf, unknownLetter,
-} from '../../../../services/admin/dead/list.ts'
+} from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
 
 async function someDead () {

@@ -2,9 +2,8 @@ import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/k
 import {
   deadLetter, decisionMessage, type LetterDecision,
 } from '../../../../services/runtime/engine/dead-letters.ts'
-import type { DeadLetterDeps } from '../../../../services/admin/dead/deps.ts'
 import type {
-  Inspector, JobState, LetterJob,
+  DeadLetterDeps, Inspector, JobState, LetterJob,
 } from '../../../../services/admin/dead/inspector.ts'
 import type { StageName } from '../../../../services/topology.ts'
 

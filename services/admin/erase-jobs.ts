@@ -1,17 +1,39 @@
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf, tenantOf } from '../accounts/tenant.ts'
 import {
-  createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
+  createJobKeyEraser, type ErasedJobs, type JobKeyEraser, type KeyCopies,
 } from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
+import { createArchive } from '../jobs/results/archive.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
-import { createArchive } from '../jobs/results/archive.ts'
-import { modeOf, organizationOf, type Options } from './options.ts'
-import { withStores, type Stores } from './stores.ts'
+import type { AdminCommand } from './admin-command.ts'
+import {
+  callOf, modeOf, type Options, organizationOf, printResult, type Screen,
+} from './command-line.ts'
+import { type Stores, withStores } from './connections.ts'
+
+/** Adds `job erase`. */
+export function addJobErasure (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
+  program.command('job').description('jobs')
+    .command('erase').description('make all encrypted data of jobs permanently unreadable')
+    .records('job.erased')
+    .requiredOption('--org <id>', 'organization')
+    .requiredOption('--job <ids>', 'comma-separated jobs; running jobs are cancelled first')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
+      '30')
+    .example('--org org_1 --job job_1,job_2')
+    .action(async (_options: object, command: AdminCommand) => {
+      const { env, json, options } = callOf<Options>(command)
+      const erasure = await runErase(env, options)
+      printResult(print, erasure, json)
+      if (!erasure.done) process.exitCode = 1
+    })
+}
 
 const MINUTE_MS = 60_000
 const POLL_MS = 1_000
@@ -42,7 +64,7 @@ type ErasedJob = {
   readonly copiesInDeadLetters: number
 }
 
-export type Erasure = {
+type Erasure = {
   /** True when the final scan found no copy of any wrapped key. */
   readonly done: boolean
   /** Whether the state Redis rewrote its append-only file; `none` when it keeps none. */
@@ -55,7 +77,7 @@ export type Erasure = {
  * @throws UsageError for invalid options, an unknown or erased organization, unknown jobs, and jobs
  * that do not end in time.
  */
-export async function runErase (
+async function runErase (
   env: Environment, options: Options
 ): Promise<Erasure & { readonly note: string }> {
   const { org = '', job = '', waitMinutes = '' } = options
