@@ -3,7 +3,7 @@ import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, HOUR_MS, hoursOf, modeOf, organizationOf, organizationToRead, runChange, runTask,
+  type Context, HOUR_MS, parseFromZero, modeOf, organizationOf, organizationToRead, runChange, runTask,
   type Task, timeOf,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -102,7 +102,7 @@ const revokeKey: Task = async (deps, options) => {
 
 /** Replaces a key. The old key remains valid for the hours of grace. */
 const rollKey: Task = async (deps, options) => {
-  const hours = hoursOf(options.graceHours)
+  const hours = parseFromZero('--grace-hours', options.graceHours)
   const orgId = await organizationOf(deps, options)
   const created = await deps.apiKeys.roll(orgId, options.key ?? '', {
     graceMs: hours * HOUR_MS, createdBy: 'operator',

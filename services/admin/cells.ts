@@ -5,11 +5,9 @@ import { createTenants } from '../money/tenants.ts'
 import { addressOf, homeOf, mastersOf, SLOTS } from '../runtime/platform/cells.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import {
-  paintFor, tableText, type Cell, type Column, type Paint,
-} from '../runtime/platform/text-table.ts'
+import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, type Screen } from './command-line.ts'
+import { runAndPrint, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 const HELP = `
@@ -23,11 +21,10 @@ export function addCells (program: AdminCommand, screen: Screen): void {
     .reads()
     .addHelpText('after', HELP)
     .example()
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json } = callOf<object>(command)
-      const found = await withState(env, listCells)
-      screen.print(json ? JSON.stringify(found) : cellsText(found, paintFor(screen.terminal)))
-    })
+    .action(runAndPrint(screen, async ({ env }, paint) => {
+      const cells = await withState(env, listCells)
+      return { data: cells, text: cellsText(cells, paint) }
+    }))
 }
 
 type Replica = { readonly address: string, readonly isOnline: boolean, readonly lagSeconds: number }

@@ -4,7 +4,7 @@ import type { AccountRecords } from '../accounts/records.ts'
 import { isMode, type Mode, MODES, tenantOf } from '../accounts/tenant.ts'
 import { commandEnvironment, type Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { paintFor, recordsText } from '../runtime/platform/text-table.ts'
+import { type Paint, paintFor, recordsText } from '../runtime/platform/text-table.ts'
 import { type StageName, STAGES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import type { withWorkspace, WorkspaceDeps } from './deps.ts'
@@ -25,16 +25,41 @@ export type Context = Screen & {
   readonly open: typeof withWorkspace
 }
 
-type Action = (options: object, command: AdminCommand) => Promise<void>
+/** What a command has done. */
+export type Outcome = {
+  /** Printed with `--json`. */
+  readonly data: object
+  /** Printed without it; the fields of `data` by default. */
+  readonly text?: string
+  /** What the access log says of it. */
+  readonly described?: AccessDescription
+  /** Some of it is left to do: the exit code is 1. */
+  readonly isUndone?: boolean
+}
+
+type Action = (...words: readonly unknown[]) => Promise<void>
+
+/** The action of a command that prints what it has done. */
+export function runAndPrint<O = object> (
+  { print, terminal = {} }: Pick<Screen, 'print'> & Partial<Screen>,
+  work: (call: CommandCall<O>, paint: Paint) => Promise<Outcome>
+): Action {
+  return async (...words) => {
+    const command = words.at(-1) as AdminCommand
+    const call = readCall<O>(command)
+    const { data, text, described, isUndone } = await work(call, paintFor(terminal))
+    command.result = described
+    print(call.json ? JSON.stringify(data) : text ?? resultText(data))
+    if (isUndone === true) process.exitCode = 1
+  }
+}
 
 /** The action of a command that runs a task and prints its result. */
-export function runTask ({ print, open }: Context, task: Task): Action {
-  return async (_options, command) => {
-    const { env, json, options } = callOf<Options>(command)
-    const result = await open(env, deps => task(deps, options))
-    command.result = describeResult(result)
-    printResult(print, result, json)
-  }
+export function runTask (context: Context, task: Task): Action {
+  return runAndPrint<Options>(context, async ({ env, options }) => {
+    const data = await context.open(env, deps => task(deps, options))
+    return { data, described: describeResult(data) }
+  })
 }
 
 /** As `runTask`, of a task that changes accounts: warns when the change is only in Redis. */
@@ -43,8 +68,9 @@ export function runChange (context: Context, task: Task): Action {
     ({ ...await task(deps, options), ...await shippingWarning(deps.accounts) }))
 }
 
-/** The arguments of a command. */
+/** The arguments of a command; `words` are those without an option. */
 export type CommandCall<O> = {
+  readonly words: readonly string[]
   readonly env: Environment
   readonly folder: string
   readonly json: boolean
@@ -53,11 +79,12 @@ export type CommandCall<O> = {
 
 type GlobalOptions = { readonly json?: true, readonly data: string }
 
-/** Returns the arguments of a command: its own options, the global ones and the environment. */
-export function callOf<O> (command: AdminCommand): CommandCall<O> {
+/** Reads the arguments of a command: its own options, the global ones and the environment. */
+export function readCall<O> (command: AdminCommand): CommandCall<O> {
   const { json, data, ...options } =
     command.optsWithGlobals<GlobalOptions & Record<string, unknown>>()
   return {
+    words: command.args,
     env: commandEnvironment(process.env, data),
     folder: data,
     json: json === true,
@@ -93,15 +120,9 @@ export function round (number: number, decimals = 1): number {
 /** What a task returns: printed as names and values, or as JSON. */
 export type TaskResult = Readonly<Record<string, unknown>>
 
-/** Receives the output of a command, one call per result or line. */
-type Print = (text: string) => void
-
-/** Prints one `name: value` line per field, with a table for a list of records, or JSON. */
-export function printResult (print: Print, result: TaskResult, asJson: boolean): void {
-  if (asJson) return print(JSON.stringify(result))
-  for (const [name, value] of Object.entries(result)) {
-    print(fieldText(name, value))
-  }
+/** Formats one `name: value` line per field, with a table for a list of records. */
+export function resultText (fields: object): string {
+  return Object.entries(fields).map(([name, value]) => fieldText(name, value)).join('\n')
 }
 
 function fieldText (name: string, value: unknown): string {
@@ -113,7 +134,7 @@ function fieldText (name: string, value: unknown): string {
   const records = all.filter(isRecord)
   return records.length === all.length
     ? `${name}:\n${recordsText(records, paintFor(process.stdout))}`
-    : [`${name}:`, ...all.map(one => `  ${String(one)}`)].join('\n')
+    : [`${name}:`, ...all.map(item => `  ${String(item)}`)].join('\n')
 }
 
 const isRecord = (value: unknown): value is TaskResult =>
@@ -131,7 +152,7 @@ type OrganizationDeps = Pick<WorkspaceDeps, 'organizations'>
 const DESCRIBED = ['posting', 'state', 'version'] as const
 
 /** What the access log says of a result: the id of what the command made, and no secret. */
-export function describeResult (result: TaskResult): AccessDescription {
+function describeResult (result: TaskResult): AccessDescription {
   const { id, replaces } = result
   if (replaces !== undefined) return { details: { newKey: String(id) } }
   const details = DESCRIBED.flatMap(name =>
@@ -190,12 +211,13 @@ export async function tenantToRead (deps: WorkspaceDeps, options: Options): Prom
 }
 
 export const HOUR_MS = 3_600_000
+export const MINUTE_MS = 60_000
 
-/** The hours in `--grace-hours`; throws UsageError unless they are a number of at least 0. */
-export function hoursOf (text: string | undefined): number {
-  const hours = Number(text)
-  if (Number.isFinite(hours) && hours >= 0) return hours
-  throw new UsageError(`--grace-hours must be a number of at least 0, not "${text ?? ''}".`)
+/** Parses a number from 0. Throws UsageError for any other text. */
+export function parseFromZero (option: string, text = ''): number {
+  const number = Number(text)
+  if (text.trim() !== '' && Number.isFinite(number) && number >= 0) return number
+  throw new UsageError(`${option} must be a number of at least 0, not "${text}".`)
 }
 
 /** Unix milliseconds as ISO 8601; null for 0, which means never. */

@@ -12,9 +12,7 @@ import type { Environment } from '../runtime/platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
 import type { AdminCommand } from './admin-command.ts'
-import {
-  callOf, type Context, describeResult, organizationOf, printResult, runChange, type Task,
-} from './command-line.ts'
+import { type Context, organizationOf, runAndPrint, runChange, type Task } from './command-line.ts'
 import { type Stores, withStores } from './connections.ts'
 import {
   type KeyReport, type KeysByOrganization, listKeys, newestOf, readKeysOf, rewrapAll,
@@ -31,15 +29,20 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
     name: 'list' | 'rewrap', description: string,
     report: (env: Environment) => Promise<Report>
   ) => keys.command(name).description(description)
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json } = callOf<object>(command)
-      const result = await report(env)
-      command.result = describeResult({ id: activeRootKeys(result) })
-      printResult(context.print, result, json)
-      const { lacking, damaged = [] } = result
-      for (const key of damaged) console.error(damageText(key))
-      if (lacking.length + damaged.length > 0) process.exitCode = 1
-    })
+    .action(runAndPrint(context, async ({ env }) => {
+      const data = await report(env)
+      const { lacking, damaged = [] } = data
+      for (const key of damaged) {
+        console.error(`${key} is damaged: its bytes do not open, so what it wraps was left as it ` +
+          'is. Restart every ledger, which restores the key from topic organization.keys, or put ' +
+          'it back from a backup; then run "keys rewrap" again.')
+      }
+      return {
+        data,
+        described: { target: activeRootKeys(data) },
+        isUndone: lacking.length + damaged.length > 0,
+      }
+    }))
   add('list', 'show what each key wraps', listEncryptionKeys)
     .reads()
     .example('--json')
@@ -72,10 +75,6 @@ function activeRootKeys ({ rootKeys }: KeyReport): string {
   return rootKeys.filter(({ isActive }) => isActive).map(root =>
     `${root.class}:${root.id}`).join(' ')
 }
-
-const damageText = (key: string) => `${key} is damaged: its bytes do not open, so what it wraps ` +
-  'was left as it is. Restart every ledger, which restores the key from topic ' +
-  'organization.keys, or put it back from a backup; then run "keys rewrap" again.'
 
 const config = Type.Object(pick(commonConfig, [
   ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,

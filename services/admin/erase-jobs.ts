@@ -12,12 +12,12 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  callOf, modeOf, type Options, organizationOf, printResult, type Screen,
+  MINUTE_MS, modeOf, type Options, organizationOf, parseFromZero, runAndPrint, type Screen,
 } from './command-line.ts'
 import { type Stores, withStores } from './connections.ts'
 
 /** Adds `job erase`. */
-export function addJobErasure (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
+export function addJobErasure (program: AdminCommand, screen: Screen): void {
   program.command('job').description('jobs')
     .command('erase').description('make all encrypted data of jobs permanently unreadable')
     .records('job.erased')
@@ -27,15 +27,12 @@ export function addJobErasure (program: AdminCommand, { print }: Pick<Screen, 'p
     .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
       '30')
     .example('--org org_1 --job job_1,job_2')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async ({ env, options }) => {
       const erasure = await runErase(env, options)
-      printResult(print, erasure, json)
-      if (!erasure.done) process.exitCode = 1
-    })
+      return { data: { ...erasure, note: erasureNote(erasure) }, isUndone: !erasure.done }
+    }))
 }
 
-const MINUTE_MS = 60_000
 const POLL_MS = 1_000
 
 export type EraseDeps = {
@@ -79,21 +76,17 @@ type Erasure = {
  */
 async function runErase (
   env: Environment, options: Options
-): Promise<Erasure & { readonly note: string }> {
-  const { org = '', job = '', waitMinutes = '' } = options
-  const minutes = Number(waitMinutes)
-  if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
-    throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
-  }
+): Promise<Erasure> {
+  const { org = '', job = '', waitMinutes } = options
+  const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const jobs = [...new Set(job.split(','))]
   const request = {
     tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
-  const erasure = await withStores(env, async stores => {
+  return await withStores(env, async stores => {
     await organizationOf({ organizations: createOrganizations(stores.redis) }, options)
     return await eraseJobs(createEraseDeps(stores), request)
   })
-  return { ...erasure, note: erasureNote(erasure) }
 }
 
 /** The dependencies of `eraseJobs` on open connections. */

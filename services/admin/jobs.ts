@@ -4,11 +4,9 @@ import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { OpenJob } from '../jobs/store-types.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
-import {
-  paintFor, tableText, type Cell, type Column, type Paint,
-} from '../runtime/platform/text-table.ts'
+import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parseInteger, parsePositive, type Screen } from './command-line.ts'
+import { parseInteger, parsePositive, runAndPrint, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 type Options = {
@@ -33,23 +31,20 @@ export function addJobs (program: AdminCommand, screen: Screen): void {
     .example('--tenant org_01jd3v8zj7m5n2k4q6r8s0t1w3.live')
     .example('--stalled', 'no progress for an hour')
     .example('--stalled 60 --json', 'no progress for a minute')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async ({ env, options }, paint) => {
       const { tenant, stalled, limit } = options
+      const seconds = stalled === true ? DEFAULT_STALLED_SECONDS : stalled
       const query = {
-        tenant, idleForSeconds: parseStalled(stalled), limit: parseInteger('--limit', limit),
+        tenant,
+        idleForSeconds: seconds === undefined ? 0 : parsePositive('--stalled', seconds),
+        limit: parseInteger('--limit', limit),
       }
-      const found = await withJobs(env, deps => listOpenJobs(deps, query))
-      screen.print(json ? JSON.stringify(found) : jobsText(found, paintFor(screen.terminal)))
-    })
+      const jobs = await withJobs(env, deps => listOpenJobs(deps, query))
+      return { data: jobs, text: jobsText(jobs, paint) }
+    }))
 }
 
-const DEFAULT_STALLED_SECONDS = 3_600
-
-function parseStalled (stalled: string | true | undefined): number {
-  if (stalled === undefined) return 0
-  return stalled === true ? DEFAULT_STALLED_SECONDS : parsePositive('--stalled', stalled)
-}
+const DEFAULT_STALLED_SECONDS = '3600'
 
 /** Runs work with the job records of the state Redis in the environment. */
 export async function withJobs<T> (

@@ -16,7 +16,7 @@ import {
   restoreJournal,
 } from './journal-restore.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, type CommandCall, type Screen } from './command-line.ts'
+import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 
 const HELP = `
@@ -36,11 +36,10 @@ export function addJournal (program: AdminCommand, screen: Screen): void {
     .records('journal.restored')
     .addHelpText('after', HELP)
     .example()
-    .action(async (_options: object, command: AdminCommand) => {
-      const call = callOf<object>(command)
+    .action(runAndPrint(screen, async call => {
       const restored = await restore(call, screen)
-      screen.print(call.json ? JSON.stringify(restored) : restoredText(restored))
-    })
+      return { data: restored, text: restoredText(restored) }
+    }))
 }
 
 async function restore (

@@ -15,8 +15,8 @@ import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import { KEY_CLASSES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  callOf, type Context, type Options, organizationToRead, printResult, runChange, runTask,
-  type Screen, shippingWarning, type Task, timeOf,
+  type Context, MINUTE_MS, type Options, organizationToRead, parseFromZero, runAndPrint, runChange,
+  runTask, type Screen, shippingWarning, type Task, timeOf,
 } from './command-line.ts'
 import { withStores } from './connections.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -90,7 +90,7 @@ It can be interrupted and repeated at any time.`
 
 /** Adds `org erase`, which asks for a confirmation. */
 function addOrganizationErasure (
-  program: AdminCommand, org: AdminCommand, { print }: Pick<Screen, 'print'>
+  program: AdminCommand, org: AdminCommand, screen: Screen
 ): void {
   const erase = org.command('erase').description('make all encrypted data of an organization ' +
     'permanently unreadable: delete its keys')
@@ -101,12 +101,10 @@ function addOrganizationErasure (
     .option('--yes', 'do not ask for a confirmation')
     .addHelpText('after', ERASURE_HELP)
     .example('--org org_1')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
-      const erasure = await runEraseOrganization(env, options, line => console.error(line))
-      printResult(print, erasure, json)
-      if (!erasure.done) process.exitCode = 1
-    })
+    .action(runAndPrint<Options>(screen, async ({ env, options }) => {
+      const data = await runEraseOrganization(env, options, line => console.error(line))
+      return { data, isUndone: !data.done }
+    }))
   // It runs before the hook that records commands: what is not confirmed is not recorded.
   program.hook('preAction', async (_program, command) => {
     if (command !== erase) return
@@ -138,8 +136,6 @@ export async function confirmErasure (
   }
 }
 
-const MINUTE_MS = 60_000
-
 const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.partners]))
 
 /**
@@ -147,12 +143,9 @@ const config = Type.Object(pick(commonConfig, ['REDIS_CACHE_URL', ...rootKeys.pa
  * @throws UsageError for invalid options, an unknown organization, or jobs that do not end in time.
  */
 async function runEraseOrganization (
-  env: Environment, { org = '', waitMinutes = '' }: Options, onProgress: (line: string) => void
+  env: Environment, { org = '', waitMinutes }: Options, onProgress: (line: string) => void
 ): Promise<OrganizationErasure> {
-  const minutes = Number(waitMinutes)
-  if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
-    throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
-  }
+  const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const settings = loadConfig(config, env)
   const cache = await connectCommandRedis('REDIS_CACHE_URL', settings)
   try {

@@ -6,7 +6,7 @@ import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, HOUR_MS, hoursOf, modeOf, organizationOf, runChange, runTask, type Task, timeOf,
+  type Context, HOUR_MS, parseFromZero, modeOf, organizationOf, runChange, runTask, type Task, timeOf,
 } from './command-line.ts'
 
 const MAX_PARTITIONS = 256
@@ -118,7 +118,7 @@ const revokePartner: Task = async ({ partners, organizations }, { name = '' }) =
 
 /** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */
 const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
-  const hours = hoursOf(graceHours)
+  const hours = parseFromZero('--grace-hours', graceHours)
   const partner = await partners.find(name)
   if (partner === undefined) throw unknownPartner(name)
   if (partner.revokedAtMs !== 0) {

@@ -3,10 +3,10 @@ import { type Confirm, createConfirm } from '../client/terminal.ts'
 import { PAUSED_KEY } from '../runtime/engine/pause.ts'
 import { type Environment, operatorName } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { type Paint, paintFor } from '../runtime/platform/text-table.ts'
+import type { Paint } from '../runtime/platform/text-table.ts'
 import { PAUSABLE_STAGES, type StageName, STAGES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, type CommandCall, type Screen } from './command-line.ts'
+import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }
@@ -45,20 +45,16 @@ export function addPause (
     .addHelpText('after', PAUSE_HELP)
     .example('verify --reason "the vendor returns invalid results"')
     .example('lookup --yes')
-    .action(async (name: string, _options: object, command: AdminCommand) => {
-      const call = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async (call, paint) => {
+      const { words: [name = ''], env, options: { reason = '', by = operatorName() } } = call
       const stage = parsePausableStage(name)
       if (!await isConfirmed(stage, call, confirm)) {
-        command.result = { outcome: 'refused' }
-        return screen.print('Nothing was paused.')
+        return { data: {}, text: 'Nothing was paused.', described: { outcome: 'refused' } }
       }
-      const { env, json, options: { reason = '', by = operatorName() } } = call
       const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
       const { changed, pause } = result
-      screen.print(json
-        ? JSON.stringify({ paused: true, changed, ...pause })
-        : pausedText(result, paintFor(screen.terminal)))
-    })
+      return { data: { paused: true, changed, ...pause }, text: pausedText(result, paint) }
+    }))
 }
 
 /** Adds `resume`. */
@@ -68,14 +64,14 @@ export function addResume (program: AdminCommand, screen: Screen, open = withPau
     .argument('<stage>', 'the stage')
     .addHelpText('after', RESUME_HELP)
     .example('verify')
-    .action(async (name: string, _options: object, command: AdminCommand) => {
-      const { env, json } = callOf<object>(command)
+    .action(runAndPrint(screen, async ({ words: [name = ''], env }, paint) => {
       const stage = parsePausableStage(name)
       const ended = await open(env, pauses => pauses.resume(stage))
-      screen.print(json
-        ? JSON.stringify({ stage, paused: false, changed: ended !== undefined, ...ended })
-        : resumedText(stage, ended, paintFor(screen.terminal)))
-    })
+      return {
+        data: { stage, paused: false, changed: ended !== undefined, ...ended },
+        text: resumedText(stage, ended, paint),
+      }
+    }))
 }
 
 async function isConfirmed (

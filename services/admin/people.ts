@@ -5,8 +5,8 @@ import {
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  callOf, type Context, type Options, organizationOf, organizationToRead, printResult, runChange,
-  runTask, type Task, type TaskResult, timeOf,
+  type Context, type Options, organizationOf, organizationToRead, runAndPrint, runChange, runTask,
+  type Task, type TaskResult, timeOf,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
@@ -49,16 +49,14 @@ export function addPeople (program: AdminCommand, context: Context): void {
 }
 
 /** Adds `sign-in`. */
-export function addSignIn (program: AdminCommand, { print }: Context): void {
+export function addSignIn (program: AdminCommand, screen: Context): void {
   program.command('sign-in').description('create a link to sign in to the workspace page')
     .records('sign_in_link.created')
     .option('--org <id>', 'sign in as this organization')
     .option('--operator', 'sign in as an operator of the pipeline')
     .example('--org org_1')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<SignInOptions>(command)
-      printResult(print, await makeSignInLink(env, options), json)
-    })
+    .action(runAndPrint<SignInOptions>(screen, async ({ env, options }) =>
+      ({ data: await makeSignInLink(env, options) })))
 }
 
 /** Adds a person, who can sign in at once. */

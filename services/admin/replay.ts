@@ -2,9 +2,9 @@ import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { subscriptionsOf, type Subscription } from '../runtime/platform/topics.ts'
-import { paintFor, tableText, type Column, type Paint } from '../runtime/platform/text-table.ts'
+import { type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parseInteger, parseStage, type Screen } from './command-line.ts'
+import { parseInteger, parseStage, runAndPrint, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 
 type Options = {
@@ -36,13 +36,11 @@ export function addReplay (program: AdminCommand, screen: Screen): void {
     .example('--stage settle --group settle.bulk --from 2026-08-11T09:30:00Z')
     .example('--stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes')
     .example('--stage ledger --topic wallet.journal --partition 1 --from 1200 --yes')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async ({ env, options }, paint) => {
       const request = parseRequest(options)
       const replay = await withBrokers(env, admin => replayGroup(admin, request))
-      const text = json ? JSON.stringify(replay) : replayText(replay, paintFor(screen.terminal))
-      screen.print(text)
-    })
+      return { data: replay, text: replayText(replay, paint) }
+    }))
 }
 
 type Request = ReturnType<typeof parseRequest>

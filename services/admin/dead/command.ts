@@ -2,7 +2,7 @@ import { UsageError } from '../../runtime/platform/run-command.ts'
 import { recordsText } from '../../runtime/platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { AdminCommand } from '../admin-command.ts'
-import { callOf, type Screen } from '../command-line.ts'
+import { type CommandCall, type Outcome, runAndPrint, type Screen } from '../command-line.ts'
 import {
   discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
 } from './decide.ts'
@@ -25,27 +25,17 @@ type Options = {
   readonly wait?: string
 }
 
-/** The result of a command as data and as text; `isUndone` if some of it is left to do. */
-type Result = { readonly data: object, readonly text: string, readonly isUndone?: boolean }
-type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
-type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
-type Run = (task: Task) => (...given: unknown[]) => Promise<void>
+type Task = (deps: DeadLetterDeps, call: CommandCall<Options>) => Promise<Outcome>
+type Run = (task: Task) => ReturnType<typeof runAndPrint>
 
 /** Adds `dead` and its commands. */
 export function addDead (
-  program: AdminCommand, { print }: Pick<Screen, 'print'>, open = withDeadLetters
+  program: AdminCommand, screen: Pick<Screen, 'print'>, open = withDeadLetters
 ): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
-  const run: Run = task => async (...given) => {
-    const command = given.at(-1) as AdminCommand
-    const { env, json, options } = callOf<Options>(command)
-    const names = command.args
-    const { data, text, isUndone = false } =
-      await open(env, deps => task(deps, { names, options }))
-    print(json ? JSON.stringify(data) : text)
-    if (isUndone) process.exitCode = 1
-  }
+  const run: Run = task => runAndPrint<Options>(screen, call =>
+    open(call.env, deps => task(deps, call)))
   addQueries(dead, run)
   addDecisions(dead, run)
 }
@@ -73,7 +63,7 @@ function addQueries (dead: AdminCommand, run: Run): void {
     .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
     .option('--open', 'also decrypt the content; needs the root keys of results and partners')
     .example('verify 0:12')
-    .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
+    .action(run(async (deps, { words: [stage = '', position = ''], options }) => {
       const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)
       return { data, text: fieldsText(data) }
@@ -95,7 +85,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
     .option('--wait <seconds>', 'how long to wait for the stage', '60')
     .records('letters.replayed')
     .example('verify 0:12')
-    .action(run(async (deps, { names: [stage = '', position], options }) => {
+    .action(run(async (deps, { words: [stage = '', position], options }) => {
       const selection = parseSelection(stage, position, options)
       const data = await replay(deps, selection, {
         waitMs: parseWait(options.wait), onProgress: createProgressLog(),
@@ -107,7 +97,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
     .option('--died-of <reason>', 'all letters with this reason')
     .records('letters.discarded')
     .example('verify 0:12 --reason "a test"')
-    .action(run(async (deps, { names: [stage = '', position], options }) => {
+    .action(run(async (deps, { words: [stage = '', position], options }) => {
       const { reason = '', diedOf, ...others } = options
       if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
       const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
