@@ -107,7 +107,7 @@ export function recordCommands (
     const { recording } = command
     const action = typeof recording === 'function' ? await recording(options, env) : recording
     if (action === null) return
-    const event = eventOf(typeof action === 'string' ? { action } : action, command)
+    const event = toEvent(typeof action === 'string' ? { action } : action, command)
     running.command = command
     const log: AccessLog = {
       append: async entry => {
@@ -133,14 +133,14 @@ export function recordCommands (
         await recordResult(isRefusal(error) ? 'refused' : 'failed')
         throw error
       }
-      await recordResult(resultOf(process.exitCode))
+      await recordResult(readResult(process.exitCode))
       return program
     },
   }
 }
 
 /** The result of a command that ended without an error, by its exit code. */
-function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
+function readResult (exitCode: typeof process.exitCode = 0): AccessResult {
   if (exitCode === 0) return 'done'
   return exitCode === 1 ? 'incomplete' : 'failed'
 }
@@ -149,7 +149,7 @@ function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
 const isRefusal = (error: unknown) => error instanceof RangeError ||
   (error instanceof UsageError && !(error instanceof CommandFailure))
 
-function eventOf (
+function toEvent (
   { action, organization, target, details }: CommandAction, command: Command
 ): AccessEvent {
   const options = command.optsWithGlobals<Options>()

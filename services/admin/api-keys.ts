@@ -3,8 +3,8 @@ import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, HOUR_MS, parseFromZero, modeOf, organizationOf, organizationToRead, runChange, runTask,
-  type Task, timeOf,
+  type Context, formatTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
+  parseMode, runChange, runTask, type Task,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
@@ -45,10 +45,10 @@ export function addApiKeys (program: AdminCommand, context: Context): void {
 
 /** Creates an API key. Its secret is in this result and nowhere else. */
 const createKey: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
-  const expiresAtMs = options.expires === undefined ? undefined : expiryOf(options.expires)
-  const mode = modeOf(options)
-  const scopes = scopesOf(options.scopes)
+  const orgId = await organizationToChange(deps, options)
+  const expiresAtMs = options.expires === undefined ? undefined : parseExpiry(options.expires)
+  const mode = parseMode(options)
+  const scopes = parseScopes(options.scopes)
   const { name = '', networks: list = '' } = options
   const networks = list.split(',').map(network => network.trim()).filter(text => text !== '')
   const { id, secret, expiresAtMs: endsAtMs } = await createdKey(deps, {
@@ -66,7 +66,7 @@ const createKey: Task = async (deps, options) => {
     mode,
     scopes: scopes.join(','),
     networks: networks.length === 0 ? 'all' : networks.join(','),
-    expiresAt: timeOf(endsAtMs),
+    expiresAt: formatTime(endsAtMs),
     note: SHOWN_ONCE,
   }
 }
@@ -84,17 +84,17 @@ const listApiKeys: Task = async (deps, options) => {
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
       ...key,
-      createdAt: timeOf(createdAtMs),
-      expiresAt: timeOf(expiresAtMs),
-      revokedAt: timeOf(revokedAtMs),
-      lastUsedAt: timeOf(lastUsedAtMs),
+      createdAt: formatTime(createdAtMs),
+      expiresAt: formatTime(expiresAtMs),
+      revokedAt: formatTime(revokedAtMs),
+      lastUsedAt: formatTime(lastUsedAtMs),
     })),
   }
 }
 
 const revokeKey: Task = async (deps, options) => {
   const id = options.key ?? ''
-  if (!await deps.apiKeys.revoke(await organizationOf(deps, options), id)) {
+  if (!await deps.apiKeys.revoke(await organizationToChange(deps, options), id)) {
     throw new UsageError(`${options.org} has no key "${id}". List its keys with "key list".`)
   }
   return { id, revoked: true }
@@ -103,7 +103,7 @@ const revokeKey: Task = async (deps, options) => {
 /** Replaces a key. The old key remains valid for the hours of grace. */
 const rollKey: Task = async (deps, options) => {
   const hours = parseFromZero('--grace-hours', options.graceHours)
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const created = await deps.apiKeys.roll(orgId, options.key ?? '', {
     graceMs: hours * HOUR_MS, createdBy: 'operator',
   })
@@ -115,14 +115,14 @@ const rollKey: Task = async (deps, options) => {
   return {
     id,
     secret,
-    expiresAt: timeOf(expiresAtMs),
+    expiresAt: formatTime(expiresAtMs),
     replaces: options.key,
-    replacedKeyExpiresAt: timeOf(oldExpiresAtMs),
+    replacedKeyExpiresAt: formatTime(oldExpiresAtMs),
     note: SHOWN_ONCE,
   }
 }
 
-function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {
+function parseScopes (text = DEFAULT_SCOPES.join(',')): Scope[] {
   const names = text.split(',').map(name => name.trim())
   const scopes = SCOPES.filter(scope => names.includes(scope))
   if (scopes.length !== new Set(names).size) {
@@ -131,7 +131,7 @@ function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {
   return scopes
 }
 
-function expiryOf (text: string): number {
+function parseExpiry (text: string): number {
   const ms = Date.parse(text)
   if (Number.isNaN(ms)) {
     throw new UsageError(`--expires must be a time like 2027-01-31T12:00:00Z, not "${text}".`)

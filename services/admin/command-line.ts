@@ -107,7 +107,7 @@ export function parseInteger (option: string, text: string): number {
 
 /** Parses the name of a stage. Throws UsageError with all names for any other text. */
 export function parseStage (name: string): StageName {
-  const stage = STAGES.find(known => known === name)
+  const stage = STAGES.find(stage => stage === name)
   if (stage !== undefined) return stage
   throw new UsageError(`Stage ${name} does not exist. The stages are: ${STAGES.join(', ')}.`)
 }
@@ -161,12 +161,12 @@ function describeResult (result: TaskResult): AccessDescription {
 }
 
 /** The id in `--org`; throws UsageError when no such organization exists, or it was erased. */
-export async function organizationOf (
+export async function organizationToChange (
   deps: OrganizationDeps, options: Options
 ): Promise<string> {
   const { id, erasedAtMs } = await findOrganization(deps, options)
   if (erasedAtMs === undefined) return id
-  throw new UsageError(`organization ${id} was erased on ${timeOf(erasedAtMs)}; commands can ` +
+  throw new UsageError(`organization ${id} was erased on ${formatTime(erasedAtMs)}; commands can ` +
     'only read what is left of it, and "org erase" completes an interrupted erasure.')
 }
 
@@ -190,7 +190,7 @@ async function findOrganization (
 }
 
 /** The value of `--mode`; throws UsageError for any other text. */
-export function modeOf ({ mode = '' }: Options): Mode {
+export function parseMode ({ mode = '' }: Options): Mode {
   if (!isMode(mode)) {
     throw new UsageError(`--mode must be one of ${MODES.join(', ')}, not "${mode}".`)
   }
@@ -201,13 +201,13 @@ export function modeOf ({ mode = '' }: Options): Mode {
  * The tenant that `--org` and `--mode` name.
  * @throws UsageError when the organization does not exist or was erased, or the mode is invalid.
  */
-export async function tenantFor (deps: WorkspaceDeps, options: Options): Promise<string> {
-  return tenantOf(await organizationOf(deps, options), modeOf(options))
+export async function tenantToChange (deps: WorkspaceDeps, options: Options): Promise<string> {
+  return tenantOf(await organizationToChange(deps, options), parseMode(options))
 }
 
 /** The tenant that `--org` and `--mode` name, as `organizationToRead`. */
 export async function tenantToRead (deps: WorkspaceDeps, options: Options): Promise<string> {
-  return tenantOf(await organizationToRead(deps, options), modeOf(options))
+  return tenantOf(await organizationToRead(deps, options), parseMode(options))
 }
 
 export const HOUR_MS = 3_600_000
@@ -221,7 +221,7 @@ export function parseFromZero (option: string, text = ''): number {
 }
 
 /** Unix milliseconds as ISO 8601; null for 0, which means never. */
-export function timeOf (ms: number): string | null {
+export function formatTime (ms: number): string | null {
   return ms === 0 ? null : new Date(ms).toISOString()
 }
 

@@ -35,7 +35,7 @@ async function drainStack (
   try {
     return await withBrokers(env, admin => withJobs(env, jobs => drain({
       // Jobs come first: when a job is closed, everything that it has written is in a topic.
-      query: async () => backlogOf(await countOpenJobs(jobs), await lagsOf(admin)),
+      query: async () => joinBacklog(await countOpenJobs(jobs), await lagsOf(admin)),
       show: backlog => { if (!json) line.show(backlog) },
       sleep: delay,
       now: () => performance.now(),
@@ -85,7 +85,7 @@ export async function drain (deps: DrainDeps, timeoutMs: number): Promise<Draine
 }
 
 /** Combines the open jobs and the lag of the groups. */
-export function backlogOf (openJobs: number, lags: readonly GroupLag[]): RemainingWork {
+export function joinBacklog (openJobs: number, lags: readonly GroupLag[]): RemainingWork {
   const behind = lags.filter(({ lag }) => lag > 0)
   return {
     openJobs,

@@ -12,10 +12,12 @@ import type { Environment } from '../runtime/platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { type Context, organizationOf, runAndPrint, runChange, type Task } from './command-line.ts'
+import {
+  type Context, organizationToChange, runAndPrint, runChange, type Task,
+} from './command-line.ts'
 import { type Stores, withStores } from './connections.ts'
 import {
-  type KeyReport, type KeysByOrganization, listKeys, newestOf, readKeysOf, rewrapAll,
+  type KeyReport, type KeysByOrganization, listKeys, newestKey, readOrganizationKeys, rewrapAll,
   type RewrapReport, type RotationDeps, rotationNote, wrappedKeySources,
 } from './key-rotation.ts'
 
@@ -59,7 +61,7 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
 
 /** Adds a version of the keys of all classes, which wraps from now on. */
 const rotateOrganizationKeys: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   // Before Redis is read, which gets a version first.
   const inTopic = await deps.readKeysInTopic(orgId)
   return {
@@ -110,7 +112,7 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
       organizations: [...organizations.keys()],
       keys,
       activeIdOf: orgId => organizationKeyId(
-        newestOf(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
+        newestKey(organizations.get(orgId) ?? [], 'results') ?? { class: 'results', version: 1 }),
     }),
     isErased: createOrganizations(redis).isErased,
     sendKeys: (orgId, sent) =>
@@ -126,5 +128,5 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
 async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
   const organizations = new Set((await createTenants(redis).all()).map(tenant =>
     partsOf(tenant).orgId))
-  return await readKeysOf(createOrganizationKeyStore(redis), organizations)
+  return await readOrganizationKeys(createOrganizationKeyStore(redis), organizations)
 }

@@ -12,7 +12,7 @@ import { sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  MINUTE_MS, modeOf, type Options, organizationOf, parseFromZero, runAndPrint, type Screen,
+  MINUTE_MS, parseMode, type Options, organizationToChange, parseFromZero, runAndPrint, type Screen,
 } from './command-line.ts'
 import { type Stores, withStores } from './connections.ts'
 
@@ -81,10 +81,10 @@ async function runErase (
   const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const jobs = [...new Set(job.split(','))]
   const request = {
-    tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
+    tenant: tenantOf(org, parseMode(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
   return await withStores(env, async stores => {
-    await organizationOf({ organizations: createOrganizations(stores.redis) }, options)
+    await organizationToChange({ organizations: createOrganizations(stores.redis) }, options)
     return await eraseJobs(createEraseDeps(stores), request)
   })
 }
@@ -142,7 +142,7 @@ export async function eraseJobs (deps: EraseDeps, request: EraseRequest): Promis
     copiesInDeadLetters: inDeadLetters.get(id) ?? 0,
   }))
   const copies = [inRedis, inTopic, inClickhouse, inDeadLetters]
-  const gone = request.jobs.filter(job => copies.every(found => !found.has(job)))
+  const gone = request.jobs.filter(job => copies.every(byJob => !byJob.has(job)))
   await keys.complete({ tenant: request.tenant, jobs: gone })
   return { done: gone.length === request.jobs.length, aof, jobs }
 }
@@ -160,9 +160,9 @@ async function waitUntilClosed (
       '--mode.')
   }
   for (let isCancelled = false; ; isCancelled = true) {
-    const found = await Promise.all(jobs.map(find))
-    const open = found.filter(({ closed }) => !closed)
-    if (open.length === 0) return found
+    const current = await Promise.all(jobs.map(find))
+    const open = current.filter(({ closed }) => !closed)
+    if (open.length === 0) return current
     const running = isCancelled ? [] : open.filter(({ ended }) => !ended)
     for (const { id } of running) await store.cancel(tenant, id)
     if (now() >= deadlineMs) {

@@ -65,10 +65,10 @@ export async function eraseOrganization (
     copiesInTopic: await waitUntilCompacted(deps, orgId, options),
     copiesInRedis: (await createOrganizationKeyStore(redis).read(orgId)).length,
     recordsInCache: await inBothModes(countTenantRecords),
-    openJobs: (await openJobsOf(redis, orgId)).length,
+    openJobs: (await readOpenJobs(redis, orgId)).length,
   }
   const done = Object.values(left).every(count => count === 0)
-  return { done, cancelledJobs, deletedRecords, aof, ...left, note: noteOf(orgId, left, aof) }
+  return { done, cancelledJobs, deletedRecords, aof, ...left, note: nextStep(orgId, left, aof) }
 }
 
 const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
@@ -107,7 +107,7 @@ type Left = Pick<OrganizationErasure,
   'copiesInRedis' | 'copiesInTopic' | 'recordsInCache' | 'openJobs'>
 
 /** The next step for the operator, in words. */
-function noteOf (orgId: string, left: Left, aof: OrganizationErasure['aof']): string {
+function nextStep (orgId: string, left: Left, aof: OrganizationErasure['aof']): string {
   const again = `to continue, run "org erase --org ${orgId}" again`
   if (left.openJobs > 0) {
     return 'A job was accepted while the others ended, and cannot end without its key: ledger ' +
@@ -175,7 +175,7 @@ export async function cancelJobs (
   const store = createJobStore(redis)
   const cancelled = new Set<string>()
   for (;;) {
-    const jobs = await openJobsOf(redis, orgId)
+    const jobs = await readOpenJobs(redis, orgId)
     if (jobs.length === 0) return cancelled.size
     for (const { tenant, job } of jobs) {
       if (!cancelled.has(job)) await store.cancel(tenant, job)
@@ -190,7 +190,7 @@ export async function cancelJobs (
 }
 
 /** The jobs of an organization that are accepted and not closed, of both modes. */
-async function openJobsOf (
+async function readOpenJobs (
   redis: RedisClient, orgId: string
 ): Promise<readonly { readonly tenant: string, readonly job: string }[]> {
   const store = createJobStore(redis)

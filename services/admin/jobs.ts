@@ -109,7 +109,7 @@ export async function listOpenJobs (
   const open = (await inBatches(old, job => readJob(deps, job)))
     .filter(({ progressAtMs }) => isIdle(progressAtMs))
     .toSorted((a, b) => a.progressAtMs - b.progressAtMs)
-  return { jobs: open.slice(0, limit).map(found => lineOf(found, nowMs)), open: open.length }
+  return { jobs: open.slice(0, limit).map(job => toLine(job, nowMs)), open: open.length }
 }
 
 /** Counts the open jobs of all tenants. */
@@ -124,19 +124,18 @@ type OfTenant = OpenJob & { readonly tenant: string }
 async function readOpenJobs (
   { store }: Pick<OpenJobsDeps, 'store'>, tenants: readonly string[]
 ): Promise<readonly OfTenant[]> {
-  const found = await inBatches(tenants, async tenant =>
-    (await store.openJobs(tenant)).map(job => ({ tenant, ...job })))
-  return found.flat()
+  return (await inBatches(tenants, async tenant =>
+    (await store.openJobs(tenant)).map(job => ({ tenant, ...job })))).flat()
 }
 
 async function inBatches<T, R> (
   items: readonly T[], read: (item: T) => Promise<R>
 ): Promise<readonly R[]> {
-  const found: R[] = []
+  const results: R[] = []
   for (let from = 0; from < items.length; from += MAX_CONCURRENT_READS) {
-    found.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
+    results.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
   }
-  return found
+  return results
 }
 
 type JobProgress = {
@@ -153,7 +152,7 @@ async function readJob (
   return { tenant, id, job, progressAtMs: Math.max(sinceMs, job?.updatedAtMs ?? 0) }
 }
 
-function lineOf ({ tenant, id, job, progressAtMs }: JobProgress, nowMs: number): OpenJobLine {
+function toLine ({ tenant, id, job, progressAtMs }: JobProgress, nowMs: number): OpenJobLine {
   return {
     id,
     tenant,
@@ -185,10 +184,10 @@ export function jobsText ({ jobs, open }: OpenJobs, paint: Paint): string {
   if (open === 0) return 'No open job matches.'
   const hidden = open - jobs.length
   const rest = hidden === 0 ? '' : ` ${count(hidden)} more than --limit shows.`
-  return `${tableText(COLUMNS, jobs.map(cellsOf), paint)}\n${counted(open, 'job')} open.${rest}`
+  return `${tableText(COLUMNS, jobs.map(toCells), paint)}\n${counted(open, 'job')} open.${rest}`
 }
 
-function cellsOf (line: OpenJobLine): readonly Cell[] {
+function toCells (line: OpenJobLine): readonly Cell[] {
   const { id, tenant, service, status, rowsDone, rows, ageSeconds, idleSeconds } = line
   const idle = duration(idleSeconds)
   return [

@@ -184,7 +184,7 @@ function isCurrent (organizations: KeysByOrganization, { orgId, pieces }: Wrappe
   const ids = keys.map(organizationKeyId)
   return pieces.some(({ bytes }) => !ids.includes(keyIdIn(bytes) ?? '')) ||
     pieces.every(({ class: keyClass, bytes }) => {
-      const newest = newestOf(keys, keyClass)
+      const newest = newestKey(keys, keyClass)
       return newest !== undefined && keyIdIn(bytes) === organizationKeyId(newest)
     })
 }
@@ -209,8 +209,8 @@ async function deleteReplaced (
   const deleted: string[] = []
   for (const { organization, key: id, wraps } of replaced) {
     const keys = organizations.get(organization) ?? []
-    const key = keys.find(one => organizationKeyId(one) === id)
-    const shippedAtMs = key && newestOf(keys, key.class)?.shippedAtMs
+    const key = keys.find(stored => organizationKeyId(stored) === id)
+    const shippedAtMs = key && newestKey(keys, key.class)?.shippedAtMs
     const isSettled = shippedAtMs !== undefined && shippedAtMs > 0 &&
       shippedAtMs + DELETE_AFTER_MS < deps.now()
     if (key === undefined || !isSettled || Object.values(wraps).some(count => count > 0)) continue
@@ -225,13 +225,13 @@ async function deleteReplaced (
 export type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
 
 /** The stored keys of organizations. */
-export async function readKeysOf (
+export async function readOrganizationKeys (
   { read }: { readonly read: (orgId: string) => Promise<readonly StoredKey[]> },
   organizations: Iterable<string>
 ): Promise<KeysByOrganization> {
-  const found = new Map<string, readonly StoredKey[]>()
-  for (const orgId of organizations) found.set(orgId, await read(orgId))
-  return found
+  const keys = new Map<string, readonly StoredKey[]>()
+  for (const orgId of organizations) keys.set(orgId, await read(orgId))
+  return keys
 }
 
 /** How many keys of organizations a root key wraps; it may be missing from the configuration. */
@@ -284,8 +284,8 @@ async function reportKeys (
   const uses = new Map<string, ReplacedKeyUse>()
   for (const [organization, keys] of organizations) {
     for (const key of keys) {
-      if (newestOf(keys, key.class) === key) continue
-      useOf(uses, { organization, key: organizationKeyId(key), exists: true })
+      if (newestKey(keys, key.class) === key) continue
+      findUse(uses, { organization, key: organizationKeyId(key), exists: true })
     }
   }
   let broken = [...organizations.values()].flat().filter(key => rootIdIn(key) === undefined).length
@@ -294,11 +294,11 @@ async function reportKeys (
       const keys = organizations.get(organization) ?? []
       for (const piece of pieces) {
         const key = keyIdIn(piece.bytes)
-        const newest = newestOf(keys, piece.class)
+        const newest = newestKey(keys, piece.class)
         if (key === undefined) broken += 1
         else if (newest === undefined || key !== organizationKeyId(newest)) {
-          const exists = keys.some(one => organizationKeyId(one) === key)
-          const { wraps } = useOf(uses, { organization, key, exists })
+          const exists = keys.some(stored => organizationKeyId(stored) === key)
+          const { wraps } = findUse(uses, { organization, key, exists })
           Object.assign(wraps, { [location]: wraps[location] + 1 })
         }
       }
@@ -318,7 +318,7 @@ async function reportKeys (
 }
 
 /** The version that wraps: the newest one of its class. */
-export const newestOf = (
+export const newestKey = (
   keys: readonly StoredKey[], keyClass: KeyClass
 ): StoredKey | undefined => keys.findLast(key => key.class === keyClass)
 
@@ -343,7 +343,7 @@ function rootKeysIn (
 ): readonly RootKeyUse[] {
   const counts = new Map(ids.map(id => [id, 0]))
   for (const keys of organizations.values()) {
-    for (const key of keys.filter(one => one.class === keyClass)) {
+    for (const key of keys.filter(stored => stored.class === keyClass)) {
       const id = rootIdIn(key)
       if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
     }
@@ -372,12 +372,12 @@ async function withoutErased<T extends Pick<ReplacedKeyUse, 'organization' | 'ex
   return kept.flat()
 }
 
-function useOf (
-  uses: Map<string, ReplacedKeyUse>, found: Omit<ReplacedKeyUse, 'wraps'>
+function findUse (
+  uses: Map<string, ReplacedKeyUse>, key: Omit<ReplacedKeyUse, 'wraps'>
 ): ReplacedKeyUse {
-  const name = `${found.organization} ${found.key}`
+  const name = `${key.organization} ${key.key}`
   const use = uses.get(name) ?? {
-    ...found,
+    ...key,
     wraps: Object.fromEntries(KEY_LOCATIONS.map(location =>
       [location, 0])) as Record<KeyLocation, number>,
   }

@@ -140,7 +140,7 @@ export async function takeLagSnapshot (
   const [lags, reported, pauses] = await Promise.all([
     Promise.all([admin.listTopics(), partners()]).then(([topics, registered]) =>
       lagsOf(admin, consumerGroups(topics, registered))),
-    targets().then(found => queryReported(found, fetch)),
+    targets().then(addresses => queryReported(addresses, fetch)),
     readPauses(),
   ])
   return { lags, ...reported, pauses }

@@ -20,8 +20,8 @@ const TIMEOUT_MS = 1_000
 export async function metricsTargets (
   env: Environment, folder: string, find?: LookUp
 ): Promise<readonly string[]> {
-  const given = env['METRICS_TARGETS'] ?? ''
-  if (given !== '') return await resolveAllAddresses(parseTargets(given), find)
+  const { METRICS_TARGETS: addresses = '' } = env
+  if (addresses !== '') return await resolveAllAddresses(parseTargets(addresses), find)
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -31,9 +31,9 @@ export async function metricsTargets (
   }
 }
 
-function parseTargets (given: string): readonly string[] {
-  if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
-  return given.split(',').map(target => target.trim())
+function parseTargets (addresses: string): readonly string[] {
+  if (addresses.startsWith('[')) return JSON.parse(addresses) as readonly string[]
+  return addresses.split(',').map(target => target.trim())
 }
 
 /** Requests the named metrics of every process. A process that does not respond is counted. */

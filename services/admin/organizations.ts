@@ -16,7 +16,7 @@ import { KEY_CLASSES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
   type Context, MINUTE_MS, type Options, organizationToRead, parseFromZero, runAndPrint, runChange,
-  runTask, type Screen, shippingWarning, type Task, timeOf,
+  runTask, type Screen, shippingWarning, type Task, formatTime,
 } from './command-line.ts'
 import { withStores } from './connections.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -43,8 +43,8 @@ export function addOrganizations (program: AdminCommand, context: Context): void
 
 const createOrganization: Task = async (deps, { name = '', org }) => {
   if (name.trim() === '') throw new UsageError('--name is empty. Pass a name: --name <name>.')
-  const { id, name: given, createdAtMs } = await addOrganization(deps, name.trim(), org)
-  return { id, name: given, createdAtMs }
+  const organization = await addOrganization(deps, name.trim(), org)
+  return { id: organization.id, name: organization.name, createdAtMs: organization.createdAtMs }
 }
 
 /**
@@ -71,9 +71,9 @@ const listOrganizations: Task = async ({ organizations, wallet }) => ({
     { id, name, createdAtMs, erasedAtMs = 0 }
   ) => ({
     id,
-    createdAt: timeOf(createdAtMs),
+    createdAt: formatTime(createdAtMs),
     availableUsd: usdOf((await wallet.balance(tenantOf(id, 'live'))).availableMicros),
-    erasedAt: timeOf(erasedAtMs),
+    erasedAt: formatTime(erasedAtMs),
     name,
   }))),
 })

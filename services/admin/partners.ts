@@ -6,7 +6,8 @@ import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, HOUR_MS, parseFromZero, modeOf, organizationOf, runChange, runTask, type Task, timeOf,
+  type Context, formatTime, HOUR_MS, organizationToChange, parseFromZero, parseMode, runChange,
+  runTask, type Task,
 } from './command-line.ts'
 
 const MAX_PARTITIONS = 256
@@ -17,8 +18,8 @@ export function addPartners (program: AdminCommand, context: Context): void {
   /** The name of a partner is its id. Its organization is not an option. */
   const withOrganization = (action: AccessAction): Recording => async ({ name }, env) => {
     const target = String(name)
-    const found = await context.open(env, ({ partners }) => partners.find(target))
-    return { action, target, ...found && { organization: found.orgId } }
+    const partner = await context.open(env, ({ partners }) => partners.find(target))
+    return { action, target, ...partner && { organization: partner.orgId } }
   }
   partner.command('create').description('create a partner and its topics; its key is shown once')
     .records(({ name }) => ({ action: 'partner.created', target: String(name) }))
@@ -55,16 +56,16 @@ export function addPartners (program: AdminCommand, context: Context): void {
  * topics. Its key is in this result and nowhere else.
  */
 export const createPartner: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
   checkPrincipal(principal)
-  const partitions = partitionsOf(options['partitions'])
-  const pricesMicros = pricesOf(prices)
+  const partitions = parsePartitions(options['partitions'])
+  const pricesMicros = parsePrices(prices)
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
   const topics = await deps.createPartnerTopics({ partner: name, partitions, principal, trial })
-  const mode = modeOf(options)
+  const mode = parseMode(options)
   const random = options['random'] !== undefined
   const created = await deps.partners.create({
     name, orgId, mode, pricesMicros, partitions, random,
@@ -94,10 +95,8 @@ function checkPrincipal (principal: string): void {
 }
 
 const listPartners: Task = async ({ partners }, { org }) => {
-  const found = await partners.list()
-  return {
-    partners: found.filter(({ orgId }) => org === undefined || orgId === org).map(summaryOf),
-  }
+  const all = await partners.list()
+  return { partners: all.filter(({ orgId }) => org === undefined || orgId === org).map(summarize) }
 }
 
 const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
@@ -111,8 +110,8 @@ const revokePartner: Task = async ({ partners, organizations }, { name = '' }) =
     revoked: true,
     note: erasedAtMs === undefined
       ? 'Contacts in accepted jobs still get their results; nothing reads the others.'
-      : `Organization ${orgId} was erased on ${timeOf(erasedAtMs)}: no contact of the partner ` +
-        'gets a result any more.',
+      : `Organization ${orgId} was erased on ${formatTime(erasedAtMs)}: no contact of the ` +
+        'partner gets a result any more.',
   }
 }
 
@@ -122,35 +121,35 @@ const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
   const partner = await partners.find(name)
   if (partner === undefined) throw unknownPartner(name)
   if (partner.revokedAtMs !== 0) {
-    throw new UsageError(`the partner "${name}" was revoked at ${timeOf(partner.revokedAtMs)}, ` +
-      'so it gets no new key. Create another partner.')
+    throw new UsageError(`the partner "${name}" was revoked at ` +
+      `${formatTime(partner.revokedAtMs)}, so it gets no new key. Create another partner.`)
   }
   const rotated = await partners.rotate(name, hours * HOUR_MS)
   if (rotated === undefined) throw unknownPartner(name)
   return {
     partner: name,
     key: rotated.key,
-    keys: rotated.keys.map(keySummaryOf),
+    keys: rotated.keys.map(summarizeKey),
     note: 'The key is not shown again. Until the old key expires it encrypts the results: set ' +
       'FEED_KEY="new,old" at the partner.',
   }
 }
 
-function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
+function summarize ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
   return {
     ...partner,
-    createdAt: timeOf(createdAtMs),
-    revokedAt: timeOf(revokedAtMs),
-    keys: keys.map(keySummaryOf),
+    createdAt: formatTime(createdAtMs),
+    revokedAt: formatTime(revokedAtMs),
+    keys: keys.map(summarizeKey),
   }
 }
 
-function keySummaryOf ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
-  return { id, createdAt: timeOf(createdAtMs), expiresAt: timeOf(expiresAtMs) }
+function summarizeKey ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
+  return { id, createdAt: formatTime(createdAtMs), expiresAt: formatTime(expiresAtMs) }
 }
 
 /** Validates the prices like a complete price list, and returns only the ones that were passed. */
-function pricesOf (text: string): Readonly<Record<string, number>> {
+function parsePrices (text: string): Readonly<Record<string, number>> {
   if (text === '') return {}
   try {
     readPrices(text)
@@ -162,7 +161,7 @@ function pricesOf (text: string): Readonly<Record<string, number>> {
   }
 }
 
-function partitionsOf (text = ''): number {
+function parsePartitions (text = ''): number {
   const partitions = Number(text)
   if (Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS) {
     return partitions

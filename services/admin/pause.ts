@@ -77,7 +77,7 @@ export function addResume (program: AdminCommand, screen: Screen, open = withPau
 async function isConfirmed (
   stage: StageName, { json, options: { yes } }: CommandCall<Options>, confirm: Confirm
 ): Promise<boolean> {
-  const { description, rejectsJobs } = effectOf(stage)
+  const { description, rejectsJobs } = findEffect(stage)
   if (rejectsJobs !== true || yes === true) return true
   const question = `${description}\nPause ${stage}? [y/N] `
   if (confirm !== undefined && !json) return await confirm(question)
@@ -119,7 +119,7 @@ const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
 }
 
 /** Returns the effect of pausing a stage. */
-export function effectOf (stage: StageName): Effect {
+export function findEffect (stage: StageName): Effect {
   return EFFECTS[stage] ?? { description: '' }
 }
 
@@ -131,7 +131,7 @@ const NOT_PAUSABLE: Readonly<Partial<Record<StageName, string>>> = {
 }
 
 function parsePausableStage (name: string): StageName {
-  const stage = STAGES.find(known => known === name)
+  const stage = STAGES.find(stage => stage === name)
   if (stage !== undefined && PAUSABLE_STAGES.includes(stage)) return stage
   const problem = stage === undefined
     ? `Stage ${name} does not exist.`
@@ -140,7 +140,7 @@ function parsePausableStage (name: string): StageName {
     `${PAUSABLE_STAGES.join(', ')}.`)
 }
 
-function detailsOf ({ since, by, reason }: Omit<Pause, 'stage'>): string {
+function formatDetails ({ since, by, reason }: Omit<Pause, 'stage'>): string {
   return [
     since === '' ? '' : ` since ${since}`,
     by === '' ? '' : ` by ${by}`,
@@ -153,7 +153,7 @@ const resumeHint = (stage: StageName) => `Resume it with "npm run admin -- resum
 /** Formats a pause as a line: since when, by whom, why, and how to resume. */
 export function pauseLine (pause: Pause, paint: Paint): string {
   const { stage } = pause
-  return `${paint('yellow', `${stage} is paused`)}${detailsOf(pause)}. ${resumeHint(stage)}`
+  return `${paint('yellow', `${stage} is paused`)}${formatDetails(pause)}. ${resumeHint(stage)}`
 }
 
 function pausedText (
@@ -161,11 +161,11 @@ function pausedText (
 ): string {
   const { stage } = pause
   if (!changed) {
-    return `${paint('yellow', `${stage} was already paused`)}${detailsOf(pause)}. ` +
+    return `${paint('yellow', `${stage} was already paused`)}${formatDetails(pause)}. ` +
       'Nothing was changed.'
   }
   return [
-    `${paint('yellow', `${stage} is paused`)}. ${effectOf(stage).description}`,
+    `${paint('yellow', `${stage} is paused`)}. ${findEffect(stage).description}`,
     'Its processes pause within about two seconds, complete their current work and stay ready.',
     'Messages wait in their topics for up to 7 days; ' +
       `"npm run admin -- lag --stage ${stage}" shows how many.`,
@@ -176,7 +176,7 @@ function pausedText (
 function resumedText (stage: StageName, ended: Pause | undefined, paint: Paint): string {
   if (ended === undefined) return `${stage} was not paused. Nothing was changed.`
   return `${paint('green', `${stage} resumes`)} within about three seconds. It was paused` +
-    `${detailsOf(ended)}.`
+    `${formatDetails(ended)}.`
 }
 
 /** A stage that an operator has paused. */
@@ -214,9 +214,9 @@ export function createPauses (redis: PauseRedis): Pauses {
     const since = new Date(Number(seconds) * 1_000).toISOString()
     const text = JSON.stringify({ since, by, reason })
     const changed = await redis.hsetnx(PAUSED_KEY, stage, text) === 1
-    const found = await find(stage)
+    const current = await find(stage)
     // Another operator resumed the stage concurrently.
-    return found === undefined ? await pause(request) : { changed, pause: found }
+    return current === undefined ? await pause(request) : { changed, pause: current }
   }
   return {
     read: async () => {
@@ -228,8 +228,8 @@ export function createPauses (redis: PauseRedis): Pauses {
     },
     pause,
     resume: async stage => {
-      const found = await find(stage)
-      return await redis.hdel(PAUSED_KEY, stage) === 1 ? found : undefined
+      const ended = await find(stage)
+      return await redis.hdel(PAUSED_KEY, stage) === 1 ? ended : undefined
     },
   }
 }
@@ -242,8 +242,8 @@ function parsePause (stage: StageName, text: string): Pause {
 
 function parseFields (text: string): Readonly<Record<string, unknown>> {
   try {
-    const found: unknown = JSON.parse(text)
-    return typeof found === 'object' && found !== null ? { ...found } : {}
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? { ...value } : {}
   } catch {
     return {}
   }

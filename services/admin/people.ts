@@ -5,8 +5,8 @@ import {
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, type Options, organizationOf, organizationToRead, runAndPrint, runChange, runTask,
-  type Task, type TaskResult, timeOf,
+  type Context, formatTime, type Options, organizationToChange, organizationToRead, runAndPrint,
+  runChange, runTask, type Task, type TaskResult,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
@@ -22,9 +22,9 @@ export function addPeople (program: AdminCommand, context: Context): void {
   const role = ['--role <role>', ROLES.join(', ')] as const
   /** The log has ids of people, and no addresses. */
   const withId = (action: AccessAction): Recording => async ({ org = '', email = '' }, env) => {
-    const found = await context.open(env, ({ people }) =>
+    const person = await context.open(env, ({ people }) =>
       personWith(people, String(org), String(email)))
-    return { action, ...found && { target: found.id, details: { previousRole: found.role } } }
+    return { action, ...person && { target: person.id, details: { previousRole: person.role } } }
   }
   addFor('add', 'let a person sign in').requiredOption(...role)
     .records('person.added')
@@ -61,20 +61,20 @@ export function addSignIn (program: AdminCommand, screen: Context): void {
 
 /** Adds a person, who can sign in at once. */
 const addPerson: Task = async ({ people, ...deps }, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { email = '' } = options
   const made = await allowed(people.add(orgId, {
-    email, role: roleOf(options), createdBy: 'operator',
+    email, role: parseRole(options), createdBy: 'operator',
   }))
-  return summaryOf(existing(made, orgId, email))
+  return summarize(existing(made, orgId, email))
 }
 
 const listPeople: Task = async ({ people, ...deps }, options) =>
-  ({ people: (await people.list(await organizationToRead(deps, options))).map(summaryOf) })
+  ({ people: (await people.list(await organizationToRead(deps, options))).map(summarize) })
 
 /** Changes the role, from the next request of the person on. */
 const changePerson: Task = async (deps, options) => {
-  const role = roleOf(options)
+  const role = parseRole(options)
   return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
 }
 
@@ -94,10 +94,10 @@ type Change = (orgId: string, id: string) => Promise<Person | undefined>
 async function changed (
   deps: WorkspaceDeps, options: Options, change: Change
 ): Promise<TaskResult> {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { email = '' } = options
   const { id } = existing(await personWith(deps.people, orgId, email), orgId, email)
-  return summaryOf(existing(await allowed(change(orgId, id)), orgId, email))
+  return summarize(existing(await allowed(change(orgId, id)), orgId, email))
 }
 
 /** The person of an organization with an address, in any case of its letters. */
@@ -121,13 +121,13 @@ function existing (person: Person | undefined, orgId: string, email: string): Pe
   throw new UsageError(`${orgId} has no person "${email}". List its people with "person list".`)
 }
 
-function roleOf ({ role = '' }: Options): Role {
+function parseRole ({ role = '' }: Options): Role {
   if (isPersonRole(role)) return role
   throw new UsageError(`--role must be one of ${ROLES.join(', ')}, not "${role}".`)
 }
 
-function summaryOf ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
+function summarize ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
   return {
-    id, email, role, createdAt: timeOf(createdAtMs), createdBy, hasSignedIn: issuer !== '',
+    id, email, role, createdAt: formatTime(createdAtMs), createdBy, hasSignedIn: issuer !== '',
   }
 }

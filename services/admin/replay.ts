@@ -93,13 +93,13 @@ type GroupTopics = { readonly group: string, readonly topics: readonly string[] 
 export function selectGroup ({ stage, group, topic }: GroupOptions): GroupTopics {
   const all = subscriptionsOf(parseStage(stage))
   if (all.length === 0) throw new UsageError(whyNoGroups(stage))
-  const matching = all.filter(one => (group === undefined || one.group === group) &&
-    (topic === undefined || one.topics.includes(topic)))
-  const [found, ...more] = matching
-  if (found !== undefined && more.length === 0) {
-    return { group: found.group, topics: topic === undefined ? found.topics : [topic] }
+  const matching = all.filter(candidate => (group === undefined || candidate.group === group) &&
+    (topic === undefined || candidate.topics.includes(topic)))
+  const [only, ...more] = matching
+  if (only !== undefined && more.length === 0) {
+    return { group: only.group, topics: topic === undefined ? only.topics : [topic] }
   }
-  const problem = found === undefined
+  const problem = only === undefined
     ? 'No group matches --group and --topic'
     : `${matching.length} groups match`
   throw new UsageError(`${problem}. Select one of the groups of ${stage} with --group or ` +
@@ -160,9 +160,9 @@ export async function readPositions (
       ? await admin.fetchTopicOffsetsByTimestamp(topic, from.atMs)
       : []
     return bounds.map(({ partition, low, high }) => {
-      const own = partitions.find(one => one.partition === partition)
-      const time = times.find(one => one.partition === partition)
-      const next = Math.max(Number(own?.offset ?? -1), Number(low))
+      const committedOffset = partitions.find(each => each.partition === partition)?.offset
+      const time = times.find(each => each.partition === partition)
+      const next = Math.max(Number(committedOffset ?? -1), Number(low))
       const atTime = time === undefined ? {} : { atTime: Number(time.offset) }
       return { topic, partition, low: Number(low), high: Number(high), next, ...atTime }
     })

@@ -16,7 +16,7 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { readRootKeyHolders } from '../../services/runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../services/topology.ts'
 import {
-  newestOf, type RotationDeps, wrappedKeySources,
+  newestKey, type RotationDeps, wrappedKeySources,
 } from '../../services/admin/key-rotation.ts'
 import { messageKeysOf } from './signed.ts'
 import {
@@ -56,7 +56,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
     sourcesOf: found => wrappedKeySources(stores, {
       organizations: [...found.keys()],
       keys,
-      activeIdOf: orgId => organizationKeyId(newestOf(found.get(orgId) ?? [], 'results')!),
+      activeIdOf: orgId => organizationKeyId(newestKey(found.get(orgId) ?? [], 'results')!),
     }),
     isErased: organizations.isErased,
     sendKeys: (orgId, sent) => sendOrganizationKeys(sending, { orgId, keys: sent }),

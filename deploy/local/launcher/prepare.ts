@@ -52,6 +52,6 @@ async function missingRootKeys (env: Env): Promise<readonly string[]> {
   return await withWorkspace(env, async ({ organizations, organizationKeys }) => {
     const ids = (await organizations.list()).map(({ id }) => id)
     const { store, roots } = organizationKeys
-    return report.missingRootKeys(await report.readKeysOf(store, ids), roots)
+    return report.missingRootKeys(await report.readOrganizationKeys(store, ids), roots)
   })
 }

@@ -50,9 +50,9 @@ export function checkNumbers ({ seq: last, copy }: StoredMovements): TenantBreac
 export function checkMovements (
   { seq, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
 ): TenantBreaches {
-  const known = new Set([...copy, ...outbox].map(entry => entry.seq))
-  const lost = missingRanges(new Set([...known, ...kafka.keys()]), seq)
-  const uncopied = missingRanges(new Set([...known, ...lost.flatMap(numbersOf)]), seq)
+  const stored = new Set([...copy, ...outbox].map(entry => entry.seq))
+  const lost = missingRanges(new Set([...stored, ...kafka.keys()]), seq)
+  const uncopied = missingRanges(new Set([...stored, ...lost.flatMap(listNumbers)]), seq)
   const absent = (detail: string) =>
     breachUnless(false, { rule: 'every movement is in the journal', detail })
   return [
@@ -72,7 +72,7 @@ export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): Tena
   }))
 }
 
-const numbersOf = ([first, last]: Range) =>
+const listNumbers = ([first, last]: Range) =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index)
 
 const rangeText = ([first, last]: Range) =>
@@ -153,10 +153,10 @@ export function checkIds (entries: readonly Journal[]): TenantBreaches {
   const byId = Map.groupBy(entries, ({ entryId }) => entryId)
   const twice = [...byId.values()].filter(({ length }) => length > 1)
   return [
-    ...twice.flatMap(([one, other]) => breachUnless(false, {
+    ...twice.flatMap(([first, second]) => breachUnless(false, {
       rule: 'every entry has a unique id',
-      job: one?.job ?? '',
-      detail: `the entries ${one?.seq} and ${other?.seq} have the id ${one?.entryId}`,
+      job: first?.job ?? '',
+      detail: `the entries ${first?.seq} and ${second?.seq} have the id ${first?.entryId}`,
     })),
     ...checkKeys(entries),
   ]
@@ -166,14 +166,14 @@ export function checkIds (entries: readonly Journal[]): TenantBreaches {
 type Terms = { readonly idempotencyKey?: string, readonly claimedAt?: string }
 
 /** The Idempotency-Key that created the job of a reserve entry; undefined for other entries. */
-export function entryTermsOf ({ type, reason }: Journal): Terms | undefined {
+export function parseTerms ({ type, reason }: Journal): Terms | undefined {
   return type === 'reserve' && reason !== '' ? JSON.parse(reason) as Terms : undefined
 }
 
 /** A key is claimed at its first use, shortly before its job is accepted. */
 function checkKeys (entries: readonly Journal[]): TenantBreaches {
-  const created = entries.filter(entry => entryTermsOf(entry) !== undefined)
-    .map(entry => ({ job: entry.job, ...entryTermsOf(entry) }))
+  const created = entries.filter(entry => parseTerms(entry) !== undefined)
+    .map(entry => ({ job: entry.job, ...parseTerms(entry) }))
   const byKey = Map.groupBy(created, ({ idempotencyKey = '' }) => idempotencyKey)
   byKey.delete('')
   return [...byKey.values()].flatMap(jobs => jobs.slice(1).flatMap(({ job, claimedAt }, index) => {
@@ -194,10 +194,10 @@ export function explain (entries: readonly Journal[], jobs: readonly Job[]): rea
     const rest = `available ${availableMicros}`
     if (type === 'reserve') return `${seq} ${job} reserves ${amountMicros}; ${rest}`
     if (job === '') return `${seq} ${type} of ${amountMicros} (${reason}); ${rest}`
-    const known = byId.get(job)
-    const rows = known === undefined
+    const recorded = byId.get(job)
+    const rows = recorded === undefined
       ? ''
-      : ` = ${known.counts.freshRecords} rows x ${known.unitPriceMicros}`
+      : ` = ${recorded.counts.freshRecords} rows x ${recorded.unitPriceMicros}`
     return `${seq} ${job} is charged ${chargeMicros}${rows}, ` +
       `${amountMicros - chargeMicros} is released; ${rest}`
   })
@@ -251,20 +251,20 @@ export function checkEntries (
   jobs: readonly Job[], entries: readonly Journal[], recordsSinceMs = -Infinity
 ): TenantBreaches {
   const byJob = Map.groupBy(entries.filter(({ job }) => job !== ''), ({ job }) => job)
-  const known = new Set(jobs.map(({ id }) => id))
+  const jobIds = new Set(jobs.map(({ id }) => id))
   const unknown = [...byJob].flatMap(([job, [first]]) =>
-    known.has(job) || (first !== undefined && first.at < recordsSinceMs) ? [] : [job])
+    jobIds.has(job) || (first !== undefined && first.at < recordsSinceMs) ? [] : [job])
   return [
     ...unknown.flatMap(job => breachUnless(false, {
       rule: 'every reservation has a job',
       job,
       detail: 'the job is neither open in Redis nor archived in ClickHouse',
     })),
-    ...jobs.flatMap(job => checkEntriesOf(job, byJob.get(job.id) ?? [])),
+    ...jobs.flatMap(job => checkJobEntries(job, byJob.get(job.id) ?? [])),
   ]
 }
 
-function checkEntriesOf (job: Job, entries: readonly Journal[]): TenantBreaches {
+function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches {
   const reserves = entries.filter(({ type }) => type === 'reserve')
   const ends = entries.filter(({ type }) => type === 'settle' || type === 'void')
   const { maxQuoteMicros } = job.preflight
@@ -273,7 +273,7 @@ function checkEntriesOf (job: Job, entries: readonly Journal[]): TenantBreaches 
     ...breachUnless(reserves.length === 1 && reserves[0]?.amountMicros === maxQuoteMicros, {
       ...of,
       rule: 'one reserve of the maximum quote per job',
-      detail: `${reserves.length} reserve entries of ${amountsOf(reserves)}, the quote is ` +
+      detail: `${reserves.length} reserve entries of ${listAmounts(reserves)}, the quote is ` +
         `${maxQuoteMicros}`,
     }),
     ...breachUnless(ends.length === (job.ended ? 1 : 0), {
@@ -337,11 +337,11 @@ export function checkResults (job: Job, results: ResultCounts): TenantBreaches {
       detail: `${successRecords} + ${failedRecords} is not ${totalRows}`,
     }),
     ...counters.flatMap(([source, name, counted]) => {
-      const { [source]: found = 0 } = results.bySource
-      return breachUnless(counted === found, {
+      const { [source]: rows = 0 } = results.bySource
+      return breachUnless(counted === rows, {
         ...of,
         rule: 'each counter = its rows by source',
-        detail: `${name} is ${counted}, ${found} rows in the results are of the source ${source}`,
+        detail: `${name} is ${counted}, ${rows} rows in the results are of the source ${source}`,
       })
     }),
   ]
@@ -356,7 +356,7 @@ export function checkSlots (openJobs: readonly Job[], slots: number): TenantBrea
   })
 }
 
-function amountsOf (entries: readonly Journal[]): string {
+function listAmounts (entries: readonly Journal[]): string {
   return entries.map(({ amountMicros }) => amountMicros).join(', ') || 'nothing'
 }
 

@@ -108,7 +108,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
 
 /** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
 export function parseReadingStage (name: string): StageName {
-  const stage = READING_STAGES.find(known => known === name)
+  const stage = READING_STAGES.find(stage => stage === name)
   if (stage !== undefined) return stage
   throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
     `${STAGE_NAMES}.`)
@@ -134,7 +134,7 @@ export function parseSelection (
   stage: string, position: string | undefined, options: Options
 ): Selection {
   const filter = parseFilter(position, options)
-  const hasFilter = [filter.reason, filter.job, filter.tenant].some(one => one !== undefined)
+  const hasFilter = [filter.reason, filter.job, filter.tenant].some(value => value !== undefined)
   if (position !== undefined && hasFilter) {
     throw new UsageError(`Use either the position ${position} or filter options, not both.`)
   }
@@ -178,7 +178,7 @@ const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome =
 /** Formats what became of each letter, one a line. */
 function replayText ({ stage, letters, remaining }: Replay): string {
   const lines = letters.map(sent => `${stage} ${sent.letter}: ${outcomeText(sent)}`)
-  return [...lines, ...restOf(remaining)].join('\n')
+  return [...lines, ...remainingText(remaining)].join('\n')
 }
 
 function outcomeText (letter: ReplayedLetter): string {
@@ -223,16 +223,17 @@ const UNITS = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const
 
 function ageText (seconds: number | null): string {
   if (seconds === null) return 'unknown'
-  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? ['s', 1]
+  const [unit, size] = UNITS.find(([, length]) => seconds >= length) ?? ['s', 1]
   return `${Math.floor(seconds / size)} ${unit}`
 }
 
 /** Formats a decision. */
 export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
-  return [`${stage}: ${action} ${letters.join(', ') || 'nothing'}`, ...restOf(remaining)].join('\n')
+  const decided = `${stage}: ${action} ${letters.join(', ') || 'nothing'}`
+  return [decided, ...remainingText(remaining)].join('\n')
 }
 
-const restOf = (remaining: number) => remaining === 0
+const remainingText = (remaining: number) => remaining === 0
   ? []
   : [`${remaining} more letters match. Run the command again for the next ones.`]
 

@@ -125,7 +125,7 @@ async function withInspector<T> (
     return await work({
       jobs,
       envelope: raw => readEnvelope(codec, raw),
-      replayEffect: async (tenant, job) => replayEffectOf(await store.outcome(tenant, job)),
+      replayEffect: async (tenant, job) => describeEffect(await store.outcome(tenant, job)),
       content,
     })
   } finally {
@@ -140,7 +140,7 @@ export type ReplayEffect = { readonly jobStatus: string, readonly replayEffect: 
  * Describes what a replay changes for a job with this outcome. The tally charges the first result
  * of each row and nothing after the end of the job, so a replay can charge open rows only.
  */
-export function replayEffectOf (outcome: Outcome): ReplayEffect {
+export function describeEffect (outcome: Outcome): ReplayEffect {
   if (outcome.kind === 'refused') {
     return { jobStatus: 'refused', replayEffect: 'changes nothing: the job was rejected' }
   }

@@ -33,7 +33,7 @@ type Letter = {
 export type DecidedLetter = Letter & { readonly decisions: readonly LetterDecision[] }
 
 /** Returns `partition:offset` of a message. */
-export function positionOf (
+export function formatPosition (
   { partition, offset }: Pick<RawMessage, 'partition' | 'offset'>
 ): string {
   return `${partition}:${offset}`
@@ -43,11 +43,11 @@ export function positionOf (
  * Reads a letter from the headers of a message of `<stage>.dead`. Only the engine writes the
  * headers with the reason and the origin; the others are those of the original message.
  */
-export function letterOf (stage: StageName, raw: RawMessage): Letter {
+export function parseLetter (stage: StageName, raw: RawMessage): Letter {
   const { headers } = raw
   return {
     stage,
-    position: positionOf(raw),
+    position: formatPosition(raw),
     reason: headers['dead_reason'] ?? '',
     deadAtMs: Date.parse(headers['dead_at'] ?? ''),
     from: {
@@ -88,7 +88,7 @@ function createLetterIndex (stage: StageName) {
     add: (raw: RawMessage): void => {
       const record = parseDecision(raw.headers)
       if (record === undefined) {
-        letters.push(letterOf(stage, raw))
+        letters.push(parseLetter(stage, raw))
       } else {
         const { position, decision } = record
         decisions.set(position, [...decisions.get(position) ?? [], decision])
@@ -116,8 +116,8 @@ export function isWaiting ({ decisions }: DecidedLetter): boolean {
 export function matches (
   letter: DecidedLetter, { position, reason, job, tenant }: Filter
 ): boolean {
-  const same = (wanted: string | undefined, found: string) =>
-    wanted === undefined || wanted === found
+  const same = (wanted: string | undefined, actual: string) =>
+    wanted === undefined || wanted === actual
   return same(position, letter.position) && same(reason, letter.reason) &&
     same(job, letter.job) && same(tenant, letter.tenant)
 }
@@ -145,14 +145,14 @@ export async function list (
   deps: Pick<DeadLetterDeps, 'read' | 'now'>, stages: readonly StageName[],
   filter: Filter & { readonly all?: boolean }
 ): Promise<LetterList> {
-  const found = await Promise.all(stages.map(stage => readLetters(deps, stage)))
+  const lettersByStage = await Promise.all(stages.map(stage => readLetters(deps, stage)))
   const waiting = stages.map((stage, index) =>
-    [stage, (found[index] ?? []).filter(isWaiting).length] as const)
-  const letters = found.flat()
+    [stage, (lettersByStage[index] ?? []).filter(isWaiting).length] as const)
+  const letters = lettersByStage.flat()
     .filter(letter => matches(letter, filter) && (filter.all === true || isWaiting(letter)))
   return {
     waiting: Object.fromEntries(waiting),
-    letters: letters.map(letter => summaryOf(letter, deps.now())),
+    letters: letters.map(letter => summarize(letter, deps.now())),
   }
 }
 
@@ -167,15 +167,15 @@ export async function show (
   const index = createLetterIndex(stage)
   let raw: RawMessage | undefined
   await deps.read(deadTopic(stage), messages => {
-    raw ??= messages.find(message => positionOf(message) === position)
+    raw ??= messages.find(message => formatPosition(message) === position)
     messages.forEach(index.add)
   })
-  const letter = index.letters().find(one => one.position === position)
+  const letter = index.letters().find(each => each.position === position)
   if (raw === undefined || letter === undefined) throw unknownLetter(stage, position)
   const message = raw
   return await deps.inspect(open, async inspector => ({
     ...open && { warning: WARNING },
-    ...summaryOf(letter, deps.now()),
+    ...summarize(letter, deps.now()),
     rowsOfJob: rowRanges(message.headers),
     ...await readReplayEffect(inspector, letter),
     history: letter.decisions
@@ -206,7 +206,7 @@ async function readReplayEffect (inspector: Inspector, { from, tenant, job }: De
 }
 
 /** Summarizes a letter for a list. Makes untrusted texts safe for a terminal. */
-export function summaryOf (letter: DecidedLetter, nowMs: number) {
+export function summarize (letter: DecidedLetter, nowMs: number) {
   const { stage, position, from, rows, bytes, deadAtMs, decisions } = letter
   const last = decisions.at(-1)
   return {
@@ -232,15 +232,15 @@ export function summaryOf (letter: DecidedLetter, nowMs: number) {
   }
 }
 
-export type Summary = ReturnType<typeof summaryOf>
+export type Summary = ReturnType<typeof summarize>
 
 /** Formats the rows of the job in a message, counted from 1, for example `1-200, 205`. */
 export function rowRanges (headers: Readonly<Record<string, string>>): string {
-  const known = coordinatesOfHeaders(headers)
-  if (known === undefined) return 'unknown'
-  const { firstRow } = known.coordinates
+  const rows = coordinatesOfHeaders(headers)
+  if (rows === undefined) return 'unknown'
+  const { firstRow } = rows.coordinates
   const ranges: [number, number][] = []
-  for (const index of indexes(known.rows)) {
+  for (const index of indexes(rows.rows)) {
     const row = firstRow + index + 1
     const last = ranges.at(-1)
     if (last?.[1] === row - 1) last[1] = row

@@ -5,7 +5,7 @@ import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withOptionalState, withState } from '../../../services/admin/connections.ts'
-import { addPause, addResume, createPauses, effectOf, pauseLine } from '../../../services/admin/pause.ts'
+import { addPause, addResume, createPauses, findEffect, pauseLine } from '../../../services/admin/pause.ts'
 import type { Environment } from '../../../services/runtime/platform/command-environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)
@@ -103,7 +103,7 @@ describe('pause and resume', () => {
   })
 
   it('describe the effect for each stage', () => {
-    expect(PAUSABLE_STAGES.filter(stage => effectOf(stage).description === '')).toEqual([])
+    expect(PAUSABLE_STAGES.filter(stage => findEffect(stage).description === '')).toEqual([])
   })
 
   it('format a pause in color, without unknown details', () => {

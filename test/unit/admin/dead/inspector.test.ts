@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { ConfigError } from '../../../../services/runtime/platform/config.ts'
-import { type Inspector, replayEffectOf, withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
+import { type Inspector, describeEffect, withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
 import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/letters.ts'
 
 it('the dead-letter commands need KAFKA_BROKERS', async () => {
@@ -32,11 +32,11 @@ const jobWith = (job: Partial<Job>) => ({
 
 it('the effect of a dead-letter replay depends on the job', () => {
   const found = [
-    replayEffectOf({ kind: 'refused', refusal: { code: 'internal' } }),
-    replayEffectOf({ kind: 'open' }),
-    replayEffectOf(jobWith({ status: 'completed', ended: true })),
-    replayEffectOf(jobWith({ status: 'failed', ended: true, closed: true })),
-    replayEffectOf(jobWith({})),
+    describeEffect({ kind: 'refused', refusal: { code: 'internal' } }),
+    describeEffect({ kind: 'open' }),
+    describeEffect(jobWith({ status: 'completed', ended: true })),
+    describeEffect(jobWith({ status: 'failed', ended: true, closed: true })),
+    describeEffect(jobWith({})),
     CONTACT_REPLAY_EFFECT,
   ]
   const effects = found.map(({ jobStatus, replayEffect }) =>

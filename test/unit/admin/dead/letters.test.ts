@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deadLetter, decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
-  isWaiting, letterOf, matches, parseDecision, positionOf, readLetters,
+  isWaiting, parseLetter, matches, parseDecision, formatPosition, readLetters,
 } from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead } from './memory-dead.ts'
 
@@ -11,8 +11,8 @@ it('a dead letter is read from the headers, position and size of its message', (
   const { headers } = deadLetter(
     'verify', { raw: liveMessage(), reason: 'seal_broken' }, DEAD_AT_MS)
   const raw = { ...liveMessage(), ...inTopic, headers }
-  expect(positionOf(raw)).toBe('0:12')
-  expect(letterOf('verify', raw)).toEqual({
+  expect(formatPosition(raw)).toBe('0:12')
+  expect(parseLetter('verify', raw)).toEqual({
     stage: 'verify',
     position: '0:12',
     reason: 'seal_broken',
@@ -28,7 +28,7 @@ it('a dead letter is read from the headers, position and size of its message', (
 
 it('a dead letter can lack all headers', () => {
   const raw = { ...liveMessage(), ...inTopic, headers: {}, value: null }
-  expect(letterOf('feed', raw)).toEqual({
+  expect(parseLetter('feed', raw)).toEqual({
     stage: 'feed',
     position: '0:12',
     reason: '',
