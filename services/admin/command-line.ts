@@ -121,7 +121,7 @@ export function round (number: number, decimals = 1): number {
 export type TaskResult = Readonly<Record<string, unknown>>
 
 /** Formats one `name: value` line per field, with a table for a list of records. */
-export function resultText (fields: object): string {
+function resultText (fields: object): string {
   return Object.entries(fields).map(([name, value]) => fieldText(name, value)).join('\n')
 }
 

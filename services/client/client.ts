@@ -1,17 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
-import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
-  from '../../schemas/api/results.ts'
+import type {
+  LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery,
+} from '../../schemas/api/results.ts'
+import type { ServicesBody } from '../../schemas/api/services.ts'
+import type {
+  TransactionBody, TransactionList, TransactionsQuery,
+} from '../../schemas/api/transactions.ts'
+import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
-import { createAccountApi } from './account.ts'
-import { paginate, queryString } from './pages.ts'
+import type {
+  CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
+  UpdateEndpointBody,
+} from '../../schemas/api/webhook-endpoints.ts'
 import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
-import { createDeliveriesApi, createWebhookEndpointsApi } from './webhook-endpoints.ts'
 
 export { ApiError, ConnectionError } from './transport.ts'
 
@@ -92,9 +101,9 @@ export function createClient (options: ClientOptions) {
     ...verifyApi(send),
     ...resultsApi(send),
     ...quotesApi(send),
-    ...createAccountApi(send),
-    ...createDeliveriesApi(send),
-    ...createWebhookEndpointsApi(send),
+    ...accountApi(send),
+    ...deliveriesApi(send),
+    ...webhookEndpointsApi(send),
   }
 }
 
@@ -257,7 +266,7 @@ export function compressionHeaders (undici = ''): { readonly headers?: Record<st
 const COMPRESSION = compressionHeaders(process.versions['undici'])
 
 /** Reads the results of an ended job as a file, as pages or as a stream of rows. */
-export function resultsApi (send: Transport) {
+function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
 
@@ -308,4 +317,125 @@ async function * linesOf (bytes: Bytes): AsyncIterable<string> {
     yield * lines
   }
   if (rest !== '') yield rest
+}
+
+const MAX_TRANSACTIONS_PAGE = 100
+type UsageFilter = Omit<UsageQuery, 'format'>
+
+/** Balance, movements, usage and services of the organization that owns the key. */
+function accountApi (send: Transport) {
+  const transactionsPage = (query: TransactionsQuery = {}) =>
+    jsonOf<TransactionList>(send(`/transactions${queryString(query)}`))
+
+  return {
+    balance: () => jsonOf<BalanceBody>(send('/balance')),
+
+    transactionsPage,
+
+    /** Iterates over the movements of the balance, newest first. */
+    transactions: (filter: Omit<TransactionsQuery, 'after'> = {}): AsyncIterable<TransactionBody> =>
+      paginate(async cursor =>
+        await transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
+
+    /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
+    usage: (query: UsageFilter = {}) =>
+      jsonOf<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
+
+    /** The same as a CSV file. */
+    usageFile: async (query: UsageFilter = {}): Promise<string> =>
+      (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
+
+    /** The services with their prices for the mode of the key. */
+    services: async () => (await jsonOf<ServicesBody>(send('/services'))).data,
+  }
+}
+
+const MAX_ATTEMPTS_PAGE = 100
+const ADDRESS = '/webhook-endpoints'
+
+/** The webhook endpoints of an organization, in the mode of the key. */
+function webhookEndpointsApi (send: Transport) {
+  return {
+    /** The secret is in this result only. A retry after a lost response is left to the caller. */
+    createWebhookEndpoint: (body: CreateEndpointBody) =>
+      jsonOf<EndpointWithSecretBody>(send(ADDRESS, { method: 'POST', body, repeatable: false })),
+
+    webhookEndpoints: async () =>
+      (await jsonOf<{ readonly data: readonly EndpointBody[] }>(send(ADDRESS))).data,
+
+    webhookEndpoint: (id: string) => jsonOf<EndpointBody>(send(`${ADDRESS}/${id}`)),
+
+    /** Changes the given settings only. */
+    updateWebhookEndpoint: (id: string, body: UpdateEndpointBody) =>
+      jsonOf<EndpointBody>(send(`${ADDRESS}/${id}`, { method: 'PATCH', body })),
+
+    deleteWebhookEndpoint: (id: string) =>
+      jsonOf<{ readonly id: string, readonly deleted: true }>(
+        send(`${ADDRESS}/${id}`, { method: 'DELETE' })),
+
+    /** The old secret signs beside the new one for a day. A second call would drop it earlier. */
+    rotateWebhookEndpointSecret: (id: string) =>
+      jsonOf<EndpointWithSecretBody>(send(`${ADDRESS}/${id}/rotate-secret`, {
+        method: 'POST', repeatable: false,
+      })),
+
+    /** The public keys that verify events, the newest first: `publicKey` of `verifyWebhook`. */
+    webhookKeys: async () =>
+      (await jsonOf<{ readonly data: readonly { readonly key: string }[] }>(send('/webhook-keys')))
+        .data.map(({ key }) => key),
+
+    /** Iterates over the delivery attempts to an endpoint, those of the newest jobs first. */
+    endpointDeliveries: (id: string): AsyncIterable<AttemptBody> =>
+      paginate(async cursor => await jsonOf<EndpointDeliveriesBody>(
+        send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
+      'after'),
+  }
+}
+
+/** Webhook deliveries of a job. */
+function deliveriesApi (send: Transport) {
+  return {
+    /** The delivery attempts of the job's event, newest first. */
+    deliveries: async (id: string) =>
+      (await jsonOf<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
+        .data,
+
+    /** Resends an event. Never retries after a lost response: that could send the event twice. */
+    resend: (id: string, deliveryId: string) =>
+      jsonOf<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+        method: 'POST', repeatable: false,
+      })),
+  }
+}
+
+type Page<T> = {
+  readonly data: readonly T[]
+  readonly has_more: boolean
+  readonly next_cursor: string | null
+}
+
+/** Iterates over all items of a paginated list. `name` is the query parameter of the cursor. */
+async function * paginate<T> (
+  read: (cursor: Readonly<Record<string, string>>) => Promise<Page<T>>, name: string
+): AsyncIterable<T> {
+  let cursor = {}
+  for (;;) {
+    const { data, next_cursor: next } = await read(cursor)
+    yield * data
+    if (next === null) return
+    cursor = { [name]: next }
+  }
+}
+
+type QueryValue = string | number | boolean | readonly string[]
+
+/** Formats defined fields as `?a=1&b=2`, lists with commas; returns '' when there are none. */
+function queryString (
+  fields: Readonly<Record<string, QueryValue | undefined>>
+): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  return query.size === 0 ? '' : `?${query}`
 }

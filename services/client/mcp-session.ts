@@ -5,7 +5,7 @@ import {
 import {
   coverOrCancel, createFileRuns, type ReportProgress, type SessionDeps,
 } from './mcp-files.ts'
-import { waitMsOf, type ToolInput, type ToolKey, type ToolOutput } from './mcp-schemas.ts'
+import { waitMsOf, type ToolInput, type ToolKey, type ToolOutput } from './mcp-tools.ts'
 import type { Reservation } from './mcp-spending.ts'
 import { createdNoJob } from './send-jobs.ts'
 import { ApiError } from './transport.ts'

@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest'
-import { parseMode, organizationToChange, organizationToRead } from '../../../services/admin/command-line.ts'
+import {
+  organizationToChange, organizationToRead, parseMode,
+} from '../../../services/admin/command-line.ts'
 
 it('options accept only an organization and a mode that exist', async () => {
   const erased = { id: 'org_3', erasedAtMs: Date.UTC(2026, 10, 26) }

@@ -5,7 +5,9 @@ import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withOptionalState, withState } from '../../../services/admin/connections.ts'
-import { addPause, addResume, createPauses, findEffect, pauseLine } from '../../../services/admin/pause.ts'
+import {
+  addPause, addResume, createPauses, findEffect, pauseLine,
+} from '../../../services/admin/pause.ts'
 import type { Environment } from '../../../services/runtime/platform/command-environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)

@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { ConfigError } from '../../../../services/runtime/platform/config.ts'
-import { type Inspector, describeEffect, withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
+import {
+  describeEffect, type Inspector, withDeadLetters,
+} from '../../../../services/admin/dead/inspector.ts'
 import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/letters.ts'
 
 it('the dead-letter commands need KAFKA_BROKERS', async () => {
