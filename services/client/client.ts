@@ -20,7 +20,9 @@ import type {
   CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
   UpdateEndpointBody,
 } from '../../schemas/api/webhook-endpoints.ts'
-import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
+import {
+  ApiError, ConnectionError, createTransport, readJson, type Transport, type TransportOptions,
+} from './transport.ts'
 
 export { ApiError, ConnectionError } from './transport.ts'
 
@@ -110,15 +112,15 @@ export function createClient (options: ClientOptions) {
 export type Client = ReturnType<typeof createClient>
 
 function jobsApi (send: Transport) {
-  const job = (id: string) => jsonOf<JobStatusResource>(send(`/jobs/${id}`))
+  const job = (id: string) => readJson<JobStatusResource>(send(`/jobs/${id}`))
 
   const jobsPage = (query: ListJobsQuery = {}) =>
-    jsonOf<JobListBody>(send(`/jobs${jobsQueryString(query)}`))
+    readJson<JobListBody>(send(`/jobs${jobsQueryString(query)}`))
 
   return {
     /** Pass your own key (UUID v4) to be able to repeat the request in another process. */
     createJob: (body: JobRequest, idempotencyKey: string = randomUUID()) =>
-      jsonOf<Created>(send('/jobs', {
+      readJson<Created>(send('/jobs', {
         method: 'POST', headers: { 'idempotency-key': idempotencyKey }, body,
       })),
 
@@ -128,7 +130,7 @@ function jobsApi (send: Transport) {
      */
     createJobFromFile: (
       file: Uint8Array, options: FileOptions, idempotencyKey: string = randomUUID()
-    ) => jsonOf<Created>(sendFile(send, '/jobs', {
+    ) => readJson<Created>(sendFile(send, '/jobs', {
       file, options, headers: { 'idempotency-key': idempotencyKey },
     })),
 
@@ -142,14 +144,14 @@ function jobsApi (send: Transport) {
 
     /** Cancels a job: running checks complete and are charged, the remaining money is released. */
     cancel: (id: string) =>
-      jsonOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
+      readJson<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
 
     /**
      * Erases a job that has ended, for ever: its results, inputs and metadata. `cache` also deletes
      * the cached verdicts of its contacts.
      */
     eraseJob: (id: string, { cache = false }: { readonly cache?: boolean } = {}) =>
-      jsonOf<JobStatusResource>(send(
+      readJson<JobStatusResource>(send(
         `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseQuery)}`,
         { method: 'DELETE' })),
 
@@ -228,7 +230,7 @@ async function waitForEnd (
     const sentAtMs = Date.now()
     const wait = Math.max(0, Math.min(maxWait, Math.ceil((deadlineMs - sentAtMs) / 1_000)))
     const query = queryString({ wait: wait === 0 ? undefined : wait })
-    const job = await jsonOf<JobStatusResource>(send(`/jobs/${id}${query}`))
+    const job = await readJson<JobStatusResource>(send(`/jobs/${id}${query}`))
     onProgress?.(job)
     if (hasEnded(job)) return job
     if (Date.now() > deadlineMs) {
@@ -244,11 +246,11 @@ async function waitForEnd (
 function quotesApi (send: Transport) {
   return {
     /** Quotes a job without creating it. Reserves nothing. */
-    quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
+    quote: (body: JobRequest) => readJson<QuoteBody>(send('/quotes', { method: 'POST', body })),
 
     /** Quotes a job from a CSV file. */
     quoteFile: (file: Uint8Array, options: FileOptions) =>
-      jsonOf<QuoteBody>(sendFile(send, '/quotes', { file, options })),
+      readJson<QuoteBody>(sendFile(send, '/quotes', { file, options })),
   }
 }
 
@@ -271,7 +273,7 @@ function resultsApi (send: Transport) {
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
-    jsonOf(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
+    readJson(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
 
   return {
     /**
@@ -283,7 +285,7 @@ function resultsApi (send: Transport) {
 
     /** The result file as a stream of bytes, for files that do not fit into memory. */
     resultsFile: async (id: string, options: ResultFileOptions = {}): Promise<Bytes> =>
-      bytesOf(await requestFile(id, options)),
+      readBytes(await requestFile(id, options)),
 
     resultsPage,
 
@@ -298,17 +300,17 @@ function resultsApi (send: Transport) {
     ): AsyncIterable<ResultRow> {
       const response = await send(
         `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, COMPRESSION)
-      for await (const line of linesOf(bytesOf(response))) yield JSON.parse(line) as ResultRow
+      for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
     },
   }
 }
 
-function bytesOf ({ body, status, url }: Response): Bytes {
+function readBytes ({ body, status, url }: Response): Bytes {
   if (body === null) throw new Error(`the response ${status} of ${url} has no body`)
   return body
 }
 
-async function * linesOf (bytes: Bytes): AsyncIterable<string> {
+async function * readLines (bytes: Bytes): AsyncIterable<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of bytes) {
@@ -325,10 +327,10 @@ type UsageFilter = Omit<UsageQuery, 'format'>
 /** Balance, movements, usage and services of the organization that owns the key. */
 function accountApi (send: Transport) {
   const transactionsPage = (query: TransactionsQuery = {}) =>
-    jsonOf<TransactionList>(send(`/transactions${queryString(query)}`))
+    readJson<TransactionList>(send(`/transactions${queryString(query)}`))
 
   return {
-    balance: () => jsonOf<BalanceBody>(send('/balance')),
+    balance: () => readJson<BalanceBody>(send('/balance')),
 
     transactionsPage,
 
@@ -339,14 +341,14 @@ function accountApi (send: Transport) {
 
     /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
     usage: (query: UsageFilter = {}) =>
-      jsonOf<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
+      readJson<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
 
     /** The same as a CSV file. */
     usageFile: async (query: UsageFilter = {}): Promise<string> =>
       (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
 
     /** The services with their prices for the mode of the key. */
-    services: async () => (await jsonOf<ServicesBody>(send('/services'))).data,
+    services: async () => (await readJson<ServicesBody>(send('/services'))).data,
   }
 }
 
@@ -358,35 +360,35 @@ function webhookEndpointsApi (send: Transport) {
   return {
     /** The secret is in this result only. A retry after a lost response is left to the caller. */
     createWebhookEndpoint: (body: CreateEndpointBody) =>
-      jsonOf<EndpointWithSecretBody>(send(ADDRESS, { method: 'POST', body, repeatable: false })),
+      readJson<EndpointWithSecretBody>(send(ADDRESS, { method: 'POST', body, repeatable: false })),
 
     webhookEndpoints: async () =>
-      (await jsonOf<{ readonly data: readonly EndpointBody[] }>(send(ADDRESS))).data,
+      (await readJson<{ readonly data: readonly EndpointBody[] }>(send(ADDRESS))).data,
 
-    webhookEndpoint: (id: string) => jsonOf<EndpointBody>(send(`${ADDRESS}/${id}`)),
+    webhookEndpoint: (id: string) => readJson<EndpointBody>(send(`${ADDRESS}/${id}`)),
 
     /** Changes the given settings only. */
     updateWebhookEndpoint: (id: string, body: UpdateEndpointBody) =>
-      jsonOf<EndpointBody>(send(`${ADDRESS}/${id}`, { method: 'PATCH', body })),
+      readJson<EndpointBody>(send(`${ADDRESS}/${id}`, { method: 'PATCH', body })),
 
     deleteWebhookEndpoint: (id: string) =>
-      jsonOf<{ readonly id: string, readonly deleted: true }>(
+      readJson<{ readonly id: string, readonly deleted: true }>(
         send(`${ADDRESS}/${id}`, { method: 'DELETE' })),
 
     /** The old secret signs beside the new one for a day. A second call would drop it earlier. */
     rotateWebhookEndpointSecret: (id: string) =>
-      jsonOf<EndpointWithSecretBody>(send(`${ADDRESS}/${id}/rotate-secret`, {
+      readJson<EndpointWithSecretBody>(send(`${ADDRESS}/${id}/rotate-secret`, {
         method: 'POST', repeatable: false,
       })),
 
     /** The public keys that verify events, the newest first: `publicKey` of `verifyWebhook`. */
     webhookKeys: async () =>
-      (await jsonOf<{ readonly data: readonly { readonly key: string }[] }>(send('/webhook-keys')))
-        .data.map(({ key }) => key),
+      (await readJson<{ readonly data: readonly { readonly key: string }[] }>(
+        send('/webhook-keys'))).data.map(({ key }) => key),
 
     /** Iterates over the delivery attempts to an endpoint, those of the newest jobs first. */
     endpointDeliveries: (id: string): AsyncIterable<AttemptBody> =>
-      paginate(async cursor => await jsonOf<EndpointDeliveriesBody>(
+      paginate(async cursor => await readJson<EndpointDeliveriesBody>(
         send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
       'after'),
   }
@@ -397,12 +399,12 @@ function deliveriesApi (send: Transport) {
   return {
     /** The delivery attempts of the job's event, newest first. */
     deliveries: async (id: string) =>
-      (await jsonOf<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
+      (await readJson<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
         .data,
 
     /** Resends an event. Never retries after a lost response: that could send the event twice. */
     resend: (id: string, deliveryId: string) =>
-      jsonOf<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+      readJson<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
         method: 'POST', repeatable: false,
       })),
   }

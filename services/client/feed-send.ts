@@ -76,7 +76,7 @@ export async function sendContacts (
 }
 
 /** Rows without a reference get their number, with a prefix that is unique to this run. */
-function referenceOf ({ reference }: FileContact, row: number, run: string): string {
+function chooseReference ({ reference }: FileContact, row: number, run: string): string {
   if (reference === undefined) return `${run}:${row}`
   if (reference === '') throw emptyReference(row)
   return reference
@@ -95,10 +95,12 @@ async function * batchContacts (
   let row = 0
   for await (const contact of contacts) {
     row++
-    const reference = referenceOf(contact, row, run)
-    const own = { countryCode: contact.countryCode ?? countryCode, input: contact.input }
-    batch.push({ reference, service, forceFresh, ...own })
-    bytes += contact.input.length + reference.length + 100
+    const reference = chooseReference(contact, row, run)
+    const { input } = contact
+    batch.push({
+      reference, service, forceFresh, countryCode: contact.countryCode ?? countryCode, input,
+    })
+    bytes += input.length + reference.length + 100
     if (batch.length < BATCH_CONTACTS && bytes < BATCH_BYTES) continue
     yield batch
     batch = []

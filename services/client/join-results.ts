@@ -5,7 +5,7 @@ import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
 import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS } from './columns.ts'
 import { CommandError } from './terminal.ts'
 import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
-import { contactOf, type FileFacts, type Plan } from './plan.ts'
+import { decodeContact, type FileFacts, type Plan } from './plan.ts'
 import { NOTHING_JOINED, type Joined, type RunJob } from './run-state.ts'
 import type { Run } from './run.ts'
 import { retryWhileUnavailable } from './transport.ts'
@@ -87,9 +87,9 @@ function countError (
     return new CommandError(`${input} no longer has the ${rows} rows of job ${id}: it has ` +
       'changed during the run. Restore it and run the command again.')
   }
-  const found = results > rows ? `more than ${rows}` : `only ${results}`
+  const has = results > rows ? `more than ${rows}` : `only ${results}`
   return new CommandError(
-    `Job ${id} has ${rows} rows, but its result file has ${found}. Run the command again.`)
+    `Job ${id} has ${rows} rows, but its result file has ${has}. Run the command again.`)
 }
 
 async function writeHeader (
@@ -171,7 +171,7 @@ export function createLines (layout: Layout, { resultColumns, firstRow }: JobRes
   let row = firstRow
   return (record: CsvRecord, result: readonly string[]): string => {
     row++
-    if (result[inputIndex] !== contactOf(record.cells[plan.column], encoding)) {
+    if (result[inputIndex] !== decodeContact(record.cells[plan.column], encoding)) {
       throw new CommandError(`Row ${row} of the file is not the contact that was verified: the ` +
         'file has changed during the run. Restore it and run the command again.')
     }

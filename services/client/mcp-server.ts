@@ -8,7 +8,7 @@ import { type ToolInput, type ToolKey, TOOLS } from './mcp-tools.ts'
 import type { ReportProgress, SessionDeps } from './mcp-files.ts'
 import { createSession } from './mcp-session.ts'
 
-const instructionsOf = (limitMicros: number) =>
+const writeInstructions = (limitMicros: number) =>
   'Verifies phone numbers and e-mail addresses. Use verify_contacts for short lists and ' +
   `verify_file for CSV files. This session may spend ${money(limitMicros)}. Invalid, duplicate ` +
   'and cached contacts are free. Status unknown means that no verdict was possible; it is free, ' +
@@ -20,7 +20,7 @@ export type ServerDeps = SessionDeps & { readonly version: string }
 export function createMcpServer (deps: ServerDeps): McpServer {
   const { limitMicros } = deps.spending.figures()
   const server = new McpServer({ name: 'verification-jobs', version: deps.version }, {
-    capabilities: { tools: {} }, instructions: instructionsOf(limitMicros),
+    capabilities: { tools: {} }, instructions: writeInstructions(limitMicros),
   })
   const session = createSession(deps)
   const register = <K extends ToolKey>(key: K) => {
@@ -29,14 +29,14 @@ export function createMcpServer (deps: ServerDeps): McpServer {
     const outputSchema = fromJsonSchema(jsonOf(output))
     server.registerTool(name, { ...description, inputSchema, outputSchema },
       async (args, { mcpReq }) =>
-        await resultOf(async () => await session[key](args, reporterOf(mcpReq))))
+        await toResult(async () => await session[key](args, createReporter(mcpReq))))
   }
   for (const key of Object.keys(TOOLS) as ToolKey[]) register(key)
   return server
 }
 
 /** Sends progress to a host that asked for it. The protocol allows none that does not increase. */
-function reporterOf (
+function createReporter (
   { _meta, notify }: Pick<ServerContext['mcpReq'], '_meta' | 'notify'>
 ): ReportProgress | undefined {
   const progressToken = _meta?.progressToken
@@ -54,7 +54,7 @@ function reporterOf (
 /** A schema without the properties that are not JSON. */
 const jsonOf = (schema: object) => JSON.parse(JSON.stringify(schema)) as JsonSchemaType
 
-async function resultOf (call: () => Promise<object>): Promise<CallToolResult> {
+async function toResult (call: () => Promise<object>): Promise<CallToolResult> {
   try {
     const output = await call()
     return { content: [textOf(JSON.stringify(output))], structuredContent: { ...output } }

@@ -176,6 +176,6 @@ export type ToolInput<K extends ToolKey> = Static<typeof TOOLS[K]['input']>
 export type ToolOutput<K extends ToolKey> = Static<typeof TOOLS[K]['output']>
 
 /** The wait of a call in milliseconds. */
-export const waitMsOf = ({ wait_seconds: seconds = DEFAULT_WAIT_SECONDS }: {
+export const parseWaitMs = ({ wait_seconds: seconds = DEFAULT_WAIT_SECONDS }: {
   readonly wait_seconds?: number
 }): number => seconds * 1_000

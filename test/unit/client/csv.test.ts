@@ -10,7 +10,7 @@ import {
 import { openInput } from '../../../services/client/files.ts'
 import { createLines, headerLine } from '../../../services/client/join-results.ts'
 import {
-  contactOf, planJobs, readContacts, readFacts, readHead,
+  decodeContact, planJobs, readContacts, readFacts, readHead,
 } from '../../../services/client/plan.ts'
 import { csvCell as serviceCell } from '../../../services/jobs/results/csv.ts'
 import { newFolder } from '../../support/folder.ts'
@@ -174,10 +174,10 @@ describe('the plan of a submitted file', () => {
   })
 
   it('truncates contacts that are too long', () => {
-    expect(contactOf(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
-    expect(contactOf(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
+    expect(decodeContact(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
+    expect(decodeContact(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
       .toBe(`${'x'.repeat(1_023)}\ufffd`)
-    expect(contactOf(undefined, 'utf-8')).toBe('')
+    expect(decodeContact(undefined, 'utf-8')).toBe('')
   })
 })
 
@@ -191,7 +191,7 @@ async function joinedFile (guarded = false): Promise<Buffer> {
   let text = ''
   const whole = { from: facts.dialect.startByte, to: facts.bytes }
   for await (const record of readRecords(file, facts.dialect, whole)) {
-    const contact = contactOf(record.cells[0], facts.encoding)
+    const contact = decodeContact(record.cells[0], facts.encoding)
     text += text === ''
       ? headerLine(record, layout.columns, layout)
       : lineOf(record, ['1', contact, 'völlig; "gut"', '7'])
