@@ -3,7 +3,7 @@ import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
-  type Context, formatTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
+  type Context, toIsoTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
   parseMode, runChange, runTask, type Task,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -66,7 +66,7 @@ const createKey: Task = async (deps, options) => {
     mode,
     scopes: scopes.join(','),
     networks: networks.length === 0 ? 'all' : networks.join(','),
-    expiresAt: formatTime(endsAtMs),
+    expiresAt: toIsoTime(endsAtMs),
     note: SHOWN_ONCE,
   }
 }
@@ -84,10 +84,10 @@ const listApiKeys: Task = async (deps, options) => {
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
       ...key,
-      createdAt: formatTime(createdAtMs),
-      expiresAt: formatTime(expiresAtMs),
-      revokedAt: formatTime(revokedAtMs),
-      lastUsedAt: formatTime(lastUsedAtMs),
+      createdAt: toIsoTime(createdAtMs),
+      expiresAt: toIsoTime(expiresAtMs),
+      revokedAt: toIsoTime(revokedAtMs),
+      lastUsedAt: toIsoTime(lastUsedAtMs),
     })),
   }
 }
@@ -115,9 +115,9 @@ const rollKey: Task = async (deps, options) => {
   return {
     id,
     secret,
-    expiresAt: formatTime(expiresAtMs),
+    expiresAt: toIsoTime(expiresAtMs),
     replaces: options.key,
-    replacedKeyExpiresAt: formatTime(oldExpiresAtMs),
+    replacedKeyExpiresAt: toIsoTime(oldExpiresAtMs),
     note: SHOWN_ONCE,
   }
 }

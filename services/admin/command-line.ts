@@ -26,7 +26,7 @@ export type Context = Screen & {
 }
 
 /** What a command has done. */
-export type Outcome = {
+export type CommandOutcome = {
   /** Printed with `--json`. */
   readonly data: object
   /** Printed without it; the fields of `data` by default. */
@@ -42,7 +42,7 @@ type Action = (...words: readonly unknown[]) => Promise<void>
 /** The action of a command that prints what it has done. */
 export function runAndPrint<O = object> (
   { print, terminal = {} }: Pick<Screen, 'print'> & Partial<Screen>,
-  work: (call: CommandCall<O>, paint: Paint) => Promise<Outcome>
+  work: (call: CommandCall<O>, paint: Paint) => Promise<CommandOutcome>
 ): Action {
   return async (...words) => {
     const command = words.at(-1) as AdminCommand
@@ -166,7 +166,7 @@ export async function organizationToChange (
 ): Promise<string> {
   const { id, erasedAtMs } = await findOrganization(deps, options)
   if (erasedAtMs === undefined) return id
-  throw new UsageError(`organization ${id} was erased on ${formatTime(erasedAtMs)}; commands can ` +
+  throw new UsageError(`organization ${id} was erased on ${toIsoTime(erasedAtMs)}; commands can ` +
     'only read what is left of it, and "org erase" completes an interrupted erasure.')
 }
 
@@ -221,7 +221,7 @@ export function parseFromZero (option: string, text = ''): number {
 }
 
 /** Unix milliseconds as ISO 8601; null for 0, which means never. */
-export function formatTime (ms: number): string | null {
+export function toIsoTime (ms: number): string | null {
   return ms === 0 ? null : new Date(ms).toISOString()
 }
 

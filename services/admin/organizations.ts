@@ -16,7 +16,7 @@ import { KEY_CLASSES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
 import {
   type Context, MINUTE_MS, type Options, organizationToRead, parseFromZero, runAndPrint, runChange,
-  runTask, type Screen, shippingWarning, type Task, formatTime,
+  runTask, type Screen, shippingWarning, type Task, toIsoTime,
 } from './command-line.ts'
 import { withStores } from './connections.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -71,9 +71,9 @@ const listOrganizations: Task = async ({ organizations, wallet }) => ({
     { id, name, createdAtMs, erasedAtMs = 0 }
   ) => ({
     id,
-    createdAt: formatTime(createdAtMs),
+    createdAt: toIsoTime(createdAtMs),
     availableUsd: usdOf((await wallet.balance(tenantOf(id, 'live'))).availableMicros),
-    erasedAt: formatTime(erasedAtMs),
+    erasedAt: toIsoTime(erasedAtMs),
     name,
   }))),
 })

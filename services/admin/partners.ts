@@ -6,7 +6,7 @@ import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, formatTime, HOUR_MS, organizationToChange, parseFromZero, parseMode, runChange,
+  type Context, toIsoTime, HOUR_MS, organizationToChange, parseFromZero, parseMode, runChange,
   runTask, type Task,
 } from './command-line.ts'
 
@@ -110,7 +110,7 @@ const revokePartner: Task = async ({ partners, organizations }, { name = '' }) =
     revoked: true,
     note: erasedAtMs === undefined
       ? 'Contacts in accepted jobs still get their results; nothing reads the others.'
-      : `Organization ${orgId} was erased on ${formatTime(erasedAtMs)}: no contact of the ` +
+      : `Organization ${orgId} was erased on ${toIsoTime(erasedAtMs)}: no contact of the ` +
         'partner gets a result any more.',
   }
 }
@@ -122,7 +122,7 @@ const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
   if (partner === undefined) throw unknownPartner(name)
   if (partner.revokedAtMs !== 0) {
     throw new UsageError(`the partner "${name}" was revoked at ` +
-      `${formatTime(partner.revokedAtMs)}, so it gets no new key. Create another partner.`)
+      `${toIsoTime(partner.revokedAtMs)}, so it gets no new key. Create another partner.`)
   }
   const rotated = await partners.rotate(name, hours * HOUR_MS)
   if (rotated === undefined) throw unknownPartner(name)
@@ -138,14 +138,14 @@ const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
 function summarize ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
   return {
     ...partner,
-    createdAt: formatTime(createdAtMs),
-    revokedAt: formatTime(revokedAtMs),
+    createdAt: toIsoTime(createdAtMs),
+    revokedAt: toIsoTime(revokedAtMs),
     keys: keys.map(summarizeKey),
   }
 }
 
 function summarizeKey ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
-  return { id, createdAt: formatTime(createdAtMs), expiresAt: formatTime(expiresAtMs) }
+  return { id, createdAt: toIsoTime(createdAtMs), expiresAt: toIsoTime(expiresAtMs) }
 }
 
 /** Validates the prices like a complete price list, and returns only the ones that were passed. */

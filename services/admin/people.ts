@@ -5,7 +5,7 @@ import {
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
-  type Context, formatTime, type Options, organizationToChange, organizationToRead, runAndPrint,
+  type Context, toIsoTime, type Options, organizationToChange, organizationToRead, runAndPrint,
   runChange, runTask, type Task, type TaskResult,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
@@ -128,6 +128,6 @@ function parseRole ({ role = '' }: Options): Role {
 
 function summarize ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
   return {
-    id, email, role, createdAt: formatTime(createdAtMs), createdBy, hasSignedIn: issuer !== '',
+    id, email, role, createdAt: toIsoTime(createdAtMs), createdBy, hasSignedIn: issuer !== '',
   }
 }

@@ -7,7 +7,7 @@ import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {
   type Context, type Options, organizationToChange, runChange, runTask, type Task, type TaskResult,
-  tenantToChange, tenantToRead, formatTime,
+  tenantToChange, tenantToRead, toIsoTime,
 } from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
 
@@ -160,6 +160,6 @@ function parseEvents ({ events = '*' }: Options): readonly (EventType | '*')[] {
 function summarize (
   { id, url, events, description, enabled, createdAtMs }: WebhookEndpoint
 ): TaskResult {
-  const createdAt = formatTime(createdAtMs)
+  const createdAt = toIsoTime(createdAtMs)
   return { id, url, events: events.join(','), description, enabled, createdAt }
 }

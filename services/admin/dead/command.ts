@@ -2,7 +2,7 @@ import { UsageError } from '../../runtime/platform/run-command.ts'
 import { recordsText } from '../../runtime/platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { AdminCommand } from '../admin-command.ts'
-import { type CommandCall, type Outcome, runAndPrint, type Screen } from '../command-line.ts'
+import { type CommandCall, type CommandOutcome, runAndPrint, type Screen } from '../command-line.ts'
 import {
   discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
 } from './decide.ts'
@@ -25,7 +25,7 @@ type Options = {
   readonly wait?: string
 }
 
-type Task = (deps: DeadLetterDeps, call: CommandCall<Options>) => Promise<Outcome>
+type Task = (deps: DeadLetterDeps, call: CommandCall<Options>) => Promise<CommandOutcome>
 type Run = (task: Task) => ReturnType<typeof runAndPrint>
 
 /** Adds `dead` and its commands. */

@@ -32,7 +32,8 @@ function memoryRedis () {
 
 let store = memoryRedis()
 beforeEach(() => { store = memoryRedis() })
-const open: Parameters<typeof addResume>[2] = async (_env, work) => await work(createPauses(store.redis))
+const open: Parameters<typeof addResume>[2] =
+  async (_env, work) => await work(createPauses(store.redis))
 
 /** Returns the output of a command line; questions get the given answer. */
 async function outputOf (words: readonly string[], answer?: boolean): Promise<string> {
