@@ -20,9 +20,7 @@ import type {
   CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
   UpdateEndpointBody,
 } from '../../schemas/api/webhook-endpoints.ts'
-import {
-  ApiError, ConnectionError, createTransport, readJson, type Transport, type TransportOptions,
-} from './transport.ts'
+import { createTransport, readJson, type Transport, type TransportOptions } from './transport.ts'
 
 export { ApiError, ConnectionError } from './transport.ts'
 
