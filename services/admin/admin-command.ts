@@ -133,16 +133,11 @@ export function recordCommands (
         await recordResult(isRefusal(error) ? 'refused' : 'failed')
         throw error
       }
-      await recordResult(readResult(process.exitCode))
+      const { exitCode = 0 } = process
+      await recordResult(exitCode === 0 ? 'done' : exitCode === 1 ? 'incomplete' : 'failed')
       return program
     },
   }
-}
-
-/** The result of a command that ended without an error, by its exit code. */
-function readResult (exitCode: typeof process.exitCode = 0): AccessResult {
-  if (exitCode === 0) return 'done'
-  return exitCode === 1 ? 'incomplete' : 'failed'
 }
 
 /** Wrong usage, which a command finds before it changes anything. */

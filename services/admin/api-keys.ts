@@ -1,4 +1,4 @@
-import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
+import { NewKeyError } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
@@ -6,7 +6,6 @@ import {
   type Context, toIsoTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
   parseMode, runChange, runTask, type Task,
 } from './command-line.ts'
-import type { WorkspaceDeps } from './deps.ts'
 
 const SHOWN_ONCE = 'The secret is not shown again.'
 
@@ -51,7 +50,7 @@ const createKey: Task = async (deps, options) => {
   const scopes = parseScopes(options.scopes)
   const { name = '', networks: list = '' } = options
   const networks = list.split(',').map(network => network.trim()).filter(text => text !== '')
-  const { id, secret, expiresAtMs: endsAtMs } = await createdKey(deps, {
+  const { id, secret, expiresAtMs: endsAtMs } = await deps.apiKeys.create({
     orgId,
     mode,
     scopes,
@@ -59,6 +58,8 @@ const createKey: Task = async (deps, options) => {
     networks,
     createdBy: 'operator',
     ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+  }).catch((error: unknown) => {
+    throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
   })
   return {
     id,
@@ -68,14 +69,6 @@ const createKey: Task = async (deps, options) => {
     networks: networks.length === 0 ? 'all' : networks.join(','),
     expiresAt: toIsoTime(endsAtMs),
     note: SHOWN_ONCE,
-  }
-}
-
-async function createdKey ({ apiKeys }: WorkspaceDeps, key: NewKey): Promise<CreatedKey> {
-  try {
-    return await apiKeys.create(key)
-  } catch (error) {
-    throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
   }
 }
 

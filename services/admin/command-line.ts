@@ -49,7 +49,7 @@ export function runAndPrint<O = object> (
     const call = readCall<O>(command)
     const { data, text, described, isUndone } = await work(call, paintFor(terminal))
     command.result = described
-    print(call.json ? JSON.stringify(data) : text ?? resultText(data))
+    print(call.json ? JSON.stringify(data) : text ?? Object.entries(data).map(fieldText).join('\n'))
     if (isUndone === true) process.exitCode = 1
   }
 }
@@ -120,12 +120,8 @@ export function round (number: number, decimals = 1): number {
 /** What a task returns: printed as names and values, or as JSON. */
 export type TaskResult = Readonly<Record<string, unknown>>
 
-/** Formats one `name: value` line per field, with a table for a list of records. */
-function resultText (fields: object): string {
-  return Object.entries(fields).map(([name, value]) => fieldText(name, value)).join('\n')
-}
-
-function fieldText (name: string, value: unknown): string {
+/** A `name: value` line, or a table for a list of records. */
+function fieldText ([name, value]: readonly [string, unknown]): string {
   if (!Array.isArray(value)) {
     return `${name}: ${typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value)}`
   }

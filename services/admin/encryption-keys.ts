@@ -8,7 +8,6 @@ import { organizationKeyId } from '../accounts/organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf } from '../accounts/tenant.ts'
 import { createTenants } from '../money/tenants.ts'
-import type { Environment } from '../runtime/platform/command-environment.ts'
 import { commonConfig, loadConfig, pick, rootKeys } from '../runtime/platform/config.ts'
 import { readRootKeyHolders } from '../runtime/platform/root-key-holders.ts'
 import type { AdminCommand } from './admin-command.ts'
@@ -17,8 +16,8 @@ import {
 } from './command-line.ts'
 import { type Stores, withStores } from './connections.ts'
 import {
-  type KeyReport, type KeysByOrganization, listKeys, newestKey, readOrganizationKeys, rewrapAll,
-  type RewrapReport, type RotationDeps, rotationNote, wrappedKeySources,
+  type KeyReport, listKeys, newestKey, readOrganizationKeys, rewrapAll, type RewrapReport,
+  type RotationDeps, rotationNote, wrappedKeySources,
 } from './key-rotation.ts'
 
 type Report = KeyReport & Partial<Pick<RewrapReport, 'damaged'>>
@@ -29,27 +28,31 @@ export function addEncryptionKeys (program: AdminCommand, context: Context): voi
     'wrap all others')
   const add = (
     name: 'list' | 'rewrap', description: string,
-    report: (env: Environment) => Promise<Report>
+    report: (deps: RotationDeps) => Promise<Report>
   ) => keys.command(name).description(description)
     .action(runAndPrint(context, async ({ env }) => {
-      const data = await report(env)
-      const { lacking, damaged = [] } = data
+      const settings = loadConfig(config, env)
+      const keyReport = await withStores(env, stores => report(rotationDeps(stores, settings)))
+      const { rootKeys: roots, lacking, damaged = [] } = keyReport
       for (const key of damaged) {
         console.error(`${key} is damaged: its bytes do not open, so what it wraps was left as it ` +
           'is. Restart every ledger, which restores the key from topic organization.keys, or put ' +
           'it back from a backup; then run "keys rewrap" again.')
       }
+      // `results:2 webhooks:2 partners:1`.
+      const active = roots.filter(({ isActive }) => isActive).map(root =>
+        `${root.class}:${root.id}`)
       return {
-        data,
-        described: { target: activeRootKeys(data) },
+        data: { ...keyReport, note: rotationNote(keyReport) },
+        described: { target: active.join(' ') },
         isUndone: lacking.length + damaged.length > 0,
       }
     }))
-  add('list', 'show what each key wraps', listEncryptionKeys)
+  add('list', 'show what each key wraps', listKeys)
     .reads()
     .example('--json')
   add('rewrap', 'wrap everything with the active root keys and the newest keys of organizations; ' +
-    'delete replaced ones', rewrapKeys)
+    'delete replaced ones', rewrapAll)
     .records('keys.rewrapped')
     .example()
   keys.command('rotate').description('create new keys of an organization; then run "keys rewrap"')
@@ -72,31 +75,9 @@ const rotateOrganizationKeys: Task = async (deps, options) => {
   }
 }
 
-/** The active root key of each class: `results:2 webhooks:2 partners:1`. */
-function activeRootKeys ({ rootKeys }: KeyReport): string {
-  return rootKeys.filter(({ isActive }) => isActive).map(root =>
-    `${root.class}:${root.id}`).join(' ')
-}
-
 const config = Type.Object(pick(commonConfig, [
   ...rootKeys.results, ...rootKeys.webhooks, ...rootKeys.partners,
 ]))
-
-/** `keys list` on the stack in `env`; throws ConfigError when a setting is missing. */
-async function listEncryptionKeys (
-  env: Environment
-): Promise<KeyReport & { readonly note: string }> {
-  const settings = loadConfig(config, env)
-  const report = await withStores(env, stores => listKeys(rotationDeps(stores, settings)))
-  return { ...report, note: rotationNote(report) }
-}
-
-/** `keys rewrap` on the stack in `env`; throws ConfigError when a setting is missing. */
-async function rewrapKeys (env: Environment) {
-  const settings = loadConfig(config, env)
-  const report = await withStores(env, stores => rewrapAll(rotationDeps(stores, settings)))
-  return { ...report, note: rotationNote(report) }
-}
 
 /** The dependencies of a rotation, on open connections. */
 function rotationDeps (stores: Stores, settings: Static<typeof config>): RotationDeps {
@@ -106,7 +87,11 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
     store: keys.store,
     keys,
     roots: keys.roots,
-    readKeys: () => readAllKeys(stores),
+    readKeys: async () => {
+      const tenants = await createTenants(redis).all()
+      const organizations = new Set(tenants.map(tenant => partsOf(tenant).orgId))
+      return await readOrganizationKeys(createOrganizationKeyStore(redis), organizations)
+    },
     readHolders: () => readRootKeyHolders(redis),
     sourcesOf: organizations => wrappedKeySources(stores, {
       organizations: [...organizations.keys()],
@@ -122,11 +107,4 @@ function rotationDeps (stores: Stores, settings: Static<typeof config>): Rotatio
     },
     now: Date.now,
   }
-}
-
-/** The keys of all organizations. */
-async function readAllKeys ({ redis }: Pick<Stores, 'redis'>): Promise<KeysByOrganization> {
-  const organizations = new Set((await createTenants(redis).all()).map(tenant =>
-    partsOf(tenant).orgId))
-  return await readOrganizationKeys(createOrganizationKeyStore(redis), organizations)
 }

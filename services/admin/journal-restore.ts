@@ -63,7 +63,10 @@ export async function restoreJournal (deps: RestoreDeps): Promise<Restored> {
       entries += page.length
       deps.show({ step: 'restored', entries, tenants: index })
     })
-    if (head.hash !== verified.get(tenant)?.head.hash) throw changedCopy(tenant)
+    if (head.hash !== verified.get(tenant)?.head.hash) {
+      throw new CommandFailure(`The copy of ${tenant} changed during the restore. Delete the ` +
+        'topic wallet.journal, create it again with "npm run provision", and restart the restore.')
+    }
   }
   const forged = [...verified.values()].reduce((sum, chain) => sum + chain.forged, 0)
   const restored = [...verified.values()].filter(({ head }) => head.seq > 0).length
@@ -137,11 +140,6 @@ function inconsistentCopy (problems: readonly string[]): UsageError {
   return new UsageError(['The copy of the journal in ClickHouse is inconsistent. Nothing was ' +
     'written:', ...problems.slice(0, MAX_PROBLEMS_SHOWN), ...more > 0 ? [`and ${more} more`] : []]
     .join('\n'))
-}
-
-function changedCopy (tenant: string): CommandFailure {
-  return new CommandFailure(`The copy of ${tenant} changed during the restore. Delete the topic ` +
-    'wallet.journal, create it again with "npm run provision", and restart the restore.')
 }
 
 export type AccessRestoreDeps = {

@@ -21,7 +21,12 @@ export async function metricsTargets (
   env: Environment, folder: string, find?: LookUp
 ): Promise<readonly string[]> {
   const { METRICS_TARGETS: addresses = '' } = env
-  if (addresses !== '') return await resolveAllAddresses(parseTargets(addresses), find)
+  if (addresses !== '') {
+    const targets = addresses.startsWith('[')
+      ? JSON.parse(addresses) as readonly string[]
+      : addresses.split(',').map(target => target.trim())
+    return await resolveAllAddresses(targets, find)
+  }
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -29,11 +34,6 @@ export async function metricsTargets (
     // Metrics are optional: every command shows what it has without them.
     return []
   }
-}
-
-function parseTargets (addresses: string): readonly string[] {
-  if (addresses.startsWith('[')) return JSON.parse(addresses) as readonly string[]
-  return addresses.split(',').map(target => target.trim())
 }
 
 /** Requests the named metrics of every process. A process that does not respond is counted. */

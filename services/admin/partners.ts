@@ -59,7 +59,11 @@ export const createPartner: Task = async (deps, options) => {
   const orgId = await organizationToChange(deps, options)
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
-  checkPrincipal(principal)
+  // The next `provision` removes rules of a stage's user that the topology does not contain.
+  if (STAGES.some(stage => principalOf(stage) === principal)) {
+    throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
+      'the partner: --principal <name>.')
+  }
   const partitions = parsePartitions(options['partitions'])
   const pricesMicros = parsePrices(prices)
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
@@ -85,13 +89,6 @@ export const createPartner: Task = async (deps, options) => {
       `${principal} ${operation} ${kind} ${on}${prefix ? '*' : ''}`),
     note: 'The key is not shown again.',
   }
-}
-
-/** The next `provision` removes rules of a stage's user that the topology does not contain. */
-function checkPrincipal (principal: string): void {
-  if (!STAGES.some(stage => principalOf(stage) === principal)) return
-  throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
-    'the partner: --principal <name>.')
 }
 
 const listPartners: Task = async ({ partners }, { org }) => {

@@ -112,8 +112,8 @@ export type Client = ReturnType<typeof createClient>
 function jobsApi (send: Transport) {
   const job = (id: string) => readJson<JobStatusResource>(send(`/jobs/${id}`))
 
-  const jobsPage = (query: ListJobsQuery = {}) =>
-    readJson<JobListBody>(send(`/jobs${jobsQueryString(query)}`))
+  const jobsPage = ({ metadata, ...query }: ListJobsQuery = {}) =>
+    readJson<JobListBody>(send(`/jobs${queryString({ ...query, ...labelFields(metadata) })}`))
 
   return {
     /** Pass your own key (UUID v4) to be able to repeat the request in another process. */
@@ -183,10 +183,6 @@ function verifyApi (send: Transport) {
 }
 
 type EraseQuery = { readonly cache: EraseJobQuery['cache'] | undefined }
-
-function jobsQueryString ({ metadata, ...query }: ListJobsQuery): string {
-  return queryString({ ...query, ...labelFields(metadata) })
-}
 
 /** The query fields of labels: `metadata[name]=value`. */
 function labelFields (

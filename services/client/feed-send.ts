@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './terminal.ts'
-import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
+import type { ContactToSend, FeedConnection } from './feed-connection.ts'
 import {
   type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
 } from './feed-files.ts'
@@ -56,7 +56,11 @@ export async function sendContacts (
     if (!tally.answer(result)) return
     const status = textIn(result.cells, 'status')
     byStatus[status] = (byStatus[status] ?? 0) + 1
-    output.write({ ...result, reference: originalReference(result, run) })
+    const { reference } = result
+    output.write({
+      ...result,
+      reference: reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference,
+    })
     report()
   }, tally.fail)
   const report = () => options.onProgress?.({ ...tally.counts(), fileRead: source.read() })
@@ -80,10 +84,6 @@ function chooseReference ({ reference }: FileContact, row: number, run: string):
   if (reference === undefined) return `${run}:${row}`
   if (reference === '') throw emptyReference(row)
   return reference
-}
-
-function originalReference ({ reference }: ContactResult, run: string): string {
-  return reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference
 }
 
 async function * batchContacts (

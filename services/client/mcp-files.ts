@@ -74,7 +74,10 @@ export function createFileRuns (deps: SessionDeps) {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-          progress: ({ done, rows }) => { update(progress, { done, rows }) },
+          progress: ({ done, rows }) => {
+            Object.assign(progress, { done, rows })
+            for (const report of progress.reports) report({ done, rows })
+          },
           pollEveryMs: deps.pollEveryMs,
         })
         release(summary.chargedMicros)
@@ -112,11 +115,6 @@ export function createFileRuns (deps: SessionDeps) {
     return toResult(join(folder, output), current, await summaryWithin(current, waitMs, report))
   }
   return { run }
-}
-
-function update (progress: Progress, now: Pick<Progress, 'done' | 'rows'>): void {
-  Object.assign(progress, now)
-  for (const report of progress.reports) report(now)
 }
 
 /** Undefined if the run takes longer. Reports its progress meanwhile. */

@@ -267,13 +267,14 @@ export function checkEntries (
 function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches {
   const reserves = entries.filter(({ type }) => type === 'reserve')
   const ends = entries.filter(({ type }) => type === 'settle' || type === 'void')
+  const amounts = reserves.map(({ amountMicros }) => amountMicros).join(', ') || 'nothing'
   const { maxQuoteMicros } = job.preflight
   const of = { job: job.id }
   return [
     ...breachUnless(reserves.length === 1 && reserves[0]?.amountMicros === maxQuoteMicros, {
       ...of,
       rule: 'one reserve of the maximum quote per job',
-      detail: `${reserves.length} reserve entries of ${listAmounts(reserves)}, the quote is ` +
+      detail: `${reserves.length} reserve entries of ${amounts}, the quote is ` +
         `${maxQuoteMicros}`,
     }),
     ...breachUnless(ends.length === (job.ended ? 1 : 0), {
@@ -354,10 +355,6 @@ export function checkSlots (openJobs: readonly Job[], slots: number): TenantBrea
     rule: 'exactly the running jobs with fresh rows hold a slot',
     detail: `${slots} slots are held, ${running.length} such jobs run`,
   })
-}
-
-function listAmounts (entries: readonly Journal[]): string {
-  return entries.map(({ amountMicros }) => amountMicros).join(', ') || 'nothing'
 }
 
 /** Checks that no open job is older than a day. */

@@ -1,16 +1,14 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../accounts/access-log/walk.ts'
-import {
-  connectOrganizationKeys, type RootKeySettings,
-} from '../../accounts/connect-organization-keys.ts'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { closedKeys } from '../../jobs/connect-keys.ts'
-import { createJobKeys, type JobKeys } from '../../jobs/job-keys.ts'
+import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
   commonConfig, loadConfig, messageKeys, pick, rootKeys,
 } from '../../runtime/platform/config.ts'
 import { withAccessLog } from '../access-log.ts'
-import { type Stores, withStores } from '../connections.ts'
+import { withStores } from '../connections.ts'
 import { audit, type AuditOptions } from './audit.ts'
 import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
@@ -48,7 +46,12 @@ export async function runAudit (
   const heads = new Map([...exported].filter(([chain]) => chain !== ACCESS_CHAIN))
   return await withStores(env, async stores => {
     const { redis, codec } = stores
-    const keys = createAuditKeys(config, stores)
+    const keys = createJobKeys({
+      redis,
+      part: 'results',
+      keys: connectOrganizationKeys('results', config, { state: redis }),
+      findClosed: closedKeys(stores),
+    })
     const kafka = createKafkaJournal(config, codec)
     const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
     const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }
@@ -76,13 +79,4 @@ const DAY_MS = 86_400_000
 export function recordsSince (months: number | undefined, now = new Date()): number | undefined {
   if (months === undefined) return undefined
   return new Date(now).setUTCMonth(now.getUTCMonth() - months) + DAY_MS
-}
-
-/** The data keys of jobs for an audit, which changes nothing. */
-function createAuditKeys (
-  config: RootKeySettings<'results'>,
-  { redis, ...stores }: Pick<Stores, 'redis' | 'bus' | 'codec' | 'clickhouse' | 'recordMac'>
-): JobKeys {
-  const keys = connectOrganizationKeys('results', config, { state: redis })
-  return createJobKeys({ redis, part: 'results', keys, findClosed: closedKeys(stores) })
 }

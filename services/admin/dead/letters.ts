@@ -7,7 +7,7 @@ import { UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import type { StageName } from '../../topology.ts'
 import { formatHeaders, safeText } from './content.ts'
-import type { DeadLetterDeps, Inspector, ReplayEffect } from './inspector.ts'
+import type { DeadLetterDeps, ReplayEffect } from './inspector.ts'
 
 /** A message of a dead-letter topic, without its content. */
 type Letter = {
@@ -177,7 +177,9 @@ export async function show (
     ...open && { warning: WARNING },
     ...summarize(letter, deps.now()),
     rowsOfJob: rowRanges(message.headers),
-    ...await readReplayEffect(inspector, letter),
+    ...logicalTopic(letter.from.topic)?.partner === undefined
+      ? await inspector.replayEffect(letter.tenant, letter.job)
+      : CONTACT_REPLAY_EFFECT,
     history: letter.decisions
       .map(({ action, atMs, reason }) => ({ action, at: formatTime(atMs), reason })),
     headers: formatHeaders(message.headers),
@@ -198,11 +200,6 @@ export const CONTACT_REPLAY_EFFECT: ReplayEffect = {
   jobStatus: 'no job',
   replayEffect: 'adds the contact to the feed, unless an earlier replay of it was taken: ' +
     'checked, charged and answered like any other',
-}
-
-async function readReplayEffect (inspector: Inspector, { from, tenant, job }: DecidedLetter) {
-  if (logicalTopic(from.topic)?.partner !== undefined) return CONTACT_REPLAY_EFFECT
-  return await inspector.replayEffect(tenant, job)
 }
 
 /** Summarizes a letter for a list. Makes untrusted texts safe for a terminal. */
