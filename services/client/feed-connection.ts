@@ -29,7 +29,7 @@ export type ContactToSend = {
   readonly input: string
 }
 
-export type ContactResult = {
+type ContactResult = {
   readonly resultId: string
   readonly reference: string
   readonly cells: FeedCells

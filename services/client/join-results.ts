@@ -18,8 +18,8 @@ const WRITE_CHARACTERS = 256 * 1_024
  * Appends the results to the wanted lines of the file, job by job in the order of the file, and
  * stores after each job how much of the unfinished output is complete. Streams both the file and
  * the results. Throws CommandError when the file has changed or the results do not match the job.
- * The service's `join=original` keeps no bytes: it takes one job in UTF-8, writes cells with commas,
- * CRLF and only the quotes they need, and refuses rows that are wider than the first line.
+ * The service's `join=original` keeps no bytes: it takes one job in UTF-8, writes cells with commas
+ * and CRLF and only the quotes they need, and refuses rows that are wider than the first line.
  */
 export async function joinResults (run: Run): Promise<void> {
   const { store, deps, folder, names } = run

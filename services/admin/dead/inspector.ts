@@ -75,7 +75,7 @@ export type JobState = {
   readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
 }
 
-export type Inspector = {
+type Inspector = {
   readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
   readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
   /** The state of these jobs, by id, without those that are gone. */

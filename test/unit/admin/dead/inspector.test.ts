@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { ConfigError } from '../../../../services/runtime/platform/config.ts'
-import {
-  describeEffect, type Inspector, withDeadLetters,
-} from '../../../../services/admin/dead/inspector.ts'
+import { describeEffect, withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
 import { CONTACT_REPLAY_EFFECT } from '../../../../services/admin/dead/letters.ts'
 
 it('the dead-letter commands need KAFKA_BROKERS', async () => {
@@ -18,13 +16,11 @@ it('the dead-letter inspector needs the key ring only to open content', async ()
     MESSAGE_KEYS: JSON.stringify({ 1: Buffer.alloc(32).toString('base64') }),
     MESSAGE_KEY_ACTIVE: '1',
   }
-  const inspecting = <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) =>
-    withDeadLetters(env, async ({ inspect }) => await inspect(open, work))
-  const opened = inspecting(true, async () => 1)
+  const opened = withDeadLetters(env, ({ inspect }) => inspect(true, async () => 1))
   await expect(opened).rejects.toThrow(ConfigError)
   await expect(opened).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
-  expect(await inspecting(false, inspector =>
-    inspector.content(undefined as never))).toBeUndefined()
+  expect(await withDeadLetters(env, ({ inspect }) => inspect(false, inspector =>
+    inspector.content(undefined as never)))).toBeUndefined()
 })
 
 const jobWith = (job: Partial<Job>) => ({
