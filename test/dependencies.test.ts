@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { billOfMaterials, licenceErrors, type Component } from '../deploy/sbom.ts'
 import { findingsIn } from './audit.ts'
-import { runTool } from './support/deploy-tools.ts'
+import { runTool } from './support/deploy/deploy-tools.ts'
 import { root } from './support/sources.ts'
 
 type Locked = { readonly dev?: boolean, readonly version: string }

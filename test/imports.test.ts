@@ -7,22 +7,23 @@ const ranks: readonly (readonly [RegExp, number])[] = [
   [/^schemas\//, 0],
   [/^services\/topology\.ts$/, 1],
   [/^services\/client\//, 1],
-  [/^services\/platform\//, 2],
-  [/^services\/crypto\//, 3],
-  [/^services\/kafka\//, 4],
-  [/^services\/engine\//, 5],
-  [/^services\/(money|accounts|phone|cache)\//, 6],
-  [/^services\/(jobs|access-log)\//, 7],
-  [/^services\/results\//, 8],
-  [/^services\/pipeline\//, 10],
-  [/^services\//, 9],
-  [/^deploy\//, 11],
-  [/^test\//, 12],
+  [/^services\/runtime\/platform\//, 2],
+  [/^services\/runtime\/crypto\//, 3],
+  [/^services\/runtime\/kafka\//, 4],
+  [/^services\/runtime\/engine\//, 5],
+  [/^services\/(money|phone|cache)\//, 6],
+  [/^services\/accounts\//, 7],
+  [/^services\/jobs\//, 8],
+  [/^services\/webhooks\//, 9],
+  [/^services\/pipeline\//, 11],
+  [/^services\//, 10],
+  [/^deploy\//, 12],
+  [/^test\//, 13],
 ]
 
 const rankOf = (path: string) => ranks.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 const folderOf = (path: string) =>
-  path.split('/').slice(0, path.startsWith('services/') ? 2 : 1).join('/')
+  /^services\/runtime\/[^/]+|^services\/[^/]+|^[^/]+/.exec(path)?.[0] ?? ''
 const all = sources()
 
 /** The packages that a file and all that it imports need when they run. */

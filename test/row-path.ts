@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { logFileOf } from '../deploy/local/process.ts'
 import { createClient, type Client } from '../services/client/client.ts'
 import { withStack } from './bench/services.ts'
-import { startAll } from './support/services.ts'
+import { startAll } from './support/stacks/services.ts'
 import { root } from './support/sources.ts'
 import { newFolder } from './support/folder.ts'
 

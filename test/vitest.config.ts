@@ -6,7 +6,7 @@ import { LONGEST, SUITES, type Suite } from './suites.ts'
 
 const root = `${import.meta.dirname}/..`
 const isFull = process.env.TEST_TIER === 'full'
-const support = (name: string) => `${import.meta.dirname}/support/${name}`
+const support = (name: string) => `${import.meta.dirname}/support/stacks/${name}`
 
 /** Far beyond what a single event takes on a busy machine. */
 const MAX_POLL_MS = 240_000
@@ -39,7 +39,7 @@ function project (suite: Suite): readonly TestProjectInlineConfiguration[] {
       hookTimeout: 0,
       expect: { poll: { timeout: MAX_POLL_MS, interval: 20 } },
       ...suite.stack
-        ? { globalSetup: support('stack.setup.ts'), setupFiles: [support('stack.worker.ts')] }
+        ? { globalSetup: support('setup.ts'), setupFiles: [support('worker.ts')] }
         : {},
     },
   }]

@@ -1,5 +1,4 @@
-import { METRICS } from '../../services/runtime/platform/metric-list.ts'
-import type { MetricDefinition } from '../../services/runtime/platform/store-metrics.ts'
+import { METRICS, type MetricDefinition } from '../../services/runtime/platform/metric-list.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
 export type Shown = {
@@ -18,6 +17,8 @@ type Query = { readonly expr: string, readonly legend: string }
 export type Asked = {
   readonly queries: readonly Query[], readonly unit: string, readonly help: string
 }
+
+type Metric = Pick<MetricDefinition, 'name' | 'type' | 'labels' | 'help'>
 
 /** The metrics of every Node process (prom-client) that are shown. */
 const PROCESS_METRICS = [
@@ -63,9 +64,9 @@ const PROCESS_METRICS = [
     labels: [],
     help: 'When the process started.',
   },
-] as const satisfies readonly MetricDefinition[]
+] as const satisfies readonly Metric[]
 
-const known = new Map<string, MetricDefinition>(
+const known = new Map<string, Metric>(
   [...METRICS, ...PROCESS_METRICS].map(metric => [metric.name, metric]))
 
 const QUANTILES = [0.5, 0.95, 0.99]

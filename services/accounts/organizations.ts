@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import { ERASED_FIELD } from './organization-key-store.ts'
 import {
   accountKey, type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords,
   ORGANIZATION_TENANTS_KEY,
 } from './records.ts'
-import { type EventSubscription, subscriptionsField, subscriptionsIn } from './webhook-endpoints.ts'
 import { isTenant, type Mode, MODES, partsOf } from './tenant.ts'
 import { newId } from '../runtime/platform/ids.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
@@ -16,6 +16,24 @@ export type Organization = {
   readonly policy: Policy
   /** When it was erased, in Unix ms; absent unless it was. */
   readonly erasedAtMs?: number
+}
+
+/** The event types that an enabled webhook endpoint receives. */
+export type EventSubscription = { readonly endpoint: string, readonly events: readonly EventType[] }
+
+/**
+ * Field of `org:<id>`: the subscriptions of a mode, as JSON. They are no secrets, so stages read
+ * them without a key.
+ */
+export const subscriptionsField = (mode: Mode) => `${mode}Subscriptions`
+
+/** The subscriptions in a stored field; none for an absent one. */
+export function subscriptionsIn (text: string | null | undefined): readonly EventSubscription[] {
+  if (!text) return []
+  const found = JSON.parse(text) as readonly EventSubscription[]
+  // A newer release may have written types that this one does not know.
+  return found.map(({ endpoint, events }) =>
+    ({ endpoint, events: EVENT_TYPES.filter(type => events.includes(type)) }))
 }
 
 export type Organizations = ReturnType<typeof createOrganizations>

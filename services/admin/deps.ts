@@ -6,8 +6,8 @@ import { copiesInTopic } from '../accounts/organization-keys-topic.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
-import { createWebhookEndpoints } from '../accounts/webhook-endpoints.ts'
-import { createWebhookSecrets, createWebhookSigningKeys } from '../accounts/webhook-secrets.ts'
+import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
 import {
   defineConfig, loadConfig, pick, commonConfig, rootKeys,
 } from '../runtime/platform/config.ts'

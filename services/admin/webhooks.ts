@@ -1,8 +1,8 @@
 import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
 import { OrganizationErasedError } from '../accounts/organization-key-store.ts'
-import type { WebhookEndpoint } from '../accounts/webhook-endpoints.ts'
-import { activeOrFirst, publicKeyText } from '../accounts/webhook-secrets.ts'
-import { asciiUrlOf, webhookUrlError } from '../accounts/webhook-url.ts'
+import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
+import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'
+import { asciiUrlOf, webhookUrlError } from '../webhooks/url.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
 import {

@@ -1,10 +1,10 @@
-import type { Deliveries } from '../jobs/deliveries.ts'
-import type { DeliveryHistory } from '../jobs/delivery-history.ts'
+import type { Deliveries } from '../webhooks/deliveries.ts'
+import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import type { Metrics } from '../runtime/platform/metrics.ts'
-import { backoffMs, sleep } from '../runtime/platform/retry.ts'
+import { retryForever, startRepeating } from '../runtime/platform/retry.ts'
 
 export type HistoryDeps = {
   readonly deliveries: Pick<Deliveries, 'unshipped' | 'forget'>
@@ -45,20 +45,25 @@ export async function shipAttempts ({ deliveries, history }: HistoryDeps): Promi
 export function startHistory (
   deps: HistoryDeps
 ): { readonly ready: () => boolean, readonly stop: () => Promise<void> } {
-  const ship = async () =>
-    await shipAttempts(deps) === MAX_ATTEMPTS_PER_INSERT ? 0 : SHIP_EVERY_MS
-  const onError = (error: unknown, failures: number) => {
+  let isFailing = false
+  const onRetry = (error: unknown, failures: number) => {
+    isFailing = true
     deps.log.warn({ err: error, failures },
       'writing webhook attempts to ClickHouse failed, retrying')
-    return SHIP_EVERY_MS + backoffMs(failures)
   }
-  const loop = startLoop(ship, onError)
+  const shipping = startRepeating(SHIP_EVERY_MS, async signal => {
+    let shipped: number
+    do {
+      shipped = await retryForever(() => shipAttempts(deps), { signal, onRetry })
+      isFailing = false
+    } while (shipped === MAX_ATTEMPTS_PER_INSERT)
+  }, error => onRetry(error, 1))
   const stop = async () => {
-    await loop.stop()
+    await shipping.stop()
     // If the last records cannot be shipped, another process or the next start ships them.
     await shipAttempts(deps).catch(() => {})
   }
-  return { ready: loop.ready, stop }
+  return { ready: () => !isFailing, stop }
 }
 
 /**
@@ -93,42 +98,6 @@ export function startQueueDepth (
 ): { readonly stop: () => Promise<void> } {
   let due = 0
   metrics.watch('webhook_queue_depth', {}, () => due)
-  const measure = async () => {
-    due = await deliveries.dueBy(clock.now())
-    return measureEveryMs
-  }
-  return startLoop(measure, error => {
-    log.warn({ err: error }, 'counting due webhooks in Redis failed, retrying')
-    return measureEveryMs
-  })
-}
-
-/**
- * Repeats a task until stopped. Task and `onError` give the pause before the next run in ms;
- * `failures` is the number of failed runs in a row. `ready` is false after a failed run.
- */
-function startLoop (
-  task: () => Promise<number>, onError: (error: unknown, failures: number) => number
-) {
-  const stopping = new AbortController()
-  let failures = 0
-  const loop = async () => {
-    while (!stopping.signal.aborted) {
-      let pauseMs: number
-      try {
-        pauseMs = await task()
-        failures = 0
-      } catch (error) {
-        failures += 1
-        pauseMs = onError(error, failures)
-      }
-      await sleep(pauseMs, stopping.signal).catch(() => {})
-    }
-  }
-  const ended = loop()
-  const stop = async () => {
-    stopping.abort()
-    await ended
-  }
-  return { ready: () => failures === 0, stop }
+  return startRepeating(measureEveryMs, async () => { due = await deliveries.dueBy(clock.now()) },
+    error => log.warn({ err: error }, 'counting due webhooks in Redis failed, retrying'))
 }

@@ -1,6 +1,6 @@
 import type { JobEvent, Settled } from '../../schemas/types.ts'
-import { receiversOf, type Subscriptions } from '../accounts/webhook-endpoints.ts'
-import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../jobs/deliveries.ts'
+import { receiversOf, type Subscriptions } from '../webhooks/endpoints.ts'
+import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../webhooks/deliveries.ts'
 import { type EventType, eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'

@@ -10,7 +10,7 @@ import { connectionFields, type MinimumThroughput } from '../runtime/platform/ht
 import { fingerprintKeyOf } from './request.ts'
 import { limitFields } from './limits/limiter.ts'
 import { tlsFields } from './tls.ts'
-import type { WebhookRules } from '../accounts/webhook-url.ts'
+import type { WebhookRules } from '../webhooks/url.ts'
 
 /** The configuration of `ingest`; defaults are the values of the public interface. */
 export const ingestConfig = defineConfig({

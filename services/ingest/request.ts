@@ -6,7 +6,7 @@ import { type MessageKeySettings, subkeysOf } from '../runtime/crypto/mac.ts'
 import type { Checks } from '../jobs/checks.ts'
 import { SERVICE_SLUGS, type ServiceSlug } from '../topology.ts'
 import type { ApiError } from './errors.ts'
-import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../accounts/webhook-url.ts'
+import { asciiUrlOf, type WebhookRules, webhookUrlError } from '../webhooks/url.ts'
 import { type Prices, unitPriceMicros } from '../money/prices.ts'
 import { type ContactKind, SERVICES } from '../jobs/results/columns.ts'
 

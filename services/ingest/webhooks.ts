@@ -1,10 +1,10 @@
-import { createWebhookEndpoints, type WebhookEndpoints } from '../accounts/webhook-endpoints.ts'
+import { createWebhookEndpoints, type WebhookEndpoints } from '../webhooks/endpoints.ts'
 import {
   activeOrFirst, createWebhookSigningKeys, publicKeyText,
-} from '../accounts/webhook-secrets.ts'
+} from '../webhooks/secrets.ts'
 import type { OrganizationKeys } from '../accounts/organization-keys.ts'
-import { createDeliveries, type Deliveries } from '../jobs/deliveries.ts'
-import { createDeliveryHistory, type DeliveryHistory } from '../jobs/delivery-history.ts'
+import { createDeliveries, type Deliveries } from '../webhooks/deliveries.ts'
+import { createDeliveryHistory, type DeliveryHistory } from '../webhooks/delivery-history.ts'
 import { headerKeyOf } from '../jobs/job-key-parts.ts'
 import { JobKeyLostError, type JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'

@@ -178,7 +178,7 @@ export class Leader {
       [...runs].some(server => !compared.runs.has(server))
   }
 
-  /** Compares all locked wallets and restores what the server with the global keys may have lost. */
+  /** Compares locked wallets and restores what the server with the global keys may have lost. */
   async #recoverAll (term: Term, signal: AbortSignal): Promise<void> {
     const { redis, clock, recoveryStore, checkEveryMs } = this.#deps
     const compared = this.#compared

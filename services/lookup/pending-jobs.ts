@@ -31,7 +31,7 @@ type Waiting = {
   readonly members: Set<ChunkMessage>
 }
 
-export type Partition = { readonly topic: string, readonly partition: number }
+export type TopicPartition = { readonly topic: string, readonly partition: number }
 
 /**
  * Maximum number of jobs with dead chunks; the oldest are forgotten first. Most of them hold
@@ -90,7 +90,7 @@ export class PendingJobs {
   }
 
   /** Jobs that may need no further chunk: past `acceptBy`, or with dead chunks. */
-  expired (place: Partition, nowMs: number): readonly PendingJob[] {
+  expired (place: TopicPartition, nowMs: number): readonly PendingJob[] {
     const idle = this.#active.has(partitionOf(place)) ? 0 : 1
     return this.#of(place)
       .filter(([name, { message }]) => nowMs > message.value.acceptBy || this.#dead.has(name))
@@ -104,7 +104,7 @@ export class PendingJobs {
   }
 
   /** Counts a poll of the partition. */
-  polled (place: Partition): void {
+  polled (place: TopicPartition): void {
     const isActive = this.#active.delete(partitionOf(place))
     if (isActive) return
     for (const [, job] of this.#of(place)) job.idlePolls += 1
@@ -117,7 +117,7 @@ export class PendingJobs {
     this.#dead.clear()
   }
 
-  #of (place: Partition): readonly (readonly [name: string, job: Waiting])[] {
+  #of (place: TopicPartition): readonly (readonly [name: string, job: Waiting])[] {
     const partition = partitionOf(place)
     return [...this.#jobs].filter(([, { message }]) => partitionOf(message.raw) === partition)
   }
@@ -128,7 +128,7 @@ function messagesOf ({ byChunk, members }: Waiting): JobMessages {
   return { messages: sorted, members: [...members] }
 }
 
-const partitionOf = ({ topic, partition }: Partition) => `${topic}:${partition}`
+const partitionOf = ({ topic, partition }: TopicPartition) => `${topic}:${partition}`
 
 /** The name of the job of a chunk. */
 export function nameOf ({ value }: Pick<ChunkMessage, 'value'>): string {

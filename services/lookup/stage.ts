@@ -4,7 +4,7 @@ import type { SlotRequest } from '../runtime/platform/fair-slots.ts'
 import type { Decision, EmittedBy, Stage } from '../runtime/engine/stage.ts'
 import { coordinatesOfHeaders, unresolvableBlock } from '../jobs/results/block.ts'
 import { decideJob, failJob, type LookupDeps } from './decide.ts'
-import { nameOf, type Partition, type PendingJob, PendingJobs } from './pending-jobs.ts'
+import { nameOf, type TopicPartition, type PendingJob, PendingJobs } from './pending-jobs.ts'
 import type { ChunkMessage } from './read.ts'
 
 /**
@@ -63,7 +63,7 @@ export class LookupStage implements Stage<'lookup'> {
   }
 
   /** Decides held jobs that need no further chunk. */
-  async flushHeld (partition: Partition): Promise<readonly Decision<'lookup'>[]> {
+  async flushHeld (partition: TopicPartition): Promise<readonly Decision<'lookup'>[]> {
     const decisions: Decision<'lookup'>[] = []
     for (const pending of this.#pendingJobs.expired(partition, this.#deps.clock.now())) {
       const isLate = this.#deps.clock.now() > pending.message.value.acceptBy

@@ -4,7 +4,7 @@ import {
 } from '../accounts/connect-organization-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { createPeople } from '../accounts/people.ts'
-import { createWebhookSecrets } from '../accounts/webhook-secrets.ts'
+import { createWebhookSecrets } from '../webhooks/secrets.ts'
 import type { MessageKeySettings } from '../runtime/crypto/mac.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
 import type { ServiceContext } from '../runtime/platform/run.ts'

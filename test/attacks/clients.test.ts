@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newApiKey } from '../../services/accounts/key-store.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const CONNECTIONS = 40
 

@@ -7,10 +7,12 @@ import { mixedPhones, seededRandom } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { untilConsumed } from '../support/offsets.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/recovering.ts'
-import { parseCsv } from '../support/environment.ts'
+import { untilConsumed } from '../support/kafka/offsets.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import {
+  RECOVERING_STAGES, startRecovering, type Recovering,
+} from '../support/recovery/recovering.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
 import { createAdversary, type Adversary } from './adversary.ts'
 
 const SEED = Number(process.env['ATTACK_SEED'] ?? 1)

@@ -9,8 +9,8 @@ import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
+import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
+import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { createAdversary, type Adversary } from './adversary.ts'
 
 const PARTITIONS = 4

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_NAMES_BYTES } from '../../schemas/files/limits.ts'
 import { usageOf } from '../bench/usage.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
 
 /** What a service may take, by the alert on its memory. */

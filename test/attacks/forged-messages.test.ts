@@ -6,10 +6,10 @@ import { withWorkspace } from '../../services/admin/deps.ts'
 import { runAudit } from '../support/audit.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
-import { untilConsumed } from '../support/offsets.ts'
+import { untilConsumed } from '../support/kafka/offsets.ts'
 import { sumOf } from '../support/metrics.ts'
 import { emptied, RECOVERING_STAGES, startRecovering, type Recovering }
-  from '../support/recovering.ts'
+  from '../support/recovery/recovering.ts'
 import { createAdversary, signedByAdversary, type Adversary } from './adversary.ts'
 
 let environment: Recovering

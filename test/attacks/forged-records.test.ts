@@ -9,9 +9,11 @@ import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { messageKeysOf, recordMacOf } from '../support/signed.ts'
-import { breachesOf, type Environment, runJob, startEnvironment } from '../support/environment.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { messageKeysOf, recordMacOf } from '../support/keys/signed.ts'
+import {
+  breachesOf, type Environment, runJob, startEnvironment,
+} from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('verification-jobs-forged-')

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../services/accounts/access-log/copy.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { residentMbOf, usageOf } from '../bench/usage.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { lowestCost } from '../support/lowest-cost.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { recordMacOf } from '../support/signed.ts'
+import { recordMacOf } from '../support/keys/signed.ts'
 
 /** Each attack comes from an address of its own; customers are at 127.0.0.1. */
 const PROXY = '127.0.0.100'

@@ -8,10 +8,12 @@ import { runAudit } from '../support/audit.ts'
 import { mixedPhones, seededRandom } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { RECOVERING_STAGES, startRecovering, type Recovering } from '../support/recovering.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { messageMacOf } from '../support/signed.ts'
-import { parseCsv } from '../support/environment.ts'
+import {
+  RECOVERING_STAGES, startRecovering, type Recovering,
+} from '../support/recovery/recovering.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { messageMacOf } from '../support/keys/signed.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
 import { createAdversary, signedByAdversary, type Adversary, type Sent } from './adversary.ts'
 import { flipped, pick, type Random } from './mutations.ts'
 

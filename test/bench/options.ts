@@ -112,7 +112,7 @@ function createProgram (): Command {
     .option('--state', 'the most one-row jobs that one state Redis takes, every step of them and ' +
       'nothing else (1 min)')
     .option('--all', `all of these; the soak takes ${SOAK_MINUTES} min unless given`)
-    .option('--save', 'write JSON and an SVG plot over those of the run before, in test/bench/results/')
+    .option('--save', 'write JSON and an SVG plot to test/bench/results/, over those before')
 }
 
 function positiveInteger (text: string): number {

@@ -15,7 +15,7 @@ import { measureSoak } from './scenarios/soak.ts'
 import { measureState } from './scenarios/state.ts'
 import { measureVerifications } from './scenarios/verifications.ts'
 import { measureWebhooks } from './scenarios/webhooks.ts'
-import { findRepeats } from '../support/repeats.ts'
+import { findRepeats } from '../support/recovery/repeats.ts'
 import { createFundedKey, DEFAULT_LIMITS, withServices, type BenchStack } from './services.ts'
 
 export type RunOptions =

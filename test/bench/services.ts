@@ -7,7 +7,7 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient } from '../../services/client/client.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
-import { startAll } from '../support/services.ts'
+import { startAll } from '../support/stacks/services.ts'
 import type { BenchContext, Process } from './context.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -6,7 +6,7 @@ import { cacheDir } from '../../deploy/local/parts.ts'
 import { writeSecrets } from '../../deploy/secrets.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { root } from '../support/sources.ts'
-import { blocksOf } from '../support/guide.ts'
+import { blocksOf } from '../support/guides/guide.ts'
 import type { Engine } from './engine.ts'
 
 const PAGE = 'deploy/docs/deployment.md'

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { cacheDir, installOnce, type Say } from '../../deploy/local/parts.ts'
 import { dockerAnswers } from '../../deploy/local/source.ts'
-import { installPackages } from '../support/system-tools.ts'
+import { installPackages } from '../support/deploy/system-tools.ts'
 import { root } from '../support/sources.ts'
 
 const run = promisify(execFile)

@@ -2,8 +2,8 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cacheDir, installKafka, installOnce, installRegistry, type Say }
   from '../../deploy/local/parts.ts'
-import { composeModel, newSecrets } from '../support/compose.ts'
-import { buildStages } from '../support/dockerfile.ts'
+import { composeModel, newSecrets } from '../support/deploy/compose.ts'
+import { buildStages } from '../support/deploy/dockerfile.ts'
 import { root } from '../support/sources.ts'
 import { bootstrap, runProgram, type Engine } from './engine.ts'
 

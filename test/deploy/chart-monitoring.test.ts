@@ -4,11 +4,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { scoped } from '../../deploy/chart/monitoring.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
-import { minimal, render, type Manifest, type Rule, type RuleGroup } from '../support/chart.ts'
-import { dashboardFiles, panelQueries } from '../support/dashboards.ts'
-import { promtool } from '../support/prometheus-install.ts'
+import {
+  minimal, render, type Manifest, type Rule, type RuleGroup,
+} from '../support/deploy/chart.ts'
+import { dashboardFiles, panelQueries } from '../support/deploy/dashboards.ts'
+import { promtool } from '../support/deploy/prometheus-install.ts'
 import { root } from '../support/sources.ts'
-import { yamlOf } from '../support/yaml.ts'
+import { yamlOf } from '../support/deploy/yaml.ts'
 
 type RuleTests = {
   readonly tests: readonly {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { chartPrograms } from '../../deploy/chart.ts'
-import { minimal, production, render, type Manifest } from '../support/chart.ts'
+import { minimal, production, render, type Manifest } from '../support/deploy/chart.ts'
 
 type ServiceSpec = {
   readonly clusterIP?: string

@@ -3,10 +3,10 @@ import { chartPrograms } from '../../deploy/chart.ts'
 import { allTopics } from '../../services/runtime/platform/topics.ts'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../services/topology.ts'
-import { minimal, production, render, type Manifest } from '../support/chart.ts'
+import { minimal, production, render, type Manifest } from '../support/deploy/chart.ts'
 import {
   consumersOf, servedBy, settingFaults, wantedByTopology, type Deployed,
-} from '../support/deployed.ts'
+} from '../support/deploy/deployed.ts'
 
 const RELEASE = 'vj-verification-jobs'
 /** Variables of Node itself. */

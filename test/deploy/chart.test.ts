@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import {
   definitions, faultsOf, foreignFaultsOf, helm, minimal, production, render, type Manifest,
-} from '../support/chart.ts'
+} from '../support/deploy/chart.ts'
 
 const NOT_OF_KUBERNETES = /^(keda\.sh|monitoring\.coreos\.com)\//
 const isForeign = ({ apiVersion }: Manifest) => NOT_OF_KUBERNETES.test(apiVersion)

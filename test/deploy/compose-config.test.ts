@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { writeSecrets } from '../../deploy/secrets.ts'
-import { composeFile, composeModel, envOf, type Model, type Service } from '../support/compose.ts'
-import { installCompose, runTool } from '../support/deploy-tools.ts'
+import {
+  composeFile, composeModel, envOf, type Model, type Service,
+} from '../support/deploy/compose.ts'
+import { installCompose, runTool } from '../support/deploy/deploy-tools.ts'
 
 let folder: string
 beforeAll(() => { folder = mkdtempSync(join(tmpdir(), 'verification-jobs-compose-')) })

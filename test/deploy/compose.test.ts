@@ -9,10 +9,12 @@ import { loadConfig } from '../../services/runtime/platform/config.ts'
 import { normalizeConfig } from '../../services/normalize/config.ts'
 import { VENDOR_KEYS } from '../../services/jobs/vendor-presets.ts'
 import { STAGES } from '../../services/topology.ts'
-import { composeModel, envOf, type Model, type Service } from '../support/compose.ts'
-import { servedBy, settingFaults, wantedByTopology, type Deployed } from '../support/deployed.ts'
+import { composeModel, envOf, type Model, type Service } from '../support/deploy/compose.ts'
+import {
+  servedBy, settingFaults, wantedByTopology, type Deployed,
+} from '../support/deploy/deployed.ts'
 import { root } from '../support/sources.ts'
-import { yamlOf } from '../support/yaml.ts'
+import { yamlOf } from '../support/deploy/yaml.ts'
 
 type DataSources = {
   readonly datasources: readonly { readonly type: string, readonly url: string }[]

@@ -6,10 +6,10 @@ import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { operatorName } from '../../services/runtime/platform/command-environment.ts'
 import { exportAccessLog } from '../../services/admin/access-log.ts'
 import { runAudit } from '../support/audit.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
-import { startPageEnvironment } from '../support/page.ts'
-import { startProgram } from '../support/started.ts'
+import { startPageEnvironment } from '../support/page/page.ts'
+import { startProgram } from '../support/stacks/started.ts'
 import { newFolder } from '../support/folder.ts'
 
 const { clickhouse, env, recordMac, state } = connectAll()

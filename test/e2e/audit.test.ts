@@ -9,11 +9,11 @@ import { audit } from '../../services/admin/audit/audit.ts'
 import { createKafkaJournal } from '../../services/admin/audit/journals.ts'
 import type { ProvenHead } from '../../services/admin/audit/proof.ts'
 import { runAudit } from '../support/audit.ts'
-import { connectAll } from '../support/connected.ts'
-import { endedJob } from '../support/results.ts'
-import { messageKeysOf } from '../support/signed.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { endedJob } from '../support/clickhouse/results.ts'
+import { messageKeysOf } from '../support/keys/signed.ts'
 import { entryOf } from '../support/stage-doubles.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const { env, brokers, codec, state, clickhouse, connected, ...parts } = connectAll()
 const kafka = createKafkaJournal({

@@ -9,10 +9,12 @@ import { mastersOf, serversOf } from '../../services/runtime/platform/cells.ts'
 import type { StateCell } from '../../services/admin/cells.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
-import { startCells, type CellsEnvironment, type Resident } from '../support/cells-environment.ts'
-import { runJob } from '../support/environment.ts'
-import { until } from '../support/recovering.ts'
-import { startProgram } from '../support/started.ts'
+import {
+  startCells, type CellsEnvironment, type Resident,
+} from '../support/redis/cells-environment.ts'
+import { runJob } from '../support/stacks/environment.ts'
+import { until } from '../support/recovery/recovering.ts'
+import { startProgram } from '../support/stacks/started.ts'
 
 let cells: CellsEnvironment
 beforeAll(async () => { cells = await startCells() })

@@ -6,11 +6,11 @@ import { taggedTenant } from '../../services/money/redis-keys.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { recordMacOf } from '../support/signed.ts'
-import { startAll, type RunningServices } from '../support/services.ts'
-import { stackEnv } from '../support/stack.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { recordMacOf } from '../support/keys/signed.ts'
+import { startAll, type RunningServices } from '../support/stacks/services.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const env = stackEnv() as Record<string, string>
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')

@@ -9,8 +9,8 @@ import { STAGES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
-import { messagesIn } from '../support/offsets.ts'
-import { parseCsv, startEnvironment, type Environment } from '../support/environment.ts'
+import { messagesIn } from '../support/kafka/offsets.ts'
+import { parseCsv, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const ROWS = 12_000
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment({}) })

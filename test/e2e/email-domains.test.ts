@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let dns: DnsServer
 let environment: Environment

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { parseCsv, runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import {
+  parseCsv, runJob, startEnvironment, type Environment,
+} from '../support/stacks/environment.ts'
 import { referenceDataFor } from '../../services/jobs/reference-data.ts'
 
 let environment: Environment

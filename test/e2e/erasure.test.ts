@@ -4,13 +4,13 @@ import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
 import { filesOfStores } from '../support/bytes.ts'
-import { compactAtOnce } from '../support/compaction.ts'
+import { compactAtOnce } from '../support/kafka/compaction.ts'
 import { eventually } from '../support/eventually.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
-import { stackEnv, testStack } from '../support/stack.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { stackEnv, testStack } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const folder = testStack().dataDir

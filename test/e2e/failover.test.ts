@@ -4,10 +4,10 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { balanceOf } from '../support/organizations.ts'
-import { startWatchedRedis, type WatchedRedis } from '../support/redis-sentinel.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
-import { breachesOf, runJob } from '../support/environment.ts'
+import { startWatchedRedis, type WatchedRedis } from '../support/redis/sentinel.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
+import { breachesOf, runJob } from '../support/stacks/environment.ts'
 
 let redis: WatchedRedis
 let services: RunningServices

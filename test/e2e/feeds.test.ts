@@ -6,9 +6,9 @@ import { partnerTopics } from '../../services/runtime/platform/topics.ts'
 import { runAudit } from '../support/audit.ts'
 import { eventually } from '../support/eventually.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { createTestPartner, feedContacts } from '../support/partner.ts'
-import { findRepeats } from '../support/repeats.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
+import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
+import { findRepeats } from '../support/recovery/repeats.ts'
+import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 /** The story of 250,000 belongs to the full tests. */
 const CONTACTS = Number(process.env['FEED_CONTACTS'] ?? 4_000)

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isException, OPERATOR_PAGES, RUN_PAGES } from '../support/guide-exceptions.ts'
-import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guide.ts'
-import { optionsOf } from '../support/guide-options.ts'
+import { isException, OPERATOR_PAGES, RUN_PAGES } from '../support/guides/exceptions.ts'
+import { blocksOf, mentionsOf, missingIn, stepsOf, type Block } from '../support/guides/guide.ts'
+import { optionsOf } from '../support/guides/options.ts'
 import {
   filled, startGuideEnvironment, type GuideEnvironment,
-} from '../support/guide-environment.ts'
+} from '../support/guides/environment.ts'
 import { pages, root } from '../support/sources.ts'
 import { IS_FAST } from '../support/tier.ts'
 

@@ -9,12 +9,12 @@ import { createDemo } from '../../services/admin/demo.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
   breachesOf, parseCsv, runJob, startEnvironment, type Environment,
-} from '../support/environment.ts'
+} from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { messagesIn } from '../support/offsets.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
+import { messagesIn } from '../support/kafka/offsets.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
 
 const ROWS = 12_000
 

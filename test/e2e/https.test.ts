@@ -9,8 +9,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../deploy/local/ports.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { selfSigned } from '../../deploy/local/certificate.ts'
-import { startAll, type RunningServices } from '../support/services.ts'
-import { stackEnv } from '../support/stack.ts'
+import { startAll, type RunningServices } from '../support/stacks/services.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 import { newFolder } from '../support/folder.ts'
 
 let services: RunningServices

@@ -4,8 +4,8 @@ import type { PolicyChange } from '../../services/accounts/organizations.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
-import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startRedisServer, type RedisServer } from '../support/redis/server.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 /** Windows so long that a slow machine comes to the end of a limit too. */
 const LONG_WINDOWS = {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
-import { writeLists } from '../support/lists-folder.ts'
+import { writeLists } from '../support/mail/lists-folder.ts'
 
 const folder = newFolder('lists-')
 const service = 'email-validation'

@@ -5,9 +5,9 @@ import { createClient, type Client, type JobStatusResource }
   from '../../services/client/client.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { usageOf } from '../bench/usage.ts'
-import { createRichDemo } from '../support/rich-demo.ts'
-import { breachesOf, startEnvironment, type Environment } from '../support/environment.ts'
-import { stackEnv } from '../support/stack.ts'
+import { createRichDemo } from '../support/page/rich-demo.ts'
+import { breachesOf, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 /** In full ten jobs of the largest size, which is all that a tenant may have at once. */
 const full = process.env.MEMORY_JOBS !== undefined

@@ -10,8 +10,8 @@ import { queryMetrics } from '../../services/admin/metrics.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Environment, startEnvironment } from '../support/environment.ts'
-import { type Started, startProgram } from '../support/started.ts'
+import { type Environment, startEnvironment } from '../support/stacks/environment.ts'
+import { type Started, startProgram } from '../support/stacks/started.ts'
 import { newFolder } from '../support/folder.ts'
 
 const ROWS = 6_000

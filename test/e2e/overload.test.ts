@@ -4,10 +4,10 @@ import { tenantOf } from '../../services/accounts/tenant.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
 import { bindingOf } from '../support/idempotency.ts'
-import { createRichDemo } from '../support/rich-demo.ts'
-import { startAll, type RunningServices } from '../support/services.ts'
-import { stackEnv } from '../support/stack.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { createRichDemo } from '../support/page/rich-demo.ts'
+import { startAll, type RunningServices } from '../support/stacks/services.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const SHED_LOAD_AFTER_MS = 4_000
 /** Longer than a test may take: no request here is given up. */

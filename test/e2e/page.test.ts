@@ -5,12 +5,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../services/client/client.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { STAGES } from '../../services/topology.ts'
-import { openBrowser } from '../support/browser.ts'
+import { openBrowser } from '../support/page/browser.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import {
   PEOPLE, recordAnswers, signIn, startPageEnvironment, tabTo, unrestOf, violationsOf,
-} from '../support/page.ts'
-import { startReceiver, type Receiver } from '../support/receiver.ts'
+} from '../support/page/page.ts'
+import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
 
 const SECRET = /vj_(?:live|test)_[0-9A-Za-z]{36}|whsec_[A-Za-z0-9+/]{43}=/g
 

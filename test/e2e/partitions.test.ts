@@ -8,11 +8,11 @@ import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
 import { LANES } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { sumOf } from '../support/metrics.ts'
-import { untilConsumed } from '../support/offsets.ts'
-import { stackEnv } from '../support/stack.ts'
+import { untilConsumed } from '../support/kafka/offsets.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const BEFORE = 4
 const AFTER = 8

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Browser } from 'playwright-core'
-import { openBrowser } from '../support/browser.ts'
-import { unrestOf, violationsOf } from '../support/page.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { openBrowser } from '../support/page/browser.ts'
+import { unrestOf, violationsOf } from '../support/page/page.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let environment: Environment
 let browser: Browser

@@ -4,7 +4,7 @@ import { eventIdOf } from '../../services/jobs/events.ts'
 import type {
   OpenApiDocument, Operation,
 } from '../../services/ingest/openapi/document.ts'
-import { startGuideEnvironment, type GuideEnvironment } from '../support/guide-environment.ts'
+import { startGuideEnvironment, type GuideEnvironment } from '../support/guides/environment.ts'
 import { root } from '../support/sources.ts'
 
 let here: GuideEnvironment

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { runAudit } from '../support/audit.ts'
-import { forgetOffsets, untilConsumed } from '../support/offsets.ts'
-import { endSharedServices } from '../support/services.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { forgetOffsets, untilConsumed } from '../support/kafka/offsets.ts'
+import { endSharedServices } from '../support/stacks/services.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment() })

@@ -4,16 +4,16 @@ import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import type { KeyReport, RewrapReport } from '../../services/admin/key-rotation.ts'
 import { eventually } from '../support/eventually.ts'
-import { untilConsumed } from '../support/offsets.ts'
-import { createTestPartner, feedContacts, type TestPartner } from '../support/partner.ts'
-import { keysOfJob, rotationOf, type Settings } from '../support/rotation.ts'
-import { endSharedServices, startAll, type RunningServices } from '../support/services.ts'
+import { untilConsumed } from '../support/kafka/offsets.ts'
+import { createTestPartner, feedContacts, type TestPartner } from '../support/feeds/partner.ts'
+import { keysOfJob, rotationOf, type Settings } from '../support/keys/rotation.ts'
+import { endSharedServices, startAll, type RunningServices } from '../support/stacks/services.ts'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
 import {
   runJob, startEnvironment, type Finished, type Environment,
-} from '../support/environment.ts'
-import { stackEnv } from '../support/stack.ts'
+} from '../support/stacks/environment.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv() as Settings
 const redis = connectRedis(env['REDIS_STATE_URL'] ?? '')

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { installSchemathesis } from './schemathesis/install.ts'
 
 /** So many requests in a minute are no client's, so the limits are out of the way. */

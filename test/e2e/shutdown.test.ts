@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment() })

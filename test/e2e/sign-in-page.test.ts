@@ -1,10 +1,10 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Role } from '../../services/accounts/people.ts'
-import { openBrowser } from '../support/browser.ts'
-import { loginOf } from '../support/openid-provider.ts'
-import { unrestOf, violationsOf } from '../support/page.ts'
-import { type PeopleEnvironment, startPeopleEnvironment } from '../support/people.ts'
+import { openBrowser } from '../support/page/browser.ts'
+import { loginOf } from '../support/page/openid-provider.ts'
+import { unrestOf, violationsOf } from '../support/page/page.ts'
+import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'
 
 let environment: PeopleEnvironment
 let browser: Browser

@@ -3,9 +3,9 @@ import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/accounts/sessions.ts'
 import { ROUTES } from '../../services/page/roles.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Loaded, openHttpBrowser } from '../support/http-browser.ts'
-import { loginOf } from '../support/openid-provider.ts'
-import { type PeopleEnvironment, startPeopleEnvironment } from '../support/people.ts'
+import { type Loaded, openHttpBrowser } from '../support/page/http-browser.ts'
+import { loginOf } from '../support/page/openid-provider.ts'
+import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'
 
 let environment: PeopleEnvironment
 let withoutProvider: readonly Loaded[]

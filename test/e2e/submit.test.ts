@@ -8,8 +8,8 @@ import type { RunState } from '../../services/client/run-state.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { balanceOf } from '../support/organizations.ts'
-import { startProgram } from '../support/started.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startProgram } from '../support/stacks/started.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { newFolder } from '../support/folder.ts'
 
 const ROWS = 3_000

@@ -5,13 +5,13 @@ import type { StageName, TopicName } from '../../services/topology.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import { messagesOf } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
-import { startLaggingRegistry, type LaggingRegistry } from '../support/lagging-registry.ts'
+import { startLaggingRegistry, type LaggingRegistry } from '../support/kafka/lagging-registry.ts'
 import {
   createRelease, idsOf, type Field, type RecordSchema, type Release, type ReleasedService,
-} from '../support/old-release.ts'
-import { startAll, type RunningServices } from '../support/services.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
-import { stackEnv } from '../support/stack.ts'
+} from '../support/stacks/old-release.ts'
+import { startAll, type RunningServices } from '../support/stacks/services.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const brokers = (env.KAFKA_BROKERS ?? '').split(',')

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOrganizationWith } from '../support/organizations.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 let environment: Environment
 beforeAll(async () => { environment = await startEnvironment() })

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import {
   FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
-} from '../support/fake-vendors.ts'
+} from '../support/vendors/fake-vendors.ts'
 
 let vendors: FakeVendors
 let environment: Environment

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { eventually } from '../support/eventually.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import {
   FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
-} from '../support/fake-vendors.ts'
-import { startReceiver } from '../support/receiver.ts'
+} from '../support/vendors/fake-vendors.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 
 const LISTS: Readonly<Record<ServiceSlug, readonly string[]>> = {
   'phone-validation': ['twilio'],

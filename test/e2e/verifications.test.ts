@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Verified } from '../../services/client/client.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { eventually } from '../support/eventually.ts'
 
 let environment: Environment

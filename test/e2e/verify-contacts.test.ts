@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { balanceOf } from '../support/organizations.ts'
-import { runJob, startEnvironment, type Environment } from '../support/environment.ts'
+import { runJob, startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const inputs = [
   '+12127365000', '(212) 736-5000', '1 212 736 5000', 'call me', '+442079460958', '+1',

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
-import { createDeliveryHistory, type Attempt } from '../../services/jobs/delivery-history.ts'
+import { createDeliveryHistory, type Attempt } from '../../services/webhooks/delivery-history.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
-import { startOddReceivers } from '../support/odd-receivers.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { startOddReceivers } from '../support/webhooks/odd-receivers.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 import { createTestKey, newOrganization } from '../support/organizations.ts'
-import { recordMacOf } from '../support/signed.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
-import { stackEnv } from '../support/stack.ts'
+import { recordMacOf } from '../support/keys/signed.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const TENANTS = 10
 /** Slots are exhausted many times over by fewer, too; posting them is what takes time. */

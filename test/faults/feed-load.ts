@@ -1,7 +1,7 @@
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { createTestPartner, feedContacts } from '../support/partner.ts'
+import { createTestPartner, feedContacts } from '../support/feeds/partner.ts'
 
 export type FeedLoad = {
   /** No further contacts; resolves with what broke: a contact without one result, or money. */

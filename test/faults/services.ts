@@ -5,7 +5,7 @@ import { answersOk, startChild, stopChild, type Child, type ProcessSpec }
   from '../../deploy/local/process.ts'
 import { nextDelayMs } from '../../deploy/local/supervise.ts'
 import type { Failpoint } from '../../services/runtime/platform/failpoint.ts'
-import { withoutForeignRootKeys } from '../support/foreign-root-keys.ts'
+import { withoutForeignRootKeys } from '../support/keys/foreign-root-keys.ts'
 import { STAGES } from '../../services/topology.ts'
 
 type Env = Readonly<Record<string, string>>

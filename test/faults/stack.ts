@@ -9,7 +9,7 @@ import { redisPart } from '../../deploy/local/redis.ts'
 import { registryPart } from '../../deploy/local/registry.ts'
 import type { Addresses } from '../../deploy/local/source.ts'
 import { provision } from '../../deploy/provision.ts'
-import { startRedisCluster, type RedisCluster } from '../support/redis-cluster.ts'
+import { startRedisCluster, type RedisCluster } from '../support/redis/cluster.ts'
 import { createPart, type Part } from './part.ts'
 import { newFolder } from '../support/folder.ts'
 

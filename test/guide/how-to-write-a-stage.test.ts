@@ -10,7 +10,7 @@ import type {
 import {
   logicalTopic, messageKey, subscriptionsOf, topicName,
 } from '../../services/runtime/platform/topics.ts'
-import { createMemoryBus } from '../support/memory-bus.ts'
+import { createMemoryBus } from '../support/kafka/memory-bus.ts'
 
 // HOW TO WRITE A STAGE
 //

@@ -1,8 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guide-exceptions.ts'
-import { blocksOf, mentionsOf } from '../support/guide.ts'
+import { faultOf, isException, NOT_RUN, RUN_PAGES } from '../support/guides/exceptions.ts'
+import { blocksOf, mentionsOf } from '../support/guides/guide.ts'
 import { ARCHAIC, pages, root } from '../support/sources.ts'
 
 const read = (page: string) => readFileSync(join(root, page), 'utf8')

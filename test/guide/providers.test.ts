@@ -9,7 +9,7 @@ import { createHttpProvider } from '../../services/verify/providers/http.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { emailVerdictOf } from '../../services/verify/providers/email-verdict.ts'
 import type { Probed } from '../../services/verify/providers/smtp/probe.ts'
-import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const guide = read('deploy/docs/providers.md')

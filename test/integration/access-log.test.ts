@@ -9,8 +9,8 @@ import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { exportAccessLog } from '../../services/admin/access-log.ts'
 import { eventually } from '../support/eventually.ts'
-import { emptied, startRecovering, type Recovering } from '../support/recovering.ts'
-import { recordMacOf } from '../support/signed.ts'
+import { emptied, startRecovering, type Recovering } from '../support/recovery/recovering.ts'
+import { recordMacOf } from '../support/keys/signed.ts'
 
 let environment: Recovering
 let clickhouse: ReturnType<typeof connectClickhouse>

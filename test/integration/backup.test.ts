@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/migrations.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
-import { connectAll } from '../support/connected.ts'
-import { ownDatabase } from '../support/database.ts'
-import { createSettledJobs } from '../support/settled-jobs.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { ownDatabase } from '../support/clickhouse/database.ts'
+import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 
 // The statements are those of the guide, on a file instead of S3.
 const guide = readFileSync(new URL('../../deploy/docs/recovery.md', import.meta.url), 'utf8')

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { BusHarness } from '../support/bus-contract.ts'
+import type { BusHarness } from '../support/kafka/bus-contract.ts'
 import { eventually } from '../support/eventually.ts'
-import { openKafkaHarness } from '../support/kafka-harness.ts'
-import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
+import { openKafkaHarness } from '../support/kafka/harness.ts'
+import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
 
 let broker: OwnBroker
 let environment: BusHarness

@@ -1,7 +1,7 @@
-import { describeBusFaults } from '../support/bus-fault-contract.ts'
-import { describeSendingFaults } from '../support/bus-fault-sending.ts'
-import { openKafkaFaultEnvironment } from '../support/bus-fault-environment.ts'
-import { stackEnv } from '../support/stack.ts'
+import { describeBusFaults } from '../support/kafka/bus-fault-contract.ts'
+import { describeSendingFaults } from '../support/kafka/bus-fault-sending.ts'
+import { openKafkaFaultEnvironment } from '../support/kafka/bus-fault-environment.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 describeBusFaults('kafkajs', () =>
   openKafkaFaultEnvironment((stackEnv().KAFKA_BROKERS ?? '').split(',')), describeSendingFaults)

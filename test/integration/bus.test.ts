@@ -1,9 +1,9 @@
 import { createHook } from 'node:async_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
-import { describeBusContract } from '../support/bus-contract.ts'
-import { openKafkaHarness } from '../support/kafka-harness.ts'
-import { stackEnv } from '../support/stack.ts'
+import { describeBusContract } from '../support/kafka/bus-contract.ts'
+import { openKafkaHarness } from '../support/kafka/harness.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const brokers = (stackEnv().KAFKA_BROKERS ?? '').split(',')
 

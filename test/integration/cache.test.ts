@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type CacheClaim, keyPrefixOf } from '../../services/cache/cache.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { redisSharedDomains } from '../../services/verify/providers/mail-domains.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
 
 const { redis } = await startRedis()

@@ -5,7 +5,7 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { cancelJobs } from '../../services/admin/erase-organization.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

@@ -2,7 +2,7 @@ import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import type { ClickHouseClient } from '@clickhouse/client'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { stackEnv } from '../support/stack.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 // What the product relies on when it talks to ClickHouse. It runs against whatever the stack
 // provides, so the front of the embedded engine and a real server are held to the same behaviour.

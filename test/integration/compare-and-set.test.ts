@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createCompareAndSet } from '../../services/runtime/platform/redis.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 

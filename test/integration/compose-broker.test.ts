@@ -5,7 +5,7 @@ import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { kafkaOptionsOf, type KafkaConnection } from '../../services/runtime/kafka/connection.ts'
 import { kafkaTypeOf } from '../../services/runtime/kafka/errors.ts'
-import { startComposeBroker, type ComposeBroker } from '../support/compose-broker.ts'
+import { startComposeBroker, type ComposeBroker } from '../support/kafka/compose-broker.ts'
 import { eventually } from '../support/eventually.ts'
 
 let broker: ComposeBroker

@@ -5,8 +5,8 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
-import { jobKeysOf } from '../support/organization-keys.ts'
-import { startRedis } from '../support/redis.ts'
+import { jobKeysOf } from '../support/keys/organization-keys.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

@@ -7,13 +7,13 @@ import { deadLetter } from '../../services/runtime/engine/dead-letters.ts'
 import { rowCountOf } from '../../services/runtime/engine/stage.ts'
 import { runAudit } from '../support/audit.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { messagesOf, onceMore, openDeadCommands, skipAll, untilRead } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
-import { loseKeys } from '../support/lost-keys.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
-import { parseCsv, runJob } from '../support/environment.ts'
+import { loseKeys } from '../support/recovery/lost-keys.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
+import { parseCsv, runJob } from '../support/stacks/environment.ts'
 
 const { env, brokers, bus, state, wallet } = connectAll()
 const { dead, lettersOf, waitingOf, run, close } = openDeadCommands(env)

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
-import { startHttpProxy } from '../support/http-proxy.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
+import { startHttpProxy } from '../support/webhooks/http-proxy.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
 
 const { env, history } = connectAll()
 const HOST_RATE = 5

@@ -6,7 +6,7 @@ import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createOrganizations } from '../../services/accounts/organizations.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { newFolder } from '../support/folder.ts'
-import { stackEnv } from '../support/stack.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const folder = newFolder('demonstration-')

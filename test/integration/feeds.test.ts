@@ -11,12 +11,12 @@ import { createPartner } from '../../services/admin/partners.ts'
 import { deadLetter } from '../../services/runtime/engine/dead-letters.ts'
 import type { RawMessage } from '../../services/runtime/kafka/bus.ts'
 import type { Replay } from '../../services/admin/dead/decide.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { openDeadCommands } from '../support/dead.ts'
 import { eventually } from '../support/eventually.ts'
-import { sealedContact } from '../support/feeds.ts'
-import { createTestPartner, sendTo, type TestPartner } from '../support/partner.ts'
-import { configs, runFeeds, type RunningFeeds } from '../support/running-feeds.ts'
+import { sealedContact } from '../support/feeds/feeds.ts'
+import { createTestPartner, sendTo, type TestPartner } from '../support/feeds/partner.ts'
+import { configs, runFeeds, type RunningFeeds } from '../support/feeds/running-feeds.ts'
 
 const { env, connected, keys, bus, codec } = connectAll()
 

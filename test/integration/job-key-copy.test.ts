@@ -8,10 +8,10 @@ import { createJobKeyCopy } from '../../services/jobs/job-key-copy.ts'
 import { tombstoneOf } from '../../services/jobs/wrapped-keys.ts'
 import { closedKeys } from '../../services/jobs/connect-keys.ts'
 import { filesWith } from '../support/bytes.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { newOrganization } from '../support/organizations.ts'
-import { messageKeysOf } from '../support/signed.ts'
-import { testStack } from '../support/stack.ts'
+import { messageKeysOf } from '../support/keys/signed.ts'
+import { testStack } from '../support/stacks/stack.ts'
 
 const { clickhouse, connected, env, keys } = connectAll()
 const forged: string[] = []

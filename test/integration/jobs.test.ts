@@ -10,7 +10,7 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { bindingOf } from '../support/idempotency.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
 import { expectLifetime } from '../support/lifetime.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const store = createJobStore(redis)

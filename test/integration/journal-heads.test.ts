@@ -9,12 +9,12 @@ import { CHAIN_START, createHeadsCodec, extendChain } from '../../services/money
 import { createTenants } from '../../services/money/tenants.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { type RunningServices, startAlone } from '../support/services.ts'
-import { messageKeysOf } from '../support/signed.ts'
-import { testStack } from '../support/stack.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { type RunningServices, startAlone } from '../support/stacks/services.ts'
+import { messageKeysOf } from '../support/keys/signed.ts'
+import { testStack } from '../support/stacks/stack.ts'
 import { newFolder } from '../support/folder.ts'
 
 const { clickhouse, clock, env, journal, recordMac, state, wallet } = connectAll()

@@ -10,10 +10,10 @@ import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-key
 import { HOSTED } from '../../services/pipeline/hosted.ts'
 import { rootKeys } from '../../services/runtime/platform/config.ts'
 import { KEY_CLASSES, PROCESS_KEYS } from '../../services/topology.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { newOrganization } from '../support/organizations.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
-import { startProgram } from '../support/started.ts'
+import { startProgram } from '../support/stacks/started.ts'
 
 const { env, state } = connectAll()
 const processes = Object.keys(PROCESS_KEYS) as (keyof typeof PROCESS_KEYS)[]

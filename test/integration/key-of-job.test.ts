@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

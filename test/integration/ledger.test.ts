@@ -14,12 +14,12 @@ import { createRepositories } from '../../services/jobs/results/repositories.ts'
 import { createEmitter } from '../../services/runtime/engine/emit.ts'
 import { createJobMessageCodec } from '../../services/jobs/connect-keys.ts'
 import { LostResultsError } from '../../services/jobs/results/read-chunks.ts'
-import { rootKeysIn } from '../support/organization-keys.ts'
+import { rootKeysIn } from '../support/keys/organization-keys.ts'
 import { newOrganization } from '../support/organizations.ts'
-import { connectAll } from '../support/connected.ts'
-import { parseCsv } from '../support/environment.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
 import { acceptClaimed, acceptRequest } from '../support/jobs.ts'
-import { textOf } from '../support/results.ts'
+import { textOf } from '../support/clickhouse/results.ts'
 
 const {
   archive, brokers, bus, clock, connected, env, keys, results, state: redis, store, wallet,

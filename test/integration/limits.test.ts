@@ -10,7 +10,7 @@ import {
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedisServer } from '../support/redis-server.ts'
+import { startRedisServer } from '../support/redis/server.ts'
 import { newFolder } from '../support/folder.ts'
 
 const folder = newFolder('limits-')

@@ -5,9 +5,9 @@ import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createDemo } from '../../services/admin/demo.ts'
-import { startAlone, type RunningServices } from '../support/services.ts'
-import { testStack } from '../support/stack.ts'
-import { parseCsv } from '../support/environment.ts'
+import { startAlone, type RunningServices } from '../support/stacks/services.ts'
+import { testStack } from '../support/stacks/stack.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
 
 const { env, servicesDir } = testStack()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
-import { unlockAll } from '../support/unlock.ts'
+import { unlockAll } from '../support/redis/unlock.ts'
 import { CLOCKS_MS } from '../support/lifetime.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const wallet = createWallet(redis)

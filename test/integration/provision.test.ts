@@ -4,7 +4,7 @@ import { createTopics } from '../../deploy/provision/topics.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { parseTopicPartitions } from '../../services/runtime/platform/topic-partitions.ts'
 import { eventually } from '../support/eventually.ts'
-import { startOwnBroker, type OwnBroker } from '../support/own-broker.ts'
+import { startOwnBroker, type OwnBroker } from '../support/kafka/own-broker.ts'
 
 const { ConfigResourceTypes, ConfigSource } = kafkajs
 const TOPIC = 'rows.normalized.small'

@@ -11,8 +11,10 @@ import { withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
 import { createEraseDeps, eraseJobs } from '../../services/admin/erase-jobs.ts'
 import { withStores } from '../../services/admin/connections.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { emptied, kill, startRecovering, until, type Recovering } from '../support/recovering.ts'
-import { parseCsv } from '../support/environment.ts'
+import {
+  emptied, kill, startRecovering, until, type Recovering,
+} from '../support/recovery/recovering.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
 import { commandOn } from '../support/admin.ts'
 
 const adjust = commandOn('adjust')

@@ -4,7 +4,7 @@ import { createRedisLimiter } from '../../services/ingest/limits/limiter.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
 import { upTo } from '../support/jobs.ts'
 import { cachedRecord } from '../support/stage-doubles.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const ROWS = 50
 /** Longer than any test takes. */
@@ -25,11 +25,11 @@ describe('the cache in a cluster', () => {
       const claim = (job: string) =>
         cache.claim(scope, tokens, { job, leaseMs: LEASE_MS, usable: () => true })
       expect(new Set(await claim('job_1'))).toEqual(new Set(['mine']))
-      expect(new Set(await claim('job_2'))).toEqual(new Set(['held']))
+      expect(new Set(await claim('job_2'))).toEqual(new Set(['leased']))
       const rotated = { ...scope, version: '2', rotated: { versions: ['1'], tokens } }
       expect(new Set(await cache.claim(rotated, tokens, {
         job: 'job_3', leaseMs: LEASE_MS, usable: () => true,
-      }))).toEqual(new Set(['held']))
+      }))).toEqual(new Set(['leased']))
       const records = upTo(ROWS).map(row => cachedRecord({ confidence: row, job: tenant }))
       await cache.store(scope, tokens, records)
       expect(await cache.find(scope, tokens)).toEqual(records)

@@ -10,9 +10,9 @@ import { audit } from '../../services/admin/audit/audit.ts'
 import { runAudit } from '../../services/admin/audit/command.ts'
 import { takeAuditSnapshot } from '../../services/admin/audit/snapshot.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import { connectAll } from '../support/connected.ts'
-import { parseCsv } from '../support/environment.ts'
-import { createSettledJobs, inputsOf as inputs } from '../support/settled-jobs.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { parseCsv } from '../support/stacks/environment.ts'
+import { createSettledJobs, inputsOf as inputs } from '../support/recovery/settled-jobs.ts'
 import { emitted } from '../support/stage-doubles.ts'
 
 const all = connectAll()

@@ -2,9 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { applyMigrations } from '../../deploy/provision/migrations.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { recordsSince } from '../../services/admin/audit/command.ts'
-import { connectAll } from '../support/connected.ts'
-import { ownDatabase } from '../support/database.ts'
-import { createSettledJobs } from '../support/settled-jobs.ts'
+import { connectAll } from '../support/stacks/connected.ts'
+import { ownDatabase } from '../support/clickhouse/database.ts'
+import { createSettledJobs } from '../support/recovery/settled-jobs.ts'
 
 const { env } = ownDatabase()
 const all = connectAll(env)

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { provision } from '../../deploy/provision.ts'
 import { migrations } from '../../deploy/provision/migrations.ts'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
-import { stackEnv } from '../support/stack.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 /**
  * Statements as the release before migration 0006 sent them, recorded on the tables of that release
@@ -33,7 +33,7 @@ type Parameters = Readonly<Record<string, unknown>>
 type Row = Readonly<Record<string, unknown>>
 
 const NEWEST = '0006_settled.sql'
-const FILE = new URL('../support/statements-before-0006.json', import.meta.url)
+const FILE = new URL('../support/clickhouse/statements-before-0006.json', import.meta.url)
 const RECORDED_TENANT = 'org_before.live'
 const id = randomUUID()
 const TENANT = `org_${id}.live`

@@ -5,11 +5,11 @@ import type { Submitted } from '../../services/jobs/submit.ts'
 import { withAdmin } from '../../services/runtime/kafka/admin.ts'
 import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
-import { sealedContact } from '../support/feeds.ts'
-import { createTestPartner, sendTo, type TestPartner } from '../support/partner.ts'
-import { runFeeds, type RunningFeeds } from '../support/running-feeds.ts'
+import { sealedContact } from '../support/feeds/feeds.ts'
+import { createTestPartner, sendTo, type TestPartner } from '../support/feeds/partner.ts'
+import { runFeeds, type RunningFeeds } from '../support/feeds/running-feeds.ts'
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes } = kafkajs
 const { env, brokers, connected, codec } = connectAll()

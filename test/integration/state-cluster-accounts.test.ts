@@ -6,16 +6,16 @@ import {
 } from '../../services/accounts/organization-keys.ts'
 import { createOrganizations, newOrganizationId } from '../../services/accounts/organizations.ts'
 import { createPartners } from '../../services/accounts/partners.ts'
-import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
+import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { createRootKeys } from '../../services/runtime/crypto/root-keys/root-keys.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { createCursors } from '../../services/jobs/cursors.ts'
-import { createDeliveries } from '../../services/jobs/deliveries.ts'
+import { createDeliveries } from '../../services/webhooks/deliveries.ts'
 import { createErasures, requestErasure } from '../../services/jobs/erasures.ts'
 import type { KeyClass } from '../../services/topology.ts'
-import { keepUnlocked } from '../support/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
+import { keepUnlocked } from '../support/redis/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const LEASE_MS = 3_600_000
 

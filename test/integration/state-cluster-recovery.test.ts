@@ -10,8 +10,8 @@ import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { openSubscriber } from '../../services/runtime/engine/connections.ts'
 import { redisClock } from '../../services/runtime/platform/redis.ts'
 import { accepted, acceptRequest } from '../support/jobs.ts'
-import { keepUnlocked } from '../support/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
+import { keepUnlocked } from '../support/redis/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())

@@ -9,8 +9,8 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { homeOf } from '../../services/runtime/platform/cells.ts'
 import { isInfrastructure } from '../../services/runtime/platform/errors.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { keepUnlocked } from '../support/unlock.ts'
-import { ofEach, openRedisCluster, TENANTS } from '../support/open-redis-cluster.ts'
+import { keepUnlocked } from '../support/redis/unlock.ts'
+import { ofEach, openRedisCluster, TENANTS } from '../support/redis/open-redis-cluster.ts'
 
 const { servers, cluster } = await openRedisCluster()
 await keepUnlocked(cluster, await servers.connect())

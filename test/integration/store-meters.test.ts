@@ -4,9 +4,9 @@ import { watchStores } from '../../services/ledger/meters.ts'
 import { createMetrics } from '../../services/runtime/platform/metrics.ts'
 import { watchRedis } from '../../services/runtime/platform/redis-meters.ts'
 import { connectRedisOrCluster } from '../../services/runtime/platform/redis.ts'
-import { connectAll } from '../support/connected.ts'
+import { connectAll } from '../support/stacks/connected.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedisCluster } from '../support/redis-cluster.ts'
+import { startRedisCluster } from '../support/redis/cluster.ts'
 
 const { clickhouse, state, brokers, env } = connectAll()
 const log = { warn: vi.fn() }

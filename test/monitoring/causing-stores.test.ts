@@ -3,9 +3,9 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 import { connectClickhouse } from '../../services/runtime/platform/clickhouse.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
-import { causing, WITHIN_MS } from '../support/causing.ts'
-import { whileFrozen } from '../support/processes.ts'
-import { stackEnv } from '../support/stack.ts'
+import { causing, WITHIN_MS } from '../support/deploy/causing.ts'
+import { whileFrozen } from '../support/stacks/processes.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')

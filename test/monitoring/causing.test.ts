@@ -6,12 +6,12 @@ import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createPauses } from '../../services/admin/pause.ts'
 import { withWorkspace } from '../../services/admin/deps.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import { causing, watching, WITHIN_MS } from '../support/causing.ts'
-import { leaveToLedger } from '../support/unlock.ts'
-import { whileFrozen, whileStuttering } from '../support/processes.ts'
-import { startAll } from '../support/services.ts'
+import { causing, watching, WITHIN_MS } from '../support/deploy/causing.ts'
+import { leaveToLedger } from '../support/redis/unlock.ts'
+import { whileFrozen, whileStuttering } from '../support/stacks/processes.ts'
+import { startAll } from '../support/stacks/services.ts'
 import { openWorkspaceCommands } from '../support/workspace.ts'
-import { stackEnv } from '../support/stack.ts'
+import { stackEnv } from '../support/stacks/stack.ts'
 
 const env = stackEnv()
 const redis = connectRedis(env.REDIS_STATE_URL ?? '')

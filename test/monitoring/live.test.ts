@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { METRICS } from '../../services/runtime/platform/metric-list.ts'
-import { SOURCES } from '../../services/runtime/platform/metric-sources.ts'
 import { STAGES } from '../../services/topology.ts'
 import { eventually } from '../support/eventually.ts'
-import { dashboards, panelQueries } from '../support/dashboards.ts'
-import { presetAt, startFakeVendors, type FakeVendors } from '../support/fake-vendors.ts'
-import { startPrometheus, type Prometheus } from '../support/prometheus.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+import { dashboards, panelQueries } from '../support/deploy/dashboards.ts'
+import { presetAt, startFakeVendors, type FakeVendors } from '../support/vendors/fake-vendors.ts'
+import { startPrometheus, type Prometheus } from '../support/deploy/prometheus.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 
 const WITHIN_MS = 30_000
 
@@ -98,10 +97,10 @@ describe('a Prometheus that reads the metrics of all services', () => {
   })
 
   async function unexpectedMetrics () {
-    const wrong = await Promise.all(METRICS.map(async ({ name, type, labels }) => {
+    const wrong = await Promise.all(METRICS.map(async ({ name, type, labels, by }) => {
       const series = type === 'histogram' ? `${name}_count` : name
       const found = await prometheus.query(series)
-      return SOURCES[name].by.flatMap(stage => {
+      return by.flatMap(stage => {
         const own = found.find(sample => sample.labels.job === stage)
         if (own === undefined) return [`${stage} does not export ${name}`]
         const { __name__: _name, job: _job, instance: _instance, ...reported } = own.labels

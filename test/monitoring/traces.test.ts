@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { logFileOf } from '../../deploy/local/process.ts'
 import {
   COLLECTOR_WITHIN_MS, startCollector, type Collector, type ExportedSpan,
-} from '../support/trace-collector.ts'
-import { startReceiver, type Receiver } from '../support/receiver.ts'
-import { startEnvironment, type Environment } from '../support/environment.ts'
+} from '../support/deploy/trace-collector.ts'
+import { startReceiver, type Receiver } from '../support/webhooks/receiver.ts'
+import { startEnvironment, type Environment } from '../support/stacks/environment.ts'
 import { STAGES as ALL_STAGES } from '../../services/topology.ts'
 
 const STAGES = ['normalize', 'lookup', 'verify', 'settle', 'deliver'] as const

@@ -5,9 +5,9 @@ import {
 } from '../../services/accounts/access-log/access-log.ts'
 import { shipAccess, type AccessShippingDeps } from '../../services/ledger/outbox-shipper.ts'
 import { seededRandom } from '../bench/inputs.ts'
-import { createMemoryBus } from '../support/memory-bus.ts'
-import { startRestartableRedis } from '../support/restartable-redis.ts'
-import { codec } from '../support/results.ts'
+import { createMemoryBus } from '../support/kafka/memory-bus.ts'
+import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { codec } from '../support/clickhouse/results.ts'
 
 const { redis, restart } = await startRestartableRedis()
 const { signal } = new AbortController()

@@ -9,17 +9,17 @@ import {
   accountKey, ACCOUNTS_OUTBOX_KEY, createAccountRecords,
 } from '../../services/accounts/records.ts'
 import { TENANTS_KEY } from '../../services/money/redis-keys.ts'
-import { createWebhookEndpoints } from '../../services/accounts/webhook-endpoints.ts'
-import { createWebhookSecrets } from '../../services/accounts/webhook-secrets.ts'
+import { createWebhookEndpoints } from '../../services/webhooks/endpoints.ts'
+import { createWebhookSecrets } from '../../services/webhooks/secrets.ts'
 import { restoreAccounts, shipAccounts } from '../../services/ledger/accounts.ts'
-import { organizationKeysOf } from '../support/organization-keys.ts'
-import { contentOf } from '../support/redis-content.ts'
+import { organizationKeysOf } from '../support/keys/organization-keys.ts'
+import { contentOf } from '../support/redis/content.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
-import { startRestartableRedis } from '../support/restartable-redis.ts'
-import { codec } from '../support/results.ts'
-import { peopleOn } from '../support/stored-people.ts'
+} from '../support/recovery/recovery-environment.ts'
+import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
+import { codec } from '../support/clickhouse/results.ts'
+import { peopleOn } from '../support/page/stored-people.ts'
 
 const { redis, restart } = await startRestartableRedis()
 const keys = organizationKeysOf(7)

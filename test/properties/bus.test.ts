@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { OutgoingMessage } from '../../services/runtime/kafka/bus.ts'
-import { describeBusContract } from '../support/bus-contract.ts'
-import { createMemoryBus, type MemoryBusOptions } from '../support/memory-bus.ts'
+import { describeBusContract } from '../support/kafka/bus-contract.ts'
+import { createMemoryBus, type MemoryBusOptions } from '../support/kafka/memory-bus.ts'
 
 for (const seed of [1, 2, 3]) {
   describeBusContract(`in memory, seed ${seed}`, async () => {

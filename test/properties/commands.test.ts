@@ -3,8 +3,8 @@ import { createKeyCache } from '../../services/jobs/job-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptRequest, blockOf } from '../support/jobs.ts'
-import { jobKeysOf } from '../support/organization-keys.ts'
-import { startRedis } from '../support/redis.ts'
+import { jobKeysOf } from '../support/keys/organization-keys.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

@@ -5,8 +5,8 @@ import { jobBody } from '../../services/jobs/job-view.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { accepted } from '../support/jobs.ts'
-import { countsOf, deadOf, layOut, randomJob, requestOf } from '../support/random-jobs.ts'
-import { startRedis } from '../support/redis.ts'
+import { countsOf, deadOf, layOut, randomJob, requestOf } from '../support/recovery/random-jobs.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

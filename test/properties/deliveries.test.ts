@@ -2,11 +2,11 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
 import {
   createDeliveries, REMEMBERED_MS, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
-} from '../../services/jobs/deliveries.ts'
-import type { Attempt } from '../../services/jobs/delivery-history.ts'
+} from '../../services/webhooks/deliveries.ts'
+import type { Attempt } from '../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../services/jobs/events.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const deliveries = createDeliveries(redis)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { ALL, createEventScene, END, ROWS } from '../support/event-scene.ts'
-import { startRedis } from '../support/redis.ts'
+import { ALL, createEventScene, END, ROWS } from '../support/webhooks/event-scene.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const RUNS = 40

@@ -10,10 +10,10 @@ import { sleep } from '../../services/runtime/platform/retry.ts'
 import { feedGroupOf } from '../../services/runtime/platform/topics.ts'
 import { createMarkStore } from '../../services/feed/replay-guard.ts'
 import { taggedTenant } from '../../services/money/redis-keys.ts'
-import { feedDeps, fill, newPartner, runFeed, type Sent } from '../support/feeds.ts'
+import { feedDeps, fill, newPartner, runFeed, type Sent } from '../support/feeds/feeds.ts'
 import { acceptRequest } from '../support/jobs.ts'
-import { createMemoryBus } from '../support/memory-bus.ts'
-import { startRedis } from '../support/redis.ts'
+import { createMemoryBus } from '../support/kafka/memory-bus.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const store = createJobStore(redis)

@@ -3,8 +3,10 @@ import type { ProviderName } from '../../services/jobs/checks.ts'
 import { createChecker, type CheckResult } from '../../services/verify/checker.ts'
 import { readHttpProviders } from '../../services/verify/providers/http-config.ts'
 import { createHttpProvider } from '../../services/verify/providers/http.ts'
-import { CANARIES } from '../support/vendor-words.ts'
-import { batchDescription, singleDescription, startVendor, type Vendor } from '../support/vendor.ts'
+import { CANARIES } from '../support/vendors/vendor-words.ts'
+import {
+  batchDescription, singleDescription, startVendor, type Vendor,
+} from '../support/vendors/vendor.ts'
 
 let vendor: Vendor
 beforeAll(async () => { vendor = await startVendor() })

@@ -5,7 +5,7 @@ import { newJobId } from '../../services/jobs/job.ts'
 import { idempotencyKeysOf } from '../../services/jobs/redis-keys.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { bindingOf, moveEnd } from '../support/idempotency.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const DAY_MS = 86_400_000

@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest'
 import {
   type LimitedRequest, type RateLimits, createLocalLimiter, createRedisLimiter,
 } from '../../services/ingest/limits/limiter.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const limits: RateLimits = {
   post: [{ capacity: 100, seconds: 1 }, { capacity: 1_000, seconds: 60 }],
   get: [{ capacity: 200, seconds: 1 }],
 }
-const SET_CLOCK = new URL('../support/set-clock.lua', import.meta.url)
+const SET_CLOCK = new URL('../support/redis/set-clock.lua', import.meta.url)
 let orgs = 0
 const newOrg = () => {
   orgs += 1

@@ -4,8 +4,8 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { eventsCausedBy } from '../support/ledger-events.ts'
-import { startRedis } from '../support/redis.ts'
+import { eventsCausedBy } from '../support/recovery/ledger-events.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis } = await startRedis()
 const wallet = createWallet(redis)

@@ -5,8 +5,8 @@ import {
   createDns, createMailDomains, type DnsOptions, type MailDomain, type SharedDomains,
 } from '../../services/verify/providers/mail-domains.ts'
 import { SITUATIONS, ZONES } from '../support/data/mail-domains.ts'
-import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
-import { createPatientDns } from '../support/patient-dns.ts'
+import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
+import { createPatientDns } from '../support/mail/patient-dns.ts'
 
 let server: DnsServer
 let nowMs = 0

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canonicalEmail } from '../../services/normalize/email.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
 import { MAIL_ZONES, MAILBOXES_TABLE, SERVERS } from '../support/data/mailboxes.ts'
-import { startDnsServer, type DnsServer } from '../support/dns-server.ts'
+import { startDnsServer, type DnsServer } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
-import { startMailServers, type MailServers } from '../support/mail-servers.ts'
-import { request, smtpProviderOf } from '../support/smtp-probe.ts'
+import { startMailServers, type MailServers } from '../support/mail/mail-servers.ts'
+import { request, smtpProviderOf } from '../support/mail/smtp-probe.ts'
 
 let mail: MailServers
 let dns: DnsServer

@@ -6,7 +6,7 @@ import { createJobStore } from '../../services/jobs/store.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { acceptClaimed, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const wallet = createWallet(redis)

@@ -3,7 +3,9 @@ import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parsePhone } from '../../services/phone/parse.ts'
 import { mixedPhones } from '../bench/inputs.ts'
-import { compareWithLibrary, fuzzedInputs, type WrittenInput } from '../support/numbering.ts'
+import {
+  compareWithLibrary, fuzzedInputs, type WrittenInput,
+} from '../support/vendors/numbering.ts'
 
 /** The library throws at every other input, and traces are most of what that takes. */
 const { stackTraceLimit } = Error

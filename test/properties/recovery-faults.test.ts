@@ -6,14 +6,14 @@ import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { FrozenError } from '../../services/money/recovery-guard.ts'
 import type { Balance } from '../../services/money/wallet.ts'
 import { moneyKeys, TENANTS_KEY, taggedTenant } from '../../services/money/redis-keys.ts'
-import { startLockedRedis } from '../support/locked-redis.ts'
-import { unlockAll } from '../support/unlock.ts'
+import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { unlockAll } from '../support/redis/unlock.ts'
 import { acceptRequest } from '../support/jobs.ts'
-import { contentOf, endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
+import { contentOf, endRun, putBack, snapshotOf } from '../support/redis/content.ts'
+import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
   createRecoveryEnvironment, entriesOf, runLedger, type LedgerDeps, type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
+} from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
 const [DAMAGED, OTHER] = ['org_a.live', 'org_b.live']

@@ -5,12 +5,12 @@ import { moneyKeys, LOCKED_TENANTS_CHANNEL } from '../../services/money/redis-ke
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { contentOf } from '../support/redis-content.ts'
-import { createScenario } from '../support/recovery-scenario.ts'
+import { contentOf } from '../support/redis/content.ts'
+import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
   createRecoveryEnvironment, runLedger, type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
-import { startRestartableRedis } from '../support/restartable-redis.ts'
+} from '../support/recovery/recovery-environment.ts'
+import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
 
 const { redis, connect, restart, runOf } = await startRestartableRedis()
 const TENANT = 'org_a.live'

@@ -5,11 +5,11 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { createRecoveryGuards } from '../../services/money/recovery-guard.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
-import { createScenario } from '../support/recovery-scenario.ts'
+import { createScenario } from '../support/recovery/recovery-scenario.ts'
 import {
   createRecoveryEnvironment, type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
-import { startRestartableRedis } from '../support/restartable-redis.ts'
+} from '../support/recovery/recovery-environment.ts'
+import { startRestartableRedis } from '../support/redis/restartable-redis.ts'
 
 const { redis, connect, restart } = await startRestartableRedis()
 const [TENANT, NEW] = ['org_a.live', 'org_b.live']

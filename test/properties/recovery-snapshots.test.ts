@@ -5,13 +5,13 @@ import { NO_BASE, takeSnapshots } from '../../services/ledger/snapshots.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { ACTIVE_KEY, moneyKeys } from '../../services/money/redis-keys.ts'
 import { IDLE_AFTER_MS } from '../../services/money/tenants.ts'
-import { startLockedRedis } from '../support/locked-redis.ts'
-import { unlockAll } from '../support/unlock.ts'
-import { endRun, putBack, snapshotOf } from '../support/redis-content.ts'
-import { createScenario, type Scenario } from '../support/recovery-scenario.ts'
+import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { unlockAll } from '../support/redis/unlock.ts'
+import { endRun, putBack, snapshotOf } from '../support/redis/content.ts'
+import { createScenario, type Scenario } from '../support/recovery/recovery-scenario.ts'
 import {
   compareAll, createRecoveryEnvironment, snapshotAll, type LedgerDeps, type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
+} from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
 const [BUSY, IDLE] = ['org_busy.live', 'org_idle.live']

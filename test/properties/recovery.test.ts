@@ -6,16 +6,16 @@ import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import {
   ACTIVE_KEY, RECOUNTING_KEY, TENANTS_KEY, moneyKeys,
 } from '../../services/money/redis-keys.ts'
-import { startLockedRedis } from '../support/locked-redis.ts'
-import { unlockAll } from '../support/unlock.ts'
-import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis-content.ts'
+import { startLockedRedis } from '../support/redis/locked-redis.ts'
+import { unlockAll } from '../support/redis/unlock.ts'
+import { contentOf, endRun, putBack, snapshotOf, type Snapshot } from '../support/redis/content.ts'
 import {
   action, chargesOf, createScenario, type Action, type Scenario,
-} from '../support/recovery-scenario.ts'
+} from '../support/recovery/recovery-scenario.ts'
 import {
   compareAll, countMarked, createRecoveryEnvironment, entriesOf, runLedger,
   type RecoveryEnvironment,
-} from '../support/recovery-environment.ts'
+} from '../support/recovery/recovery-environment.ts'
 
 const { redis } = await startLockedRedis()
 const TENANT = 'org_a.live'

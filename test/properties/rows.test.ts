@@ -7,7 +7,7 @@ import type { CheckResult } from '../../services/verify/checker.ts'
 import type { ProviderRow } from '../../services/verify/provider.ts'
 import { createVerifyStage } from '../../services/verify/stage.ts'
 import { createCacheDouble } from '../support/cache-double.ts'
-import { cellsIn } from '../support/cells.ts'
+import { cellsIn } from '../support/clickhouse/cells.ts'
 import {
   both, cachedRecord, chunksOf, createManualClock, createStoreDouble, createTallyDouble, delivered,
   emitted, JOB, rowsOf, tokenFor,

@@ -5,12 +5,12 @@ import { verifyConfig } from '../../services/verify/config.ts'
 import { factoriesOf } from '../../services/verify/provider-factories.ts'
 import type { ProviderAnswer } from '../../services/verify/provider.ts'
 import { createConnect } from '../../services/verify/providers/smtp/connections.ts'
-import { startDnsServer, type DnsServer, type Zone } from '../support/dns-server.ts'
+import { startDnsServer, type DnsServer, type Zone } from '../support/mail/dns-server.ts'
 import { eventually } from '../support/eventually.ts'
-import { startMailServers, type MailServer } from '../support/mail-servers.ts'
-import { request, smtpProviderOf, type ProbeSetting } from '../support/smtp-probe.ts'
-import { startSocksProxy } from '../support/socks-proxy.ts'
-import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
+import { startMailServers, type MailServer } from '../support/mail/mail-servers.ts'
+import { request, smtpProviderOf, type ProbeSetting } from '../support/mail/smtp-probe.ts'
+import { startSocksProxy } from '../support/mail/socks-proxy.ts'
+import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 
 type RealOptions = NonNullable<Extract<MailServer, { readonly recipients: unknown }>['options']>
 

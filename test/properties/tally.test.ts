@@ -12,8 +12,10 @@ import { moneyKeys } from '../../services/money/redis-keys.ts'
 import { createWallet } from '../../services/money/wallet.ts'
 import { eventually } from '../support/eventually.ts'
 import { acceptClaimed, accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { countsOf, deadOf, layOut, randomJob, requestOf, type End } from '../support/random-jobs.ts'
-import { startRedis } from '../support/redis.ts'
+import {
+  countsOf, deadOf, layOut, randomJob, requestOf, type End,
+} from '../support/recovery/random-jobs.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const wallet = createWallet(redis)

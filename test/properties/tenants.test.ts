@@ -6,7 +6,7 @@ import { createWallet } from '../../services/money/wallet.ts'
 import { createJobStore } from '../../services/jobs/store.ts'
 import { createRecoveryStore } from '../../services/ledger/recovery-store.ts'
 import { accepted, acceptRequest, blockOf, upTo } from '../support/jobs.ts'
-import { startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis/redis.ts'
 
 const { redis, connect } = await startRedis()
 const tenants = createTenants(redis)

@@ -1,12 +1,12 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { createResolve, createSender } from '../../services/deliver/sender.ts'
-import { webhookUrlError } from '../../services/accounts/webhook-url.ts'
+import { webhookUrlError } from '../../services/webhooks/url.ts'
 import {
   LITERALS, REBOUND_NAMES, refusedAddresses, ZONES,
 } from '../support/data/webhook-addresses.ts'
-import { startDnsServer } from '../support/dns-server.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { startDnsServer } from '../support/mail/dns-server.ts'
+import { startReceiver } from '../support/webhooks/receiver.ts'
 
 /** Listen on this machine by every way there is, and must never be connected to. */
 const first = await startReceiver(response => response.end(), '0.0.0.0')

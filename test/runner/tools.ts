@@ -1,13 +1,13 @@
-import { requireBrowser } from '../support/browser.ts'
+import { requireBrowser } from '../support/page/browser.ts'
 import {
   installCompose, installDefinitions, installHelm, installValidator,
-} from '../support/deploy-tools.ts'
+} from '../support/deploy/deploy-tools.ts'
 import { installArchives } from '../../deploy/local/archives.ts'
 import { requireJava } from '../../deploy/local/java.ts'
 import { installRedis, type Say } from '../../deploy/local/parts.ts'
-import { installPrometheus } from '../support/prometheus-install.ts'
-import { installCollector } from '../support/trace-install.ts'
-import { installToxiproxy } from '../support/toxiproxy-install.ts'
+import { installPrometheus } from '../support/deploy/prometheus-install.ts'
+import { installCollector } from '../support/deploy/trace-install.ts'
+import { installToxiproxy } from '../support/deploy/toxiproxy-install.ts'
 import {
   installClientPython, installGenerator, requireClientGo,
 } from '../e2e/clients/install.ts'

@@ -10,7 +10,7 @@ import { readPrices, unitPriceMicros } from '../../services/money/prices.ts'
 import { createNormalizeStage } from '../../services/normalize/stage.ts'
 import { createTokenizer } from '../../services/cache/tokenizer.ts'
 import { redisRecordCache } from '../../services/cache/redis-cache.ts'
-import { STAGE_ENVIRONMENT } from '../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../support/stacks/stage-environment.ts'
 import { jobsOf, oncePer } from './stubs.ts'
 import type { Shared } from './stages.ts'
 

@@ -7,7 +7,7 @@ import { jobBody } from '../../services/jobs/job-view.ts'
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import type { Stage } from '../../services/runtime/engine/stage.ts'
 import { createOutbox } from '../../services/money/outbox.ts'
-import type { MemoryBus } from '../support/memory-bus.ts'
+import type { MemoryBus } from '../support/kafka/memory-bus.ts'
 import type { Environment } from './environment.ts'
 
 /**

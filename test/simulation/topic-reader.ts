@@ -6,9 +6,9 @@ import { createMessageMac, type MessageMac } from '../../services/runtime/kafka/
 import type { Codec } from '../../services/runtime/kafka/registry.ts'
 import { InfrastructureError } from '../../services/runtime/platform/errors.ts'
 import { topicName } from '../../services/runtime/platform/topics.ts'
-import type { MemoryBus } from '../support/memory-bus.ts'
-import { createMemoryReader } from '../support/memory-reader.ts'
-import { messageKeysOf, messageMacOf, MESSAGE_KEY_ENV } from '../support/signed.ts'
+import type { MemoryBus } from '../support/kafka/memory-bus.ts'
+import { createMemoryReader } from '../support/kafka/memory-reader.ts'
+import { messageKeysOf, messageMacOf, MESSAGE_KEY_ENV } from '../support/keys/signed.ts'
 import type { Chaos } from './chaos.ts'
 
 const KAFKA_UNAVAILABLE = 0.03

@@ -1,4 +1,4 @@
-import { startRedisServer } from '../support/redis-server.ts'
+import { startRedisServer } from '../support/redis/server.ts'
 import { NO_FAULTS, runSeed, type Run } from './run.ts'
 import { openEnvironment } from './environment.ts'
 

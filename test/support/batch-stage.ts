@@ -7,7 +7,7 @@ import { createVerifyStage } from '../../services/verify/stage.ts'
 import { createTasksInFlight, redisSubmissions } from '../../services/verify/submissions.ts'
 import type { ServiceSlug } from '../../services/topology.ts'
 import { createCacheDouble } from './cache-double.ts'
-import { cellsIn } from './cells.ts'
+import { cellsIn } from './clickhouse/cells.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, rowsOf,
   VERIFY_SETTINGS,

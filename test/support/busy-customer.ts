@@ -2,8 +2,8 @@ import { createApiKeys } from '../../services/accounts/api-keys.ts'
 import { createClient, type Client } from '../../services/client/client.ts'
 import type { RedisClient } from '../../services/runtime/platform/redis.ts'
 import { createTestKey } from './organizations.ts'
-import { createTestPartner } from './partner.ts'
-import { peopleIn } from './stored-people.ts'
+import { createTestPartner } from './feeds/partner.ts'
+import { peopleIn } from './page/stored-people.ts'
 
 /** The address of the person that a busy customer has. */
 export const PERSON = 'erased.person@example.org'

@@ -8,7 +8,7 @@ import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import type { Summary } from '../../services/admin/dead/letters.ts'
 import { createAdminProgram } from '../../services/admin/program.ts'
 import { eventually } from './eventually.ts'
-import { rootSettingsIn } from './organization-keys.ts'
+import { rootSettingsIn } from './keys/organization-keys.ts'
 import { newFolder } from './folder.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { createAdminProgram } from '../../services/admin/program.ts'
-import { rootSettingsIn } from './organization-keys.ts'
+import { rootSettingsIn } from './keys/organization-keys.ts'
 import { newFolder } from './folder.ts'
 
 type Env = Readonly<Record<string, string>>

@@ -1,5 +1,5 @@
 import type { Journal } from '../../../schemas/types.ts'
-import type { DeliveryHistory } from '../../jobs/delivery-history.ts'
+import type { DeliveryHistory } from '../../webhooks/delivery-history.ts'
 import type { Job } from '../../jobs/job.ts'
 import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'

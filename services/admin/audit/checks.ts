@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { parse } from 'csv-parse'
 import type { Journal } from '../../../schemas/types.ts'
-import type { Attempt } from '../../jobs/delivery-history.ts'
+import type { Attempt } from '../../webhooks/delivery-history.ts'
 import { isDeliveryOf } from '../../jobs/events.ts'
 import type { Job } from '../../jobs/job.ts'
 import { canonicalText, type Range } from '../../money/journal-chain.ts'

@@ -10,8 +10,8 @@ import {
 } from '../../../schemas/api/webhook-endpoints.ts'
 import { findJob } from '../find-job.ts'
 import { callerOf } from '../guard.ts'
-import type { WebhookDelivery } from '../../jobs/deliveries.ts'
-import type { Attempt } from '../../jobs/delivery-history.ts'
+import type { WebhookDelivery } from '../../webhooks/deliveries.ts'
+import type { Attempt } from '../../webhooks/delivery-history.ts'
 import {
   deliveryIdOf, eventIdOf, eventTypeOf, eventTypesOf, partsOfDelivery,
 } from '../../jobs/events.ts'

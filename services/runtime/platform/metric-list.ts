@@ -1,4 +1,38 @@
-import { STORE_METRICS, type MetricDefinition } from './store-metrics.ts'
+import {
+  ENGINE_STAGES, ENGINE_STEPS, KEY_CLASSES, LANES, PAUSABLE_STAGES, SERVICE_SLUGS, STAGES,
+  type StageName,
+} from '../../topology.ts'
+import { subscriptionsOf } from './topics.ts'
+
+type Labels = Readonly<Record<string, string>>
+type Values = Readonly<Record<string, readonly string[]>>
+
+/** A metric, and where it comes from. */
+export type MetricDefinition = {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+  readonly help: string
+  /** The services that report it. */
+  readonly by: readonly StageName[]
+  /**
+   * The possible values of its labels other than `stage`. A counter that appears with its first
+   * event hides that event from `rate` and `increase`, so all series that are known in advance
+   * start at 0.
+   */
+  readonly values?: Values | readonly Values[]
+  /** The values are the lanes and services that the stage subscribes to. */
+  readonly bySubscription?: true
+  /** The values are the topics that the stage subscribes to. */
+  readonly byTopic?: true
+}
+
+const FAILURE_REASONS = [
+  'status', 'redirect', 'timeout', 'dns_error', 'blocked_address', 'tls_error',
+  'connection_error', 'proxy_error', 'internal',
+] as const
+const ROOT_KEY_CALL = { provider: ['aws-kms', 'vault'], action: ['encrypt', 'decrypt'] } as const
+const MODES = ['live', 'test'] as const
 
 /** All metrics: the one source of dashboards, alerts and documents. */
 export const METRICS = [
@@ -7,18 +41,23 @@ export const METRICS = [
     type: 'gauge',
     labels: ['stage'],
     help: '1 while the stage is ready; /readyz reports whether all stages of the process are.',
+    by: STAGES,
   },
   {
     name: 'stage_rows_total',
     type: 'counter',
     labels: ['stage', 'lane', 'service'],
     help: 'Rows of processed messages.',
+    by: ENGINE_STAGES,
+    bySubscription: true,
   },
   {
     name: 'stage_chunks_total',
     type: 'counter',
     labels: ['stage', 'lane', 'service'],
     help: 'Processed messages.',
+    by: ENGINE_STAGES,
+    bySubscription: true,
   },
   {
     name: 'stage_oldest_age_seconds',
@@ -26,66 +65,86 @@ export const METRICS = [
     labels: ['stage', 'group'],
     help: 'Age of the oldest message that is fetched and not yet processed; 0 when idle. Scale ' +
       'and shed load by this.',
+    by: ENGINE_STAGES,
   },
   {
     name: 'stage_held_messages',
     type: 'gauge',
     labels: ['stage', 'group'],
     help: 'Messages in memory that wait for others; their offsets are not committed.',
+    by: [...ENGINE_STAGES, 'feed'],
   },
   {
     name: 'stage_step_seconds',
     type: 'histogram',
     labels: ['stage', 'step'],
     help: 'Duration of each step of the engine.',
+    by: ENGINE_STAGES,
+    values: { step: ENGINE_STEPS },
   },
   {
     name: 'stage_dead_letters_total',
     type: 'counter',
     labels: ['stage', 'cause'],
     help: 'Messages sent to the dead-letter topic: unreadable, failed, decided, or lacking a key.',
+    by: ENGINE_STAGES,
+    values: { cause: ['unreadable', 'failed', 'decided', 'missing_key'] },
   },
   {
     name: 'stage_messages_skipped_total',
     type: 'counter',
     labels: ['stage', 'reason'],
     help: 'Messages that are skipped: tombstones, messages of erased jobs, and forged ones.',
+    by: ENGINE_STAGES,
+    values: { reason: ['tombstone', 'no_key', 'forged'] },
   },
   {
     name: 'messages_forged_total',
     type: 'counter',
     labels: ['topic'],
     help: 'Messages without a valid signature of MESSAGE_KEYS, which are skipped.',
+    by: ENGINE_STAGES,
+    byTopic: true,
   },
   {
     name: 'records_forged_total',
     type: 'counter',
     labels: ['table'],
     help: 'Records in ClickHouse without a valid MAC, which are skipped.',
+    by: ['ingest', 'settle', 'deliver', 'publish', 'ledger'],
+    values: { table: ['jobs', 'journal', 'deliveries', 'job_keys'] },
   },
   {
     name: 'stage_expired_total',
     type: 'counter',
     labels: ['stage'],
     help: 'Messages dropped after their deadline, before their job was accepted.',
+    by: ['normalize'],
+    values: {},
   },
   {
     name: 'stage_retries_total',
     type: 'counter',
     labels: ['stage', 'step', 'cause'],
     help: 'Retried steps: after an infrastructure error or another failure.',
+    by: ENGINE_STAGES,
+    values: [
+      { step: ENGINE_STEPS, cause: ['infrastructure'] }, { step: ['decide'], cause: ['failure'] },
+    ],
   },
   {
     name: 'stage_blocked',
     type: 'gauge',
     labels: ['stage', 'group'],
     help: 'Partitions that are stalled by an infrastructure error.',
+    by: ENGINE_STAGES,
   },
   {
     name: 'stage_paused',
     type: 'gauge',
     labels: ['stage'],
     help: '1 while operators have paused the stage: it starts nothing, and its messages wait.',
+    by: PAUSABLE_STAGES,
   },
   {
     name: 'consumer_lag_messages',
@@ -93,6 +152,7 @@ export const METRICS = [
     labels: ['stage', 'group', 'topic', 'partition'],
     help: 'Consumer lag of a group, as known by the brokers, and so even for groups without a ' +
       'running member.',
+    by: ['ledger'],
   },
   {
     name: 'consumer_offset',
@@ -100,6 +160,7 @@ export const METRICS = [
     labels: ['stage', 'group', 'topic', 'partition'],
     help: 'Committed offset of a group. If it does not change while messages wait, no working ' +
       'member owns the partition.',
+    by: ['ledger'],
   },
   {
     name: 'key_unwraps_total',
@@ -107,6 +168,8 @@ export const METRICS = [
     labels: ['class', 'by'],
     help: 'Keys that were unwrapped, by class of root keys: by a root key (a key of an ' +
       'organization, once per process), or by the key of an organization (of a job or a webhook).',
+    by: STAGES,
+    values: { class: KEY_CLASSES, by: ['root', 'organization'] },
   },
   {
     name: 'root_key_calls_total',
@@ -114,18 +177,24 @@ export const METRICS = [
     labels: ['class', 'provider', 'action', 'outcome'],
     help: 'Calls of AWS KMS or Vault for root keys: ok, failed (unavailable, throttled, denied), ' +
       'or invalid (bytes, context or key do not match).',
+    by: STAGES,
+    values: { class: KEY_CLASSES, ...ROOT_KEY_CALL, outcome: ['ok', 'failed', 'invalid'] },
   },
   {
     name: 'root_key_call_seconds',
     type: 'histogram',
     labels: ['provider', 'action'],
     help: 'Duration of calls of AWS KMS or Vault for root keys, failed ones as well.',
+    by: STAGES,
+    values: ROOT_KEY_CALL,
   },
   {
     name: 'cache_lookups_total',
     type: 'counter',
     labels: ['service', 'outcome'],
     help: 'Rows looked up in the cache: found, even if too old, or missing, even if it is down.',
+    by: ['lookup'],
+    values: { service: SERVICE_SLUGS, outcome: ['found', 'missing'] },
   },
   {
     name: 'provider_checks_total',
@@ -133,24 +202,29 @@ export const METRICS = [
     labels: ['service', 'provider', 'outcome'],
     help: 'Rows checked live, by the number of the provider: valid, invalid, risky, unknown, ' +
       'retry (checked again later) or the kind of failure.',
+    by: ['verify'],
   },
   {
     name: 'provider_call_seconds',
     type: 'histogram',
     labels: ['service', 'provider'],
     help: 'Duration of calls to a provider, by its number.',
+    by: ['verify'],
   },
   {
     name: 'provider_circuit_open',
     type: 'gauge',
     labels: ['provider'],
     help: '1 while the circuit breaker of a provider, by its number, is open.',
+    by: ['verify'],
   },
   {
     name: 'verification_batches_retried_total',
     type: 'counter',
     labels: ['service'],
     help: 'Verification batches retried later because no provider was available.',
+    by: ['verify'],
+    values: { service: SERVICE_SLUGS },
   },
   {
     name: 'vendor_tasks',
@@ -158,48 +232,56 @@ export const METRICS = [
     labels: ['service', 'provider'],
     help: 'Tasks of vendors that take batches, by the number of the provider, which this process ' +
       'has submitted or asked for and which have not ended.',
+    by: ['verify'],
   },
   {
     name: 'vendor_task_oldest_seconds',
     type: 'gauge',
     labels: ['service', 'provider'],
     help: 'Age of the oldest of these tasks, since it was submitted.',
+    by: ['verify'],
   },
   {
     name: 'http_requests_total',
     type: 'counter',
     labels: ['method', 'route', 'status'],
     help: 'HTTP requests.',
+    by: ['ingest'],
   },
   {
     name: 'http_request_seconds',
     type: 'histogram',
     labels: ['method', 'route'],
     help: 'Duration of HTTP requests until the response.',
+    by: ['ingest'],
   },
   {
     name: 'preflight_oldest_age_seconds',
     type: 'gauge',
     labels: ['lane'],
     help: 'How long the oldest pending request of this process has waited for its preflight.',
+    by: ['ingest'],
   },
   {
     name: 'reference_data_age_seconds',
     type: 'gauge',
     labels: ['data'],
     help: 'Time since the publication of the data that verdicts rest on.',
+    by: ['ingest'],
   },
   {
     name: 'lists_refused',
     type: 'gauge',
     labels: ['stage'],
     help: '1 while renewed lists in LISTS_DIR are not valid and the earlier ones are in use.',
+    by: ['ingest', 'verify'],
   },
   {
     name: 'preflight_overloaded',
     type: 'gauge',
     labels: ['lane'],
     help: '1 while new requests of the lane are rejected because others wait too long.',
+    by: ['ingest'],
   },
   {
     name: 'preflight_refusals_total',
@@ -207,18 +289,22 @@ export const METRICS = [
     labels: ['lane'],
     help: 'Requests rejected because others wait too long for their preflight: small, bulk, or ' +
       'any when both lanes are overloaded.',
+    by: ['ingest'],
+    values: { lane: [...LANES, 'any'] },
   },
   {
     name: 'requests_waiting',
     type: 'gauge',
     labels: [],
     help: 'Requests of this process that wait for a job to change or end.',
+    by: ['ingest'],
   },
   {
     name: 'requests_waiting_limit',
     type: 'gauge',
     labels: [],
     help: 'MAX_WAITS: the most requests of this process that may wait; more are answered at once.',
+    by: ['ingest'],
   },
   {
     name: 'limits_local_total',
@@ -226,24 +312,29 @@ export const METRICS = [
     labels: [],
     help: 'Requests admitted by the local rate limits of an instance, because the cache Redis ' +
       'did not respond.',
+    by: ['ingest'],
+    values: {},
   },
   {
     name: 'outbox_entries',
     type: 'gauge',
     labels: [],
     help: 'Outbox entries that are not yet shipped.',
+    by: ['ledger'],
   },
   {
     name: 'outbox_oldest_seconds',
     type: 'gauge',
     labels: [],
     help: 'Age of the oldest outbox entry that is not yet shipped; 0 when there is none.',
+    by: ['ledger'],
   },
   {
     name: 'accounts_outbox_entries',
     type: 'gauge',
     labels: [],
     help: 'Accounts whose last change the topic accounts has not acknowledged.',
+    by: ['ledger'],
   },
   {
     name: 'access_log_oldest_seconds',
@@ -251,12 +342,14 @@ export const METRICS = [
     labels: [],
     help: 'Age of the oldest entry that the topic access.log has not acknowledged; 0 when there ' +
       'is none.',
+    by: ['ledger'],
   },
   {
     name: 'access_log_entries_missing',
     type: 'gauge',
     labels: [],
     help: 'Entries of the access log that were copied to ClickHouse and are not there any more.',
+    by: ['ledger'],
   },
   {
     name: 'erasures_pending',
@@ -264,18 +357,21 @@ export const METRICS = [
     labels: ['phase'],
     help: 'Erasures of jobs that are not complete, by phase: requested (the key is still in ' +
       'Redis) or compacting (in the topic job.keys).',
+    by: ['ledger'],
   },
   {
     name: 'erasure_oldest_seconds',
     type: 'gauge',
     labels: [],
     help: 'Age of the oldest erasure that is not complete; 0 without one.',
+    by: ['ledger'],
   },
   {
     name: 'jobs_stalled',
     type: 'gauge',
     labels: [],
     help: 'Open jobs without progress for so long that they are failed, unless rows still wait.',
+    by: ['ledger'],
   },
   {
     name: 'journal_head_age_intervals',
@@ -283,6 +379,7 @@ export const METRICS = [
     labels: [],
     help: 'Age of the last export of the journal heads, in multiples of JOURNAL_HEAD_EVERY_MS; ' +
       'reported by the leader if JOURNAL_HEAD_TARGET is set.',
+    by: ['ledger'],
   },
   {
     name: 'journal_entries_missing',
@@ -290,12 +387,14 @@ export const METRICS = [
     labels: [],
     help: 'Entries that are permanently missing from the copy of the journal: lost from the ' +
       'topic, or removed from the copy.',
+    by: ['ledger'],
   },
   {
     name: 'tenants_frozen',
     type: 'gauge',
     labels: [],
     help: 'Tenants whose money cannot be explained and does not move; reported by the leader.',
+    by: ['ledger'],
   },
   {
     name: 'tenants_waiting',
@@ -303,6 +402,7 @@ export const METRICS = [
     labels: [],
     help: 'Tenants whose money does not move until it is compared with the journal after a ' +
       'restart of Redis, as far as the leader knows them yet.',
+    by: ['ledger'],
   },
   {
     name: 'organizations_without_keys',
@@ -310,24 +410,29 @@ export const METRICS = [
     labels: [],
     help: 'Organizations that were not erased and whose keys neither Redis nor the topic has, so ' +
       'that nothing of them can be encrypted or decrypted, as the leading ledger found them last.',
+    by: ['ledger'],
   },
   {
     name: 'snapshots_total',
     type: 'counter',
     labels: [],
     help: 'Snapshots written of the money of a tenant; a recovery starts from the last one.',
+    by: ['ledger'],
   },
   {
     name: 'jobs_open',
     type: 'gauge',
     labels: ['mode'],
     help: 'Jobs that are accepted and not closed.',
+    by: ['ledger'],
   },
   {
     name: 'jobs_total',
     type: 'counter',
     labels: ['event', 'mode'],
     help: 'Jobs by their event in the journal: accepted, settled, or voided without a charge.',
+    by: ['ledger'],
+    values: { event: ['accepted', 'settled', 'voided'], mode: MODES },
   },
   {
     name: 'money_micros',
@@ -335,6 +440,7 @@ export const METRICS = [
     labels: ['state', 'mode'],
     help: 'Money of all tenants by state, in USD micros: available, reserved, charged, and ' +
       'funded, which is their sum.',
+    by: ['ledger'],
   },
   {
     name: 'money_moved_micros_total',
@@ -342,44 +448,142 @@ export const METRICS = [
     labels: ['movement', 'mode'],
     help: 'Money moved, in USD micros: topped_up, added or taken by an operator, reserved, and ' +
       'charged or released from a reservation.',
+    by: ['ledger'],
+    values: {
+      movement: ['topped_up', 'added', 'taken', 'reserved', 'charged', 'released'], mode: MODES,
+    },
   },
   {
     name: 'recovery_actions_total',
     type: 'counter',
     labels: ['kind'],
     help: 'Orphaned work found and completed by recovery.',
+    by: ['ledger'],
+    values: {
+      kind: [
+        'entry', 'key', 'job', 'recounted_job', 'tenant', 'frozen', 'erasure', 'ended_job',
+        'stalled_job', 'account', 'organization_key',
+      ],
+    },
   },
   {
     name: 'redis_clock_offset_seconds',
     type: 'gauge',
     labels: [],
     help: 'Redis TIME minus the clock of this machine.',
+    // `publish` does not use the time of Redis.
+    by: STAGES.filter(name => name !== 'publish'),
   },
-  ...STORE_METRICS,
+  {
+    name: 'redis_memory_bytes',
+    type: 'gauge',
+    labels: ['store', 'server'],
+    help: 'Used memory of a Redis, or of each master of a cluster.',
+    // lookup reports the cache, ledger the state.
+    by: ['lookup', 'ledger'],
+  },
+  {
+    name: 'redis_memory_limit_bytes',
+    type: 'gauge',
+    labels: ['store', 'server'],
+    help: 'Memory limit of a Redis: maxmemory, or the memory of its machine when it evicts or ' +
+      'has no maxmemory.',
+    by: ['lookup', 'ledger'],
+  },
+  {
+    name: 'redis_aof_bytes',
+    type: 'gauge',
+    labels: ['store', 'server'],
+    help: 'Size of the append-only file (AOF) of a Redis; 0 without one.',
+    by: ['lookup', 'ledger'],
+  },
+  {
+    name: 'redis_persistence_failed',
+    type: 'gauge',
+    labels: ['store', 'server'],
+    help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
+      'Redis has no AOF.',
+    by: ['lookup', 'ledger'],
+  },
+  {
+    name: 'kafka_partitions_under_replicated',
+    type: 'gauge',
+    labels: [],
+    help: 'Under-replicated partitions of the topics that ledger may describe.',
+    by: ['ledger'],
+  },
+  {
+    name: 'clickhouse_disk_bytes',
+    type: 'gauge',
+    labels: ['disk'],
+    help: 'Size of a disk of ClickHouse.',
+    by: ['ledger'],
+  },
+  {
+    name: 'clickhouse_disk_free_bytes',
+    type: 'gauge',
+    labels: ['disk'],
+    help: 'Free space of a disk of ClickHouse.',
+    by: ['ledger'],
+  },
+  {
+    name: 'clickhouse_parts',
+    type: 'gauge',
+    labels: ['table'],
+    help: 'Maximum number of active parts in a partition of a table; ClickHouse delays inserts ' +
+      'from 1,000 on and rejects them from 3,000 on.',
+    by: ['ledger'],
+  },
+  {
+    name: 'clickhouse_merge_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest running merge of ClickHouse; 0 when none runs.',
+    by: ['ledger'],
+  },
+  {
+    name: 'clickhouse_mutation_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Age of the oldest unfinished mutation of ClickHouse, such as the delete of an erased ' +
+      'key; 0 without one.',
+    by: ['ledger'],
+  },
   {
     name: 'webhook_attempts_total',
     type: 'counter',
     labels: ['outcome', 'reason'],
     help: 'Webhook attempts by outcome: delivered, failed (to be retried), gone, exhausted or ' +
       'discarded; with the reason unless delivered.',
+    by: ['deliver'],
+    values: [
+      { outcome: ['delivered'], reason: [''] },
+      { outcome: ['failed', 'exhausted'], reason: FAILURE_REASONS },
+      { outcome: ['gone'], reason: ['status'] },
+      { outcome: ['discarded'], reason: ['erased'] },
+    ],
   },
   {
     name: 'webhook_attempt_seconds',
     type: 'histogram',
     labels: ['outcome'],
     help: 'Duration of webhook attempts that tried to connect.',
+    by: ['deliver'],
+    values: { outcome: ['delivered', 'failed', 'gone', 'exhausted'] },
   },
   {
     name: 'webhook_attempts_throttled_total',
     type: 'counter',
     labels: [],
     help: 'Webhook attempts that were put off because their host has reached its rate.',
+    by: ['deliver'],
   },
   {
     name: 'webhook_queue_depth',
     type: 'gauge',
     labels: [],
     help: 'Webhooks that are due and not in progress, of all processes: each reports the same.',
+    by: ['deliver'],
   },
   {
     name: 'feed_partners',
@@ -387,6 +591,7 @@ export const METRICS = [
     labels: ['state'],
     help: 'Partners whose contacts are consumed, by state: running, or paused without balance ' +
       'or a slot.',
+    by: ['feed'],
   },
   {
     name: 'feed_jobs_total',
@@ -394,6 +599,8 @@ export const METRICS = [
     labels: ['outcome'],
     help: 'Jobs submitted by feeds: taken, moved, short, late, failed, or lost (to be ' +
       'resubmitted).',
+    by: ['feed'],
+    values: { outcome: ['taken', 'moved', 'short', 'late', 'failed', 'lost'] },
   },
   {
     name: 'feed_replays_total',
@@ -401,5 +608,27 @@ export const METRICS = [
     labels: [],
     help: 'Duplicate contacts of feeds, which are ignored: resent by a producer, or duplicated ' +
       'in Kafka.',
+    by: ['feed'],
   },
 ] as const satisfies readonly MetricDefinition[]
+
+/** The series of a metric that a service reports from its start; none for other programs. */
+export function initialSeriesOf (
+  { labels, by, values, bySubscription, byTopic }: MetricDefinition, service: string
+): readonly Labels[] {
+  const stage = by.find(name => name === service)
+  if (stage === undefined) return []
+  const own: Labels = labels.includes('stage') ? { stage } : {}
+  if (bySubscription === true) {
+    return subscriptionsOf(stage).map(({ lane = '', service = '' }) => ({ ...own, lane, service }))
+  }
+  if (byTopic === true) {
+    return subscriptionsOf(stage).flatMap(({ topics }) => topics.map(topic => ({ topic })))
+  }
+  return [values ?? []].flat().flatMap(each => combinations(own, each))
+}
+
+function combinations (own: Labels, values: Values): readonly Labels[] {
+  return Object.entries(values).reduce<readonly Labels[]>((made, [label, each]) =>
+    made.flatMap(labels => each.map(value => ({ ...labels, [label]: value }))), [own])
+}

@@ -1,7 +1,5 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-import { METRICS } from './metric-list.ts'
-import type { MetricDefinition } from './store-metrics.ts'
-import { initialSeriesOf } from './metric-sources.ts'
+import { initialSeriesOf, METRICS, type MetricDefinition } from './metric-list.ts'
 
 type Metric = typeof METRICS[number]
 type Named<T extends Metric['type']> = Extract<Metric, { type: T }>['name']

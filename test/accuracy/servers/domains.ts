@@ -1,5 +1,5 @@
 import { PEOPLE } from './real.ts'
-import type { Zone } from '../../support/dns-server.ts'
+import type { Zone } from '../../support/mail/dns-server.ts'
 import type { Script } from './scripted.ts'
 
 /** `status reason`, and further columns that differ from those of the domain. */

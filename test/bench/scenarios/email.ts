@@ -1,4 +1,4 @@
-import type { Zone } from '../../support/dns-server.ts'
+import type { Zone } from '../../support/mail/dns-server.ts'
 import type { BenchContext } from '../context.ts'
 import { seededRandom } from '../inputs.ts'
 import { timeJob } from '../jobs.ts'

@@ -6,7 +6,7 @@ import { createCodec, registrySource } from '../../../services/runtime/kafka/reg
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
 import { moneyKeys, TENANTS_KEY } from '../../../services/money/redis-keys.ts'
 import { topicName } from '../../../services/runtime/platform/topics.ts'
-import { messageMacOf } from '../../support/signed.ts'
+import { messageMacOf } from '../../support/keys/signed.ts'
 
 type Env = Readonly<Record<string, string>>
 

@@ -1,5 +1,5 @@
 import { chunksOf } from '../../../services/jobs/chunks.ts'
-import { startAll } from '../../support/services.ts'
+import { startAll } from '../../support/stacks/services.ts'
 import { mixedPhones } from '../inputs.ts'
 import type { Hop } from '../peers/hop.ts'
 import { startPlainHop } from '../peers/plain-hop.ts'

@@ -5,7 +5,7 @@ import { createJobStore, type JobStore } from '../../../services/jobs/store.ts'
 import { createWallet } from '../../../services/money/wallet.ts'
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { acceptRequest, blockOf } from '../../support/jobs.ts'
-import { keepUnlockedAt } from '../../support/unlock.ts'
+import { keepUnlockedAt } from '../../support/redis/unlock.ts'
 import { TOP_UP, type BenchStack } from '../services.ts'
 import { usageOf } from '../usage.ts'
 

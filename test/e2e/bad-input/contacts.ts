@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { runJob } from '../../support/environment.ts'
+import { runJob } from '../../support/stacks/environment.ts'
 import { row } from './rows.ts'
 import { newCustomer, newNumbers, service, shared } from './support.ts'
 

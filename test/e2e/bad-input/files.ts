@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { parseCsv, runJob } from '../../support/environment.ts'
+import { parseCsv, runJob } from '../../support/stacks/environment.ts'
 import { row } from './rows.ts'
 import {
   ask, free, head, newCustomer, newNumbers, postHead, raw, service, shared,

@@ -1,12 +1,12 @@
 import { connect } from 'node:net'
 import { createClient, type Client } from '../../../services/client/client.ts'
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
-import { startReceiver, type Receiver } from '../../support/receiver.ts'
-import { startDnsServer, type DnsServer } from '../../support/dns-server.ts'
+import { startReceiver, type Receiver } from '../../support/webhooks/receiver.ts'
+import { startDnsServer, type DnsServer } from '../../support/mail/dns-server.ts'
 import { createOrganizationWith } from '../../support/organizations.ts'
 import { ZONES } from '../../support/data/webhook-addresses.ts'
-import { startAll, type RunningServices } from '../../support/services.ts'
-import { startEnvironment, type Environment } from '../../support/environment.ts'
+import { startAll, type RunningServices } from '../../support/stacks/services.ts'
+import { startEnvironment, type Environment } from '../../support/stacks/environment.ts'
 
 type Running = {
   readonly environment: Environment

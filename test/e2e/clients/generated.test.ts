@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { OpenApiDocument } from '../../../services/ingest/openapi/document.ts'
-import { startEnvironment, type Environment } from '../../support/environment.ts'
+import { startEnvironment, type Environment } from '../../support/stacks/environment.ts'
 import { newFolder } from '../../support/folder.ts'
 import { installClientPython, installGenerator, requireClientGo } from './install.ts'
 

@@ -1,6 +1,6 @@
 import { installOnce, maven, type Say } from '../../../deploy/local/parts.ts'
-import { installPython } from '../../support/python-install.ts'
-import { findGo } from '../../support/system-tools.ts'
+import { installPython } from '../../support/deploy/python-install.ts'
+import { findGo } from '../../support/deploy/system-tools.ts'
 
 const VERSION = '7.25.0'
 

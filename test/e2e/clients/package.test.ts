@@ -7,7 +7,7 @@ import { Client as McpClient } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildPackage, importedPackages } from '../../../deploy/package.ts'
-import { startEnvironment, type Environment } from '../../support/environment.ts'
+import { startEnvironment, type Environment } from '../../support/stacks/environment.ts'
 import { newFolder } from '../../support/folder.ts'
 import { root } from '../../support/sources.ts'
 

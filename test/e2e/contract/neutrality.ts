@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CANARIES, type VendorMode } from '../../support/vendor-words.ts'
+import { CANARIES, type VendorMode } from '../../support/vendors/vendor-words.ts'
 import { proves } from './rows.ts'
 import { ask, heard, newCustomer, newNumbers, receiver, shared, type Account, type Customer }
   from './support.ts'

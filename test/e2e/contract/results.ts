@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ROW_SOURCES } from '../../../schemas/api/verdicts.ts'
 import type { ResultRow } from '../../../services/client/client.ts'
 import { taggedTenant } from '../../../services/money/redis-keys.ts'
-import { parseCsv } from '../../support/environment.ts'
+import { parseCsv } from '../../support/stacks/environment.ts'
 import { proves } from './rows.ts'
 import { ended, MOMENT, newCustomer, newNumbers, service, shared, whileHalted }
   from './support.ts'

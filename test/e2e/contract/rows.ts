@@ -17,7 +17,7 @@ export const ROWS = {
   'metadata has at most 50 labels of 40 and 500 characters': HERE,
   'webhook_url is a public address without user, of at most 2,048 characters': HERE,
   'webhook_url is https unless configured for development':
-    'test/unit/accounts/webhook-url.test.ts: is not %.50s',
+    'test/unit/webhooks/url.test.ts: is not %.50s',
   'countryCode is taken in any case, and refused when there is no such country': HERE,
   'is 202 with one body for both typings, and the path of the job': HERE,
   'without forceFresh the cache is used, with it all is checked live': HERE,

@@ -7,10 +7,10 @@ import { createClient, type Client, type JobRequest } from '../../../services/cl
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { newOrganization } from '../../support/organizations.ts'
-import { startReceiver } from '../../support/receiver.ts'
-import { batchDescription, startVendor, type Vendor } from '../../support/vendor.ts'
-import { startAll, type RunningServices } from '../../support/services.ts'
-import { runJob, startEnvironment, type Environment } from '../../support/environment.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
+import { batchDescription, startVendor, type Vendor } from '../../support/vendors/vendor.ts'
+import { startAll, type RunningServices } from '../../support/stacks/services.ts'
+import { runJob, startEnvironment, type Environment } from '../../support/stacks/environment.ts'
 
 /** How long a request waits for its preflight at the interface that is impatient. */
 export const ACCEPT_WITHIN_MS = 1_000

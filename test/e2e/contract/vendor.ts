@@ -4,9 +4,9 @@ import { connectClickhouse } from '../../../services/runtime/platform/clickhouse
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { filesWith } from '../../support/bytes.ts'
 import { eventually } from '../../support/eventually.ts'
-import { recordMacOf } from '../../support/signed.ts'
-import { testStack } from '../../support/stack.ts'
-import { CANARIES, type VendorMode } from '../../support/vendor-words.ts'
+import { recordMacOf } from '../../support/keys/signed.ts'
+import { testStack } from '../../support/stacks/stack.ts'
+import { CANARIES, type VendorMode } from '../../support/vendors/vendor-words.ts'
 import { proves } from './rows.ts'
 import { ended, newCustomer, newNumbers, shared } from './support.ts'
 

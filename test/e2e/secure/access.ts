@@ -6,10 +6,12 @@ import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/lag.ts'
 import { STAGES } from '../../../services/topology.ts'
 import { eventually } from '../../support/eventually.ts'
-import { createTestPartner, feedContacts } from '../../support/partner.ts'
-import { allowWriting, answerOf, atBrokers, denials, rulesAt } from '../../support/secure-access.ts'
-import { startProgram } from '../../support/started.ts'
-import { runJob } from '../../support/environment.ts'
+import { createTestPartner, feedContacts } from '../../support/feeds/partner.ts'
+import {
+  allowWriting, answerOf, atBrokers, denials, rulesAt,
+} from '../../support/stacks/secure-access.ts'
+import { startProgram } from '../../support/stacks/started.ts'
+import { runJob } from '../../support/stacks/environment.ts'
 import { secure } from './shared.ts'
 
 /** A command as operators run it. */

@@ -1,6 +1,8 @@
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
-import { startReceiver } from '../../support/receiver.ts'
-import { startSecureEnvironment, type SecureEnvironment } from '../../support/secure-stack.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
+import {
+  startSecureEnvironment, type SecureEnvironment,
+} from '../../support/stacks/secure-stack.ts'
 
 export const receiver = await startReceiver()
 

@@ -9,7 +9,7 @@ import { createDemo, createDemoPartner } from '../../../services/admin/demo.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
 import { mixedPhones } from '../../bench/inputs.ts'
 import { runAudit } from '../../support/audit.ts'
-import { messageKeysOf } from '../../support/signed.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
 import type { Environment } from '../environment.ts'
 
 /** What a customer and an operator see of the system, as texts to compare. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
-import { presetAt, startFakeVendors, type FakeVendors } from '../../support/fake-vendors.ts'
+import { presetAt, startFakeVendors, type FakeVendors } from '../../support/vendors/fake-vendors.ts'
 import type { Fault } from '../fault.ts'
 
 /** Reached only with a vendor that takes batches. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { batchDescription, startVendor } from '../../support/vendor.ts'
+import { batchDescription, startVendor } from '../../support/vendors/vendor.ts'
 import type { Fault, Preparation, Scene } from '../fault.ts'
 
 const RECOVER_BROKER_MS = 20_000

@@ -1,7 +1,7 @@
 import type { StageName } from '../../../services/topology.ts'
-import { startKafkaProxy, type KafkaProxy } from '../../support/kafka-proxy.ts'
-import type { What } from '../../support/kafka-proxy-faults.ts'
-import type { KafkaApi } from '../../support/kafka-proxy-frames.ts'
+import { startKafkaProxy, type KafkaProxy } from '../../support/kafka/proxy.ts'
+import type { What } from '../../support/kafka/proxy-faults.ts'
+import type { KafkaApi } from '../../support/kafka/proxy-frames.ts'
 import type { Fault, Scene } from '../fault.ts'
 
 type Round = {

@@ -1,7 +1,7 @@
 import { freePort } from '../../../deploy/local/ports.ts'
 import type { Addresses } from '../../../deploy/local/source.ts'
-import { startKafkaProxy } from '../../support/kafka-proxy.ts'
-import { startToxiproxy, type ToxicLink } from '../../support/toxiproxy.ts'
+import { startKafkaProxy } from '../../support/kafka/proxy.ts'
+import { startToxiproxy, type ToxicLink } from '../../support/stacks/toxiproxy.ts'
 import type { Preparation } from '../fault.ts'
 import type { FaultStack } from '../stack.ts'
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Toxic, ToxicLink } from '../../support/toxiproxy.ts'
+import type { Toxic, ToxicLink } from '../../support/stacks/toxiproxy.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { LINKED, openLinks, type Linked, type Links } from './links-between.ts'
 

@@ -6,7 +6,7 @@ import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { moneyKeys } from '../../../services/money/redis-keys.ts'
 import { withWorkspace } from '../../../services/admin/deps.ts'
-import { startWatchedRedis, type WatchedRedis } from '../../support/redis-sentinel.ts'
+import { startWatchedRedis, type WatchedRedis } from '../../support/redis/sentinel.ts'
 import type { Fault, Injected, Scene } from '../fault.ts'
 import { openStack, type FaultStack } from '../stack.ts'
 

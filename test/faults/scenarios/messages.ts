@@ -9,8 +9,8 @@ import { runAudit } from '../../support/audit.ts'
 import { STAGES } from '../../../services/topology.ts'
 import type { Promised } from '../client-log.ts'
 import type { Fault, Scene } from '../fault.ts'
-import { messageMacOf } from '../../support/signed.ts'
-import { forgetOffsets, untilConsumed } from '../../support/offsets.ts'
+import { messageMacOf } from '../../support/keys/signed.ts'
+import { forgetOffsets, untilConsumed } from '../../support/kafka/offsets.ts'
 
 const brokersOf = ({ environment }: Scene) =>
   (environment.stack.env['KAFKA_BROKERS'] ?? '').split(',')

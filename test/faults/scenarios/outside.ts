@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { VendorMode } from '../../support/vendor-words.ts'
+import type { VendorMode } from '../../support/vendors/vendor-words.ts'
 import type { Fault } from '../fault.ts'
-import type { startVendor } from '../../support/vendor.ts'
+import type { startVendor } from '../../support/vendors/vendor.ts'
 import { prepareVendor } from './broker.ts'
 
 /** Every way in which the vendor can fail but by slowness alone. */

@@ -18,14 +18,14 @@ import {
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import { listKeys, rewrapAll } from '../../../services/admin/key-rotation.ts'
-import { erase } from '../../support/erase-organization.ts'
+import { erase } from '../../support/keys/erase-organization.ts'
 import {
   addVersion, createOrganization, makeJob, processWith, rootsOf,
-} from '../../support/key-processes.ts'
+} from '../../support/keys/key-processes.ts'
 import {
   bus, codec, commands, copied, idOf, keyStore, organizations, producer, redis, restore, rotate,
   sending, ship, stores,
-} from '../../support/wrapped-keys.ts'
+} from '../../support/keys/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const plain = Buffer.alloc(32, 5)

@@ -4,11 +4,11 @@ import { organizationKeyTombstone } from '../../../services/accounts/organizatio
 import { indexKeysIn } from '../../../services/accounts/person-index.ts'
 import { countTenantRecords } from '../../../services/cache/erase-tenant.ts'
 import { redisRecordCache } from '../../../services/cache/redis-cache.ts'
-import { erase } from '../../support/erase-organization.ts'
-import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
+import { erase } from '../../support/keys/erase-organization.ts'
+import { createOrganization, processWith, rootsOf } from '../../support/keys/key-processes.ts'
 import { cachedRecord } from '../../support/stage-doubles.ts'
-import { peopleOn } from '../../support/stored-people.ts'
-import { bus, keyStore, organizations, redis } from '../../support/wrapped-keys.ts'
+import { peopleOn } from '../../support/page/stored-people.ts'
+import { bus, keyStore, organizations, redis } from '../../support/keys/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const apiKeys = createApiKeys(redis)

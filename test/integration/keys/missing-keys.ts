@@ -6,10 +6,10 @@ import {
 import { MissingKeyError } from '../../../services/runtime/crypto/key-ring.ts'
 import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import { createOrganization, processWith, rootsOf } from '../../support/key-processes.ts'
+import { createOrganization, processWith, rootsOf } from '../../support/keys/key-processes.ts'
 import {
   bus, commands, keyStore, markComplete, redis, restore, rotate, ship,
-} from '../../support/wrapped-keys.ts'
+} from '../../support/keys/wrapped-keys.ts'
 
 const roots = rootsOf(1)
 const plain = Buffer.alloc(32, 5)

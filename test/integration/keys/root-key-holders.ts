@@ -6,9 +6,9 @@ import {
 } from '../../../services/runtime/platform/root-key-holders.ts'
 import { rewrapAll } from '../../../services/admin/key-rotation.ts'
 import { eventually } from '../../support/eventually.ts'
-import { processWith, rootsOf } from '../../support/key-processes.ts'
-import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/organization-keys.ts'
-import { keyStore, redis } from '../../support/wrapped-keys.ts'
+import { processWith, rootsOf } from '../../support/keys/key-processes.ts'
+import { ROOT_KEY_SETTINGS, rootKeysIn } from '../../support/keys/organization-keys.ts'
+import { keyStore, redis } from '../../support/keys/wrapped-keys.ts'
 
 it('nothing is wrapped by a root key that a process lacks, until the process stops', async () => {
   const stops: (() => unknown)[] = []

@@ -9,9 +9,9 @@ import {
 } from '../../../services/runtime/crypto/root-keys/root-keys.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { blocksOf } from '../../support/guide.ts'
-import { whileFrozen } from '../../support/processes.ts'
-import { rootKeyCalls } from '../../support/root-key-calls.ts'
+import { blocksOf } from '../../support/guides/guide.ts'
+import { whileFrozen } from '../../support/stacks/processes.ts'
+import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
 import { root } from '../../support/sources.ts'
 import { installMoto, startMoto, type Moto } from './moto.ts'
 

@@ -8,9 +8,9 @@ import {
 import { FatalError, InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { newFolder } from '../../support/folder.ts'
-import { blocksOf } from '../../support/guide.ts'
-import { whileFrozen } from '../../support/processes.ts'
-import { rootKeyCalls } from '../../support/root-key-calls.ts'
+import { blocksOf } from '../../support/guides/guide.ts'
+import { whileFrozen } from '../../support/stacks/processes.ts'
+import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
 import { root } from '../../support/sources.ts'
 import { installTransit, startTransit, type Tokens, type Transit } from './vault.ts'
 

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { installOnce, type Say } from '../../../deploy/local/parts.ts'
-import { requireGo } from '../../support/deploy-tools.ts'
+import { requireGo } from '../../support/deploy/deploy-tools.ts'
 
 const SOURCES = `${import.meta.dirname}/transit`
 const BUILD_TIMEOUT_MS = 1_200_000

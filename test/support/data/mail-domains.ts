@@ -1,4 +1,4 @@
-import type { Zone } from '../dns-server.ts'
+import type { Zone } from '../mail/dns-server.ts'
 
 const host: Zone = { a: ['93.184.215.14'] }
 const mx = (...hosts: string[]): Zone =>

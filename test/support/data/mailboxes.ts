@@ -1,5 +1,5 @@
-import type { Zone } from '../dns-server.ts'
-import type { MailServer } from '../mail-servers.ts'
+import type { Zone } from '../mail/dns-server.ts'
+import type { MailServer } from '../mail/mail-servers.ts'
 
 /** The replies of a real server with ordinary mailboxes, by the local part. */
 const REFUSALS: Readonly<Record<string, string>> = {

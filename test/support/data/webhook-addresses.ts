@@ -1,4 +1,4 @@
-import type { Zone } from '../dns-server.ts'
+import type { Zone } from '../mail/dns-server.ts'
 
 /** Notations of addresses of this machine and of internal networks, as hosts of a URL. */
 export const LITERALS: Readonly<Record<string, readonly string[]>> = {

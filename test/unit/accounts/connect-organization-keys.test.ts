@@ -4,7 +4,7 @@ import { organizationKeysKey } from '../../../services/accounts/organization-key
 import { withKeyId } from '../../../services/runtime/crypto/key-ring.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { rootKeyCalls } from '../../support/root-key-calls.ts'
+import { rootKeyCalls } from '../../support/keys/root-key-calls.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 afterEach(() => vi.unstubAllEnvs())

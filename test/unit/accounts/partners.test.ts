@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { keyIdOf, partnerKeyOf } from '../../../schemas/feeds/seal.ts'
 import { checkName, createPartners } from '../../../services/accounts/partners.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const keys = organizationKeysOf(7)

@@ -7,8 +7,8 @@ import { createPersonIndex, indexKeysIn } from '../../../services/accounts/perso
 import { ACCOUNTS_RUN_KEY, AccountsRecoveringError } from '../../../services/accounts/records.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
 import { FatalError } from '../../../services/runtime/platform/errors.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
-import { peopleOn } from '../../support/stored-people.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { peopleOn } from '../../support/page/stored-people.ts'
 import { memoryRedis } from './memory-redis.ts'
 
 const ISSUER = 'https://login.example'

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   createNonces, createSessions, createSignInCodes, secretDigest, newSessionSecret, SIGN_IN_LINK_MS,
 } from '../../../services/accounts/sessions.ts'
-import { createPageRedis } from '../../support/page-doubles.ts'
+import { createPageRedis } from '../../support/page/page-doubles.ts'
 
 const subject = { kind: 'customer', orgId: 'org_1' } as const
 

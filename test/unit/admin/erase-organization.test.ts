@@ -6,7 +6,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { revokeKeys } from '../../../services/admin/erase-organization.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { accountsOf } from '../../../services/page/accounts.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 it('erasing an organization needs a time to wait, and the settings of its stores', async () => {

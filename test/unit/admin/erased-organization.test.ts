@@ -6,7 +6,7 @@ import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { leavesOf } from '../../support/admin.ts'
-import { peopleOn } from '../../support/stored-people.ts'
+import { peopleOn } from '../../support/page/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { redis } = memoryRedis()

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import {
   countOpenJobs, jobsText, listOpenJobs, withJobs, type OpenJobsDeps,
 } from '../../../services/admin/jobs.ts'
-import { endedJob } from '../../support/deliveries.ts'
+import { endedJob } from '../../support/webhooks/deliveries.ts'
 
 const NOW_MS = 1_000_000
 const open: Record<string, readonly { job: string, sinceMs: number }[]> = {

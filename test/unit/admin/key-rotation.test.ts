@@ -10,7 +10,7 @@ import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
 import { withStores } from '../../../services/admin/connections.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')
 const root = {

@@ -6,7 +6,7 @@ import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
 import { createPartner } from '../../../services/admin/partners.ts'
 import { accessRules } from '../../../services/admin/partner-topics.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

@@ -3,7 +3,7 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { commandOn, leavesOf } from '../../support/admin.ts'
-import { peopleOn } from '../../support/stored-people.ts'
+import { peopleOn } from '../../support/page/stored-people.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const addPerson = commandOn('person add')

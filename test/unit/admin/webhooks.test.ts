@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../../services/accounts/organization-key-store.ts'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
-import { createWebhookEndpoints } from '../../../services/accounts/webhook-endpoints.ts'
+import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
 import type { Options } from '../../../services/admin/command-line.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { publicKeyText } from '../../../services/accounts/webhook-secrets.ts'
+import { publicKeyText } from '../../../services/webhooks/secrets.ts'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import { signatureHeaders } from '../../../services/deliver/event.ts'
 

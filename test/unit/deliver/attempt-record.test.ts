@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { attemptRecordOf, waitMs } from '../../../services/deliver/attempt.ts'
 import { WAITS_MS } from '../../../services/deliver/config.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
-import { DELIVERED_JOB, DELIVERED_TENANT } from '../../support/deliveries.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT } from '../../support/webhooks/deliveries.ts'
 
 const deps = {
   clock: { now: () => 1_020 }, waitsMs: [500], slowAfterMs: 1_000, random: () => 0.5,

@@ -5,13 +5,13 @@ import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
 } from '../../../services/deliver/attempt.ts'
 import type { Answer } from '../../../services/deliver/sender.ts'
-import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
-import type { WebhookEndpoint } from '../../../services/accounts/webhook-endpoints.ts'
+import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
-import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/deliveries.ts'
-import { endpointOf } from '../../support/endpoints.ts'
+import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
+import { endpointOf } from '../../support/webhooks/endpoints.ts'
 import { spansOf } from '../../support/tracing.ts'
 
 const key = randomBytes(32)

@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest'
 import {
   countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
 } from '../../../services/deliver/background-tasks.ts'
-import type { DeliveryClaim, Deliveries, AttemptRecord } from '../../../services/jobs/deliveries.ts'
-import type { Attempt } from '../../../services/jobs/delivery-history.ts'
+import type {
+  DeliveryClaim, Deliveries, AttemptRecord,
+} from '../../../services/webhooks/deliveries.ts'
+import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'
 

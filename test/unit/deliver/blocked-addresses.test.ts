@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createSender } from '../../../services/deliver/sender.ts'
-import { startReceiver } from '../../support/receiver.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 /** Listens on all interfaces, so that it receives every request to this machine. */
 const canary = await startReceiver(response => response.end(), '0.0.0.0')

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { deliverConfig, WAITS_MS } from '../../../services/deliver/config.ts'
-import { deliveryDeps } from '../../../services/deliver/deps.ts'
+import { deliveryDeps } from '../../../services/deliver/main.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
-import { endedJob } from '../../support/deliveries.ts'
-import { recordMacOf, storedJob } from '../../support/signed.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
-import { createClickhouseDouble } from '../../support/stored.ts'
+import { endedJob } from '../../support/webhooks/deliveries.ts'
+import { recordMacOf, storedJob } from '../../support/keys/signed.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
+import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 
 describe('the configuration of deliver', () => {
   const config = loadConfig(deliverConfig, STAGE_ENVIRONMENT)

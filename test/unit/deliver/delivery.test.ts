@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
-import type { DeliveryClaim, AttemptRecord } from '../../../services/jobs/deliveries.ts'
+import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { eventually } from '../../support/eventually.ts'

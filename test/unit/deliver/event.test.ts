@@ -1,11 +1,11 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { API_VERSION } from '../../../schemas/api/root.ts'
-import { publicKeyText, secretBytes } from '../../../services/accounts/webhook-secrets.ts'
+import { publicKeyText, secretBytes } from '../../../services/webhooks/secrets.ts'
 import { eventOf, signatureHeaders } from '../../../services/deliver/event.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { jobBody } from '../../../services/jobs/job-view.ts'
-import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 
 const header = { metadata: { a: '1' }, webhookUrl: 'https://hidden.example/path?token=1' }
 

@@ -4,8 +4,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { performance } from 'node:perf_hooks'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createSender } from '../../../services/deliver/sender.ts'
-import { startOddReceivers } from '../../support/odd-receivers.ts'
-import { startReceiver } from '../../support/receiver.ts'
+import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 const open = { allowHttp: true, allowLoopback: true, timeoutMs: 300_000 }
 const request = { headers: { 'content-type': 'application/json', 'x-a': 'b' }, body: '{"a":"é"}' }

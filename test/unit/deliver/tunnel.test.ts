@@ -7,9 +7,9 @@ import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { createSender } from '../../../services/deliver/sender.ts'
 import { isProxyUrl } from '../../../services/deliver/tunnel.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startHttpProxy } from '../../support/http-proxy.ts'
-import { startOddReceivers } from '../../support/odd-receivers.ts'
-import { startReceiver } from '../../support/receiver.ts'
+import { startHttpProxy } from '../../support/webhooks/http-proxy.ts'
+import { startOddReceivers } from '../../support/webhooks/odd-receivers.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 const certificate = selfSigned('trusted')
 setDefaultCACertificates([...getCACertificates(), certificate.cert])

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
 import { STAGES } from '../../../services/topology.ts'
-import { runbookSteps, triedAlerts, writtenAlerts } from '../../support/alerts.ts'
+import { runbookSteps, triedAlerts, writtenAlerts } from '../../support/deploy/alerts.ts'
 
 const alerts = writtenAlerts()
 const names = alerts.map(({ name }) => name)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { monitoringFiles, NAMESPACE, scoped } from '../../../deploy/chart/monitoring.ts'
 import { root } from '../../support/sources.ts'
-import { yamlOf } from '../../support/yaml.ts'
+import { yamlOf } from '../../support/deploy/yaml.ts'
 
 const HERE = `namespace="${NAMESPACE}"`
 

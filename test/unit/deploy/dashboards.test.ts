@@ -4,7 +4,7 @@ import { askFor } from '../../../deploy/grafana/metric-query.ts'
 import { METRICS } from '../../../services/runtime/platform/metric-list.ts'
 import {
   dashboardFiles, dashboards, panelQueries, type GridPosition,
-} from '../../support/dashboards.ts'
+} from '../../support/deploy/dashboards.ts'
 
 const overlap = (one: GridPosition, other: GridPosition) =>
   one.x < other.x + other.w && other.x < one.x + one.w &&

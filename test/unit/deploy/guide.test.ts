@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { faultOf } from '../../support/guide-exceptions.ts'
-import { blocksOf, mentionsOf, missingIn, stepsOf } from '../../support/guide.ts'
+import { faultOf } from '../../support/guides/exceptions.ts'
+import { blocksOf, mentionsOf, missingIn, stepsOf } from '../../support/guides/guide.ts'
 
 const page = [
   '# Page', '## One', '```sh', 'a', '```', 'words', '```sh', 'b', '```', '```text', 'x', 'y', '```',

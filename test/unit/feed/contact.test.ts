@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { FeedContact } from '../../../schemas/types.ts'
 import { cursorNameOf, readContact } from '../../../services/feed/contact.ts'
-import { SENDER, sealedContact } from '../../support/feeds.ts'
+import { SENDER, sealedContact } from '../../support/feeds/feeds.ts'
 
 const DAY_MS = 86_400_000
 const nowMs = 1_790_000_000_000

@@ -12,7 +12,7 @@ import { createIntake, type IntakeDeps } from '../../../services/feed/intake.ts'
 import { createPartition } from '../../../services/feed/partition.ts'
 import { createCapacity } from '../../../services/runtime/platform/capacity.ts'
 import type { Marks, MarksChange } from '../../../services/feed/replay-guard.ts'
-import { SENDER, sealedContact } from '../../support/feeds.ts'
+import { SENDER, sealedContact } from '../../support/feeds/feeds.ts'
 
 const codec = createCodec(localSource())
 const key = Buffer.alloc(32, 3)

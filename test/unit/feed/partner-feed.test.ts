@@ -7,7 +7,7 @@ import type { Submitted } from '../../../services/jobs/submit.ts'
 import { systemClock } from '../../../services/runtime/platform/clock.ts'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { eventually } from '../../support/eventually.ts'
-import { sealedContact } from '../../support/feeds.ts'
+import { sealedContact } from '../../support/feeds/feeds.ts'
 
 const codec = createCodec(localSource())
 const key = Buffer.alloc(32, 3)

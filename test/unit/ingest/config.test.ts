@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ingestConfig, settingsOf } from '../../../services/ingest/config.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 const least = { ...STAGE_ENVIRONMENT, CACHE_SECRET_ACTIVE: '1' }
 

@@ -10,9 +10,9 @@ import { InfrastructureError } from '../../../services/runtime/platform/errors.t
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { closedJob, JOB_ID, jobOf, MANIFEST } from './doubles.ts'
 import { packManifest } from '../../../services/jobs/results/archive.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
-import { recordMacOf, storedJob } from '../../support/signed.ts'
-import { rowsAnswer } from '../../support/stored.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { recordMacOf, storedJob } from '../../support/keys/signed.ts'
+import { rowsAnswer } from '../../support/clickhouse/stored.ts'
 
 const KEY = Buffer.alloc(32, 3)
 const owner = { tenant: 'org_01.live', job: JOB_ID }

@@ -11,7 +11,7 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
 import { doubles } from './doubles.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 it('the interface is served on both ports until both are closed', async () => {
   const folder = mkdtempSync(`${tmpdir()}/verification-jobs-serve-`)

@@ -12,8 +12,8 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { JOB_ID, NOW_MS } from './doubles.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
-import { rowsAnswer } from '../../support/stored.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
+import { rowsAnswer } from '../../support/clickhouse/stored.ts'
 
 const { redis } = memoryRedis()
 const subscriber = Object.assign(new EventEmitter(), {

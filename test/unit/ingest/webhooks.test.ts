@@ -4,9 +4,9 @@ import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createWebhooks } from '../../../services/ingest/webhooks.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
-import { recordMacOf } from '../../support/signed.ts'
-import { rowsAnswer, storedAttempts } from '../../support/stored.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
+import { recordMacOf } from '../../support/keys/signed.ts'
+import { rowsAnswer, storedAttempts } from '../../support/clickhouse/stored.ts'
 import { closedJob, JOB_ID, NOW_MS } from './doubles.ts'
 
 const KEY = Buffer.alloc(32, 3)

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { connectJobKeys, createJobMessageCodec } from '../../../services/jobs/connect-keys.ts'
-import { createMemoryBus } from '../../support/memory-bus.ts'
+import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
 
 const connected = () => ({
   bus: createMemoryBus(),

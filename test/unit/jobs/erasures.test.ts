@@ -5,7 +5,7 @@ import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { tombstoneTermsOf } from '../../../services/jobs/wrapped-keys.ts'
 import type { OutgoingMessage } from '../../../services/runtime/kafka/bus.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
-import { createErasureRedis } from '../../support/erasure-redis.ts'
+import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
 import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
 
 const AT_MS = 1_800_000_000_000

@@ -3,7 +3,7 @@ import { END_EVENT_TYPES, EVENT_TYPES } from '../../../schemas/api/event.ts'
 import {
   deliveryIdOf, eventIdOf, eventTypeOf, finishedTenths, partsOfDelivery, tenthOf,
 } from '../../../services/jobs/events.ts'
-import { endedJob } from '../../support/deliveries.ts'
+import { endedJob } from '../../support/webhooks/deliveries.ts'
 import { JOB_STATES } from '../../../schemas/api/job.ts'
 
 describe('an event', () => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { newJobKey, openJobKey } from '../../../services/jobs/job-key-parts.ts'
-import { organizationKeysOf } from '../../support/organization-keys.ts'
+import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const [results, webhooks] = [organizationKeysOf(1), organizationKeysOf(2)]
 

@@ -5,8 +5,8 @@ import { JobKeyLostError, keysInTopic } from '../../../services/jobs/job-keys.ts
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { createCodec, localSource } from '../../../services/runtime/kafka/registry.ts'
 import { SealError } from '../../../services/runtime/crypto/seal.ts'
-import { createMemoryBus } from '../../support/memory-bus.ts'
-import { jobKeysOf } from '../../support/organization-keys.ts'
+import { createMemoryBus } from '../../support/kafka/memory-bus.ts'
+import { jobKeysOf } from '../../support/keys/organization-keys.ts'
 
 const codec = createCodec(localSource())
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { jobBody, jobPath } from '../../../services/jobs/job-view.ts'
-import { DELIVERED_JOB, endedJob } from '../../support/deliveries.ts'
+import { DELIVERED_JOB, endedJob } from '../../support/webhooks/deliveries.ts'
 
 const header = { metadata: { campaign: 'spring' }, webhookUrl: 'https://a.example/' }
 

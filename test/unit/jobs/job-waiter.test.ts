@@ -5,7 +5,7 @@ import { recordOf } from '../../../services/jobs/job-record.ts'
 import {
   createJobWaiter, type JobWait, subscribeToJobs,
 } from '../../../services/jobs/job-waiter.ts'
-import { endedJob } from '../../support/deliveries.ts'
+import { endedJob } from '../../support/webhooks/deliveries.ts'
 
 const running = { id: 'job_1', closed: false } as Job
 const closed = { id: 'job_1', closed: true } as Job

@@ -8,7 +8,7 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { readEmailLists } from '../../../services/verify/providers/email-lists.ts'
 import { eventually } from '../../support/eventually.ts'
 import { newFolder } from '../../support/folder.ts'
-import { writeLists } from '../../support/lists-folder.ts'
+import { writeLists } from '../../support/mail/lists-folder.ts'
 
 /** The lists of a folder in a process that polls often. */
 async function opened (folder = newFolder('lists-')) {

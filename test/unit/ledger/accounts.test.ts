@@ -7,7 +7,7 @@ import { restoreLostKeys } from '../../../services/ledger/accounts.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
-import { codec } from '../../support/results.ts'
+import { codec } from '../../support/clickhouse/results.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 const { signal } = new AbortController()

@@ -5,9 +5,9 @@ import type { WalletSnapshot, RebuiltJob } from '../../../services/ledger/recove
 import { NO_BASE } from '../../../services/ledger/snapshots.ts'
 import type { ReadLimits } from '../../../services/runtime/kafka/topic-reader.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
-import { codec, endedJob } from '../../support/results.ts'
+import { codec, endedJob } from '../../support/clickhouse/results.ts'
 import { createManualClock, TENANT } from '../../support/stage-doubles.ts'
-import { emptyWallet } from '../../support/wallet-snapshot.ts'
+import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
 
 const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS

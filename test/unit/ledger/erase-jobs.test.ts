@@ -9,7 +9,7 @@ import {
   eraseRequested, startErasing, watchErasures, type EraseJobsDeps, createCachedErasure,
 } from '../../../services/ledger/erase-jobs.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { createErasureRedis } from '../../support/erasure-redis.ts'
+import { createErasureRedis } from '../../support/redis/erasure-redis.ts'
 import { createManualClock, TENANT, JOB } from '../../support/stage-doubles.ts'
 import { createTokenizer } from '../../../services/cache/tokenizer.ts'
 import type { CacheScope } from '../../../services/cache/cache.ts'
@@ -17,7 +17,7 @@ import { joinJobKey } from '../../../services/jobs/job-key-parts.ts'
 import { LostResultsError } from '../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys as jobKeys, live, manifestEntry,
-} from '../../support/results.ts'
+} from '../../support/clickhouse/results.ts'
 
 const [ONE, TWO, THREE] = ['3', '4', '5']
   .map(last => `job_01jd3v8zj7m5n2k4q6r8s0t1w${last}`) as [string, string, string]

@@ -9,10 +9,10 @@ import {
 } from '../../../services/money/journal-chain.ts'
 import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
-import { messageKeysOf } from '../../support/signed.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { ledgerConfig } from '../../../services/ledger/config.ts'
-import { startReceiver } from '../../support/receiver.ts'
+import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 const DAY_MS = 86_400_000
 const NOW_MS = 100 * DAY_MS

@@ -4,7 +4,7 @@ import {
   createJournalState, snapshotOf, applyEntry, type JournalRetention, readJournal,
   type TrackedJournal,
 } from '../../../services/ledger/journal-state.ts'
-import { endedJob, codec } from '../../support/results.ts'
+import { endedJob, codec } from '../../support/clickhouse/results.ts'
 import { entryOf, TENANT } from '../../support/stage-doubles.ts'
 import type { RawMessage } from '../../../services/runtime/kafka/bus.ts'
 

@@ -11,9 +11,9 @@ import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
 import { IDLE_AFTER_MS } from '../../../services/money/tenants.ts'
-import { recordMacOf } from '../../support/signed.ts'
+import { recordMacOf } from '../../support/keys/signed.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
-import { createClickhouseDouble } from '../../support/stored.ts'
+import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 import { accessEntry } from '../../support/access.ts'
 
 const log = createLog('test', { level: 'silent' })

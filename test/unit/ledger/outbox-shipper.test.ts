@@ -2,7 +2,7 @@ import { expect, it, vi } from 'vitest'
 import { shipAccess, startAccessShipping } from '../../../services/ledger/outbox-shipper.ts'
 import { accessEntry } from '../../support/access.ts'
 import { eventually } from '../../support/eventually.ts'
-import { codec } from '../../support/results.ts'
+import { codec } from '../../support/clickhouse/results.ts'
 
 const { signal } = new AbortController()
 

@@ -6,7 +6,7 @@ import type { JobInRedis, RebuiltJob } from '../../../services/ledger/recovery-s
 import {
   rebuildEnded, rebuildOpen, type Ended, type RebuildDeps,
 } from '../../../services/ledger/rebuild-jobs.ts'
-import { endedJob } from '../../support/results.ts'
+import { endedJob } from '../../support/clickhouse/results.ts'
 import { createManualClock, entryOf, TENANT, JOB, NO_COUNTS } from '../../support/stage-doubles.ts'
 import { fieldsOf, jobOf } from '../../../services/jobs/job-record.ts'
 

@@ -4,7 +4,7 @@ import { applyEntry, createJournalState } from '../../../services/ledger/journal
 import { reconcile, retentionOf, missingEntry } from '../../../services/ledger/reconcile.ts'
 import type { JobInRedis, WalletSnapshot } from '../../../services/ledger/recovery-store.ts'
 import { type Amounts, post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
-import { emptyWallet } from '../../support/wallet-snapshot.ts'
+import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
 
 type Move = Pick<Journal, 'type' | 'job' | 'amountMicros' | 'chargeMicros'>
 

@@ -5,7 +5,7 @@ import { recountBlocks } from '../../../services/ledger/recount.ts'
 import { tallyBlockOf } from '../../../services/jobs/results/block.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, live, messageCodec,
-} from '../../support/results.ts'
+} from '../../support/clickhouse/results.ts'
 
 const CHUNK = { chunk: 1, chunks: 2, firstRow: 4, rows: 4, totalRows: 8 }
 const block = async (rows: readonly number[]) => (await arrived(

@@ -4,9 +4,9 @@ import { recover, type RecoveryDeps } from '../../../services/ledger/recovery.ts
 import { globalKey } from '../../../services/runtime/platform/redis.ts'
 import { topicName } from '../../../services/runtime/platform/topics.ts'
 import { post, ZERO_AMOUNTS } from '../../../services/money/prices.ts'
-import { codec } from '../../support/results.ts'
+import { codec } from '../../support/clickhouse/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
-import { emptyWallet } from '../../support/wallet-snapshot.ts'
+import { emptyWallet } from '../../support/recovery/wallet-snapshot.ts'
 
 const NOW_MS = 1_800_000_000_000
 /** Tenants that are unlocked concurrently; those with more to restore take longer. */

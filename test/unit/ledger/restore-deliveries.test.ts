@@ -4,9 +4,9 @@ import type { Job } from '../../../services/jobs/job.ts'
 import {
   recordDeliveries, restoreDeliveries, republish,
 } from '../../../services/ledger/restore-deliveries.ts'
-import { endedJob, DELIVERED_JOB } from '../../support/deliveries.ts'
-import { endpointIdAt } from '../../support/endpoints.ts'
-import type { Attempt, AttemptOutcome } from '../../../services/jobs/delivery-history.ts'
+import { endedJob, DELIVERED_JOB } from '../../support/webhooks/deliveries.ts'
+import { endpointIdAt } from '../../support/webhooks/endpoints.ts'
+import type { Attempt, AttemptOutcome } from '../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { settledOf } from '../../../services/jobs/results/finish-job.ts'
 

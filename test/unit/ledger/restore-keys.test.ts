@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { restoreKeys, reErase } from '../../../services/ledger/restore-keys.ts'
 import { ACCEPTED_KEY_MS } from '../../../services/jobs/job-keys.ts'
-import { codec } from '../../support/results.ts'
+import { codec } from '../../support/clickhouse/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 import { globalKey } from '../../../services/runtime/platform/redis.ts'
 

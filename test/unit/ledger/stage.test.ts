@@ -7,10 +7,10 @@ import { createLedgerStage, openCopies } from '../../../services/ledger/stage.ts
 import type { CopiedKey } from '../../../services/jobs/job-key-copy.ts'
 import { accessEntry } from '../../support/access.ts'
 import { acceptedJob, DEAD, entryOf, incoming, TENANT } from '../../support/stage-doubles.ts'
-import { eventsCausedBy } from '../../support/ledger-events.ts'
+import { eventsCausedBy } from '../../support/recovery/ledger-events.ts'
 import { createAccessCopy } from '../../../services/accounts/access-log/copy.ts'
-import { recordMacOf } from '../../support/signed.ts'
-import { createClickhouseDouble } from '../../support/stored.ts'
+import { recordMacOf } from '../../support/keys/signed.ts'
+import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 
 const signal = new AbortController().signal
 

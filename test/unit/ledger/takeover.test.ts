@@ -10,7 +10,9 @@ import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import type { Owned } from '../../../services/ledger/owners.ts'
 import { startTakingOver, takeOver, type TakeoverDeps } from '../../../services/ledger/takeover.ts'
 import { storeBlock } from '../../../services/jobs/results/repositories.ts'
-import { codec, createBlocksDouble, endedJob, messageCodec } from '../../support/results.ts'
+import {
+  codec, createBlocksDouble, endedJob, messageCodec,
+} from '../../support/clickhouse/results.ts'
 import {
   bitmapOf, createManualClock, entryOf, JOB, rowsOf, TENANT,
 } from '../../support/stage-doubles.ts'

@@ -14,7 +14,7 @@ import { FatalError } from '../../../services/runtime/platform/errors.ts'
 import { NO_BATCH } from '../../../services/jobs/results/block.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { batchRowsOf, lookupConfig } from '../../../services/lookup/config.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 const phone = (last: number) => `+1212736${5_000 + last}`
 

@@ -7,7 +7,7 @@ import { Dedupe } from '../../../services/lookup/dedupe.ts'
 import { minus } from '../../../services/runtime/platform/bitmap.ts'
 import type { Emission } from '../../../services/runtime/engine/stage.ts'
 import { coordinatesOf } from '../../../services/jobs/results/block.ts'
-import { cellsIn } from '../../support/cells.ts'
+import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
   both, cachedRecord, chunksOf, JOB, normalizedRows, QUOTED_AT_MS, rowsOf, tokenFor,
 } from '../../support/stage-doubles.ts'

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
 import { CHAIN_START, extendChain } from '../../../services/money/journal-chain.ts'
 import { createJournalCopy } from '../../../services/money/journal-copy.ts'
-import { messageKeysOf } from '../../support/signed.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
 import { acceptedJob, entryOf, TENANT } from '../../support/stage-doubles.ts'
-import { createClickhouseDouble } from '../../support/stored.ts'
+import { createClickhouseDouble } from '../../support/clickhouse/stored.ts'
 
 const entry = (seq: number, tenant = TENANT) => ({
   ...entryOf(tenant, acceptedJob()),

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { createHeadsCodec } from '../../../services/money/journal-chain.ts'
-import { messageKeysOf } from '../../support/signed.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
 
 const codec = createHeadsCodec(messageKeysOf())
 const heads = {

@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { WALLET_LUA, joinLua } from '../../../services/money/lua.ts'
 
-const folders = ['money', 'jobs']
+const folders = ['money', 'jobs', 'webhooks']
   .map(area => new URL(`../../../services/${area}/`, import.meta.url))
 const files = folders.flatMap(folder => readdirSync(folder)
   .filter(name => name.endsWith('.lua'))

@@ -8,10 +8,10 @@ import { pageRoutes } from '../../../services/page/routes.ts'
 import { secretDigest, type SignedIn } from '../../../services/accounts/sessions.ts'
 import { guardedLine } from '../../../services/jobs/results/csv.ts'
 import { accessEntry } from '../../support/access.ts'
-import { createBrowsers } from '../../support/page-browser.ts'
+import { createBrowsers } from '../../support/page/page-browser.ts'
 import {
   createPageDeps, ended, jobLike, ORGANIZATION,
-} from '../../support/page-doubles.ts'
+} from '../../support/page/page-doubles.ts'
 
 const customer: SignedIn = { kind: 'customer', orgId: ORGANIZATION.id }
 const { open, closeAll } = createBrowsers()

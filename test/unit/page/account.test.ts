@@ -2,7 +2,7 @@ import { afterEach, expect, it } from 'vitest'
 import type { FastifyInstance } from 'fastify'
 import { createPage } from '../../../services/page/app.ts'
 import { subjectOf } from '../../../services/page/provider-sign-in.ts'
-import { createPageDeps, ORGANIZATION } from '../../support/page-doubles.ts'
+import { createPageDeps, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

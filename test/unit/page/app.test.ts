@@ -4,7 +4,7 @@ import { CONNECTION_DEFAULTS } from '../../../services/runtime/platform/http-ser
 import { createPage } from '../../../services/page/app.ts'
 import { assetPath } from '../../../services/page/layout.ts'
 import { cookieName } from '../../../services/page/guard.ts'
-import { createPageDeps, ORGANIZATION } from '../../support/page-doubles.ts'
+import { createPageDeps, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from 'vitest'
 import { PAGE_ACTIONS } from '../../../services/page/access.ts'
-import { createBrowsers } from '../../support/page-browser.ts'
-import { jobLike, ORGANIZATION } from '../../support/page-doubles.ts'
+import { createBrowsers } from '../../support/page/page-browser.ts'
+import { jobLike, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const { open, closeAll } = createBrowsers()
 afterEach(closeAll)

@@ -4,7 +4,7 @@ import { request } from 'node:https'
 import { describe, expect, it } from 'vitest'
 import { createPage } from '../../../services/page/app.ts'
 import { selfSigned } from '../../../deploy/local/certificate.ts'
-import { createPageDeps } from '../../support/page-doubles.ts'
+import { createPageDeps } from '../../support/page/page-doubles.ts'
 
 describe('the page over HTTPS', () => {
   it('sends Strict-Transport-Security and sets a Secure cookie', async () => {

@@ -4,9 +4,9 @@ import { pageConfig } from '../../../services/page/config.ts'
 import {
   createIdentityProvider, providerSettingsOf, SignInError, type SignInFlow,
 } from '../../../services/page/identity-provider.ts'
-import { type Oddity, startOddProvider } from '../../support/odd-provider.ts'
-import { ROOT_KEY_SETTINGS } from '../../support/organization-keys.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { type Oddity, startOddProvider } from '../../support/page/odd-provider.ts'
+import { ROOT_KEY_SETTINGS } from '../../support/keys/organization-keys.ts'
+import { MESSAGE_KEY_ENV } from '../../support/keys/signed.ts'
 
 const CLIENT = { clientId: 'page', pageUrl: 'https://page.example' }
 const HOUR_S = 3_600

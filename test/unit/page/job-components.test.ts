@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   breakdown, segmentsOf, widthsOf,
 } from '../../../services/page/job-components.ts'
-import { jobLike } from '../../support/page-doubles.ts'
+import { jobLike } from '../../support/page/page-doubles.ts'
 
 const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 

@@ -11,7 +11,7 @@ import { deliverySection, jobView } from '../../../services/page/jobs.ts'
 import {
   customerPage, emptyState, operatorPage, plainPage, table, tokenField,
 } from '../../../services/page/layout.ts'
-import { ended, jobLike, visitLike } from '../../support/page-doubles.ts'
+import { ended, jobLike, visitLike } from '../../support/page/page-doubles.ts'
 import { acceptedJob, entryOf } from '../../support/stage-doubles.ts'
 
 const visit = visitLike()

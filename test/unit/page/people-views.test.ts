@@ -8,7 +8,7 @@ import { keysView } from '../../../services/page/keys.ts'
 import { stepUpPath } from '../../../services/page/layout.ts'
 import { peopleView, personView } from '../../../services/page/people.ts'
 import { settingsView } from '../../../services/page/settings.ts'
-import { createPageDeps, ended, jobLike, visitLike } from '../../support/page-doubles.ts'
+import { createPageDeps, ended, jobLike, visitLike } from '../../support/page/page-doubles.ts'
 
 const personLike = (role: Role, more: Partial<Person> = {}): Person => ({
   id: 'per_1',

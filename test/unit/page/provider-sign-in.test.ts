@@ -7,7 +7,7 @@ import {
 } from '../../../services/page/identity-provider.ts'
 import { subjectOf } from '../../../services/page/provider-sign-in.ts'
 import { endSession, startSession } from '../../../services/page/sign-in.ts'
-import { createPageDeps, ORGANIZATION } from '../../support/page-doubles.ts'
+import { createPageDeps, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

@@ -9,7 +9,7 @@ import { accessOf, ROUTES } from '../../../services/page/roles.ts'
 import { pageRoutes } from '../../../services/page/routes.ts'
 import {
   createPageDeps, ended, jobLike, ORGANIZATION, visitLike,
-} from '../../support/page-doubles.ts'
+} from '../../support/page/page-doubles.ts'
 
 /** Who sends a request: nobody, an operator, the holder of a link, or a person with a role. */
 const VISITORS =

@@ -7,7 +7,7 @@ import { pathIds } from '../../../services/page/jobs.ts'
 import { noticeOf } from '../../../services/page/layout.ts'
 import { updateOf } from '../../../services/page/live.ts'
 import { uploadOf } from '../../../services/page/upload.ts'
-import { createPageDeps, ended, jobLike, ORGANIZATION } from '../../support/page-doubles.ts'
+import { createPageDeps, ended, jobLike, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

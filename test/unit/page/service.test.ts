@@ -6,7 +6,7 @@ import { pageConfig } from '../../../services/page/config.ts'
 import { certificateOf } from '../../../services/page/certificate.ts'
 import { startPage } from '../../../services/page/service.ts'
 import { makeSignInLink } from '../../../services/admin/sign-in.ts'
-import { MESSAGE_KEY_ENV } from '../../support/signed.ts'
+import { MESSAGE_KEY_ENV } from '../../support/keys/signed.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-page-`)
 afterAll(() => rmSync(folder, { recursive: true }))

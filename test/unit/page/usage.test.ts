@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { UsageBody, UsageGroup } from '../../../schemas/api/usage.ts'
 import { eraseView, isErasable, jobView } from '../../../services/page/jobs.ts'
 import { daysOf, summed, usageView } from '../../../services/page/usage.ts'
-import { ended, jobLike, visitLike } from '../../support/page-doubles.ts'
+import { ended, jobLike, visitLike } from '../../support/page/page-doubles.ts'
 import { NO_USAGE } from '../ingest/doubles.ts'
 
 const visit = visitLike()

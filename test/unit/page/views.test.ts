@@ -8,7 +8,7 @@ import { pipelineView } from '../../../services/page/pipeline/page.ts'
 import { settingsView } from '../../../services/page/settings.ts'
 import { confirmSignInView, signInView } from '../../../services/page/sign-in.ts'
 import { quoteView, uploadView } from '../../../services/page/upload.ts'
-import { createPageDeps, visitLike } from '../../support/page-doubles.ts'
+import { createPageDeps, visitLike } from '../../support/page/page-doubles.ts'
 
 const visit = visitLike()
 const key = {

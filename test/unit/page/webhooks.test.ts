@@ -5,7 +5,7 @@ import type { EndpointBody } from '../../../schemas/api/webhook-endpoints.ts'
 import { createPage } from '../../../services/page/app.ts'
 import type { PageDeps } from '../../../services/page/context.ts'
 import { webhookRoutes, webhooksView } from '../../../services/page/webhooks.ts'
-import { createPageDeps, ORGANIZATION, visitLike } from '../../support/page-doubles.ts'
+import { createPageDeps, ORGANIZATION, visitLike } from '../../support/page/page-doubles.ts'
 
 const opened: FastifyInstance[] = []
 afterEach(async () => { await Promise.all(opened.splice(0).map(app => app.close())) })

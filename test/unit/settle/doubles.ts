@@ -7,7 +7,7 @@ import { storeBlock } from '../../../services/jobs/results/repositories.ts'
 import { createSettleStage } from '../../../services/settle/stage.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, live, messageCodec,
-} from '../../support/results.ts'
+} from '../../support/clickhouse/results.ts'
 import { createManualClock } from '../../support/stage-doubles.ts'
 
 export const coordinates = { chunk: 0, chunks: 1, firstRow: 0, rows: 4, totalRows: 4 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
 import type { Tallied } from '../../../services/jobs/store-types.ts'
 import { type Advanced, JobProgress } from '../../../services/settle/progress.ts'
-import { endedJob } from '../../support/deliveries.ts'
+import { endedJob } from '../../support/webhooks/deliveries.ts'
 
 const { preflight, counts } = endedJob()
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { emptyBitmap, set } from '../../../services/runtime/platform/bitmap.ts'
 import { RemainingRows } from '../../../services/settle/buffer.ts'
-import { endedJob } from '../../support/results.ts'
+import { endedJob } from '../../support/clickhouse/results.ts'
 
 const job = endedJob({}, 20)
 const countedOf = (finishedRows: number) => ({ ...job, counts: { ...job.counts, finishedRows } })

@@ -7,7 +7,7 @@ import { topicName } from '../../../services/runtime/platform/topics.ts'
 import { STORE_EVERY_MS } from '../../../services/settle/buffer.ts'
 import {
   arrived, blockEmission, endedJob, keys, live, manifestEntry, messageCodec, type BlockRows,
-} from '../../support/results.ts'
+} from '../../support/clickhouse/results.ts'
 import { DEAD, emitted, entryOf, rowsOf, TENANT } from '../../support/stage-doubles.ts'
 import { coordinates, counted, running, stageWith, twoBlocks } from './doubles.ts'
 

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import type { Failpoint } from '../../../services/runtime/platform/failpoint.ts'
 import { createBatchEnvironment, follow } from '../../support/batch-stage.ts'
 import type { ServiceSlug } from '../../../services/topology.ts'
-import type { FakeMode } from '../../support/fake-vendor.ts'
+import type { FakeMode } from '../../support/vendors/fake-vendor.ts'
 import {
   FAKE_WORDS, presetAt, startFakeVendors, type FakeVendors,
-} from '../../support/fake-vendors.ts'
+} from '../../support/vendors/fake-vendors.ts'
 import { batchOf, emitted } from '../../support/stage-doubles.ts'
 
 /** The process crashes at this call of this failpoint. */

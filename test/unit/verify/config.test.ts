@@ -5,7 +5,7 @@ import { createLog } from '../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { verifyDeps } from '../../../services/verify/main.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
 
 function depsFor (more: Record<string, string>) {
   const redis = new Redis({ lazyConnect: true })

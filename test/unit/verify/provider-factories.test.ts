@@ -6,9 +6,9 @@ import { BUILT_IN_PROVIDERS } from '../../../services/jobs/checks.ts'
 import { VENDOR_PRESETS } from '../../../services/jobs/vendor-presets.ts'
 import { verifyConfig } from '../../../services/verify/config.ts'
 import { factoriesOf, logDns, mailDomainsOf } from '../../../services/verify/provider-factories.ts'
-import { STAGE_ENVIRONMENT } from '../../support/stage-environment.ts'
-import { FAKE_KEYS } from '../../support/fake-vendor.ts'
-import { batchDescription } from '../../support/vendor.ts'
+import { STAGE_ENVIRONMENT } from '../../support/stacks/stage-environment.ts'
+import { FAKE_KEYS } from '../../support/vendors/fake-vendor.ts'
+import { batchDescription } from '../../support/vendors/vendor.ts'
 
 const PROVIDERS_PAGE = readFileSync(
   new URL('../../../deploy/docs/providers.md', import.meta.url), 'utf8')

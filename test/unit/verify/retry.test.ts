@@ -5,7 +5,7 @@ import { BUILT_IN_FACTORIES } from '../../../services/verify/provider-factories.
 import type { Provider } from '../../../services/verify/provider.ts'
 import { createVerifyStage } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
-import { cellsIn } from '../../support/cells.ts'
+import { cellsIn } from '../../support/clickhouse/cells.ts'
 import {
   acceptedJob, createManualClock, createStoreDouble, delivered, emitted, JOB, batchOf, QUOTED_AT_MS,
   rowsOf, VERIFY_SETTINGS,

@@ -3,7 +3,7 @@ import type { Decision, Emission } from '../../../services/runtime/engine/stage.
 import type { CheckResult } from '../../../services/verify/checker.ts'
 import { createVerifyStage, type VerifyDeps } from '../../../services/verify/stage.ts'
 import { createCacheDouble } from '../../support/cache-double.ts'
-import { cellsIn } from '../../support/cells.ts'
+import { cellsIn } from '../../support/clickhouse/cells.ts'
 import { decideAll } from '../../support/decide-all.ts'
 import {
   acceptedJob, bitmapOf, cachedRecord, createManualClock, createStoreDouble, delivered, emitted,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { createAccessCopy } from '../../../../services/accounts/access-log/copy.ts'
 import { accessEntry } from '../../../support/access.ts'
-import { recordMacOf } from '../../../support/signed.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { recordMacOf } from '../../../support/keys/signed.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const entries = [1, 2, 3].map(seq => accessEntry({ seq }))
 

@@ -3,7 +3,7 @@ import type { NumberedEntry } from '../../../../services/accounts/access-log/ent
 import { accessHeadOf, walkAccessLog } from '../../../../services/accounts/access-log/walk.ts'
 import { CHAIN_START } from '../../../../services/money/journal-chain.ts'
 import { accessEntry } from '../../../support/access.ts'
-import { codec } from '../../../support/results.ts'
+import { codec } from '../../../support/clickhouse/results.ts'
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
 const all = numbers(5_000).map(seq => accessEntry({ seq }))

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
 import { withAccessLog } from '../../../../services/admin/access-log.ts'
 import { auditTable, findInvariant } from '../../../../services/admin/audit/report.ts'
-import { codec } from '../../../support/results.ts'
-import { recordMacOf } from '../../../support/signed.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { codec } from '../../../support/clickhouse/results.ts'
+import { recordMacOf } from '../../../support/keys/signed.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const sound = { ok: true, tenants: [], breaches: [] }
 

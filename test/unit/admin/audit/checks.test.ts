@@ -4,7 +4,7 @@ import {
   checkBalances, checkEntries, checkForged, checkResults, checkSlots, checkWallet, countResults,
 } from '../../../../services/admin/audit/checks.ts'
 import { auditTable, breachUnless } from '../../../../services/admin/audit/report.ts'
-import { endedJob } from '../../../support/results.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
 
 const job = endedJob({ chargedMicros: 10, releasedMicros: 0 })

@@ -8,7 +8,7 @@ import { UsageError } from '../../../../services/runtime/platform/run-command.ts
 import {
   checkExportedHead, readExportedHeads,
 } from '../../../../services/admin/audit/journals.ts'
-import { messageKeysOf } from '../../../support/signed.ts'
+import { messageKeysOf } from '../../../support/keys/signed.ts'
 import { acceptedJob, entryOf, TENANT } from '../../../support/stage-doubles.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/verification-jobs-heads-`)

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
-import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jobs/events.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
 import {
   checkAges, checkDeliveries, checkIds, explain,
 } from '../../../../services/admin/audit/checks.ts'
-import { ENDPOINT_ID } from '../../../support/endpoints.ts'
-import { endedJob } from '../../../support/results.ts'
+import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
 
 const DAY_MS = 86_400_000

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
 import { CHAIN_START, createHeadsCodec } from '../../../../services/money/journal-chain.ts'
 import { createPosition, startProgress } from '../../../../services/admin/audit/incremental.ts'
-import { messageKeysOf } from '../../../support/signed.ts'
+import { messageKeysOf } from '../../../support/keys/signed.ts'
 
 let kept: string | null = null
 const redis = {

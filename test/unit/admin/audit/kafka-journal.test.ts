@@ -6,8 +6,8 @@ import {
   canonicalText, CHAIN_START, extendChain,
 } from '../../../../services/money/journal-chain.ts'
 import { createKafkaJournal } from '../../../../services/admin/audit/journals.ts'
-import { codec, endedJob } from '../../../support/results.ts'
-import { messageKeysOf } from '../../../support/signed.ts'
+import { codec, endedJob } from '../../../support/clickhouse/results.ts'
+import { messageKeysOf } from '../../../support/keys/signed.ts'
 import { entryOf } from '../../../support/stage-doubles.ts'
 
 const opened: unknown[] = []

@@ -3,7 +3,7 @@ import { MissingKeyError } from '../../../../services/runtime/crypto/key-ring.ts
 import type { RedisClient } from '../../../../services/runtime/platform/redis.ts'
 import { type AuditDeps, auditPage } from '../../../../services/admin/audit/audit.ts'
 import { joinMissingKeys } from '../../../../services/admin/audit/report.ts'
-import { endedJob } from '../../../support/results.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
 import { TENANT } from '../../../support/stage-doubles.ts'
 
 const jobs = ['job_1', 'job_2', 'job_3', 'job_4', 'job_5']

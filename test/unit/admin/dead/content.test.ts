@@ -6,7 +6,7 @@ import type { Decoded } from '../../../../services/runtime/engine/stage.ts'
 import {
   formatContent, formatEnvelope, formatHeaders, openContent, readEnvelope, safeText,
 } from '../../../../services/admin/dead/content.ts'
-import { sealedContact } from '../../../support/feeds.ts'
+import { sealedContact } from '../../../support/feeds/feeds.ts'
 import { liveMessage } from './memory-dead.ts'
 
 const CANARY = '+12127365000'

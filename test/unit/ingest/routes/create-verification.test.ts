@@ -4,7 +4,7 @@ import { createVerificationRoute }
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import type { Job, ManifestEntry, Refusal } from '../../../../services/jobs/job.ts'
 import { attachBlocks, attachedBlocksOf } from '../../../../services/jobs/results/result-blocks.ts'
-import { arrived, blockEmission, live } from '../../../support/results.ts'
+import { arrived, blockEmission, live } from '../../../support/clickhouse/results.ts'
 import type { JobWait } from '../../../../services/jobs/job-waiter.ts'
 import { columnsOf } from '../../../../services/jobs/results/columns.ts'
 import {

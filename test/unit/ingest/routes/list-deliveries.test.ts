@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import { listDeliveriesRoute } from '../../../../services/ingest/routes/deliveries.ts'
-import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { application, closedJob, doubles, JOB_ID, NOW_MS } from '../doubles.ts'
 
 const EVENT = 'evt_0123456789abcdef0123456789abcdef'

@@ -3,9 +3,9 @@ import type { IngestDeps } from '../../../../services/ingest/ports.ts'
 import {
   createEndpointRoute, listEndpointsRoute,
 } from '../../../../services/ingest/routes/webhook-endpoints.ts'
-import type { Attempt } from '../../../../services/jobs/delivery-history.ts'
+import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { eventIdOf } from '../../../../services/jobs/events.ts'
-import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/endpoints.ts'
+import { ENDPOINT_ID, endpointOf, endpointsDouble } from '../../../support/webhooks/endpoints.ts'
 import { application, doubles, JOB_ID, NOW_MS, settings } from '../doubles.ts'
 
 const ADDRESS = '/api/v1/webhook-endpoints'

@@ -5,10 +5,10 @@ import {
   createArchive, packManifest, unpackManifest,
 } from '../../../../services/jobs/results/archive.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { endedJob } from '../../../support/results.ts'
-import { recordMacOf, storedJob } from '../../../support/signed.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
+import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
 import { TENANT } from '../../../support/stage-doubles.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 /** An archive over ClickHouse with these responses. */
 function archiveOn (...answers: readonly (readonly object[])[]) {

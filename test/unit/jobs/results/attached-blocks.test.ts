@@ -5,7 +5,7 @@ import {
 import { createResults, type Rows } from '../../../../services/jobs/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
-} from '../../../support/results.ts'
+} from '../../../support/clickhouse/results.ts'
 
 /** A job of two rows in two blocks: its first one with the inputs. */
 async function smallJob () {

@@ -4,7 +4,7 @@ import {
   type ChunkCoordinates, createBlock, unresolvableBlock,
 } from '../../../../services/jobs/results/block.ts'
 import { type RowOutcome, withoutVerdict } from '../../../../services/jobs/results/outcome.ts'
-import { cellsIn } from '../../../support/cells.ts'
+import { cellsIn } from '../../../support/clickhouse/cells.ts'
 import { bitmapOf, JOB, rowsOf, TENANT } from '../../../support/stage-doubles.ts'
 
 const coordinates: ChunkCoordinates = {

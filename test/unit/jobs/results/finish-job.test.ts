@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   finishJob, settledOf, type Finishing,
 } from '../../../../services/jobs/results/finish-job.ts'
-import { endedJob } from '../../../support/results.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, QUOTED_AT_MS, TENANT } from '../../../support/stage-doubles.ts'
 
 function doubles (stored = endedJob(), storedDigests = ['d'], attached = '') {

@@ -9,7 +9,7 @@ import {
 import { createResults, type RowOptions } from '../../../../services/jobs/results/results.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
-} from '../../../support/results.ts'
+} from '../../../support/clickhouse/results.ts'
 
 const columns = columnsOf('phone-validation')
 const LINE = rowFieldsOf('phone-validation').length

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { MissingResultsError, openChunks } from '../../../../services/jobs/results/read-chunks.ts'
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry,
-} from '../../../support/results.ts'
+} from '../../../support/clickhouse/results.ts'
 
 /** A job of one-row chunks, whose blocks are all stored but those named. */
 async function jobOf ({ chunks, without = [] }: { chunks: number, without?: readonly number[] }) {

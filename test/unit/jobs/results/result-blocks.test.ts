@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { Completed } from '../../../../schemas/types.ts'
 import { blockDigest, createResultBlocks } from '../../../../services/jobs/results/result-blocks.ts'
-import { arrived, blockEmission, live } from '../../../support/results.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { arrived, blockEmission, live } from '../../../support/clickhouse/results.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const place = { chunk: 0, chunks: 2, firstRow: 0, rows: 2, totalRows: 4 }
 const { value: block } = await arrived(blockEmission(place, [[0, live('a', 1)], [1, live('b')]]))

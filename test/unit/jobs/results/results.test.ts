@@ -12,7 +12,7 @@ import {
 import {
   arrived, blockEmission, codec, createBlocksDouble, endedJob, keys, live, manifestEntry, textOf,
   type BlockRows,
-} from '../../../support/results.ts'
+} from '../../../support/clickhouse/results.ts'
 
 const columns = columnsOf('phone-validation')
 const at = (cells: readonly string[], name: string) => cells[columns.indexOf(name)]

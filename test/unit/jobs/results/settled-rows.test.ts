@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { blockDigest } from '../../../../services/jobs/results/result-blocks.ts'
 import { createSettledRows } from '../../../../services/jobs/results/settled-rows.ts'
-import { arrived, blockEmission, endedJob, live } from '../../../support/results.ts'
-import { recordMacOf, storedJob } from '../../../support/signed.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { arrived, blockEmission, endedJob, live } from '../../../support/clickhouse/results.ts'
+import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const coordinates = { chunk: 0, chunks: 1, firstRow: 0, rows: 1, totalRows: 1 }
 const { value: block } = await arrived(blockEmission(coordinates, [[0, live('a')]]))

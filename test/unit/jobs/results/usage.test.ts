@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../../services/jobs/job.ts'
 import { createArchive } from '../../../../services/jobs/results/archive.ts'
 import { readUsage, type UsageOptions } from '../../../../services/jobs/results/usage.ts'
-import { endedJob } from '../../../support/results.ts'
-import { recordMacOf, storedJob } from '../../../support/signed.ts'
+import { endedJob } from '../../../support/clickhouse/results.ts'
+import { recordMacOf, storedJob } from '../../../support/keys/signed.ts'
 import { TENANT } from '../../../support/stage-doubles.ts'
-import { createClickhouseDouble } from '../../../support/stored.ts'
+import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
 
 const [FROM, TO] = ['2026-08-10', '2026-08-12'].map(text => Date.parse(text)) as [number, number]
 const NOON = Date.parse('2026-08-10T12:00:00Z')

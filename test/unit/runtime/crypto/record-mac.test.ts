@@ -2,7 +2,7 @@ import { expect, it, vi } from 'vitest'
 import {
   createRecordMac, reportForgedRecords, type SignedRecord,
 } from '../../../../services/runtime/crypto/mac.ts'
-import { messageKeysOf } from '../../../support/signed.ts'
+import { messageKeysOf } from '../../../support/keys/signed.ts'
 
 const record: SignedRecord = { table: 'journal', tenant: 'org_1.live', id: '7', content: 'abc' }
 

@@ -4,7 +4,7 @@ import { runStage, type FlushableStage } from '../../../../services/runtime/engi
 import { createLog } from '../../../../services/runtime/platform/log.ts'
 import { createMetrics } from '../../../../services/runtime/platform/metrics.ts'
 import { mayBlame } from '../../../simulation/supervisor.ts'
-import { createMemoryBus } from '../../../support/memory-bus.ts'
+import { createMemoryBus } from '../../../support/kafka/memory-bus.ts'
 import { echoStage, plainCodec, textOf, type Read } from './engine-bench.ts'
 
 const TOPIC = 'rows.submitted.small'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { refuseForeignRootKeys } from '../../../../services/runtime/platform/foreign-root-keys.ts'
-import { withoutForeignRootKeys } from '../../../support/foreign-root-keys.ts'
-import { ROOT_KEY_SETTINGS } from '../../../support/organization-keys.ts'
+import { withoutForeignRootKeys } from '../../../support/keys/foreign-root-keys.ts'
+import { ROOT_KEY_SETTINGS } from '../../../support/keys/organization-keys.ts'
 
 const faultsOf = (services: readonly string[], env: Readonly<Record<string, string>>) => {
   try {

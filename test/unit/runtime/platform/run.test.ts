@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../../../services/runtime/platform/run.ts'
-import { MESSAGE_KEY_ENV } from '../../../support/signed.ts'
+import { MESSAGE_KEY_ENV } from '../../../support/keys/signed.ts'
 
 const lib = new URL('../../../../services/runtime/platform/', import.meta.url).href
 const service = `

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { meaningFaults } from '../../../../services/verify/providers/http-config.ts'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
-import { batchDescription } from '../../../support/vendor.ts'
+import { batchDescription } from '../../../support/vendors/vendor.ts'
 
 const batch = batchDescription('https://api.example')
 const { response } = batch

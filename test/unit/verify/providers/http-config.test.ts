@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
-import { batchDescription, singleDescription } from '../../../support/vendor.ts'
+import { batchDescription, singleDescription } from '../../../support/vendors/vendor.ts'
 
 const url = 'https://api.example'
 const batch = batchDescription(url)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { HttpVendor } from '../../../../services/verify/providers/http-vendor.ts'
 import { prepareCall } from '../../../../services/verify/providers/http.ts'
-import { batchDescription } from '../../../support/vendor.ts'
+import { batchDescription } from '../../../support/vendors/vendor.ts'
 
 const requested = [
   { row: 7, canonical: '+12127365000', reference: 900 },

@@ -4,8 +4,10 @@ import { verdictFor } from '../../../../services/verify/fallback.ts'
 import { createVendorProvider } from '../../../../services/verify/providers/http-batch.ts'
 import { readHttpProviders } from '../../../../services/verify/providers/http-config.ts'
 import type { ServiceSlug } from '../../../../services/topology.ts'
-import { FAKE_KEYS, type FakeMode } from '../../../support/fake-vendor.ts'
-import { presetAt, startFakeVendors, type FakeVendors } from '../../../support/fake-vendors.ts'
+import { FAKE_KEYS, type FakeMode } from '../../../support/vendors/fake-vendor.ts'
+import {
+  presetAt, startFakeVendors, type FakeVendors,
+} from '../../../support/vendors/fake-vendors.ts'
 
 let vendors: FakeVendors
 beforeAll(async () => { vendors = await startFakeVendors() })

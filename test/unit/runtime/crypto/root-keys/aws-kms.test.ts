@@ -9,7 +9,7 @@ import { openSealed, SealError, sealPlain } from '../../../../../services/runtim
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { eventually } from '../../../../support/eventually.ts'
-import { startReceiver, type Receiver } from '../../../../support/receiver.ts'
+import { startReceiver, type Receiver } from '../../../../support/webhooks/receiver.ts'
 
 const ARN = 'arn:aws:kms:eu-west-3:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab'
 const key = randomBytes(32)

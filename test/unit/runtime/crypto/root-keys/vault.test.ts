@@ -11,7 +11,7 @@ import type { Environment } from '../../../../../services/runtime/platform/comma
 import { ConfigError } from '../../../../../services/runtime/platform/config.ts'
 import { FatalError, InfrastructureError } from '../../../../../services/runtime/platform/errors.ts'
 import { newFolder } from '../../../../support/folder.ts'
-import { startReceiver, type Receiver } from '../../../../support/receiver.ts'
+import { startReceiver, type Receiver } from '../../../../support/webhooks/receiver.ts'
 
 const key = randomBytes(32)
 const context = { purpose: 'results', organization: 'org_1' }

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../../../../services/runtime/platform/config.ts'
 import { verifyConfig } from '../../../../../services/verify/config.ts'
 import { createChannel } from '../../../../../services/verify/providers/smtp/channel.ts'
-import { STAGE_ENVIRONMENT } from '../../../../support/stage-environment.ts'
+import { STAGE_ENVIRONMENT } from '../../../../support/stacks/stage-environment.ts'
 
 beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) })
 afterEach(() => { vi.useRealTimers() })

@@ -1,0 +1,244 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { joinLua } from '../money/lua.ts'
+import { topology } from '../topology.ts'
+import type { Attempt } from './delivery-history.ts'
+import { deliveryIdOf, eventIdOf, type EventType } from '../jobs/events.ts'
+import { fieldsOf } from '../jobs/job-record.ts'
+
+/** The delivery of a job event to one destination. */
+export type WebhookDelivery = {
+  readonly tenant: string
+  readonly job: string
+  readonly type: EventType
+  /** Of progress: the tenth, 1 to 9. */
+  readonly tenth?: number
+  readonly to: Destination
+  /** W3C `traceparent` of the span that its attempts belong to. */
+  readonly traceparent?: string
+}
+
+/** The webhook address of the job, or a webhook endpoint of its organization. */
+type Destination = { readonly webhookUrl: string } | { readonly endpoint: string }
+
+/** Receivers that were slow lately have their own slots, so that they delay no others. */
+export type PriorityClass = 'quick' | 'slow'
+
+/** A delivery that this process may attempt until the lease expires. */
+export type DeliveryClaim = {
+  /** Id of the delivery: see `deliveryIdOf`. */
+  readonly event: string
+  readonly tenant: string
+  readonly job: string
+  readonly type: EventType
+  /** Number of the attempt to be made, from 1. */
+  readonly attempt: number
+  /** True for a manual resend: no retry follows. */
+  readonly once: boolean
+  readonly token: string
+  /** The `traceparent` of the delivery, if it has one. */
+  readonly traceparent?: string
+}
+
+/** How many deliveries to claim, and for how long. */
+type ClaimLimits = {
+  readonly priority: PriorityClass
+  readonly limit: number
+  readonly leaseMs: number
+  /** Maximum of concurrent attempts per tenant. */
+  readonly tenantSlots: number
+}
+
+/** All states but the first two are final. */
+type DeliveryState =
+  'waiting' | 'trying' | 'delivered' | 'gone' | 'exhausted' | 'discarded'
+
+/** The result of an attempt. */
+export type AttemptRecord = {
+  readonly state: Exclude<DeliveryState, 'trying'>
+  /** Redis time of the next attempt, for `waiting`. */
+  readonly dueAtMs?: number
+  /** Class of the receiver by the duration of this attempt. */
+  readonly priority: PriorityClass
+  readonly attempt: Attempt
+}
+
+export type Deliveries = ReturnType<typeof createDeliveries>
+
+/**
+ * How long the record of an ended delivery is kept: longer than its message can be redelivered. A
+ * topic keeps a segment until its last message has expired, which can take twice the retention.
+ */
+export const REMEMBERED_MS = (2 * topology.topics['jobs.settled'].keepHours + 24) * 3_600_000
+
+/** How long the priority class of a receiver lasts after an attempt. */
+const PRIORITY_MS = 3_600_000
+
+/** String: the run of the server in which lost deliveries were restored. */
+export const DELIVERIES_RUN_KEY = 'run:{deliveries}'
+/** String: the time, in ms, up to which Redis has all deliveries. */
+export const DELIVERIES_UNTIL_KEY = 'until:{deliveries}'
+const LEASES_KEY = 'leases:{deliveries}'
+const ATTEMPTS_KEY = 'attempts:{deliveries}'
+const WAITING_KEY = 'waiting:{deliveries}'
+const keyOf = (event: string) => `delivery:{deliveries}:${event}`
+
+/**
+ * The queue of webhook deliveries in Redis, shared by all processes of `deliver`. It contains
+ * neither addresses nor payloads.
+ */
+export function createDeliveries (redis: RedisClient) {
+  const run = scriptsOf(redis)
+  return {
+    /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
+    put: async (delivery: WebhookDelivery): Promise<boolean> => {
+      const [keys, args] = callOf(delivery)
+      return await run.put(keys, [...args, delivery.traceparent ?? '']) === 'new'
+    },
+
+    /**
+     * Makes a delivery due immediately; a waiting one keeps its retries. `attempts` is the number
+     * of the last attempt in the history. Returns `trying` while an attempt is under way.
+     */
+    resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
+      const [keys, args] = callOf(delivery)
+      return await run.resend(keys, [...args, attempts]) as 'queued' | 'trying'
+    },
+
+    /** The state of a delivery; undefined if it is unknown or its record has expired. */
+    find: async (event: string) => {
+      const { state, attempts, dueAtMs } = await redis.hgetall(keyOf(event))
+      if (state === undefined) return undefined
+      return {
+        state: state as DeliveryState,
+        attempts: Number(attempts),
+        dueAtMs: dueAtMs === '' ? undefined : Number(dueAtMs),
+      }
+    },
+
+    /** Number of waiting deliveries of all tenants that are due at this Redis time. */
+    dueBy: async (nowMs: number): Promise<number> =>
+      await redis.zcount(WAITING_KEY, '-inf', nowMs),
+
+    ...workOf(run),
+    ...attemptsOf(redis),
+  }
+}
+
+type Scripts = ReturnType<typeof scriptsOf>
+
+function scriptsOf (redis: RedisClient) {
+  const load = (name: string) => {
+    const source = joinLua(lua('common'), lua(name))
+    return script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
+  }
+  return {
+    put: load('put'),
+    resend: load('resend'),
+    claim: load('claim'),
+    record: load('record'),
+    release: load('release'),
+    throttle: load('throttle'),
+    drop: load('drop'),
+  }
+}
+
+const lua = (name: string) => new URL(`./${name}.lua`, import.meta.url)
+
+/** The operations of a delivery worker. */
+function workOf (run: Scripts) {
+  return {
+    /**
+     * Claims due deliveries, first those of the tenants with the fewest attempts under way, and
+     * none of a tenant with `tenantSlots` attempts. A delivery without a record of an attempt
+     * within the lease is claimed again.
+     */
+    claim: async (
+      { priority, limit, leaseMs, tenantSlots }: ClaimLimits
+    ): Promise<readonly DeliveryClaim[]> => {
+      const token = randomUUID()
+      const claimed = await run.claim([LEASES_KEY], [priority, limit, leaseMs, token, tenantSlots])
+      return (claimed as string[][]).map(fields => claimOf(fields, token))
+    },
+
+    /** Records an attempt and the new state; false if another process holds the lease. */
+    record: async (claim: DeliveryClaim, record: AttemptRecord): Promise<boolean> => {
+      const { state, dueAtMs, priority, attempt } = record
+      const answer = await run.record([keyOf(claim.event)], [
+        claim.event, claim.token, state, dueAtMs ?? '', priority, PRIORITY_MS, REMEMBERED_MS,
+        JSON.stringify(attempt),
+      ])
+      return answer === 'recorded'
+    },
+
+    /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
+    release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
+      await run.release([keyOf(event)], [event, token, afterMs])
+    },
+
+    /**
+     * Releases a claim without an attempt. The delivery keeps its position in the queue, and no
+     * attempt to its receiver starts for `forMs`.
+     */
+    throttle: async ({ event, token }: DeliveryClaim, forMs: number): Promise<void> => {
+      await run.throttle([keyOf(event)], [event, token, forMs])
+    },
+
+    /** Removes a claimed delivery that is obsolete, without an attempt. */
+    drop: async ({ event, token }: DeliveryClaim): Promise<void> => {
+      await run.drop([keyOf(event)], [event, token])
+    },
+  }
+}
+
+/** Attempts that are not in the history yet; recorded together with the state of the delivery. */
+function attemptsOf (redis: RedisClient) {
+  return {
+    /** Up to `limit` of them, in no order, by the name that `forget` takes. */
+    unshipped: async (limit: number): Promise<ReadonlyMap<string, Attempt>> => {
+      const found = await redis.hrandfield(ATTEMPTS_KEY, limit, 'WITHVALUES') as string[]
+      return new Map(Object.entries(fieldsOf(found))
+        .map(([name, json]) => [name, JSON.parse(json ?? '') as Attempt]))
+    },
+
+    /** Removes attempts that are in the history. */
+    forget: async (names: readonly string[]): Promise<void> => {
+      if (names.length > 0) await redis.hdel(ATTEMPTS_KEY, ...names)
+    },
+  }
+}
+
+function claimOf (fields: readonly string[], token: string): DeliveryClaim {
+  const [event = '', tenant = '', job = '', type, attempts, once, traceparent] = fields
+  return {
+    event,
+    tenant,
+    job,
+    type: type as EventType,
+    attempt: Number(attempts) + 1,
+    once: once === '1',
+    token,
+    ...traceparent && { traceparent },
+  }
+}
+
+/** The keys and first arguments of the scripts that add a delivery. */
+function callOf (delivery: WebhookDelivery) {
+  const { tenant, job, type } = delivery
+  const event = idOf(delivery)
+  return [[keyOf(event)], [event, tenant, job, type, receiverOf(delivery)]] as const
+}
+
+/** The id of a delivery, from its event and destination. */
+export function idOf ({ job, type, tenth, to }: WebhookDelivery): string {
+  return deliveryIdOf(eventIdOf(job, type, tenth), 'endpoint' in to ? to.endpoint : '')
+}
+
+/**
+ * Receivers are the hosts of each tenant, and its endpoints; a digest, so that Redis has no
+ * readable host.
+ */
+function receiverOf ({ tenant, to }: WebhookDelivery): string {
+  const name = 'endpoint' in to ? to.endpoint : new URL(to.webhookUrl).host
+  return createHash('sha256').update(`${tenant}\n${name}`).digest('base64url').slice(0, 22)
+}

@@ -1,0 +1,231 @@
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { EVENT_TYPES, type EventType } from '../../schemas/api/event.ts'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import type { Wrapped } from '../accounts/wrapped.ts'
+import {
+  type EventSubscription, subscriptionsField, subscriptionsIn,
+} from '../accounts/organizations.ts'
+import {
+  type AccountRecords, ACCOUNTS_CACHE_MS, createAccountRecords, wrappedFields,
+} from '../accounts/records.ts'
+import { type Mode, MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { newId, timeOfId } from '../runtime/platform/ids.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
+
+/** An address of an organization that receives the events of one mode. */
+export type WebhookEndpoint = {
+  /** `we_` and a ULID in lower case. */
+  readonly id: string
+  readonly url: string
+  /** Event types, or `*` alone for all, those of later releases included. */
+  readonly events: readonly (EventType | '*')[]
+  readonly description: string
+  readonly enabled: boolean
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+  /** `whsec_` and base64. */
+  readonly secret: string
+  /** The secret before the last rotation, and until when it signs too; '' and 0 without one. */
+  readonly secretBefore: string
+  readonly secretBeforeUntilMs: number
+}
+
+/** What a customer sets. */
+export type EndpointSettings =
+  Pick<WebhookEndpoint, 'url' | 'events' | 'description' | 'enabled'>
+
+export type WebhookEndpoints = ReturnType<typeof createWebhookEndpoints>
+
+type Options = {
+  readonly redis: RedisClient
+  readonly keys: OrganizationKeys
+  readonly now?: () => number
+  /** The real clock by default. */
+  readonly sleep?: Sleep
+}
+
+type List = readonly WebhookEndpoint[]
+
+const SECRET_BYTES = 32
+/** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
+const ROTATION_MS = 86_400_000
+const CACHED_TENANTS = 1_000
+
+const keyOf = (orgId: string) => `org:${orgId}`
+/** Field of `org:<id>`: the endpoints of a mode, as JSON that the organization's key wraps. */
+const endpointsField = (mode: Mode) => `${mode}Endpoints`
+const bindingOf = (tenant: string) => ['webhook-endpoints', tenant]
+const newSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
+
+/**
+ * The webhook endpoints of each tenant, in the record of its organization: addresses and secrets
+ * are wrapped by its key, and every change reaches the topic `accounts`. The record also has
+ * the subscriptions in the clear. A change is written only if the record is the one that was read,
+ * and returns once every process knows it: the next event is sent to a new endpoint.
+ * All methods throw AccountsRecoveringError while a change may be missing in Redis.
+ */
+export function createWebhookEndpoints (
+  { redis, keys, now = Date.now, sleep = realSleep }: Options
+) {
+  const records = createAccountRecords(redis)
+  const read = (tenant: string) => readList(records, keys, tenant)
+  const edit = createEdit({ records, keys, sleep })
+  const replace = (tenant: string, id: string, change: (old: WebhookEndpoint) => object) =>
+    edit(tenant, list => {
+      const old = list.find(endpoint => endpoint.id === id)
+      if (old === undefined) return undefined
+      const made: WebhookEndpoint = { ...old, ...change(old), updatedAtMs: now() }
+      return { list: list.map(endpoint => endpoint.id === id ? made : endpoint), made }
+    })
+  return {
+    /** All endpoints, oldest first. */
+    list: async (tenant: string): Promise<List> => (await read(tenant)).list,
+
+    /** The endpoint of an attempt, at most a second old. */
+    current: createCurrent(async tenant => (await read(tenant)).list, now),
+
+    /** Creates an endpoint; undefined if the tenant has `max` already. */
+    create: (tenant: string, settings: EndpointSettings, max: number) => edit(tenant, list => {
+      if (list.length >= max) return undefined
+      const made: WebhookEndpoint = {
+        ...settings,
+        id: newId('we', now()),
+        createdAtMs: now(),
+        updatedAtMs: now(),
+        secret: newSecret(),
+        secretBefore: '',
+        secretBeforeUntilMs: 0,
+      }
+      return { list: [...list, made], made }
+    }),
+
+    /** Changes settings; undefined if there is no such endpoint. */
+    update: (tenant: string, id: string, change: Partial<EndpointSettings>) =>
+      replace(tenant, id, () => change),
+
+    /** Creates a new secret; the previous one signs beside it for a day. */
+    rotate: (tenant: string, id: string) => replace(tenant, id, ({ secret }) => ({
+      secret: newSecret(), secretBefore: secret, secretBeforeUntilMs: now() + ROTATION_MS,
+    })),
+
+    /** Deletes an endpoint and returns it; undefined if there is none. */
+    remove: (tenant: string, id: string) => edit(tenant, list => {
+      const made = list.find(endpoint => endpoint.id === id)
+      return made && { list: list.filter(endpoint => endpoint !== made), made }
+    }),
+
+    /** The wrapped endpoints of an organization. */
+    wrapped: (orgId: string): Promise<readonly Wrapped[]> =>
+      wrappedFields(records, orgId, MODES.map(mode =>
+        ({ field: endpointsField(mode), binding: bindingOf(tenantOf(orgId, mode)) }))),
+  }
+}
+
+/** The secrets to sign with at this time, current one first. */
+export function activeSecrets (
+  { secret, secretBefore, secretBeforeUntilMs }: WebhookEndpoint, nowMs: number
+): readonly string[] {
+  return secretBeforeUntilMs > nowMs ? [secret, secretBefore] : [secret]
+}
+
+/** The subscriptions of endpoints: the types that each enabled one receives. */
+export function eventSubscriptionsOf (list: List): readonly EventSubscription[] {
+  return list.filter(({ enabled }) => enabled).map(({ id, events }) => ({
+    endpoint: id,
+    events: EVENT_TYPES.filter(type => events.includes('*') || events.includes(type)),
+  }))
+}
+
+function createCurrent (read: (tenant: string) => Promise<List>, now: () => number) {
+  const list = cachedReads(read, { max: CACHED_TENANTS, now })
+  return async (tenant: string, id: string): Promise<WebhookEndpoint | undefined> =>
+    (await list(tenant)).find(endpoint => endpoint.id === id)
+}
+
+/** The same reads; a result is used for as long as an account may be, from before its read on. */
+function cachedReads<T> (
+  read: (name: string) => Promise<T>,
+  { max, now }: { readonly max: number, readonly now: () => number }
+): (name: string) => Promise<T> {
+  const known = new LRUCache<string, { readonly readAtMs: number, readonly result: T }>({ max })
+  return async name => {
+    let cached = known.get(name)
+    if (cached === undefined || now() - cached.readAtMs >= ACCOUNTS_CACHE_MS) {
+      cached = { readAtMs: now(), result: await read(name) }
+      known.set(name, cached)
+    }
+    return cached.result
+  }
+}
+
+/** The endpoints of a tenant and the revision of their record. */
+async function readList (records: AccountRecords, keys: OrganizationKeys, tenant: string) {
+  const { orgId, mode } = partsOf(tenant)
+  const { revision = 0, fields = {} } = await records.readCurrent(keyOf(orgId)) ?? {}
+  const wrapped = fields[endpointsField(mode)] ?? ''
+  if (wrapped === '') return { revision, list: [] }
+  const text = await keys.unwrap(orgId, Buffer.from(wrapped, 'base64'), bindingOf(tenant))
+  return { revision, list: JSON.parse(text.toString()) as List }
+}
+
+type Edited = { readonly list: List, readonly made: WebhookEndpoint }
+
+type EditDeps = Required<Pick<Options, 'keys' | 'sleep'>> & { readonly records: AccountRecords }
+
+/**
+ * Applies a change to the endpoints, and waits until no process uses what it read before. It runs
+ * again if another process changed the record.
+ */
+function createEdit ({ records, keys, sleep }: EditDeps) {
+  return async (
+    tenant: string, change: (list: List) => Edited | undefined
+  ): Promise<WebhookEndpoint | undefined> => {
+    const { orgId, mode } = partsOf(tenant)
+    for (;;) {
+      const { revision, list } = await readList(records, keys, tenant)
+      const edited = change(list)
+      if (edited === undefined) return undefined
+      const content = Buffer.from(JSON.stringify(edited.list))
+      const wrapped = await keys.wrap(orgId, content, bindingOf(tenant))
+      const fields = {
+        [endpointsField(mode)]: wrapped.toString('base64'),
+        [subscriptionsField(mode)]: JSON.stringify(eventSubscriptionsOf(edited.list)),
+      }
+      if (!await records.change({ name: keyOf(orgId), from: revision, fields })) continue
+      await sleep(ACCOUNTS_CACHE_MS)
+      return edited.made
+    }
+  }
+}
+
+/**
+ * The ids of the endpoints that receive an event: only those that existed at its time in Unix ms,
+ * because after a restart old events are announced again. Clocks may differ by the second that
+ * passes before an endpoint is answered.
+ */
+export function receiversOf (
+  subscriptions: readonly EventSubscription[], type: EventType, atMs: number
+): readonly string[] {
+  return subscriptions.filter(({ endpoint, events }) => events.includes(type) &&
+    timeOfId(endpoint) <= atMs).map(({ endpoint }) => endpoint)
+}
+
+export type Subscriptions = ReturnType<typeof createSubscriptions>
+
+const CACHED_SUBSCRIBERS = 10_000
+
+/**
+ * The subscriptions of each tenant, at most a second old.
+ * @throws AccountsRecoveringError while a change of the organization may be missing in Redis.
+ */
+export function createSubscriptions (redis: RedisClient, now: () => number = Date.now) {
+  const read = cachedReads(createAccountRecords(redis).readCurrent, {
+    max: CACHED_SUBSCRIBERS, now,
+  })
+  return async (tenant: string): Promise<readonly EventSubscription[]> => {
+    const { orgId, mode } = partsOf(tenant)
+    return subscriptionsIn((await read(keyOf(orgId)))?.fields[subscriptionsField(mode)])
+  }
+}

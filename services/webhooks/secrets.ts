@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto'
+import type { OrganizationKeys } from '../accounts/organization-keys.ts'
+import type { Wrapped } from '../accounts/wrapped.ts'
+import { publicKeyOf } from '../runtime/crypto/ed25519.ts'
+import { SealError } from '../runtime/crypto/seal.ts'
+import { accountKey, createAccountRecords, wrappedFields } from '../accounts/records.ts'
+import type { RedisClient } from '../runtime/platform/redis.ts'
+
+type Options = {
+  readonly redis: RedisClient
+  readonly keys: OrganizationKeys
+  readonly now?: () => number
+}
+
+/** A kind of secret of an organization. */
+type Kind = {
+  /** Of its hash; `<field>Before` and `<field>BeforeUntil` are those of the previous secret. */
+  readonly field: string
+  readonly binding: string
+  readonly prefix: string
+}
+
+/** The shared secret of HMAC signatures. */
+const SECRET: Kind = { field: 'webhookSecret', binding: 'webhook-secret', prefix: 'whsec_' }
+/** The private key of Ed25519 signatures, of which receivers only need the public key. */
+const SIGNING_KEY: Kind =
+  { field: 'webhookSigningKey', binding: 'webhook-signing-key', prefix: 'whsk_' }
+const KINDS = [SECRET, SIGNING_KEY]
+
+export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>
+
+const SECRET_BYTES = 32
+/** Receivers have a day to adopt a new secret; until then deliveries carry both signatures. */
+const ROTATION_MS = 86_400_000
+
+const keyOf = (orgId: string) => `org:${orgId}`
+
+/** The secrets that sign webhooks, wrapped by the key of the organization, in its hash. */
+export function createWebhookSecrets ({ redis, keys, now = Date.now }: Options, kind = SECRET) {
+  const { field, prefix } = kind
+  const records = createAccountRecords(redis)
+  const textOf = (secret: Buffer) => `${prefix}${secret.toString('base64')}`
+  const aadOf = (orgId: string) => [kind.binding, orgId]
+  async function open (orgId: string, sealed: string): Promise<string> {
+    return textOf(await keys.unwrap(orgId, Buffer.from(sealed, 'base64'), aadOf(orgId)))
+  }
+
+  async function write (orgId: string, previous: string): Promise<string> {
+    const secret = randomBytes(SECRET_BYTES)
+    const fields = {
+      [field]: (await keys.wrap(orgId, secret, aadOf(orgId))).toString('base64'),
+      [`${field}Before`]: previous,
+      [`${field}BeforeUntil`]: String(previous === '' ? 0 : now() + ROTATION_MS),
+    }
+    await records.change({ name: keyOf(orgId), fields })
+    return textOf(secret)
+  }
+
+  /** The secrets to sign with, current one first; empty if there is none yet. */
+  async function active (orgId: string): Promise<string[]> {
+    const [current, before, until] = await redis.hmget(
+      accountKey(keyOf(orgId)), field, `${field}Before`, `${field}BeforeUntil`)
+    const sealed = [current, Number(until ?? 0) > now() ? before : undefined]
+    return await Promise.all(sealed.flatMap(text => text ? [open(orgId, text)] : []))
+  }
+
+  return {
+    active,
+
+    /** The current secret; creates the first one if there is none yet. */
+    async show (orgId: string): Promise<string> {
+      return (await active(orgId))[0] ?? await write(orgId, '')
+    },
+
+    /**
+     * Creates a new secret and returns it. The previous one stays active for a day, unless it is
+     * damaged: it cannot sign, and would block every webhook for that day.
+     * @throws FatalError when the key of the previous one is missing.
+     */
+    async rotate (orgId: string): Promise<string> {
+      const before = await redis.hget(accountKey(keyOf(orgId)), field) ?? ''
+      const isLost = before !== '' && await isDamaged(() => open(orgId, before))
+      return write(orgId, isLost ? '' : before)
+    },
+  }
+}
+
+/** The private keys that sign webhooks (Ed25519), kept and rotated like their secrets. */
+export const createWebhookSigningKeys = (options: Options): WebhookSecrets =>
+  createWebhookSecrets(options, SIGNING_KEY)
+
+/** The active secrets; creates the first one of an organization that has none yet. */
+export async function activeOrFirst (
+  secrets: Pick<WebhookSecrets, 'active' | 'show'>, orgId: string
+): Promise<readonly string[]> {
+  const active = await secrets.active(orgId)
+  if (active.length > 0) return active
+  await secrets.show(orgId)
+  return await secrets.active(orgId)
+}
+
+/** The bytes of a secret or signing key, of which the text is `<prefix>_<base64>`. */
+export const secretBytes = (text: string): Buffer =>
+  Buffer.from(text.slice(text.indexOf('_') + 1), 'base64')
+
+/** The public key of a signing key, as Standard Webhooks writes it: `whpk_` and base64. */
+export const publicKeyText = (signingKey: string): string =>
+  `whpk_${publicKeyOf(secretBytes(signingKey)).toString('base64')}`
+
+/** Rethrows if a key is missing: the secret is readable again once the key is restored. */
+async function isDamaged (open: () => Promise<string>): Promise<boolean> {
+  try {
+    await open()
+    return false
+  } catch (error) {
+    if (error instanceof SealError) return true
+    throw error
+  }
+}
+
+/** The wrapped secrets and signing keys of an organization. */
+export async function wrappedSecrets (
+  redis: RedisClient, orgId: string
+): Promise<readonly Wrapped[]> {
+  return await wrappedFields(createAccountRecords(redis), orgId, KINDS.flatMap(kind =>
+    [kind.field, `${kind.field}Before`].map(field =>
+      ({ field, binding: [kind.binding, orgId] }))))
+}

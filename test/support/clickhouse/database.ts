@@ -1,0 +1,34 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll } from 'vitest'
+import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { stackEnv } from '../stacks/stack.ts'
+
+/** A new database without tables; `env` is that of the stack with it. */
+export async function createDatabase (stack: Readonly<Record<string, string>>) {
+  const database = `test_${randomUUID().replaceAll('-', '')}`
+  const url = new URL(stack['CLICKHOUSE_URL'] ?? '')
+  const outer = connectClickhouse(url.href)
+  url.pathname = database
+  await outer.command({ query: `CREATE DATABASE ${database}` })
+  return {
+    env: { ...stack, CLICKHOUSE_URL: url.href },
+    drop: async () => {
+      await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
+      await outer.close()
+    },
+  }
+}
+
+/** A database of its own for a test file, without tables, and the stack's addresses with it. */
+export function ownDatabase () {
+  const database = `test_${randomUUID().replaceAll('-', '')}`
+  const url = new URL(stackEnv().CLICKHOUSE_URL ?? '')
+  const outer = connectClickhouse(url.href)
+  url.pathname = database
+  beforeAll(async () => { await outer.command({ query: `CREATE DATABASE ${database}` }) })
+  afterAll(async () => {
+    await outer.command({ query: `DROP DATABASE IF EXISTS ${database} SYNC` })
+    await outer.close()
+  })
+  return { database, outer, env: { ...stackEnv(), CLICKHOUSE_URL: url.href } }
+}

@@ -1,0 +1,144 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { STAGES } from '../../../services/topology.ts'
+import { pidOf } from '../stacks/processes.ts'
+import { startPrometheus, type Prometheus } from './prometheus.ts'
+import { batchDescription, startVendor, type Vendor } from '../vendors/vendor.ts'
+import { startEnvironment, type Environment } from '../stacks/environment.ts'
+import { testStack } from '../stacks/stack.ts'
+
+/** Within which an alert has to fire, and has to end. */
+export const WITHIN_MS = 60_000
+
+const LEADER_POLL_MS = 500
+/**
+ * They say nothing of the cause of a test: the lowered limit of one is what services hold that have
+ * done much, and the windows of the other are longer than a test.
+ */
+const AT_ANY_TIME = ['MemoryHigh', 'ErrorBudgetBurns']
+
+/** Durations of minutes become seconds, as those of the rules do. */
+const HURRIED = {
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  WEBHOOK_WAITS_MS: JSON.stringify([500, 500, 500, 500, 500, 500]),
+  PROVIDERS: JSON.stringify({ whatsapp: ['http:1'], 'phone-validation': ['numbering-plan'] }),
+  RETRY_DELAY_MS: '500',
+  STALLED_AFTER_MS: '8000',
+  SHED_LOAD_AFTER_MS: '2000',
+  CHECK_EVERY_MS: '1000',
+}
+
+/** What is waited for of the alerts of one Prometheus; each wait is bounded. */
+export type Watch = {
+  /** Resolves once all of these have fired, at the same time or one after another. */
+  readonly untilFiring: (...names: readonly string[]) => Promise<void>
+  /** Resolves once none of these fires, whatever else does. */
+  readonly untilOver: (...names: readonly string[]) => Promise<void>
+  /** Resolves once no alert of a cause has fired at two readings in a row. */
+  readonly untilQuiet: () => Promise<void>
+}
+
+export type Causing = Watch & {
+  readonly parts: () => { readonly environment: Environment, readonly vendor: Vendor }
+  readonly query: Prometheus['query']
+  readonly job: (service: 'phone-validation' | 'whatsapp', more?: JobMore) => JobOf
+  /** The pid of an instance of a service. */
+  readonly serviceOf: (name: string) => number
+  /** The pid of a part of the stack. */
+  readonly partOf: (name: string) => number
+}
+type JobMore = { readonly rows?: number, readonly webhook_url?: string }
+type JobOf = Parameters<Environment['live']['createJob']>[0]
+
+/**
+ * All services on the suite's stack with a vendor of `whatsapp`, read by a Prometheus whose rules
+ * are in a hurry, for the tests of one file: each begins and ends with no alert firing.
+ */
+export function causing (overrides: Readonly<Record<string, string>> = {}): Causing {
+  let started: { readonly environment: Environment, readonly vendor: Vendor } | undefined
+  let prometheus: Prometheus | undefined
+  const watch = watchOf(async () => await prometheus?.firing() ?? [])
+  beforeAll(async () => {
+    const vendor = await startVendor()
+    const description = JSON.stringify([batchDescription(vendor.url)])
+    const environment = await startEnvironment({
+      ...HURRIED, HTTP_PROVIDERS: description, ...overrides,
+    }, { apart: STAGES })
+    started = { environment, vendor }
+    prometheus = await startPrometheus({ services: environment.services.list(), hurried: true })
+    await watch.untilQuiet()
+  })
+  afterAll(async () => {
+    await prometheus?.stop()
+    await started?.environment.services.stop()
+    await started?.vendor.stop()
+  })
+  // Whatever was caused is over before the next is.
+  afterEach(watch.untilQuiet, 2 * WITHIN_MS)
+  const parts: Causing['parts'] = () => {
+    if (started === undefined) throw new Error('the environment has not started')
+    return started
+  }
+  return {
+    ...watch,
+    parts,
+    query: async expr => await prometheus?.query(expr) ?? [],
+    job: createJobs(),
+    serviceOf: name => pidOf(parts().environment.services.dataDir, name),
+    partOf: name => pidOf(testStack().dataDir, name),
+  }
+}
+
+/** Watches other services, or others of these, for as long as something is done. */
+export async function watching (
+  services: Parameters<typeof startPrometheus>[0]['services'],
+  work: (watch: Watch) => Promise<void>
+): Promise<void> {
+  const prometheus = await startPrometheus({ services, hurried: true })
+  try {
+    await work(watchOf(prometheus.firing))
+  } finally {
+    await prometheus.stop()
+  }
+}
+
+type Firing = () => Promise<readonly string[]>
+
+function watchOf (firing: Firing): Watch {
+  const untilFiring: Watch['untilFiring'] = async (...names) => {
+    const missing = new Set(names)
+    await until(firing, found => {
+      for (const name of found) missing.delete(name)
+      return missing.size === 0
+    }, () => `did not fire: ${[...missing]}`)
+  }
+  const untilOver: Watch['untilOver'] = (...names) =>
+    until(firing, found => !names.some(name => found.includes(name)), () => `not over: ${names}`)
+  const untilQuiet = async () => {
+    let polls = 0
+    await until(firing, found => {
+      polls = found.every(name => AT_ANY_TIME.includes(name)) ? polls + 1 : 0
+      return polls === 2
+    }, () => 'some alert still fires')
+  }
+  return { untilFiring, untilOver, untilQuiet }
+}
+
+async function until (
+  firing: Firing, isSo: (found: readonly string[]) => boolean, complaint: () => string
+): Promise<void> {
+  for (const untilMs = Date.now() + WITHIN_MS; ; await sleep(LEADER_POLL_MS)) {
+    const found = await firing()
+    if (isSo(found)) return
+    if (Date.now() > untilMs) throw new Error(`${complaint()}; what fires: ${found}`)
+  }
+}
+
+/** Jobs of contacts that no other job of the file has. */
+function createJobs (): Causing['job'] {
+  let serial = 2_000
+  const next = () => `+1415${String(5_500_000 + serial++)}`
+  return (service, { rows = 20, ...more } = {}) =>
+    ({ service, inputs: Array.from({ length: rows }, next), ...more })
+}

@@ -1,0 +1,155 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Schema from 'typebox/schema'
+import {
+  installDefinitions, installHelm, installValidator, runTool, type Ran,
+} from './deploy-tools.ts'
+import { root } from '../sources.ts'
+import { yamlOf } from './yaml.ts'
+
+const chart = join(root, 'deploy/helm/verification-jobs')
+/** The one value without which nothing is rendered. */
+export const minimal = ['--set', 'config.TRUSTED_PROXIES=10.244.0.0/16']
+export const production = ['--values', join(chart, 'values-production.yaml')]
+
+/** The oldest version the chart is for; validated against its schemas. */
+const KUBERNETES = '1.30'
+
+type EnvVariable = {
+  readonly name: string
+  readonly value?: string
+  readonly valueFrom?: { readonly secretKeyRef?: { readonly key: string } }
+}
+
+type Container = {
+  readonly image: string
+  readonly args: readonly string[]
+  readonly env: readonly EnvVariable[]
+  readonly ports?: readonly { readonly name: string, readonly containerPort: number }[]
+  readonly volumeMounts: readonly { readonly name: string, readonly mountPath: string }[]
+}
+
+/** The fields that tests read; schemas check the others. */
+export type Manifest = {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly labels: Readonly<Record<string, string>>
+    readonly annotations?: Readonly<Record<string, string>>
+  }
+  readonly spec: {
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> }
+      readonly spec: { readonly containers: readonly [Container], readonly volumes: unknown }
+    }
+    readonly scaleTargetRef: { readonly name: string }
+    readonly maxReplicaCount: number
+    readonly triggers: readonly {
+      readonly type: string
+      readonly metadata: { readonly query: string, readonly threshold: string }
+    }[]
+    readonly podSelector: { readonly matchLabels: Readonly<Record<string, string>> }
+    readonly policyTypes: readonly string[]
+    readonly egress?: readonly { readonly to: readonly unknown[], readonly ports: unknown }[]
+    readonly ingress?: readonly { readonly from: readonly unknown[], readonly ports: unknown }[]
+    readonly groups: readonly RuleGroup[]
+  }
+  readonly data?: Readonly<Record<string, string>>
+}
+
+export type Rule = {
+  readonly alert?: string
+  readonly record?: string
+  readonly expr: string
+  readonly for?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+export type RuleGroup = { readonly name: string, readonly rules: readonly Rule[] }
+
+const ignore = () => {}
+
+/** Helm's own judgement, or what it renders, for the release `vj` in the namespace `jobs`. */
+export async function helm (
+  command: 'lint' | 'template', args: readonly string[] = []
+): Promise<Ran> {
+  const program = await installHelm(ignore)
+  const name = command === 'template' ? ['vj', chart, '--namespace', 'jobs'] : [chart, '--strict']
+  return await runTool(program, [command, ...name, '--kube-version', `${KUBERNETES}.0`, ...args])
+}
+
+/** Everything that the chart renders with these arguments. */
+export async function render (args: readonly string[] = minimal): Promise<readonly Manifest[]> {
+  const { code, output } = await helm('template', args)
+  if (code !== 0) throw new Error(output)
+  return yamlOf(output).filter(found => found !== null) as Manifest[]
+}
+
+/** The violations of Kubernetes' own schemas in manifests; unknown fields are faults too. */
+export async function faultsOf (manifests: readonly Manifest[]): Promise<readonly string[]> {
+  const text = manifests.map(manifest => `${JSON.stringify(manifest)}\n---\n`).join('')
+  const { code, output } = await inFile(text, async file =>
+    runTool(`${await installValidator(ignore)}/kubernetes-validate`,
+      ['--strict', '--quiet', '-k', KUBERNETES, file]))
+  const lines = output.split('\n').filter(line => line.trim() !== '')
+  return code === 0 && lines.length === 0 ? [] : [...lines, `exit code ${code}`]
+}
+
+type Definition = {
+  readonly spec: {
+    readonly group: string
+    readonly names: { readonly kind: string }
+    readonly versions: readonly {
+      readonly name: string
+      readonly schema: { readonly openAPIV3Schema: object }
+    }[]
+  }
+}
+
+/** The schemas of foreign resources, by `<group>/<version> <kind>`. */
+export async function definitions (): Promise<ReadonlyMap<string, object>> {
+  const folder = await installDefinitions(ignore)
+  const wanted = readdirSync(folder)
+    .filter(file => /scaledobjects|podmonitors|prometheusrules/.test(file))
+  const found = await Promise.all(wanted.map(async file =>
+    yamlOf(readFileSync(join(folder, file), 'utf8')) as Definition[]))
+  return new Map(found.flat().flatMap(({ spec: { group, names, versions } }) =>
+    versions.map(({ name, schema }) =>
+      [`${group}/${name} ${names.kind}`, strict(schema.openAPIV3Schema)] as const)))
+}
+
+/** The violations of the definition of a custom resource in a manifest. */
+export function foreignFaultsOf (
+  manifest: Manifest, known: ReadonlyMap<string, object>
+): readonly string[] {
+  const name = `${manifest.apiVersion} ${manifest.kind}`
+  const schema = known.get(name)
+  if (schema === undefined) return [`${name} is not defined`]
+  const [, errors] = Schema.Errors(schema, manifest)
+  return errors.map(({ instancePath, message }) =>
+    `${manifest.kind} ${manifest.metadata.name}${instancePath}: ${message}`)
+}
+
+/** A cluster drops fields it does not know; here they are faults. */
+function strict (schema: object): object {
+  const entries = Object.entries(schema).map(([key, value]) =>
+    [key, typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? strict(value as object)
+      : value] as const)
+  const isOpen = 'x-kubernetes-preserve-unknown-fields' in schema || !('properties' in schema) ||
+    typeof schema.properties !== 'object' || !('type' in schema) || schema.type !== 'object'
+  return { ...Object.fromEntries(entries), ...isOpen ? {} : { additionalProperties: false } }
+}
+
+async function inFile<T> (text: string, work: (file: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'verification-jobs-chart-'))
+  try {
+    const file = join(folder, 'text.yaml')
+    writeFileSync(file, text)
+    return await work(file)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

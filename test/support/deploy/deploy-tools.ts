@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { cacheDir, installOnce, type Say } from '../../../deploy/local/parts.ts'
+import { findGo } from './system-tools.ts'
+
+const run = promisify(execFile)
+const BUILD_TIMEOUT_MS = 1_200_000
+const MAX_OUTPUT_BYTES = 64 * 1_024 * 1_024
+
+/** What deployment files are checked with; each version is a decision, so it is pinned here. */
+const HELM = 'helm.sh/helm/v3/cmd/helm@v3.21.4'
+/** The last one that can be built by its name alone. */
+const COMPOSE = 'github.com/docker/compose/v5/cmd@v5.0.2'
+const KUBERNETES_VALIDATE = 'kubernetes-validate==1.37.0'
+/** Modules that bring the definitions of what Kubernetes itself does not know. */
+const DEFINITIONS = [
+  { module: 'github.com/kedacore/keda/v2@v2.20.2', folder: 'config/crd/bases' },
+  {
+    module: 'github.com/prometheus-operator/prometheus-operator@v0.85.0',
+    folder: 'example/prometheus-operator-crd',
+  },
+] as const
+
+export type Ran = { readonly code: number, readonly output: string }
+
+/** Runs a tool to its end; a failure is a value, as many tests expect one. */
+export async function runTool (
+  program: string, args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}
+): Promise<Ran> {
+  try {
+    const { stdout } = await run(program, [...args], {
+      maxBuffer: MAX_OUTPUT_BYTES, env: { ...process.env, ...env },
+    })
+    return { code: 0, output: stdout }
+  } catch (error) {
+    const { code, stdout = '', stderr = '' } =
+      error as { readonly code?: unknown, readonly stdout?: string, readonly stderr?: string }
+    if (typeof code !== 'number') throw error
+    return { code, output: `${stdout}${stderr}` }
+  }
+}
+
+/** The program of Helm; built from the Go module proxy when it is missing. */
+export async function installHelm (say: Say): Promise<string> {
+  return `${await goProgram(HELM, say)}/helm`
+}
+
+/** Docker's compose as a program of its own; what it checks needs no container engine. */
+export async function installCompose (say: Say): Promise<string> {
+  return `${await goProgram(COMPOSE, say)}/cmd`
+}
+
+/** A folder with the definitions of KEDA's and Prometheus Operator's resources, a file each. */
+export async function installDefinitions (say: Say): Promise<string> {
+  return await installOnce(nameOf(DEFINITIONS.map(({ module }) => module).join(' ')), async to => {
+    say('downloading definitions of KEDA and Prometheus Operator (once)')
+    const go = await requireGo()
+    for (const { module, folder } of DEFINITIONS) {
+      // Outside of any module, so that no package is resolved beside it.
+      const { stdout } = await run(go, ['mod', 'download', '-json', module], { cwd: to })
+      const from = `${(JSON.parse(stdout) as { readonly Dir: string }).Dir}/${folder}`
+      const files = readdirSync(from).filter(file => file.endsWith('.yaml'))
+      for (const file of files) copyFileSync(`${from}/${file}`, `${to}/${file}`)
+    }
+  })
+}
+
+/** The `bin` folder of a Python with kubernetes-validate. */
+export async function installValidator (say: Say): Promise<string> {
+  const home = `${cacheDir()}/${nameOf(KUBERNETES_VALIDATE)}`
+  if (existsSync(`${home}/done`)) return `${home}/bin`
+  say(`installing ${KUBERNETES_VALIDATE} with pip (once)`)
+  // A virtual environment knows its own place, so it can't be made aside and moved.
+  rmSync(home, { recursive: true, force: true })
+  await run('python3', ['-m', 'venv', home]).catch((cause: unknown) => {
+    throw new Error('Python 3 with venv is needed to check manifests ' +
+      '(for example: sudo apt-get install python3-venv).', { cause })
+  })
+  await run(`${home}/bin/pip`, ['install', '--quiet', KUBERNETES_VALIDATE])
+  mkdirSync(`${home}/done`)
+  return `${home}/bin`
+}
+
+const nameOf = (what: string) => what.replace(/[^\w.-]+/g, '-')
+
+async function goProgram (what: string, say: Say): Promise<string> {
+  return await installOnce(nameOf(what), async to => {
+    const go = await requireGo()
+    say(`building ${what} with Go (some minutes, once)`)
+    const env = { ...process.env, GOBIN: to, GOFLAGS: '' }
+    await run(go, ['install', what], { env, timeout: BUILD_TIMEOUT_MS })
+  })
+}
+
+/** The program of Go, wherever it is. */
+export async function requireGo (): Promise<string> {
+  // From 1.21 on Go fetches a newer self where a program asks for it.
+  const go = await findGo(21)
+  if (go !== undefined) return go
+  throw new Error('Go 1.21 or newer is needed to build Helm and compose: see https://go.dev/dl')
+}

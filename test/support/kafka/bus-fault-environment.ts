@@ -1,0 +1,154 @@
+import { fork } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import type { Admin } from 'kafkajs'
+import { Kafka, logLevel } from 'kafkajs'
+import type { Bus, RawMessage } from '../../../services/runtime/kafka/bus.ts'
+import { waitForLeaders } from '../../../services/runtime/kafka/admin.ts'
+import { createKafkaBus, type KafkaBusOptions } from '../../../services/runtime/kafka/kafka-bus.ts'
+import { createTopicReader } from '../../../services/runtime/kafka/topic-reader.ts'
+import { startKafkaProxy, type KafkaProxy } from './proxy.ts'
+
+/** A bus of an adapter behind a proxy of its own, and direct access for the cases. */
+export type FaultLink = {
+  readonly bus: Bus
+  readonly proxy: KafkaProxy
+  /** What the adapter gave to its `onFatal`. */
+  readonly fatal: readonly unknown[]
+  readonly createTopic: (partitions: number) => Promise<string>
+  /** All messages of a topic, in the order of each partition. */
+  readonly contents: (topic: string) => Promise<readonly RawMessage[]>
+  /** What a group has committed of a topic by partition, -1 for nothing. */
+  readonly committed: (group: string, topic: string) => Promise<readonly number[]>
+  /** A consumer of the same adapter in a process of its own, not behind the proxy. */
+  readonly startMember: (group: string, topic: string) => Member
+  readonly close: () => Promise<void>
+}
+
+/** What a member in another process reports. */
+export type MemberNews =
+  | { readonly kind: 'delivered', readonly offsets: readonly number[] }
+  | { readonly kind: 'aborted' }
+
+/** Holds its deliveries, and commits only on `commit`. */
+type Member = {
+  readonly freeze: () => void
+  readonly thaw: () => void
+  readonly commit: (offset: number) => void
+  /** Resolves with the first news of a kind, also with such as came before. */
+  readonly heard: (kind: MemberNews['kind']) => Promise<MemberNews>
+  readonly stop: () => Promise<void>
+}
+
+/** Times of one case, where it needs others than the usual ones. */
+export type LinkTimes = NonNullable<KafkaBusOptions['settings']> &
+  Pick<KafkaBusOptions, 'requestTimeoutMs'>
+
+/** How an adapter is made ready for the fault cases: a new link for each of them. */
+export type FaultEnvironment = {
+  readonly open: (times?: LinkTimes) => Promise<FaultLink>
+  readonly close: () => Promise<void>
+}
+
+/** Quick to notice what is lost; the shortest session that brokers allow by themselves. */
+const QUICK = {
+  requestTimeoutMs: 1_000, sessionTimeoutMs: 6_000, heartbeatMs: 500, rebalanceTimeoutMs: 2_000,
+}
+
+/** The fault cases' environment of kafkajs on real brokers. */
+export async function openKafkaFaultEnvironment (
+  brokers: readonly string[]
+): Promise<FaultEnvironment> {
+  const admin = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  const topics: string[] = []
+  return {
+    open: times => openLink({ brokers, admin, topics }, times),
+    close: async () => {
+      if (topics.length > 0) await admin.deleteTopics({ topics })
+      await admin.disconnect()
+    },
+  }
+}
+
+type Place = {
+  readonly brokers: readonly string[]
+  readonly admin: Admin
+  /** Deleted at the end. */
+  readonly topics: string[]
+}
+
+async function openLink (
+  { brokers, admin, topics }: Place, times: LinkTimes = {}
+): Promise<FaultLink> {
+  const { requestTimeoutMs, ...settings } = { ...QUICK, ...times }
+  const proxy = await startKafkaProxy({ brokers })
+  const fatal: unknown[] = []
+  const bus = createKafkaBus({
+    brokers: proxy.addresses,
+    clientId: 'bus-fault-test',
+    onFatal: error => { fatal.push(error) },
+    requestTimeoutMs,
+    settings,
+  })
+  const reader = createTopicReader({ brokers, clientId: 'bus-fault-reader' })
+  return {
+    bus,
+    proxy,
+    fatal,
+    createTopic: async numPartitions => {
+      const topic = `bus-fault-${randomUUID()}`
+      topics.push(topic)
+      await admin.createTopics({ topics: [{ topic, numPartitions }], waitForLeaders: false })
+      await waitForLeaders(admin, [topic])
+      return topic
+    },
+    contents: async topic => {
+      const found: RawMessage[] = []
+      await reader.read(topic, messages => { found.push(...messages) })
+      return found
+    },
+    committed: async (groupId, topic) => {
+      const [offsets] = await admin.fetchOffsets({ groupId, topics: [topic] })
+      return (offsets?.partitions ?? [])
+        .toSorted((a, b) => a.partition - b.partition).map(({ offset }) => Number(offset))
+    },
+    startMember: (group, topic) => startMember({ brokers, group, topic }),
+    close: async () => {
+      await bus.close()
+      await proxy.close()
+    },
+  }
+}
+
+type MemberPlace = {
+  readonly brokers: readonly string[]
+  readonly group: string
+  readonly topic: string
+}
+
+function startMember (place: MemberPlace): Member {
+  const child = fork(`${import.meta.dirname}/bus-fault-member.ts`, [JSON.stringify(place)])
+  const news: MemberNews[] = []
+  child.on('message', message => { news.push(message as MemberNews) })
+  const heard: Member['heard'] = async kind => {
+    for (;;) {
+      const found = news.find(one => one.kind === kind)
+      if (found !== undefined) return found
+      if (child.exitCode !== null) throw new Error(`the member ended with ${child.exitCode}`)
+      await Promise.race([once(child, 'message'), once(child, 'exit')])
+    }
+  }
+  return {
+    freeze: () => { child.kill('SIGSTOP') },
+    thaw: () => { child.kill('SIGCONT') },
+    commit: offset => { child.send(offset) },
+    heard,
+    stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const exited = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { javaArgs, requireJava } from '../../../deploy/local/java.ts'
+import { installKafka } from '../../../deploy/local/parts.ts'
+import { freePort } from '../../../deploy/local/ports.ts'
+import { startChild } from '../../../deploy/local/process.ts'
+import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
+import type { KafkaConnection } from '../../../services/runtime/kafka/connection.ts'
+import { composeModel, newSecrets } from '../deploy/compose.ts'
+import { newFolder } from '../folder.ts'
+
+export type ComposeBroker = {
+  /** How a user of `compose.yaml` connects: `admin`, or a stage. */
+  readonly as: (user: string) => KafkaConnection
+  readonly address: string
+  readonly close: () => Promise<void>
+}
+
+/** The broker with the settings that `compose.yaml` gives its container, at ports of its own. */
+export async function startComposeBroker (): Promise<ComposeBroker> {
+  await requireJava()
+  const jars = await installKafka(() => {})
+  const folder = newFolder('verification-jobs-compose-')
+  const secrets = newSecrets()
+  const ports = { 9092: await freePort(), 9093: await freePort(), 9094: await freePort() }
+  const properties = `${folder}/server.properties`
+  writeFileSync(properties, propertiesOf(secrets, ports, folder), { mode: 0o600 })
+  const java = [...await javaArgs(256, jars), '-cp', `${jars}/*`]
+  await promisify(execFile)('java', [...java, 'kafka.tools.StorageTool', 'format',
+    '-t', 'MkU3OEVBNTcwNTJENDM2Qg', '-c', properties])
+  const child = startChild({
+    name: 'kafka',
+    command: 'java',
+    args: [...java, 'kafka.Kafka', properties],
+    dataDir: folder,
+    ready: async () => true,
+    graceMs: 1_000,
+  })
+  const address = `127.0.0.1:${ports[9092]}`
+  const as = (user: string): KafkaConnection => ({
+    brokers: [address],
+    sasl: {
+      mechanism: 'plain',
+      username: user,
+      password: secrets[`KAFKA_PASSWORD_${user.toUpperCase()}`] ?? '',
+    },
+  })
+  const isUp = () => withAdmin(as('admin'), admin => admin.listTopics())
+    .then(() => true, () => false)
+  while (!await isUp()) await sleep(100)
+  const close = async () => {
+    child.kill('SIGKILL')
+    await child.exited
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { as, address, close }
+}
+
+/** The image of the broker makes a property of each variable: `KAFKA_LOG_DIRS` is `log.dirs`. */
+function propertiesOf (
+  secrets: Readonly<Record<string, string>>, ports: Readonly<Record<string, number>>, folder: string
+): string {
+  const { environment } = composeModel(secrets).services['kafka'] ?? {}
+  const settings = Object.entries(environment ?? {}).map(([name, value]) => {
+    const key = name.replace(/^KAFKA_/, '').toLowerCase().replaceAll('_', '.')
+    if (key === 'log.dirs') return [key, `${folder}/log`]
+    const here = value.replaceAll('kafka:', '127.0.0.1:')
+      .replace(/:(909[234])\b/g, (_, port: string) => `:${ports[port]}`)
+    return [key, here]
+  })
+  return settings.map(([key, value]) => `${key}=${value}\n`).join('')
+}

@@ -1,0 +1,88 @@
+import type { Admin } from 'kafkajs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { withAdmin } from '../../../services/runtime/kafka/admin.ts'
+import { lagsOf, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/lag.ts'
+import { logicalTopic } from '../../../services/runtime/platform/topics.ts'
+import type { StageName } from '../../../services/topology.ts'
+
+type Env = Readonly<Record<string, string>>
+
+const brokersOf = (env: Env) => ({ brokers: (env.KAFKA_BROKERS ?? '').split(',') })
+
+/**
+ * Deletes the committed offsets of every consumer group as soon as its members have left: the
+ * broker counts one that was killed until its session has ended.
+ */
+export async function forgetOffsets (env: Env): Promise<void> {
+  await withAdmin(brokersOf(env), async admin => {
+    const { groups } = await admin.listGroups()
+    const groupIds = groups.map(({ groupId }) => groupId)
+    while (await haveMembers(admin, groupIds)) await sleep(100)
+    await admin.deleteGroups(groupIds)
+  })
+}
+
+async function haveMembers (admin: Admin, groupIds: readonly string[]): Promise<boolean> {
+  const { groups } = await admin.describeGroups([...groupIds])
+  return groups.some(({ state }) => state !== 'Empty' && state !== 'Dead')
+}
+
+/** How many messages were ever sent to a topic. */
+export const messagesIn = (env: Env, topic: string): Promise<number> =>
+  withAdmin(brokersOf(env), async admin => {
+    const ends = await admin.fetchTopicOffsets(topic)
+    return ends.reduce((sum, { high }) => sum + Number(high), 0)
+  })
+
+/** What a group has not committed: partitions with the committed offset and the end. */
+async function openPartitions (admin: Admin, groupId: string): Promise<readonly string[]> {
+  const found = (await admin.fetchOffsets({ groupId })).map(async ({ topic, partitions }) => {
+    // A group of feeds has topics of revoked partners too, whose last messages are never read.
+    if (logicalTopic(topic)?.partner !== undefined) return []
+    const committed = new Map(partitions.map(({ partition, offset }) => [partition, offset]))
+    return (await admin.fetchTopicOffsets(topic)).flatMap(({ partition, low, high }) => {
+      // What was removed needs no reading.
+      const at = Math.max(Number(low), Number(committed.get(partition) ?? -1))
+      return at < Number(high) ? [`${groupId}: ${topic}[${partition}] at ${at} of ${high}`] : []
+    })
+  })
+  return (await Promise.all(found)).flat()
+}
+
+/** What groups have not committed; undefined if there are no groups. */
+async function openOf (
+  admin: Admin, stage: StageName | undefined
+): Promise<readonly string[] | undefined> {
+  if (stage !== undefined) {
+    const lags = await lagsOf(admin, TOPOLOGY_GROUPS.filter(group => group.stage === stage))
+    return lags.filter(({ lag }) => lag !== 0).map(({ group, lag }) => `${group}: lag ${lag}`)
+  }
+  const { groups } = await admin.listGroups()
+  if (groups.length === 0) return undefined
+  return (await Promise.all(groups.map(({ groupId }) => openPartitions(admin, groupId)))).flat()
+}
+
+/** Far beyond what a single message takes on a busy machine. */
+const STALLED_AFTER_MS = 240_000
+
+/**
+ * Resolves once every group, or those of one stage, have committed the end of everything they
+ * read, except topics of partners; polls every 200 ms. Fails if for minutes none commits anything.
+ */
+export async function untilConsumed (
+  env: Env, { stage }: { readonly stage?: StageName } = {}
+): Promise<void> {
+  await withAdmin(brokersOf(env), async admin => {
+    let last = { text: '', atMs: Date.now() }
+    for (;;) {
+      const open = await openOf(admin, stage)
+      if (open?.length === 0) return
+      const text = open?.join('\n') ?? 'there are no groups'
+      if (text !== last.text) last = { text, atMs: Date.now() }
+      if (Date.now() - last.atMs > STALLED_AFTER_MS) {
+        throw new Error(`these groups do not reach the end of their topics:\n${text}`)
+      }
+      await sleep(200)
+    }
+  })
+}

@@ -1,0 +1,41 @@
+import { rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { kafkaPart } from '../../../deploy/local/kafka.ts'
+import { openPortBook } from '../../../deploy/local/ports.ts'
+import { startChild } from '../../../deploy/local/process.ts'
+import { newFolder } from '../folder.ts'
+
+export type OwnBroker = {
+  readonly brokers: readonly string[]
+  /** Ends the broker as a failing machine does, and starts it again on the same data. */
+  readonly crash: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** A broker that a test may kill, because no other test uses it. */
+export async function startOwnBroker (): Promise<OwnBroker> {
+  const dataDir = newFolder('verification-jobs-broker-')
+  const ports = openPortBook(dataDir)
+  const { spec, brokers } = await kafkaPart({ dataDir, ports, say: () => {} })
+  const start = async () => {
+    const started = startChild(spec)
+    while (!await spec.ready()) await sleep(100)
+    return started
+  }
+  let child = await start()
+  const kill = async () => {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+  return {
+    brokers: [brokers],
+    crash: async () => {
+      await kill()
+      child = await start()
+    },
+    close: async () => {
+      await kill()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,70 @@
+import { createApiKeys } from '../../../services/accounts/api-keys.ts'
+import type { Role } from '../../../services/accounts/people.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { secretDigest, type Session } from '../../../services/accounts/sessions.ts'
+import { createOrganizationWith, newOrganization } from '../organizations.ts'
+import { reserveProvider } from './openid-provider.ts'
+import { startAlone } from '../stacks/services.ts'
+import { testStack } from '../stacks/stack.ts'
+import { peopleIn } from './stored-people.ts'
+
+export type PeopleEnvironment = Awaited<ReturnType<typeof startPeopleEnvironment>>
+
+/**
+ * The page and the interface on the suite's stack, with an OpenID provider that is not started yet,
+ * and an organization of its own.
+ */
+export async function startPeopleEnvironment () {
+  const { env, servicesDir } = testStack()
+  const provider = await reserveProvider()
+  const services = await startAlone({
+    env, stages: ['ingest', 'page'], overrides: provider.settings, servicesDir,
+  })
+  const redis = connectRedis(env.REDIS_STATE_URL ?? '')
+  const [people, apiKeys] = [peopleIn(env, redis), createApiKeys(redis)]
+  const { orgId } = await createOrganizationWith(env, { availableMicros: 1_000_000 })
+  let started: Awaited<ReturnType<typeof provider.start>> | undefined
+  const stopProvider = async () => {
+    await started?.stop()
+    started = undefined
+  }
+  return {
+    env,
+    orgId,
+    people,
+    redis,
+    pageUrl: services.pageUrl,
+    startProvider: async () => { started = await provider.start(services.pageUrl) },
+    stopProvider,
+    providerOutput: () => started?.output() ?? '',
+    newOrganization: () => newOrganization(env),
+
+    /** Adds a person as an operator does. */
+    add: async (email: string, role: Role, org = orgId) => {
+      const made = await people.add(org, { email, role, createdBy: 'operator' })
+      if (made === undefined) throw new Error(`there is no organization ${org}`)
+      return made
+    },
+
+    /** The id of a person of the organization. */
+    idOf: async (email: string) =>
+      (await people.list(orgId)).find(person => person.email === email)?.id,
+
+    /** The keys of the organization, the newest first. */
+    keys: async () => (await apiKeys.list(orgId)).toReversed(),
+
+    /** Makes the authentication of a session older. */
+    age: async (sessionId: string, ms: number) => {
+      const key = `page:session:${secretDigest(sessionId)}`
+      const session = JSON.parse(await redis.get(key) ?? '') as Session
+      const aged = { ...session, authenticatedAtMs: session.authenticatedAtMs - ms }
+      await redis.set(key, JSON.stringify(aged), 'KEEPTTL')
+    },
+
+    stop: async () => {
+      await stopProvider()
+      redis.disconnect()
+      await services.stop()
+    },
+  }
+}

@@ -1,0 +1,53 @@
+import { afterAll } from 'vitest'
+import { connectOrganizationKeys } from '../../../services/accounts/connect-organization-keys.ts'
+import { connectNewJobKeys } from '../../../services/jobs/connect-keys.ts'
+import { createJobKeys } from '../../../services/jobs/job-keys.ts'
+import { createMessageCodec } from '../../../services/jobs/message-codec.ts'
+import { connectClickhouse } from '../../../services/runtime/platform/clickhouse.ts'
+import { createKafkaBus } from '../../../services/runtime/kafka/kafka-bus.ts'
+import { connectRedis } from '../../../services/runtime/platform/redis.ts'
+import { createCodec, registrySource } from '../../../services/runtime/kafka/registry.ts'
+import { createWallet } from '../../../services/money/wallet.ts'
+import { createJobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
+import { createRepositories } from '../../../services/jobs/results/repositories.ts'
+import { createAuditDeps } from '../../../services/admin/audit/incremental.ts'
+import { rootKeysIn } from '../keys/organization-keys.ts'
+import { messageMacOf, recordMacOf } from '../keys/signed.ts'
+import { stackEnv } from './stack.ts'
+
+/** Everything a stage is connected to, on the suite's stack; closed along with the test file. */
+export function connectAll (env = stackEnv()) {
+  const brokers = (env.KAFKA_BROKERS ?? '').split(',')
+  const state = connectRedis(env.REDIS_STATE_URL ?? '')
+  const clickhouse = connectClickhouse(env.CLICKHOUSE_URL ?? '')
+  const bus = createKafkaBus({
+    brokers, clientId: 'test', mac: messageMacOf(env), onFatal: () => {},
+  })
+  const codec = createCodec(registrySource(env.SCHEMA_REGISTRY_URL ?? ''))
+  const organizationKeys = connectOrganizationKeys('results', rootKeysIn(env), { state })
+  // Readers know no key that was just created.
+  const keys = {
+    ...createJobKeys({ redis: state, part: 'results', keys: organizationKeys }),
+    ...connectNewJobKeys({ state }, rootKeysIn(env)),
+  }
+  const messageCodec = createMessageCodec({ codec, keys })
+  const clock = { now: () => Date.now(), stop: () => {} }
+  const recordMac = recordMacOf(env)
+  const connected = { bus, state, clickhouse, recordMac, codec, clock, messageCodec }
+  afterAll(async () => {
+    await bus.close()
+    state.disconnect()
+    await clickhouse.close()
+  })
+  return {
+    ...connected,
+    ...createRepositories(connected),
+    ...createAuditDeps({ redis: state, clickhouse, recordMac, codec, keys }),
+    env,
+    brokers,
+    keys,
+    connected,
+    wallet: createWallet(state),
+    keyCopy: createJobKeyCopy(clickhouse, recordMac),
+  }
+}

@@ -1,0 +1,139 @@
+import { parse } from 'csv-parse/sync'
+import {
+  createClient, type Client, type Created, type JobRequest, type JobStatusResource,
+} from '../../../services/client/client.ts'
+import { MODES, tenantOf } from '../../../services/accounts/tenant.ts'
+import { keyPrefixOf } from '../../../services/cache/cache.ts'
+import { runAudit } from '../audit.ts'
+import type { Breach } from '../../../services/admin/audit/report.ts'
+import { createDemo } from '../../../services/admin/demo.ts'
+import { sharedServices, startAll, startAlone, type RunningServices } from './services.ts'
+import { testStack } from './stack.ts'
+
+export type Environment = {
+  readonly env: Record<string, string>
+  readonly services: RunningServices
+  readonly live: Client
+  readonly test: Client
+  readonly orgId: string
+  readonly keys: { readonly live: string, readonly test: string }
+  readonly baseUrl: string
+  /** A client of further services for the same organization. */
+  readonly clientAt: (baseUrl: string, mode: 'live' | 'test') => Client
+  /** What the audit finds wrong with the organization, both modes. */
+  readonly breaches: () => Promise<readonly Breach[]>
+  /** A pattern of the names of its live phone numbers in the cache, by version of their tokens. */
+  readonly cacheNames: (version: string) => string
+  readonly stop: () => Promise<void>
+}
+
+/**
+ * Default environment of the services of tests: receivers on this machine, frequent erasures and
+ * copies of the journal.
+ */
+const DEFAULTS = {
+  WEBHOOK_ALLOW_HTTP: 'true',
+  WEBHOOK_ALLOW_LOOPBACK: 'true',
+  ERASE_EVERY_MS: '500',
+  COPY_AFTER_MS: '100',
+}
+
+type EnvironmentOptions = {
+  /** Starts all services for this file, as overrides for all of them do, and shares none. */
+  readonly alone?: boolean
+  /** Only these stages get the overrides, each in the place of the shared one. */
+  readonly stages?: readonly string[]
+  /** Stages with a process of their own, which the file kills, stops or scales. */
+  readonly apart?: readonly string[]
+}
+
+/**
+ * All services on the stack of this worker, with an organization of its own that has 1,000 USD.
+ * Files share the services, which take seconds to start; a file that needs other settings names
+ * the `stages` that read them, or else has all services alone.
+ */
+export async function startEnvironment (
+  overrides: Record<string, string> = {}, options: EnvironmentOptions = {}
+): Promise<Environment> {
+  const { env } = testStack()
+  const services = await servicesOf(overrides, options)
+  const { orgId, keys } = await createDemo(env)
+  const { baseUrl } = services
+  const clientAt: Environment['clientAt'] = (at, mode) =>
+    createClient({ baseUrl: at, apiKey: keys[mode] })
+  return {
+    env,
+    services,
+    live: clientAt(baseUrl, 'live'),
+    test: clientAt(baseUrl, 'test'),
+    orgId,
+    keys,
+    baseUrl,
+    clientAt,
+    breaches: async () => await breachesOf(env, orgId),
+    cacheNames: version =>
+      `${keyPrefixOf({ tenant: tenantOf(orgId, 'live'), service: 'phone-validation', version })}*`,
+    stop: services.stop,
+  }
+}
+
+async function servicesOf (
+  overrides: Record<string, string>, { stages, alone, apart = [] }: EnvironmentOptions
+): Promise<RunningServices> {
+  const { env, servicesDir } = testStack()
+  const all = { env, overrides: { ...DEFAULTS, ...overrides }, servicesDir, apart }
+  const isAlone = stages === undefined && Object.keys(overrides).length > 0
+  if (alone ?? isAlone) return await startAlone(all)
+  const kept = await sharedServices({ env, servicesDir, overrides: DEFAULTS })
+  const none = Object.fromEntries((stages ?? []).map(stage => [stage, 0]))
+  const shared: RunningServices = {
+    ...kept, setScale: scale => kept.setLayout({ scale: { ...scale, ...none }, apart }),
+  }
+  // What a file before has changed is put back at the same time.
+  await shared.setScale({})
+  return stages === undefined ? shared : besides(shared, await startAll({ ...all, stages }))
+}
+
+/** Shared services, some of which stand still, and those of this file in their place. */
+function besides (shared: RunningServices, own: RunningServices): RunningServices {
+  const hasIngest = own.list().some(({ name }) => name.startsWith('ingest-'))
+  return {
+    ...own,
+    baseUrl: hasIngest ? own.baseUrl : shared.baseUrl,
+    list: () => [...shared.list(), ...own.list()],
+    setScale: async scale => {
+      await Promise.all([shared.setScale(scale), own.setScale(scale)])
+    },
+    untilReady: async () => { await Promise.all([shared.untilReady(), own.untilReady()]) },
+    kill: (name, signal) => {
+      const isOwn = own.list().some(service => service.name === name)
+      return (isOwn ? own : shared).kill(name, signal)
+    },
+  }
+}
+
+/** What the audit finds wrong with some organizations: other tests' jobs may be under way. */
+export async function breachesOf (
+  env: Record<string, string>, ...orgs: readonly string[]
+): Promise<readonly Breach[]> {
+  const only = orgs.flatMap(org => MODES.map(mode => tenantOf(org, mode)))
+  return (await runAudit(env, { only })).breaches
+}
+
+export type Finished = {
+  readonly created: Created
+  readonly job: JobStatusResource
+  readonly rows: readonly Record<string, string>[]
+}
+
+/** Posts a job and waits for its end and its results. */
+export async function runJob (client: Client, request: JobRequest): Promise<Finished> {
+  const created = await client.createJob(request)
+  const job = await client.waitForEnd(created.id, { pollEveryMs: 20 })
+  return { created, job, rows: parseCsv(await client.results(created.id)) }
+}
+
+/** The rows of a result file by column name; the parser is not the one that wrote it. */
+export function parseCsv (text: string): readonly Record<string, string>[] {
+  return parse(text, { columns: true, relax_column_count: false })
+}

@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { makeSecure } from '../../../deploy/local/access.ts'
+import { loadSecrets } from '../../../deploy/local/launcher/secrets.ts'
+import { startStack, type Stack } from '../../../deploy/local/stack.ts'
+import { provision } from '../../../deploy/provision.ts'
+import { createDemo, type Demo } from '../../../services/admin/demo.ts'
+import { startAll, type RunningServices } from './services.ts'
+import { newFolder } from '../folder.ts'
+
+export type SecureEnvironment = {
+  readonly env: Readonly<Record<string, string>>
+  readonly stack: Stack
+  readonly services: RunningServices
+  readonly demo: Demo
+  readonly dataDir: string
+  readonly close: () => Promise<void>
+}
+
+/** A stack of its own with TLS and passwords everywhere, all services on it, an organization. */
+export async function startSecureEnvironment (
+  overrides: Readonly<Record<string, string>>
+): Promise<SecureEnvironment> {
+  const dataDir = newFolder('verification-jobs-secure-')
+  const closing = [() => rmSync(dataDir, { recursive: true, force: true })] as (() => unknown)[]
+  const close = async () => { for (const end of closing.reverse()) await end() }
+  try {
+    makeSecure(dataDir)
+    const stack = await startStack({ dataDir, source: { kind: 'embedded' }, brokers: 1 })
+    closing.push(stack.stop)
+    const env = { ...stack.addresses, ...stack.trust, ...loadSecrets(dataDir) }
+    await provision(env)
+    const demo = await createDemo(env)
+    const services = await startAll({ env, envOf: stack.envOf, overrides, processes: 9 })
+    closing.push(services.stop)
+    return { env, stack, services, demo, dataDir, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Every TCP port at which a process listens, as the kernel knows them. */
+export function listeningPorts (pid: number): readonly number[] {
+  const folder = `/proc/${pid}/fd`
+  const sockets = new Set(readdirSync(folder).map(fd => {
+    try {
+      return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${folder}/${fd}`))?.[1]
+    } catch {
+      return undefined
+    }
+  }))
+  const lines = ['tcp', 'tcp6'].flatMap(table =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8').trim().split('\n').slice(1))
+  const rows = lines.map(line => line.trim().split(/\s+/))
+  return rows.filter(row => row[3] === LISTENS && sockets.has(row[9]))
+    .map(row => Number.parseInt(row[1]?.split(':').at(-1) ?? '', 16))
+}
+
+/** The state of a socket that listens, in the kernel's table. */
+const LISTENS = '0A'
+
+/** What a port answers to words without TLS: it may only break off, with an alert of TLS or not. */
+export function plainAnswer (port: number, words: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = Buffer.alloc(0)
+    const socket = connect(port, '127.0.0.1', () => socket.write(words))
+    socket.setTimeout(240_000, () => {
+      socket.destroy()
+      reject(new Error(`port ${port} kept a plain connection open`))
+    })
+    socket.on('data', data => { answer = Buffer.concat([answer, data]) })
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(answer[0] === TLS_ALERT ? 'alert' : answer.toString()))
+  })
+}
+
+const TLS_ALERT = 0x15

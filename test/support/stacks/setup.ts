@@ -1,0 +1,93 @@
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { TestProject } from 'vitest/node'
+import { provision } from '../../../deploy/provision.ts'
+import { loadSecrets } from '../../../deploy/local/launcher/secrets.ts'
+import { endLeftovers } from '../../../deploy/local/launcher/state.ts'
+import { startStack } from '../../../deploy/local/stack.ts'
+import { keepShippingKeys } from '../keys/ship-keys.ts'
+import { keepUnlockedAt } from '../redis/unlock.ts'
+import type { TestStack } from './stack.ts'
+import { newFolder } from '../folder.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Where the run hands out its stacks: `GET /<worker slot>` answers with a `TestStack`. */
+    stacksUrl: string
+  }
+}
+
+type Started = { readonly stack: TestStack, readonly end: () => Promise<void> }
+type Stacks = { readonly url: string, readonly end: () => Promise<void> }
+
+/** Projects of one run share its stacks; the last one to finish ends them. */
+const shared = globalThis as { testStacks?: { users: number, started: Promise<Stacks> } }
+
+/**
+ * Serves the stacks of a test run: one for each worker slot, so that test files run side by side
+ * without sharing topics, consumer groups, keys or tables. A stack starts when the first file of
+ * its slot asks for it and serves all later files of that slot.
+ */
+export default async function setup (project: TestProject): Promise<() => Promise<void>> {
+  const stacks = shared.testStacks ??= { users: 0, started: serveStacks() }
+  stacks.users += 1
+  const { url, end } = await stacks.started
+  project.provide('stacksUrl', url)
+  return async () => {
+    stacks.users -= 1
+    if (stacks.users > 0) return
+    delete shared.testStacks
+    await end()
+  }
+}
+
+async function serveStacks (): Promise<Stacks> {
+  const folder = newFolder('verification-jobs-test-')
+  const slots = new Map<string, Promise<Started>>()
+  const server = createServer((request, response) => {
+    const slot = request.url ?? ''
+    const started = slots.get(slot) ?? start(`${folder}${slot}`)
+    slots.set(slot, started)
+    started.then(
+      ({ stack }) => response.end(JSON.stringify(stack)),
+      error => response.writeHead(500).end(String(error instanceof Error ? error.stack : error)))
+  })
+  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  const end = async () => {
+    server.close()
+    const ended = [...slots.values()].map(started => started.then(({ end }) => end(), () => {}))
+    await Promise.all(ended)
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, end }
+}
+
+async function start (dataDir: string): Promise<Started> {
+  const servicesDir = `${dataDir}/services`
+  mkdirSync(servicesDir, { recursive: true })
+  const stackDir = `${dataDir}/stack`
+  const running = await startStack({
+    dataDir: stackDir, say: line => console.log(`stack: ${line}`),
+  })
+  let stopUnlocking = () => {}
+  let stopShipping = async () => {}
+  const end = async () => {
+    stopUnlocking()
+    await stopShipping()
+    // Services that a worker kept for its files end with it; without setpriv they are ended here.
+    for (const name of readdirSync(servicesDir)) endLeftovers(`${servicesDir}/${name}`)
+    await running.stop()
+  }
+  try {
+    const env = { ...running.addresses, ...loadSecrets(stackDir) }
+    await provision(env)
+    // Not every test runs a ledger, which unlocks the wallets of tenants.
+    stopUnlocking = await keepUnlockedAt(running.addresses.REDIS_STATE_URL)
+    stopShipping = keepShippingKeys(env)
+    return { stack: { env, dataDir: stackDir, servicesDir }, end }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}

@@ -1,0 +1,136 @@
+import {
+  accepted, answered, basic, failing, FAKE_KEYS, hasEnded, isGood, type Handler,
+} from './fake-vendor.ts'
+import { zipOf } from '../zip.ts'
+
+/** Twilio Lookup v2. */
+export const twilio: Handler = ({ path, headers, query }, shared) => {
+  const number = decodeURIComponent(path.split('/')[3] ?? '')
+  const codes: Readonly<Record<number, number>> = { 401: 20003, 429: 20429, 402: 20003 }
+  const error = failing(shared, (status) => ({
+    code: codes[status],
+    message: 'SECRET-TEXT',
+    status,
+    more_info: `https://www.twilio.com/docs/errors/${codes[status]}`,
+  }), { status: 404, body: { code: 20404, message: 'SECRET-TEXT', status: 404 } })
+  if (error !== undefined) return error
+  const isKnown = headers.authorization === basic(FAKE_KEYS.VENDOR_TWILIO_KEY ?? '')
+  if (!isKnown) return { status: 401, body: { code: 20003 } }
+  if (query.get('Fields') !== 'line_type_intelligence') return { status: 400, body: {} }
+  shared.buy([number])
+  return {
+    body: {
+      calling_country_code: '1',
+      country_code: 'US',
+      phone_number: number,
+      valid: isGood(number),
+      validation_errors: isGood(number) ? [] : ['INVALID_BUT_POSSIBLE'],
+      national_format: '(212) 736-5000',
+      caller_name: null,
+      url: `https://lookups.twilio.com${path}`,
+      line_type_intelligence: isGood(number)
+        ? {
+            error_code: null,
+            mobile_country_code: '310',
+            mobile_network_code: '410',
+            carrier_name: number.endsWith('4') ? 'Twilio - SMS/MMS-SVR' : 'AT&T Wireless',
+            type: number.endsWith('2') ? 'nonFixedVoip' : 'mobile',
+          }
+        : null,
+    },
+  }
+}
+
+/** Telnyx Number Lookup. */
+export const telnyx: Handler = ({ path, headers }, shared) => {
+  const number = decodeURIComponent(path.split('/')[3] ?? '')
+  const codes: Readonly<Record<number, string>> = { 401: '10009', 429: '10011', 402: '20100' }
+  const error = failing(shared, (status) => ({
+    errors: [{ code: codes[status] ?? '10000', title: 'SECRET-TEXT', detail: 'telnyx' }],
+  }), { status: 422, body: { errors: [{ code: '10015', title: 'Bad Request' }] } })
+  if (error !== undefined) return error
+  if (headers.authorization !== `Bearer ${FAKE_KEYS.VENDOR_TELNYX_KEY}`) {
+    return { status: 401, body: { errors: [{ code: '10009' }] } }
+  }
+  shared.buy([number])
+  return {
+    body: {
+      data: {
+        record_type: 'number_lookup',
+        country_code: 'US',
+        phone_number: number,
+        national_format: '(212) 736-5000',
+        valid_number: isGood(number),
+        fraud: null,
+        caller_name: { caller_name: 'SECRET-TEXT', error_code: null },
+        carrier: {
+          name: number.endsWith('4') ? 'Telnyx/4' : 'Verizon Wireless',
+          type: 'fixed line',
+          mobile_country_code: 'US',
+          mobile_network_code: 866,
+          error_code: null,
+        },
+        portability: { ported_status: number.endsWith('2') ? 'Y' : 'N', lrn: '2245701999' },
+      },
+    },
+  }
+}
+
+/** Vonage Number Insight Standard. */
+export const vonage: Handler = ({ query, headers }, shared) => {
+  const number = query.get('number') ?? ''
+  const statuses = { limited: 1, refusing: 3, unauthorized: 4, empty: 9 } as const
+  const mode = shared.mode()
+  if (mode === 'broken') return { status: 500, body: 'SECRET-TEXT' }
+  const isKnown = headers.authorization === basic(FAKE_KEYS.VENDOR_VONAGE_KEY ?? '')
+  const status = Object.hasOwn(statuses, mode) ? statuses[mode as 'limited'] : isKnown ? 0 : 4
+  if (status !== 0) return { body: { status, status_message: 'SECRET-TEXT', request_id: 'x' } }
+  shared.buy([number])
+  return {
+    body: {
+      status,
+      status_message: 'Success',
+      request_id: 'aaaaaaaa-bbbb-cccc-dddd-0123456789ab',
+      international_format_number: number,
+      country_code: 'US',
+      request_price: '0.00500000',
+      remaining_balance: '18.30908949',
+      ported: 'assumed_not_ported',
+      current_carrier: isGood(number)
+        ? { network_code: '310410', name: 'AT&T Mobility', country: 'US', network_type: 'mobile' }
+        : { network_code: null, name: null, country: 'US', network_type: 'unknown' },
+    },
+  }
+}
+
+/** checknumber.ai, tasks. */
+export const checknumber: Handler = async ({ path, headers, form, url }, shared) => {
+  const [, kind, file = ''] = path.split('/')
+  if (kind === 'results') {
+    const task = shared.tasks.get(file.replace('.zip', ''))
+    if (task === undefined || headers['x-api-key'] !== undefined) return { status: 403, body: '' }
+    const column = task.product === 'tg' ? 'telegram' : 'whatsapp'
+    const rows = answered(task, shared).map((one) => `${one},${isGood(one) ? 'yes' : 'no'}`)
+    return { body: zipOf({ 'results.csv': [`Number,${column}`, ...rows].join('\n') }) }
+  }
+  const error = failing(shared, () => ({ error: 'SECRET-TEXT checknumber' }))
+  if (error !== undefined) return error
+  if (headers['x-api-key'] !== FAKE_KEYS.VENDOR_CHECKNUMBER_KEY) return { status: 401, body: {} }
+  const sent = await form()
+  if (file === 'tasks') {
+    const list = sent.get('file') as File
+    const contacts = (await list.text()).trim().split('\n')
+    const product = String(sent.get('task_type'))
+    const id = accepted(shared, contacts, { product, file: list.name })
+    const body = { task_id: id, status: 'pending', total: contacts.length, user_id: 'SECRET-TEXT' }
+    return { body, ...shared.mode() === 'lost' ? { cut: true } : {} }
+  }
+  const id = String(sent.get('task_id'))
+  const task = shared.tasks.get(id)
+  if (task === undefined) return { status: 404, body: {} }
+  const status = hasEnded(task, shared)
+    ? shared.mode() === 'failed' ? 'failed' : 'exported'
+    : 'processing'
+  const result = status === 'exported' ? { result_url: `${url}/results/${id}.zip` } : {}
+  return { body: { task_id: id, status, success: 0, failure: 0, ...result } }
+}

@@ -1,0 +1,99 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { describedVendor, VENDOR_PRESETS } from '../../../services/jobs/vendor-presets.ts'
+import { bouncer, reacher, zerobounce, zeroFile } from './fake-email-vendors.ts'
+import { checknumber, telnyx, twilio, vonage } from './fake-phone-vendors.ts'
+import {
+  FAKE_KEYS, type Asked, type FakeMode, type Handler, type Shared,
+} from './fake-vendor.ts'
+
+/** Running vendors. */
+export type FakeVendors = {
+  readonly url: string
+  readonly behave: (mode: FakeMode) => void
+  /** The contacts of each call that a vendor would have charged for. */
+  readonly purchases: (readonly string[])[]
+  /** The names of the files of these calls, if they had one. */
+  readonly files: string[]
+  /** Method and path of every call. */
+  readonly calls: string[]
+  readonly stop: () => void
+}
+
+/** Nothing that a customer sees may contain one of these. */
+export const FAKE_WORDS: readonly string[] = [
+  'twilio', 'telnyx', 'vonage', 'nexmo', 'reacher', 'bouncer', 'zerobounce', 'checknumber',
+  'amazonaws', 'task-', 'SECRET-TEXT', ...Object.values(FAKE_KEYS),
+]
+
+/** A preset as operators use it, but at the address of the fakes and with a changed description. */
+export function presetAt (url: string, name: string, more: object = {}): object {
+  const preset = VENDOR_PRESETS.get(name)
+  if (preset === undefined) throw new Error(`there is no preset ${name}`)
+  const key = FAKE_KEYS[preset.key.setting] ?? `${url} reacherSecret`
+  const vendor = describedVendor(preset, key)
+  return { ...JSON.parse(JSON.stringify(vendor).replaceAll(/https:\/\/[a-z.]+/g, url)), ...more }
+}
+
+const ROUTES: readonly (readonly [prefix: string, handler: Handler])[] = [
+  ['/v2/PhoneNumbers/', twilio], ['/v2/number_lookup/', telnyx], ['/ni/standard/json', vonage],
+  ['/v1/check_email', reacher], ['/v1.1/email/verify', bouncer], ['/v2/validate', zerobounce],
+  ['/v2/sendfile', zeroFile], ['/v2/filestatus', zeroFile], ['/v2/getfile', zeroFile],
+  ['/v1/tasks', checknumber], ['/v1/gettasks', checknumber], ['/results/', checknumber],
+]
+
+/** The vendors of all presets at one address, in the forms that they document. */
+export async function startFakeVendors (): Promise<FakeVendors> {
+  let mode: FakeMode = 'well'
+  const purchases: (readonly string[])[] = []
+  const files: string[] = []
+  const calls: string[] = []
+  const shared: Shared = {
+    mode: () => mode,
+    tasks: new Map(),
+    buy: (contacts, file) => {
+      purchases.push(contacts)
+      if (file !== undefined) files.push(file)
+    },
+  }
+  let url = ''
+  const server = createServer((request, response) => {
+    const at = new URL(request.url ?? '/', url)
+    const answer = async () => {
+      const body = await buffer(request)
+      const type = request.headers['content-type'] ?? ''
+      const asked: Asked = {
+        method: request.method ?? '',
+        path: at.pathname,
+        query: at.searchParams,
+        headers: request.headers,
+        url,
+        json: () => JSON.parse(body.toString()) as unknown,
+        form: async () =>
+          await new Response(new Uint8Array(body), {
+            headers: { 'content-type': type },
+          }).formData(),
+      }
+      calls.push(`${asked.method} ${at.pathname}`)
+      const handler = ROUTES.find(([prefix]) => at.pathname.startsWith(prefix))?.[1]
+      const reply = await handler?.(asked, shared) ?? { status: 404, body: '' }
+      if (reply.cut === true) return response.destroy()
+      const retryAfter = reply.status === 429 ? { 'retry-after': '1' } : {}
+      response.writeHead(reply.status ?? 200, { server: 'SECRET-TEXT', ...retryAfter })
+      const isRaw = typeof reply.body === 'string' || Buffer.isBuffer(reply.body)
+      response.end(isRaw ? reply.body : JSON.stringify(reply.body))
+    }
+    answer().catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    url,
+    purchases,
+    files,
+    calls,
+    behave: (next) => { mode = next },
+    stop: () => { server.close() },
+  }
+}

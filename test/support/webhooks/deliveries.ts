@@ -1,0 +1,50 @@
+import type { Job } from '../../../services/jobs/job.ts'
+
+export const DELIVERED_TENANT = 'org_01.live'
+export const DELIVERED_JOB = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
+
+/** A job that has ended, without a sealed header: callers seal one where they need it. */
+export function endedJob (more: Partial<Job> = {}): Job {
+  return {
+    id: DELIVERED_JOB,
+    tenant: DELIVERED_TENANT,
+    service: 'phone-validation',
+    lane: 'small',
+    status: 'completed',
+    preflight: {
+      totalRows: 10,
+      invalidRows: 2,
+      duplicateRows: 3,
+      cacheHits: 1,
+      freshChecks: 4,
+      maxQuoteMicros: 10_000,
+      quoteId: 'quot_01jd3v8zj7m5n2k4q6r8s0t1w4',
+    },
+    unitPriceMicros: 2_000,
+    chunks: 1,
+    forceFresh: false,
+    header: Buffer.alloc(0),
+    createdAtMs: Date.parse('2026-08-11T10:00:00.000Z'),
+    updatedAtMs: Date.parse('2026-08-11T10:00:02.000Z'),
+    announced: true,
+    rebuilt: false,
+    ended: true,
+    closed: true,
+    endedAtMs: Date.parse('2026-08-11T10:00:02.500Z'),
+    counts: {
+      finishedRows: 10,
+      inputBlocks: 1,
+      cacheHits: 1,
+      freshRecords: 4,
+      invalidRecords: 2,
+      duplicateRecords: 3,
+      unknownRecords: 0,
+      cancelledRecords: 0,
+      successRecords: 8,
+      failedRecords: 2,
+    },
+    chargedMicros: 8_000,
+    releasedMicros: 2_000,
+    ...more,
+  }
+}

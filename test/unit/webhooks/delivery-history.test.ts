@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest'
+import { type Attempt, createDeliveryHistory } from '../../../services/webhooks/delivery-history.ts'
+import { createRecordMac, type SignedRecord } from '../../../services/runtime/crypto/mac.ts'
+import { messageKeysOf } from '../../support/keys/signed.ts'
+import { createClickhouseDouble, storedAttempts } from '../../support/clickhouse/stored.ts'
+
+const attempt: Attempt = {
+  tenant: 'org_1.live',
+  job: 'job_1',
+  event: 'evt_1',
+  attempt: 2,
+  type: 'job.completed',
+  atMs: 1_000,
+  outcome: 'failed',
+  reason: 'status',
+  httpStatus: 503,
+  durationMs: 12.7,
+  nextAtMs: 2_000,
+}
+const second = { ...attempt, attempt: 3, nextAtMs: undefined }
+
+/** The history on ClickHouse that answers with these rows; `forged` are those reported. */
+function historyOn (rows: readonly object[] = []) {
+  const double = createClickhouseDouble(rows)
+  const forged: SignedRecord[] = []
+  const mac = createRecordMac(messageKeysOf(), record => forged.push(record))
+  return { ...double, forged, history: createDeliveryHistory(double.clickhouse, mac) }
+}
+
+const stored = () => storedAttempts([attempt, second])
+
+describe('the history of deliveries', () => {
+  it('is written in one insert, in whole milliseconds, and not when there is none', async () => {
+    const { history, inserted, tokens } = historyOn()
+    await history.append([])
+    await history.append([attempt, second])
+    expect(tokens).toHaveLength(1)
+    expect(inserted).toEqual([
+      {
+        tenant: 'org_1.live',
+        job: 'job_1',
+        event: 'evt_1',
+        attempt: 2,
+        type: 'job.completed',
+        at: '1970-01-01T00:00:01.000Z',
+        outcome: 'failed',
+        reason: 'status',
+        http_status: 503,
+        duration_ms: 13,
+        next_at: '1970-01-01T00:00:02.000Z',
+        mac: expect.stringMatching(/^1:[A-Za-z0-9+/]{43}=$/) as string,
+      },
+      expect.objectContaining({ attempt: 3, next_at: null }),
+    ])
+  })
+
+  it('gives back the attempts that it was given, once each', async () => {
+    const [one, two] = await stored()
+    const { history, forged, queries } = historyOn([one!, one!, two!])
+    expect(await history.list('org_1.live', 'job_1'))
+      .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
+    expect(queries[0]?.query_params).toEqual({ tenants: ['org_1.live'], jobs: ['job_1'] })
+    expect(forged).toEqual([])
+  })
+
+  it('leaves out rows of which anything was changed, and never a true one for them', async () => {
+    const [one] = await stored()
+    const changes = [
+      { outcome: 'delivered' }, { http_status: 200 }, { reason: '' }, { attempt: 9 }, { mac: '' },
+      { job: 'job_2' }, { tenant: 'org_2.live' }, { event: 'evt_2' }, { type: 'job.failed' },
+      { at_ms: '1' }, { next_at_ms: '0' }, { duration_ms: 1 },
+    ]
+    const rows = changes.map(change => ({ ...one, ...change }))
+    const { history, forged } = historyOn([rows[0]!, one!, ...rows.slice(1)])
+    expect(await history.list('org_1.live', 'job_1')).toEqual([{ ...attempt, durationMs: 13 }])
+    expect(forged).toHaveLength(changes.length)
+    expect(forged[0]).toMatchObject({ table: 'deliveries', tenant: 'org_1.live' })
+  })
+
+  it('of an endpoint is read by pages, and forged rows hide none', async () => {
+    const [one, two] = await stored()
+    const forged = { ...one, outcome: 'delivered' }
+    const all = [forged, forged, one!, one!, two!]
+    const limits: number[] = []
+    const double = createClickhouseDouble(all)
+    const query: typeof double.clickhouse.query = (async (options: never) => {
+      const { query_params: { maxRows } } = options as { query_params: { maxRows: number } }
+      limits.push(maxRows)
+      return await createClickhouseDouble(all.slice(0, maxRows)).clickhouse.query(options)
+    }) as never
+    const history = createDeliveryHistory({ insert: double.clickhouse.insert, query },
+      createRecordMac(messageKeysOf(), () => {}))
+    expect(await history.listOfEndpoint('org_1.live', 'we_1', { limit: 2 }))
+      .toEqual([{ ...attempt, durationMs: 13 }, { ...second, durationMs: 13 }])
+    expect(limits).toEqual([2, 32])
+  })
+
+  it('of an endpoint continues after an attempt', async () => {
+    const { history, queries } = historyOn(await stored())
+    const after = { job: 'job_1', event: 'evt_1.we_1', attempt: 3 }
+    await history.listOfEndpoint('org_1.live', 'we_1', { limit: 5, after })
+    expect(queries[0]?.query_params).toEqual({
+      tenant: 'org_1.live',
+      suffix: '.we_1',
+      job: 'job_1',
+      event: 'evt_1.we_1',
+      number: 3,
+      maxRows: 5,
+    })
+  })
+})
