@@ -1,14 +1,16 @@
 import { createAccessHead } from '../accounts/access-log/access-log.ts'
 import { createAccessCopy } from '../accounts/access-log/copy.ts'
-import { type NumberedEntry, INSTALLATION } from '../accounts/access-log/entry.ts'
-import { walkAccessLog } from '../accounts/access-log/walk.ts'
+import { INSTALLATION, type NumberedEntry } from '../accounts/access-log/entry.ts'
+import { ACCESS_COLUMNS, accessRecord } from '../accounts/access-log/records.ts'
+import { ACCESS_CHAIN, walkAccessLog } from '../accounts/access-log/walk.ts'
 import { createOrganizations, type Organizations } from '../accounts/organizations.ts'
+import { guardedLine } from '../jobs/results/csv.ts'
+import type { ChainHead } from '../money/journal-chain.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { ACCESS_COLUMNS, accessRecord } from '../accounts/access-log/records.ts'
-import { guardedLine } from '../jobs/results/csv.ts'
-import { organizationToRead } from './options.ts'
-import { type Stores, withStores } from './stores.ts'
+import type { AuditReport } from './audit/report.ts'
+import { organizationToRead } from './command-line.ts'
+import { type Stores, withStores } from './connections.ts'
 
 type ExportOptions = {
   readonly org?: string
@@ -17,7 +19,7 @@ type ExportOptions = {
 }
 
 /** What was exported, and whether the whole log is complete and unchanged. */
-export type ExportedAccess = {
+type ExportedAccess = {
   readonly entries: number
   readonly holds: boolean
   /** The number and the hash of the last entry of the log. */
@@ -26,7 +28,7 @@ export type ExportedAccess = {
 }
 
 /** The connections with which the access log is checked. */
-export function accessWalkDeps (
+function accessWalkDeps (
   { read, codec, clickhouse, recordMac, redis }: Omit<Stores, 'bus' | 'keyCopy' | 'producer'>
 ) {
   const copy = createAccessCopy(clickhouse, recordMac)
@@ -102,4 +104,18 @@ export function exportedText ({ entries, head, findings }: ExportedAccess): stri
   return findings.length === 0
     ? `${what} Its chain holds.`
     : [`${what} Its chain does not hold:`, ...findings].join('\n')
+}
+
+/** The report with what is wrong with the access log, which is always read completely. */
+export async function withAccessLog (
+  report: AuditReport, stores: Stores, exported: ChainHead | undefined
+): Promise<AuditReport> {
+  const { head, findings } = await walkAccessLog(accessWalkDeps(stores), { exported })
+  const breaches = findings.map(finding => ({ tenant: ACCESS_CHAIN, job: '', ...finding }))
+  return {
+    ...report,
+    ok: report.ok && breaches.length === 0,
+    breaches: [...report.breaches, ...breaches],
+    accessLog: { entries: head.seq, hash: head.hash },
+  }
 }

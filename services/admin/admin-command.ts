@@ -107,7 +107,7 @@ export function recordCommands (
     const { recording } = command
     const action = typeof recording === 'function' ? await recording(options, env) : recording
     if (action === null) return
-    const event = eventOf(typeof action === 'string' ? { action } : action, command)
+    const event = toEvent(typeof action === 'string' ? { action } : action, command)
     running.command = command
     const log: AccessLog = {
       append: async entry => {
@@ -133,23 +133,18 @@ export function recordCommands (
         await recordResult(isRefusal(error) ? 'refused' : 'failed')
         throw error
       }
-      await recordResult(resultOf(process.exitCode))
+      const { exitCode = 0 } = process
+      await recordResult(exitCode === 0 ? 'done' : exitCode === 1 ? 'incomplete' : 'failed')
       return program
     },
   }
-}
-
-/** The result of a command that ended without an error, by its exit code. */
-function resultOf (exitCode: typeof process.exitCode = 0): AccessResult {
-  if (exitCode === 0) return 'done'
-  return exitCode === 1 ? 'incomplete' : 'failed'
 }
 
 /** Wrong usage, which a command finds before it changes anything. */
 const isRefusal = (error: unknown) => error instanceof RangeError ||
   (error instanceof UsageError && !(error instanceof CommandFailure))
 
-function eventOf (
+function toEvent (
   { action, organization, target, details }: CommandAction, command: Command
 ): AccessEvent {
   const options = command.optsWithGlobals<Options>()

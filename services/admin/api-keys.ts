@@ -1,12 +1,11 @@
-import { NewKeyError, type CreatedKey, type NewKey } from '../accounts/api-keys.ts'
+import { NewKeyError } from '../accounts/api-keys.ts'
 import { DEFAULT_SCOPES, type Scope, SCOPES } from '../accounts/key-store.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
-import type { WorkspaceDeps } from './deps.ts'
 import {
-  HOUR_MS, hoursOf, modeOf, organizationOf, organizationToRead, timeOf, type Task,
-} from './options.ts'
+  type Context, toIsoTime, HOUR_MS, organizationToChange, organizationToRead, parseFromZero,
+  parseMode, runChange, runTask, type Task,
+} from './command-line.ts'
 
 const SHOWN_ONCE = 'The secret is not shown again.'
 
@@ -45,13 +44,13 @@ export function addApiKeys (program: AdminCommand, context: Context): void {
 
 /** Creates an API key. Its secret is in this result and nowhere else. */
 const createKey: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
-  const expiresAtMs = options.expires === undefined ? undefined : expiryOf(options.expires)
-  const mode = modeOf(options)
-  const scopes = scopesOf(options.scopes)
+  const orgId = await organizationToChange(deps, options)
+  const expiresAtMs = options.expires === undefined ? undefined : parseExpiry(options.expires)
+  const mode = parseMode(options)
+  const scopes = parseScopes(options.scopes)
   const { name = '', networks: list = '' } = options
   const networks = list.split(',').map(network => network.trim()).filter(text => text !== '')
-  const { id, secret, expiresAtMs: endsAtMs } = await createdKey(deps, {
+  const { id, secret, expiresAtMs: endsAtMs } = await deps.apiKeys.create({
     orgId,
     mode,
     scopes,
@@ -59,6 +58,8 @@ const createKey: Task = async (deps, options) => {
     networks,
     createdBy: 'operator',
     ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+  }).catch((error: unknown) => {
+    throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
   })
   return {
     id,
@@ -66,16 +67,8 @@ const createKey: Task = async (deps, options) => {
     mode,
     scopes: scopes.join(','),
     networks: networks.length === 0 ? 'all' : networks.join(','),
-    expiresAt: timeOf(endsAtMs),
+    expiresAt: toIsoTime(endsAtMs),
     note: SHOWN_ONCE,
-  }
-}
-
-async function createdKey ({ apiKeys }: WorkspaceDeps, key: NewKey): Promise<CreatedKey> {
-  try {
-    return await apiKeys.create(key)
-  } catch (error) {
-    throw error instanceof NewKeyError ? new UsageError(error.message, { cause: error }) : error
   }
 }
 
@@ -84,17 +77,17 @@ const listApiKeys: Task = async (deps, options) => {
   return {
     keys: keys.map(({ createdAtMs, expiresAtMs, revokedAtMs, lastUsedAtMs, ...key }) => ({
       ...key,
-      createdAt: timeOf(createdAtMs),
-      expiresAt: timeOf(expiresAtMs),
-      revokedAt: timeOf(revokedAtMs),
-      lastUsedAt: timeOf(lastUsedAtMs),
+      createdAt: toIsoTime(createdAtMs),
+      expiresAt: toIsoTime(expiresAtMs),
+      revokedAt: toIsoTime(revokedAtMs),
+      lastUsedAt: toIsoTime(lastUsedAtMs),
     })),
   }
 }
 
 const revokeKey: Task = async (deps, options) => {
   const id = options.key ?? ''
-  if (!await deps.apiKeys.revoke(await organizationOf(deps, options), id)) {
+  if (!await deps.apiKeys.revoke(await organizationToChange(deps, options), id)) {
     throw new UsageError(`${options.org} has no key "${id}". List its keys with "key list".`)
   }
   return { id, revoked: true }
@@ -102,8 +95,8 @@ const revokeKey: Task = async (deps, options) => {
 
 /** Replaces a key. The old key remains valid for the hours of grace. */
 const rollKey: Task = async (deps, options) => {
-  const hours = hoursOf(options.graceHours)
-  const orgId = await organizationOf(deps, options)
+  const hours = parseFromZero('--grace-hours', options.graceHours)
+  const orgId = await organizationToChange(deps, options)
   const created = await deps.apiKeys.roll(orgId, options.key ?? '', {
     graceMs: hours * HOUR_MS, createdBy: 'operator',
   })
@@ -115,14 +108,14 @@ const rollKey: Task = async (deps, options) => {
   return {
     id,
     secret,
-    expiresAt: timeOf(expiresAtMs),
+    expiresAt: toIsoTime(expiresAtMs),
     replaces: options.key,
-    replacedKeyExpiresAt: timeOf(oldExpiresAtMs),
+    replacedKeyExpiresAt: toIsoTime(oldExpiresAtMs),
     note: SHOWN_ONCE,
   }
 }
 
-function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {
+function parseScopes (text = DEFAULT_SCOPES.join(',')): Scope[] {
   const names = text.split(',').map(name => name.trim())
   const scopes = SCOPES.filter(scope => names.includes(scope))
   if (scopes.length !== new Set(names).size) {
@@ -131,7 +124,7 @@ function scopesOf (text = DEFAULT_SCOPES.join(',')): Scope[] {
   return scopes
 }
 
-function expiryOf (text: string): number {
+function parseExpiry (text: string): number {
   const ms = Date.parse(text)
   if (Number.isNaN(ms)) {
     throw new UsageError(`--expires must be a time like 2027-01-31T12:00:00Z, not "${text}".`)

@@ -1,10 +1,14 @@
+import { exportAccessLog, exportedText } from './access-log.ts'
 import type { AdminCommand } from './admin-command.ts'
+import { runAudit } from './audit/command.ts'
 import { auditTable, invariantsText } from './audit/report.ts'
-import { callOf, type Screen } from './command-line.ts'
-import type { Options } from './options.ts'
+import { type Options, readCall, runAndPrint, type Screen } from './command-line.ts'
+
+type AuditFlags =
+  { readonly full?: true, readonly explain?: true, readonly journalHead?: string }
 
 /** Adds `audit`. */
-export function addAudit (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
+export function addAudit (program: AdminCommand, screen: Screen): void {
   program.command('audit').description('compare balances, journal and results of all customers')
     .reads()
     .option('--full', 'read everything, not only what is new since the last audit')
@@ -13,11 +17,8 @@ export function addAudit (program: AdminCommand, { print }: Pick<Screen, 'print'
       'exported to JOURNAL_HEAD_TARGET; reads everything')
     .addHelpText('after', invariantsText())
     .example('--full')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options: { full, explain, journalHead } } = callOf<
-        { readonly full?: true, readonly explain?: true, readonly journalHead?: string }>(command)
-      // Imported here because no other command needs the stores of results.
-      const { runAudit } = await import('./audit/command.ts')
+    .action(runAndPrint<AuditFlags>(screen, async ({ env, options }) => {
+      const { full, explain, journalHead } = options
       const report = await runAudit(env, {
         explain: explain === true,
         journalHead,
@@ -25,13 +26,12 @@ export function addAudit (program: AdminCommand, { print }: Pick<Screen, 'print'
         onProgress: line => console.error(line),
       })
       const isComplete = full === true || explain === true || journalHead !== undefined
-      print(json ? JSON.stringify(report) : auditTable(report, isComplete))
-      if (!report.ok) process.exitCode = 1
-    })
+      return { data: report, text: auditTable(report, isComplete), isUndone: !report.ok }
+    }))
 }
 
 /** Adds `access-log`. */
-export function addAccessLog (program: AdminCommand, { print }: Pick<Screen, 'print'>): void {
+export function addAccessLog (program: AdminCommand, { print }: Screen): void {
   program.command('access-log').description('export the access log of an organization, and check ' +
     'that it is complete and unchanged')
     .records('access_log.exported')
@@ -41,8 +41,7 @@ export function addAccessLog (program: AdminCommand, { print }: Pick<Screen, 'pr
     .option('--format <format>', 'csv or ndjson', 'csv')
     .example('--org org_1 --since 2030-01-01T00:00:00Z > access-log.csv')
     .action(async (_options: object, command: AdminCommand) => {
-      const { env, options } = callOf<Options>(command)
-      const { exportAccessLog, exportedText } = await import('./access-log.ts')
+      const { env, options } = readCall<Options>(command)
       const exported = await exportAccessLog(env, options, print)
       console.error(exportedText(exported))
       if (!exported.holds) process.exitCode = 1

@@ -3,9 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { microsOf, usdOf, usdToMicros } from '../money/usd.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runTask, type Context } from './command-line.ts'
+import {
+  type Context, runTask, type Task, type TaskResult, tenantToChange, tenantToRead,
+} from './command-line.ts'
 import type { WorkspaceDeps } from './deps.ts'
-import { tenantFor, tenantToRead, type Task, type TaskResult } from './options.ts'
 
 const COMPARE_TIMEOUT_MS = 30_000
 const POLL_MS = 100
@@ -44,7 +45,7 @@ export function addBalances (program: AdminCommand, context: Context): void {
 
 /** Adds money. Repeating the id of an earlier top-up adds nothing. */
 const topUp: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
+  const tenant = await tenantToChange(deps, options)
   const { usd, micros, id = `topup:${randomUUID()}`, reason = 'top-up' } = options
   if ((usd === undefined) === (micros === undefined)) {
     throw new UsageError('Pass the amount as either --usd or --micros.')
@@ -52,12 +53,12 @@ const topUp: Task = async (deps, options) => {
   const amountMicros = usd === undefined ? microsOf(micros ?? '') : usdToMicros(usd)
   const posting = await deps.wallet.topUp(tenant, { id, amountMicros, reason })
   if (posting.kind === 'conflict') throw idConflict(id, amountMicros)
-  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
+  return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
 }
 
 /** Corrects a balance with a journal entry. A frozen balance has to be thawed first. */
 const adjust: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
+  const tenant = await tenantToChange(deps, options)
   const { micros = '', reason = '', id = `adjust:${randomUUID()}` } = options
   const amountMicros = Number(micros)
   if (!/^-?\d+$/.test(micros) || !Number.isSafeInteger(amountMicros) || amountMicros === 0) {
@@ -73,7 +74,7 @@ const adjust: Task = async (deps, options) => {
     throw new UsageError(`cannot subtract ${-amountMicros} micros from ${tenant}: only ` +
       `${posting.availableMicros} micros are available.`)
   }
-  return { id, posting: posting.kind, amountMicros, ...await balanceOf(deps, tenant) }
+  return { id, posting: posting.kind, amountMicros, ...await readBalance(deps, tenant) }
 }
 
 /**
@@ -88,7 +89,7 @@ const thaw: Task = async (deps, options) => {
   }
   const before = await deps.gates.read(tenant)
   if (before.isUnlocked && before.frozen === '') {
-    return { state: 'not_frozen', ...await balanceOf(deps, tenant) }
+    return { state: 'not_frozen', ...await readBalance(deps, tenant) }
   }
   await deps.gates.thaw(tenant, trust === 'journal')
   const { isUnlocked, frozen } = await waitForComparison(deps, tenant)
@@ -101,7 +102,7 @@ const thaw: Task = async (deps, options) => {
     }
   }
   if (frozen !== '') return { tenant, state: 'frozen', why: frozen }
-  return { state: 'thawed', ...await balanceOf(deps, tenant) }
+  return { state: 'thawed', ...await readBalance(deps, tenant) }
 }
 
 async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
@@ -114,10 +115,10 @@ async function waitForComparison ({ gates }: WorkspaceDeps, tenant: string) {
 }
 
 const showBalance: Task = async (deps, options) =>
-  balanceOf(deps, await tenantToRead(deps, options))
+  readBalance(deps, await tenantToRead(deps, options))
 
 /** All amounts in micros, and the available amount in USD. */
-async function balanceOf ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
+async function readBalance ({ wallet }: WorkspaceDeps, tenant: string): Promise<TaskResult> {
   const balance = await wallet.balance(tenant)
   return { tenant, ...balance, availableUsd: usdOf(balance.availableMicros) }
 }

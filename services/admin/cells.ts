@@ -5,11 +5,9 @@ import { createTenants } from '../money/tenants.ts'
 import { addressOf, homeOf, mastersOf, SLOTS } from '../runtime/platform/cells.ts'
 import { orIfUnavailable } from '../runtime/platform/errors.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import {
-  paintFor, tableText, type Cell, type Column, type Paint,
-} from '../runtime/platform/text-table.ts'
+import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, type Screen } from './command-line.ts'
+import { runAndPrint, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 const HELP = `
@@ -23,11 +21,10 @@ export function addCells (program: AdminCommand, screen: Screen): void {
     .reads()
     .addHelpText('after', HELP)
     .example()
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json } = callOf<object>(command)
-      const found = await withState(env, listCells)
-      screen.print(json ? JSON.stringify(found) : cellsText(found, paintFor(screen.terminal)))
-    })
+    .action(runAndPrint(screen, async ({ env }, paint) => {
+      const cells = await withState(env, listCells)
+      return { data: cells, text: cellsText(cells, paint) }
+    }))
 }
 
 type Replica = { readonly address: string, readonly isOnline: boolean, readonly lagSeconds: number }
@@ -53,16 +50,16 @@ export async function listCells (redis: RedisClient): Promise<readonly StateCell
     homeOf(redis, moneyKeys(tenant).wallet))
   return await Promise.all(masters.map(async master => {
     const address = addressOf(master)
-    const own = tenants.get(redis instanceof Cluster ? address : '') ?? []
+    const tenantsHere = tenants.get(redis instanceof Cluster ? address : '') ?? []
     const slots = redis instanceof Cluster
       ? redis.slots.filter(servers => servers?.[0] === address).length
       : SLOTS
     const server = await readServer(master).catch(orIfUnavailable(undefined))
-    const states = server === undefined ? [] : await readTenants(redis, own, server.run)
+    const states = server === undefined ? [] : await readTenants(redis, tenantsHere, server.run)
     return {
       address,
       slots,
-      tenants: own.length,
+      tenants: tenantsHere.length,
       lockedTenants: states.filter(({ isLocked }) => isLocked).length,
       frozenTenants: states.filter(({ isFrozen }) => isFrozen).length,
       memoryBytes: server?.memoryBytes ?? null,
@@ -84,11 +81,11 @@ async function readServer (master: Redis) {
     memoryBytes: Number(info.get('used_memory')),
     persistence: info.get('aof_enabled') === '1' ? appendfsync : 'off',
     replicas: [...info].filter(([name]) => /^slave\d+$/.test(name)).map(([, text]) =>
-      replicaOf(text)),
+      parseReplica(text)),
   }
 }
 
-function replicaOf (text: string): Replica {
+function parseReplica (text: string): Replica {
   const fields = Object.fromEntries(text.split(',').map(field => field.split('='))) as
     Readonly<Record<string, string>>
   return {
@@ -102,17 +99,17 @@ const TENANTS_PER_BATCH = 500
 
 /** Whether tenants are locked or frozen. A tenant without a wallet is neither. */
 async function readTenants (redis: RedisClient, tenants: readonly string[], run: string) {
-  const found: { readonly isLocked: boolean, readonly isFrozen: boolean }[] = []
+  const states: { readonly isLocked: boolean, readonly isFrozen: boolean }[] = []
   for (let from = 0; from < tenants.length; from += TENANTS_PER_BATCH) {
     const batch = tenants.slice(from, from + TENANTS_PER_BATCH)
-    found.push(...await Promise.all(batch.map(async tenant => {
+    states.push(...await Promise.all(batch.map(async tenant => {
       const [unlockedFor, frozen, seq] =
         await redis.hmget(moneyKeys(tenant).wallet, 'run', 'frozen', 'seq')
       const isUsed = Boolean(unlockedFor ?? seq)
       return { isLocked: isUsed && unlockedFor !== run, isFrozen: Boolean(frozen) }
     })))
   }
-  return found
+  return states
 }
 
 const COLUMNS: readonly Column[] = [

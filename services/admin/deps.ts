@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizations } from '../accounts/organizations.ts'
 import { connectAllKeys } from '../accounts/connect-organization-keys.ts'
+import { copiesInTopic } from '../accounts/organization-keys-topic.ts'
 import { createPartners } from '../accounts/partners.ts'
 import { createPeople } from '../accounts/people.ts'
 import { createAccountRecords } from '../accounts/records.ts'
@@ -13,6 +14,7 @@ import {
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { createRecoveryGuards } from '../money/recovery-guard.ts'
 import { createWallet } from '../money/wallet.ts'
+import { withStores } from './connections.ts'
 import { createPartnerTopics, type PartnerTopicsOptions } from './partner-topics.ts'
 
 type Environment = Parameters<typeof loadConfig>[1]
@@ -48,9 +50,9 @@ async function connectWorkspace (env: Environment) {
   return {
     organizations: createOrganizations(redis),
     organizationKeys: keys,
-    /** Opens the stores that its module needs when it is called: no other task needs them. */
-    readKeysInTopic: async (orgId: string) =>
-      (await import('./key-commands.ts')).readKeysInTopic(env, orgId),
+    /** The versions of an organization's keys that the topic `organization.keys` has. */
+    readKeysInTopic: (orgId: string) =>
+      withStores(env, stores => copiesInTopic(stores, orgId)),
     people: createPeople({ ...webhooks, messageKeys: settings.MESSAGE_KEYS }),
     apiKeys: createApiKeys(redis),
     webhookSecrets: createWebhookSecrets(webhooks),

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { counted, createProgressLine } from '../client/terminal.ts'
 import { lagsOf, type GroupLag } from '../runtime/kafka/lag.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parsePositive, type CommandCall, type Screen } from './command-line.ts'
+import { type CommandCall, parsePositive, runAndPrint, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 import { countOpenJobs, withJobs } from './jobs.ts'
 
@@ -21,13 +21,11 @@ export function addDrain (program: AdminCommand, screen: Screen): void {
     .addHelpText('after', HELP)
     .example()
     .example('--timeout 900 && echo empty')
-    .action(async (_options: object, command: AdminCommand) => {
-      const call = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async call => {
       const timeoutMs = parsePositive('--timeout', call.options.timeout) * 1_000
       const drained = await drainStack(call, screen, timeoutMs)
-      screen.print(call.json ? JSON.stringify(drained) : drainedText(drained))
-      if (!drained.drained) process.exitCode = 1
-    })
+      return { data: drained, text: drainedText(drained), isUndone: !drained.drained }
+    }))
 }
 
 async function drainStack (
@@ -37,7 +35,7 @@ async function drainStack (
   try {
     return await withBrokers(env, admin => withJobs(env, jobs => drain({
       // Jobs come first: when a job is closed, everything that it has written is in a topic.
-      query: async () => backlogOf(await countOpenJobs(jobs), await lagsOf(admin)),
+      query: async () => joinBacklog(await countOpenJobs(jobs), await lagsOf(admin)),
       show: backlog => { if (!json) line.show(backlog) },
       sleep: delay,
       now: () => performance.now(),
@@ -87,7 +85,7 @@ export async function drain (deps: DrainDeps, timeoutMs: number): Promise<Draine
 }
 
 /** Combines the open jobs and the lag of the groups. */
-export function backlogOf (openJobs: number, lags: readonly GroupLag[]): RemainingWork {
+export function joinBacklog (openJobs: number, lags: readonly GroupLag[]): RemainingWork {
   const behind = lags.filter(({ lag }) => lag > 0)
   return {
     openJobs,

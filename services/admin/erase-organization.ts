@@ -1,16 +1,20 @@
+import { createApiKeys } from '../accounts/api-keys.ts'
 import { createOrganizationKeyStore } from '../accounts/organization-key-store.ts'
 import { copiesInTopic, organizationKeyTombstone } from '../accounts/organization-keys-topic.ts'
 import { ORGANIZATION_KEYS_CACHE_MS } from '../accounts/organization-keys.ts'
+import { createOrganizations } from '../accounts/organizations.ts'
+import type { Partners } from '../accounts/partners.ts'
+import { erasePeople } from '../accounts/people.ts'
+import { ACCOUNTS_CACHE_MS } from '../accounts/records.ts'
 import { MODES, tenantOf } from '../accounts/tenant.ts'
 import { countTenantRecords, eraseTenantRecords } from '../cache/redis-cache.ts'
 import { createJobKeyEraser } from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
+import { createJobStore } from '../jobs/store.ts'
 import type { RedisClient } from '../runtime/platform/redis.ts'
-import { sleep as realSleep } from '../runtime/platform/retry.ts'
-import {
-  closeOrganization, openJobsOf, type ClosingDeps, type ClosingOptions,
-} from './close-organization.ts'
-import type { Stores } from './stores.ts'
+import { sleep as realSleep, type Sleep } from '../runtime/platform/retry.ts'
+import { CommandFailure } from '../runtime/platform/run-command.ts'
+import type { Stores } from './connections.ts'
 
 const POLL_MS = 1_000
 /** A process opens a data key with a key of the organization, and keeps that as well. */
@@ -32,7 +36,7 @@ export type OrganizationErasure = {
 }
 
 /** The stores, the cache of records, and the partners of all organizations. */
-export type OrganizationErasureDeps = Stores & ClosingDeps & { readonly cache: RedisClient }
+type OrganizationErasureDeps = Stores & ClosingDeps & { readonly cache: RedisClient }
 
 /**
  * Ends all use of an organization, then deletes its keys, so that nothing of it can be decrypted
@@ -61,10 +65,10 @@ export async function eraseOrganization (
     copiesInTopic: await waitUntilCompacted(deps, orgId, options),
     copiesInRedis: (await createOrganizationKeyStore(redis).read(orgId)).length,
     recordsInCache: await inBothModes(countTenantRecords),
-    openJobs: (await openJobsOf(redis, orgId)).length,
+    openJobs: (await readOpenJobs(redis, orgId)).length,
   }
   const done = Object.values(left).every(count => count === 0)
-  return { done, cancelledJobs, deletedRecords, aof, ...left, note: noteOf(orgId, left, aof) }
+  return { done, cancelledJobs, deletedRecords, aof, ...left, note: nextStep(orgId, left, aof) }
 }
 
 const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0)
@@ -103,7 +107,7 @@ type Left = Pick<OrganizationErasure,
   'copiesInRedis' | 'copiesInTopic' | 'recordsInCache' | 'openJobs'>
 
 /** The next step for the operator, in words. */
-function noteOf (orgId: string, left: Left, aof: OrganizationErasure['aof']): string {
+function nextStep (orgId: string, left: Left, aof: OrganizationErasure['aof']): string {
   const again = `to continue, run "org erase --org ${orgId}" again`
   if (left.openJobs > 0) {
     return 'A job was accepted while the others ended, and cannot end without its key: ledger ' +
@@ -116,4 +120,81 @@ function noteOf (orgId: string, left: Left, aof: OrganizationErasure['aof']): st
   }
   if (left.recordsInCache > 0) return `Cached records remain: ${again}.`
   return aof === 'none' ? 'Redis keeps no append-only file; delete its snapshots by hand.' : 'Done.'
+}
+
+type ClosingDeps = {
+  readonly redis: RedisClient
+  readonly partners: Pick<Partners, 'list' | 'revoke'>
+  /** The real clock by default. */
+  readonly sleep?: Sleep
+}
+
+type ClosingOptions = {
+  /** How long to wait for what others do. */
+  readonly deadlineMs: number
+  /** Called with each step, in words, before it begins. */
+  readonly onProgress: (line: string) => void
+}
+
+/**
+ * Ends all use of an organization, and returns how many jobs were cancelled once they are closed.
+ * The mark comes first, so that nothing new begins while the rest ends.
+ * @throws UsageError for jobs that do not end in time.
+ */
+async function closeOrganization (
+  deps: ClosingDeps, orgId: string, { deadlineMs, onProgress }: ClosingOptions
+): Promise<number> {
+  const { redis, sleep = realSleep } = deps
+  onProgress('marking it as erased: its API keys, sessions and sign-in links end, and commands ' +
+    'refuse it')
+  await createOrganizations(redis).markErased(orgId)
+  onProgress('revoking its API keys and partners, deleting its people')
+  await revokeKeys(deps, orgId)
+  await erasePeople(redis, orgId)
+  onProgress('cancelling its jobs, and waiting for their end')
+  // Until then a process may not know the mark, and accept a job.
+  await sleep(2 * ACCOUNTS_CACHE_MS)
+  return await cancelJobs(deps, orgId, deadlineMs)
+}
+
+/** Revokes all API keys and partners of the organization. */
+export async function revokeKeys (
+  { redis, partners }: ClosingDeps, orgId: string
+): Promise<void> {
+  for (const { name, orgId: owner, revokedAtMs } of await partners.list()) {
+    if (owner === orgId && revokedAtMs === 0) await partners.revoke(name)
+  }
+  await createApiKeys(redis).revokeAll(orgId)
+}
+
+/** Cancels running jobs, and returns their number once all are closed. */
+export async function cancelJobs (
+  { redis, sleep = realSleep }: Pick<ClosingDeps, 'redis' | 'sleep'>, orgId: string,
+  deadlineMs: number
+): Promise<number> {
+  const store = createJobStore(redis)
+  const cancelled = new Set<string>()
+  for (;;) {
+    const jobs = await readOpenJobs(redis, orgId)
+    if (jobs.length === 0) return cancelled.size
+    for (const { tenant, job } of jobs) {
+      if (!cancelled.has(job)) await store.cancel(tenant, job)
+      cancelled.add(job)
+    }
+    if (Date.now() >= deadlineMs) {
+      throw new CommandFailure(`cancelled, but not closed in time: ${jobs.length} jobs. No key ` +
+        `is deleted yet. To continue, run "org erase --org ${orgId}" again.`)
+    }
+    await sleep(POLL_MS)
+  }
+}
+
+/** The jobs of an organization that are accepted and not closed, of both modes. */
+async function readOpenJobs (
+  redis: RedisClient, orgId: string
+): Promise<readonly { readonly tenant: string, readonly job: string }[]> {
+  const store = createJobStore(redis)
+  const open = await Promise.all(MODES.map(mode => tenantOf(orgId, mode)).map(async tenant =>
+    (await store.openJobs(tenant)).map(({ job }) => ({ tenant, job }))))
+  return open.flat()
 }

@@ -4,11 +4,9 @@ import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { OpenJob } from '../jobs/store-types.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { createTenants } from '../money/tenants.ts'
-import {
-  paintFor, tableText, type Cell, type Column, type Paint,
-} from '../runtime/platform/text-table.ts'
+import { tableText, type Cell, type Column, type Paint } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parseInteger, parsePositive, type Screen } from './command-line.ts'
+import { parseInteger, parsePositive, runAndPrint, type Screen } from './command-line.ts'
 import { withState } from './connections.ts'
 
 type Options = {
@@ -33,23 +31,20 @@ export function addJobs (program: AdminCommand, screen: Screen): void {
     .example('--tenant org_01jd3v8zj7m5n2k4q6r8s0t1w3.live')
     .example('--stalled', 'no progress for an hour')
     .example('--stalled 60 --json', 'no progress for a minute')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async ({ env, options }, paint) => {
       const { tenant, stalled, limit } = options
+      const seconds = stalled === true ? DEFAULT_STALLED_SECONDS : stalled
       const query = {
-        tenant, idleForSeconds: parseStalled(stalled), limit: parseInteger('--limit', limit),
+        tenant,
+        idleForSeconds: seconds === undefined ? 0 : parsePositive('--stalled', seconds),
+        limit: parseInteger('--limit', limit),
       }
-      const found = await withJobs(env, deps => listOpenJobs(deps, query))
-      screen.print(json ? JSON.stringify(found) : jobsText(found, paintFor(screen.terminal)))
-    })
+      const jobs = await withJobs(env, deps => listOpenJobs(deps, query))
+      return { data: jobs, text: jobsText(jobs, paint) }
+    }))
 }
 
-const DEFAULT_STALLED_SECONDS = 3_600
-
-function parseStalled (stalled: string | true | undefined): number {
-  if (stalled === undefined) return 0
-  return stalled === true ? DEFAULT_STALLED_SECONDS : parsePositive('--stalled', stalled)
-}
+const DEFAULT_STALLED_SECONDS = '3600'
 
 /** Runs work with the job records of the state Redis in the environment. */
 export async function withJobs<T> (
@@ -114,7 +109,7 @@ export async function listOpenJobs (
   const open = (await inBatches(old, job => readJob(deps, job)))
     .filter(({ progressAtMs }) => isIdle(progressAtMs))
     .toSorted((a, b) => a.progressAtMs - b.progressAtMs)
-  return { jobs: open.slice(0, limit).map(found => lineOf(found, nowMs)), open: open.length }
+  return { jobs: open.slice(0, limit).map(job => toLine(job, nowMs)), open: open.length }
 }
 
 /** Counts the open jobs of all tenants. */
@@ -129,19 +124,18 @@ type OfTenant = OpenJob & { readonly tenant: string }
 async function readOpenJobs (
   { store }: Pick<OpenJobsDeps, 'store'>, tenants: readonly string[]
 ): Promise<readonly OfTenant[]> {
-  const found = await inBatches(tenants, async tenant =>
-    (await store.openJobs(tenant)).map(job => ({ tenant, ...job })))
-  return found.flat()
+  return (await inBatches(tenants, async tenant =>
+    (await store.openJobs(tenant)).map(job => ({ tenant, ...job })))).flat()
 }
 
 async function inBatches<T, R> (
   items: readonly T[], read: (item: T) => Promise<R>
 ): Promise<readonly R[]> {
-  const found: R[] = []
+  const results: R[] = []
   for (let from = 0; from < items.length; from += MAX_CONCURRENT_READS) {
-    found.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
+    results.push(...await Promise.all(items.slice(from, from + MAX_CONCURRENT_READS).map(read)))
   }
-  return found
+  return results
 }
 
 type JobProgress = {
@@ -158,7 +152,7 @@ async function readJob (
   return { tenant, id, job, progressAtMs: Math.max(sinceMs, job?.updatedAtMs ?? 0) }
 }
 
-function lineOf ({ tenant, id, job, progressAtMs }: JobProgress, nowMs: number): OpenJobLine {
+function toLine ({ tenant, id, job, progressAtMs }: JobProgress, nowMs: number): OpenJobLine {
   return {
     id,
     tenant,
@@ -190,10 +184,10 @@ export function jobsText ({ jobs, open }: OpenJobs, paint: Paint): string {
   if (open === 0) return 'No open job matches.'
   const hidden = open - jobs.length
   const rest = hidden === 0 ? '' : ` ${count(hidden)} more than --limit shows.`
-  return `${tableText(COLUMNS, jobs.map(cellsOf), paint)}\n${counted(open, 'job')} open.${rest}`
+  return `${tableText(COLUMNS, jobs.map(toCells), paint)}\n${counted(open, 'job')} open.${rest}`
 }
 
-function cellsOf (line: OpenJobLine): readonly Cell[] {
+function toCells (line: OpenJobLine): readonly Cell[] {
   const { id, tenant, service, status, rowsDone, rows, ageSeconds, idleSeconds } = line
   const idle = duration(idleSeconds)
   return [

@@ -1,12 +1,23 @@
+import Type from 'typebox'
+import { createAccessCopy } from '../accounts/access-log/copy.ts'
+import { accessMessage } from '../accounts/access-log/entry.ts'
 import { count, counted, createProgressLine } from '../client/terminal.ts'
-import { restoreAccessLog } from './access-restore.ts'
-import type { AdminCommand } from './admin-command.ts'
-import { callOf, type CommandCall, type Screen } from './command-line.ts'
-import { withBrokers } from './connections.ts'
-import { withJournal } from './journal-connections.ts'
+import { createMessageCodec } from '../jobs/message-codec.ts'
+import { createJournalCopy } from '../money/journal-copy.ts'
+import { createRecordMac } from '../runtime/crypto/mac.ts'
+import { kafkaConnectionOf } from '../runtime/kafka/connection.ts'
+import { createKafkaBus } from '../runtime/kafka/kafka-bus.ts'
+import { createMessageMac } from '../runtime/kafka/message-mac.ts'
+import { createCodec, registrySource } from '../runtime/kafka/registry.ts'
+import { COMMAND_TIMEOUT_MS, connectClickhouse } from '../runtime/platform/clickhouse.ts'
+import { commonConfig, loadConfig, messageKeys, pick } from '../runtime/platform/config.ts'
 import {
-  type Progress, type Restored, type RestoreDeps, restoreJournal,
+  type AccessRestoreDeps, type Progress, restoreAccessLog, type Restored, type RestoreDeps,
+  restoreJournal,
 } from './journal-restore.ts'
+import type { AdminCommand } from './admin-command.ts'
+import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
+import { withBrokers } from './connections.ts'
 
 const HELP = `
 For lost topics wallet.journal and access.log. The command reads every entry from the copy in
@@ -25,11 +36,10 @@ export function addJournal (program: AdminCommand, screen: Screen): void {
     .records('journal.restored')
     .addHelpText('after', HELP)
     .example()
-    .action(async (_options: object, command: AdminCommand) => {
-      const call = callOf<object>(command)
+    .action(runAndPrint(screen, async call => {
       const restored = await restore(call, screen)
-      screen.print(call.json ? JSON.stringify(restored) : restoredText(restored))
-    })
+      return { data: restored, text: restoredText(restored) }
+    }))
 }
 
 async function restore (
@@ -61,4 +71,48 @@ export function restoredText ({ tenants, entries, forged, actions }: AllRestored
   return `Restored ${counted(entries, 'movement')} of ${counted(tenants, 'tenant')}; all chains ` +
     `are complete.${skipped} Restored ${count(actions)} entries of the access log. Start lookup, ` +
     'settle and ledger, then: npm run admin -- audit --full'
+}
+
+const config = Type.Object(pick(commonConfig, [
+  ...messageKeys, 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL',
+]))
+const SEND_TIMEOUT_MS = 60_000
+
+/** Runs work with the copies of the journal and the access log, and producers of their topics. */
+async function withJournal<T> (
+  env: CommandCall<object>['env'], work: (
+    journal: Pick<RestoreDeps, 'copy' | 'send'> &
+      Pick<AccessRestoreDeps, 'accessCopy' | 'sendAccess'>,
+  ) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(config, env)
+  const clickhouse = connectClickhouse(settings.CLICKHOUSE_URL, COMMAND_TIMEOUT_MS)
+  const bus = createKafkaBus({
+    ...kafkaConnectionOf(settings),
+    mac: createMessageMac(settings),
+    clientId: 'ops.journal',
+    onFatal: () => {},
+  })
+  const codec = createCodec(registrySource(settings.SCHEMA_REGISTRY_URL))
+  const messageCodec = createMessageCodec({ codec, keys: { get: async () => undefined } })
+  const producer = bus.producer('journal')
+  const mac = createRecordMac(settings)
+  try {
+    return await work({
+      copy: createJournalCopy(clickhouse, mac),
+      accessCopy: createAccessCopy(clickhouse, mac),
+      sendAccess: async entries => {
+        const messages = await Promise.all(entries.map(entry => accessMessage(codec, entry)))
+        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
+      },
+      send: async entries => {
+        const messages = await Promise.all(entries.map(value =>
+          messageCodec.encode({ topic: 'wallet.journal', lane: 'small', value, rows: undefined })))
+        await producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS))
+      },
+    })
+  } finally {
+    await bus.close()
+    await clickhouse.close()
+  }
 }

@@ -1,18 +1,28 @@
-import type { OrganizationKeyStore, StoredKey } from '../accounts/organization-key-store.ts'
 import {
-  organizationKeyId, rootContextOf, type OrganizationKeys,
+  lacksKeys, type OrganizationKeyStore, type StoredKey,
+} from '../accounts/organization-key-store.ts'
+import {
+  organizationKeyId, type OrganizationKeys, rootContextOf, wrappingKeyId,
 } from '../accounts/organization-keys.ts'
+import { createPartners } from '../accounts/partners.ts'
+import { wrappedPeople } from '../accounts/people.ts'
+import { MODES, partsOf, tenantOf } from '../accounts/tenant.ts'
+import { createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import { wrappedSecrets } from '../webhooks/secrets.ts'
 import type { Wrapped } from '../accounts/wrapped.ts'
+import { jobKeys } from '../jobs/redis-keys.ts'
+import { wrappedInRedis, wrappedInTopic, wrappedJobKey } from '../jobs/wrapped-keys.ts'
 import { MissingKeyError } from '../runtime/crypto/key-ring.ts'
-import type { RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
+import { rootIdOf, type RootKeys } from '../runtime/crypto/root-keys/root-keys.ts'
 import { SealError } from '../runtime/crypto/seal.ts'
-import { refuseUnknownRootKeys, type RootKeyHolder } from '../runtime/platform/root-key-holders.ts'
-import { UsageError } from '../runtime/platform/run-command.ts'
-import type { KeyClass } from '../topology.ts'
+import { batchWrites } from '../runtime/platform/batch-writes.ts'
+import { rootKeys } from '../runtime/platform/config.ts'
 import {
-  keyIdIn, newestOf, reportKeys, rootIdIn, type KeyReport, type KeysByOrganization,
-} from './key-report.ts'
-import { KEY_LOCATIONS, type WrappedKeySources } from './wrapped-keys.ts'
+  processesWithActive, processesWithout, refuseUnknownRootKeys, type RootKeyHolder,
+} from '../runtime/platform/root-key-holders.ts'
+import { UsageError } from '../runtime/platform/run-command.ts'
+import { KEY_CLASSES, type KeyClass } from '../topology.ts'
+import type { Stores } from './connections.ts'
 
 export type RewrapReport = KeyReport & {
   readonly rewrapped: number
@@ -174,7 +184,7 @@ function isCurrent (organizations: KeysByOrganization, { orgId, pieces }: Wrappe
   const ids = keys.map(organizationKeyId)
   return pieces.some(({ bytes }) => !ids.includes(keyIdIn(bytes) ?? '')) ||
     pieces.every(({ class: keyClass, bytes }) => {
-      const newest = newestOf(keys, keyClass)
+      const newest = newestKey(keys, keyClass)
       return newest !== undefined && keyIdIn(bytes) === organizationKeyId(newest)
     })
 }
@@ -199,8 +209,8 @@ async function deleteReplaced (
   const deleted: string[] = []
   for (const { organization, key: id, wraps } of replaced) {
     const keys = organizations.get(organization) ?? []
-    const key = keys.find(one => organizationKeyId(one) === id)
-    const shippedAtMs = key && newestOf(keys, key.class)?.shippedAtMs
+    const key = keys.find(stored => organizationKeyId(stored) === id)
+    const shippedAtMs = key && newestKey(keys, key.class)?.shippedAtMs
     const isSettled = shippedAtMs !== undefined && shippedAtMs > 0 &&
       shippedAtMs + DELETE_AFTER_MS < deps.now()
     if (key === undefined || !isSettled || Object.values(wraps).some(count => count > 0)) continue
@@ -209,4 +219,275 @@ async function deleteReplaced (
     deleted.push(`${id} of ${organization}`)
   }
   return deleted
+}
+
+/** The keys of each organization that has some, all versions of all classes. */
+export type KeysByOrganization = ReadonlyMap<string, readonly StoredKey[]>
+
+/** The stored keys of organizations. */
+export async function readOrganizationKeys (
+  { read }: { readonly read: (orgId: string) => Promise<readonly StoredKey[]> },
+  organizations: Iterable<string>
+): Promise<KeysByOrganization> {
+  const keys = new Map<string, readonly StoredKey[]>()
+  for (const orgId of organizations) keys.set(orgId, await read(orgId))
+  return keys
+}
+
+/** How many keys of organizations a root key wraps; it may be missing from the configuration. */
+type RootKeyUse = {
+  readonly class: KeyClass
+  readonly id: string
+  readonly configured: boolean
+  readonly isActive: boolean
+  readonly wraps: number
+  /** The running processes in which it is active. */
+  readonly activeIn: readonly string[]
+  /** The running processes of the class that lack it, and so cannot read what it wraps. */
+  readonly missingIn: readonly string[]
+  /** It wraps nothing and is active nowhere: it is new, or it may be removed. */
+  readonly isFree: boolean
+}
+
+/** A version of an organization's key that a newer one has replaced, or that is missing. */
+type ReplacedKeyUse = {
+  readonly organization: string
+  /** `<class>.<version>`. */
+  readonly key: string
+  readonly exists: boolean
+  readonly wraps: Readonly<Record<KeyLocation, number>>
+}
+
+export type KeyReport = {
+  readonly rootKeys: readonly RootKeyUse[]
+  readonly replaced: readonly ReplacedKeyUse[]
+  /** Stored values that are not a wrapped key. */
+  readonly broken: number
+  /** Keys that wrap something but do not exist, in words. */
+  readonly lacking: readonly string[]
+}
+
+type Deps = {
+  readonly organizations: KeysByOrganization
+  readonly roots: Readonly<Record<KeyClass, Pick<RootKeys, 'activeId' | 'ids'>>>
+  readonly holders: readonly RootKeyHolder[]
+  readonly sources: WrappedKeySources
+  readonly isErased: (orgId: string) => Promise<boolean>
+}
+
+/** Counts what each root key and each replaced key of an organization wraps. Changes nothing. */
+async function reportKeys (
+  { organizations, roots, holders, sources, isErased }: Deps
+): Promise<KeyReport> {
+  const rootUses = KEY_CLASSES.flatMap(keyClass =>
+    rootKeysIn({ organizations, holders }, keyClass, roots[keyClass]))
+  const uses = new Map<string, ReplacedKeyUse>()
+  for (const [organization, keys] of organizations) {
+    for (const key of keys) {
+      if (newestKey(keys, key.class) === key) continue
+      findUse(uses, { organization, key: organizationKeyId(key), exists: true })
+    }
+  }
+  let broken = [...organizations.values()].flat().filter(key => rootIdIn(key) === undefined).length
+  for (const location of KEY_LOCATIONS) {
+    for await (const { orgId: organization, pieces } of sources[location]()) {
+      const keys = organizations.get(organization) ?? []
+      for (const piece of pieces) {
+        const key = keyIdIn(piece.bytes)
+        const newest = newestKey(keys, piece.class)
+        if (key === undefined) broken += 1
+        else if (newest === undefined || key !== organizationKeyId(newest)) {
+          const exists = keys.some(stored => organizationKeyId(stored) === key)
+          const { wraps } = findUse(uses, { organization, key, exists })
+          Object.assign(wraps, { [location]: wraps[location] + 1 })
+        }
+      }
+    }
+  }
+  const replaced = await withoutErased([...uses.values()], isErased)
+  const missing = replaced.filter(({ exists }) => !exists)
+    .map(({ organization, key }) => `key ${key} of ${organization}`)
+  const without = await withoutErased([...organizations].flatMap(([organization, keys]) =>
+    lacksKeys(keys) ? [{ organization, exists: false }] : []), isErased)
+  const lacking = [
+    ...missingRootKeys(organizations, roots),
+    ...without.map(({ organization }) => `keys of ${organization}`),
+    ...missing,
+  ]
+  return { rootKeys: rootUses, replaced, broken, lacking }
+}
+
+/** The version that wraps: the newest one of its class. */
+export const newestKey = (
+  keys: readonly StoredKey[], keyClass: KeyClass
+): StoredKey | undefined => keys.findLast(key => key.class === keyClass)
+
+/** The id of the organization key that wraps a piece; undefined for damaged bytes. */
+const keyIdIn = (bytes: Buffer): string | undefined => readId(bytes, wrappingKeyId)
+
+/** The id of the root key that wraps an organization key; undefined for damaged bytes. */
+const rootIdIn = ({ wrapped }: StoredKey): string | undefined => readId(wrapped, rootIdOf)
+
+function readId (bytes: Buffer, read: (bytes: Buffer) => string): string | undefined {
+  try {
+    return read(bytes)
+  } catch (error) {
+    if (error instanceof SealError) return undefined
+    throw error
+  }
+}
+
+function rootKeysIn (
+  { organizations, holders }: Pick<Deps, 'organizations' | 'holders'>, keyClass: KeyClass,
+  { activeId, ids }: Pick<RootKeys, 'activeId' | 'ids'>
+): readonly RootKeyUse[] {
+  const counts = new Map(ids.map(id => [id, 0]))
+  for (const keys of organizations.values()) {
+    for (const key of keys.filter(stored => stored.class === keyClass)) {
+      const id = rootIdIn(key)
+      if (id !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1)
+    }
+  }
+  return [...counts].map(([id, wraps]) => {
+    const activeIn = processesWithActive(holders, keyClass, id)
+    return {
+      class: keyClass,
+      id,
+      configured: ids.includes(id),
+      isActive: id === activeId,
+      wraps,
+      activeIn,
+      missingIn: processesWithout(holders, keyClass, id),
+      isFree: id !== activeId && activeIn.length === 0 && wraps === 0,
+    }
+  })
+}
+
+/** What the keys of an erased organization wrapped is kept, and they are missing on purpose. */
+async function withoutErased<T extends Pick<ReplacedKeyUse, 'organization' | 'exists'>> (
+  uses: readonly T[], isErased: Deps['isErased']
+): Promise<readonly T[]> {
+  const kept = await Promise.all(uses.map(async use =>
+    use.exists || !await isErased(use.organization) ? [use] : []))
+  return kept.flat()
+}
+
+function findUse (
+  uses: Map<string, ReplacedKeyUse>, key: Omit<ReplacedKeyUse, 'wraps'>
+): ReplacedKeyUse {
+  const name = `${key.organization} ${key.key}`
+  const use = uses.get(name) ?? {
+    ...key,
+    wraps: Object.fromEntries(KEY_LOCATIONS.map(location =>
+      [location, 0])) as Record<KeyLocation, number>,
+  }
+  uses.set(name, use)
+  return use
+}
+
+/** The root keys that wrap keys of organizations and are not configured, in words. */
+export function missingRootKeys (
+  organizations: KeysByOrganization, roots: Deps['roots']
+): readonly string[] {
+  return KEY_CLASSES.flatMap(keyClass => {
+    const keys = [...organizations.values()].flat().filter(key => key.class === keyClass)
+    const ids = new Set(keys.flatMap(key => rootIdIn(key) ?? []))
+    return [...ids].filter(id => !roots[keyClass].ids.includes(id)).map(id =>
+      `key "${id}" of ${rootKeys[keyClass][0]}`)
+  })
+}
+
+/** The next step for the operator, in words. */
+export function rotationNote ({ lacking, rootKeys: roots, replaced }: KeyReport): string {
+  if (lacking.length > 0) {
+    return `Missing, but still needed: ${lacking.join(', ')}. Put root keys back into their ` +
+      'setting. Ledger restores keys of organizations from topic organization.keys within a ' +
+      'minute; if keys are still missing then, restart every ledger.'
+  }
+  const unknown = roots.filter(({ isActive, missingIn }) => isActive && missingIn.length > 0)
+  if (unknown.length > 0) {
+    const lines = unknown.map(root => `These processes lack the active key "${root.id}" of ` +
+      `${rootKeys[root.class][0]}: ${root.missingIn.join(', ')}.`)
+    return `${lines.join(' ')} Give it to them and restart them first: "keys rewrap" ` +
+      'is refused before that.'
+  }
+  if (replaced.length > 0) {
+    return 'Some keys of organizations are replaced but not deleted yet. Run "keys rewrap" again ' +
+      'a minute after they were replaced.'
+  }
+  const free = roots.filter(({ isFree }) => isFree).map(root =>
+    `"${root.id}" of ${rootKeys[root.class][0]}`)
+  return free.length === 0
+    ? 'Every root key is active or wraps something. Run "keys rewrap" before you remove one.'
+    : `Nothing is wrapped by ${free.join(', ')}, and no running process has it as active: a new ` +
+      'key is not in use yet, a replaced one may be removed from the setting.'
+}
+
+/** Everything that keys of organizations wrap, by where it is stored. */
+const KEY_LOCATIONS = [
+  'jobKeys', 'jobKeysInTopic', 'jobKeysInClickhouse', 'webhookSecrets', 'people', 'partnerKeys',
+] as const
+
+type KeyLocation = typeof KEY_LOCATIONS[number]
+type WrappedKeySources = Readonly<Record<KeyLocation, () => AsyncIterable<Wrapped>>>
+
+type SourceStores = Pick<Stores, 'redis' | 'codec' | 'producer' | 'read' | 'keyCopy'>
+type Options = {
+  readonly organizations: readonly string[]
+  readonly keys: Readonly<Record<Exclude<KeyClass, 'results'>, OrganizationKeys>>
+  /** The id of the active version of the class `results`. */
+  readonly activeIdOf: (orgId: string) => string
+}
+
+/** Reads all wrapped keys in the stores, one iterable per location. */
+export function wrappedKeySources (
+  stores: SourceStores, { organizations, keys, activeIdOf }: Options
+): WrappedKeySources {
+  const { redis } = stores
+  const endpoints = createWebhookEndpoints({ redis, keys: keys.webhooks })
+  const partners = createPartners({ redis, keys: keys.partners })
+  return {
+    jobKeys: () => wrappedInRedis(redis),
+    jobKeysInTopic: () => wrappedInTopic(stores),
+    jobKeysInClickhouse: () => wrappedInClickhouse(stores, activeIdOf),
+    async * webhookSecrets () {
+      for (const org of organizations) {
+        yield * await wrappedSecrets(redis, org)
+        yield * await endpoints.wrapped(org)
+      }
+    },
+    async * people () {
+      for (const org of organizations) yield * await wrappedPeople(redis, org)
+    },
+    async * partnerKeys () { yield * await partners.wrapped() },
+  }
+}
+
+/**
+ * The wrapped data keys in ClickHouse. Replacing a key inserts a new row. When its job was erased
+ * meanwhile, all rows of the job are deleted instead. After the last insert the replaced rows are
+ * deleted.
+ */
+async function * wrappedInClickhouse (
+  { redis, keyCopy }: Pick<Stores, 'redis' | 'keyCopy'>, activeIdOf: Options['activeIdOf']
+): AsyncIterable<Wrapped> {
+  const append = batchWrites(keyCopy.append)
+  const replaced = new Set<string>()
+  for await (const key of keyCopy.all()) {
+    const { tenant, job } = key
+    yield wrappedJobKey(key, async wrapped => {
+      replaced.add(partsOf(tenant).orgId)
+      await append([{ ...key, wrapped }])
+      // An erasure marks the job in Redis before it deletes rows, so either it or this process
+      // deletes the row that was just inserted.
+      if (await redis.exists(jobKeys(tenant, job).erased) === 0) return true
+      await keyCopy.erase(tenant, [job])
+      return false
+    })
+  }
+  // Waits for all earlier inserts.
+  if (replaced.size > 0) await append([])
+  for (const orgId of replaced) {
+    await keyCopy.keepWrappedBy(MODES.map(mode => tenantOf(orgId, mode)), activeIdOf(orgId))
+  }
 }

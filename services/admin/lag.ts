@@ -2,15 +2,12 @@ import { Option } from 'commander'
 import type { Admin } from 'kafkajs'
 import { type Partner, readPartners } from '../accounts/partners.ts'
 import { count, counted, duration } from '../client/terminal.ts'
-import {
-  type Cell, type Column, type Paint, paintFor, tableText,
-} from '../runtime/platform/text-table.ts'
+import { type Cell, type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parseStage, round, type Screen } from './command-line.ts'
+import { parseStage, round, runAndPrint, type Screen } from './command-line.ts'
 import { withBrokers, withOptionalState } from './connections.ts'
 import { metricsTargets, queryMetrics } from './metrics.ts'
-import { pauseLine } from './pause.ts'
-import { createPauses, type Pause } from './pauses.ts'
+import { createPauses, type Pause, pauseLine } from './pause.ts'
 import { type ConsumerGroup, type GroupLag, lagsOf, TOPOLOGY_GROUPS } from '../runtime/kafka/lag.ts'
 import { feedGroupOf, logicalTopic } from '../runtime/platform/topics.ts'
 
@@ -33,8 +30,8 @@ export function addLag (program: AdminCommand, screen: Screen): void {
     .example()
     .example('--stage verify --partitions')
     .example('--json', 'for scripts')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, folder, json, options: { stage, partitions } } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async (call, paint) => {
+      const { env, folder, options: { stage, partitions } } = call
       if (stage !== undefined) parseStage(stage)
       const snapshot = await withBrokers(env, admin => withOptionalState(env, read =>
         takeLagSnapshot({
@@ -45,18 +42,19 @@ export function addLag (program: AdminCommand, screen: Screen): void {
         })))
       const groups = lagLines(snapshot, { byPartition: partitions === true, stage })
       const { pauses, withoutKeys } = snapshot
-      screen.print(json
-        ? JSON.stringify({
+      return {
+        data: {
           at: new Date().toISOString(),
           groups,
           paused: pauses ?? null,
           organizationsWithoutKeys: withoutKeys ?? null,
-        })
-        : lagText(groups, {
+        },
+        text: lagText(groups, {
           withoutKeys,
           pauses: pauses?.filter(pause => stage === undefined || pause.stage === stage),
-        }, paintFor(screen.terminal)))
-    })
+        }, paint),
+      }
+    }))
 }
 
 /** What the table does not show. */
@@ -142,7 +140,7 @@ export async function takeLagSnapshot (
   const [lags, reported, pauses] = await Promise.all([
     Promise.all([admin.listTopics(), partners()]).then(([topics, registered]) =>
       lagsOf(admin, consumerGroups(topics, registered))),
-    targets().then(found => queryReported(found, fetch)),
+    targets().then(addresses => queryReported(addresses, fetch)),
     readPauses(),
   ])
   return { lags, ...reported, pauses }

@@ -20,8 +20,13 @@ const TIMEOUT_MS = 1_000
 export async function metricsTargets (
   env: Environment, folder: string, find?: LookUp
 ): Promise<readonly string[]> {
-  const given = env['METRICS_TARGETS'] ?? ''
-  if (given !== '') return await resolveAllAddresses(parseTargets(given), find)
+  const { METRICS_TARGETS: addresses = '' } = env
+  if (addresses !== '') {
+    const targets = addresses.startsWith('[')
+      ? JSON.parse(addresses) as readonly string[]
+      : addresses.split(',').map(target => target.trim())
+    return await resolveAllAddresses(targets, find)
+  }
   try {
     const file = env['METRICS_TARGETS_FILE'] ?? `${folder}/targets.json`
     return JSON.parse(await readFile(file, 'utf8')) as readonly string[]
@@ -29,11 +34,6 @@ export async function metricsTargets (
     // Metrics are optional: every command shows what it has without them.
     return []
   }
-}
-
-function parseTargets (given: string): readonly string[] {
-  if (given.startsWith('[')) return JSON.parse(given) as readonly string[]
-  return given.split(',').map(target => target.trim())
 }
 
 /** Requests the named metrics of every process. A process that does not respond is counted. */

@@ -5,8 +5,10 @@ import { UsageError } from '../runtime/platform/run-command.ts'
 import { readPrices } from '../money/prices.ts'
 import { STAGES } from '../topology.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
-import { HOUR_MS, hoursOf, modeOf, organizationOf, timeOf, type Task } from './options.ts'
+import {
+  type Context, toIsoTime, HOUR_MS, organizationToChange, parseFromZero, parseMode, runChange,
+  runTask, type Task,
+} from './command-line.ts'
 
 const MAX_PARTITIONS = 256
 
@@ -16,8 +18,8 @@ export function addPartners (program: AdminCommand, context: Context): void {
   /** The name of a partner is its id. Its organization is not an option. */
   const withOrganization = (action: AccessAction): Recording => async ({ name }, env) => {
     const target = String(name)
-    const found = await context.open(env, ({ partners }) => partners.find(target))
-    return { action, target, ...found && { organization: found.orgId } }
+    const partner = await context.open(env, ({ partners }) => partners.find(target))
+    return { action, target, ...partner && { organization: partner.orgId } }
   }
   partner.command('create').description('create a partner and its topics; its key is shown once')
     .records(({ name }) => ({ action: 'partner.created', target: String(name) }))
@@ -54,16 +56,20 @@ export function addPartners (program: AdminCommand, context: Context): void {
  * topics. Its key is in this result and nowhere else.
  */
 export const createPartner: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { name = '', prices = '', principal = `User:${name}` } = options
   checkName(name)
-  checkPrincipal(principal)
-  const partitions = partitionsOf(options['partitions'])
-  const pricesMicros = pricesOf(prices)
+  // The next `provision` removes rules of a stage's user that the topology does not contain.
+  if (STAGES.some(stage => principalOf(stage) === principal)) {
+    throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
+      'the partner: --principal <name>.')
+  }
+  const partitions = parsePartitions(options['partitions'])
+  const pricesMicros = parsePrices(prices)
   if (await deps.partners.find(name) !== undefined) throw nameTaken(name)
   const trial = options['trial'] !== undefined
   const topics = await deps.createPartnerTopics({ partner: name, partitions, principal, trial })
-  const mode = modeOf(options)
+  const mode = parseMode(options)
   const random = options['random'] !== undefined
   const created = await deps.partners.create({
     name, orgId, mode, pricesMicros, partitions, random,
@@ -85,18 +91,9 @@ export const createPartner: Task = async (deps, options) => {
   }
 }
 
-/** The next `provision` removes rules of a stage's user that the topology does not contain. */
-function checkPrincipal (principal: string): void {
-  if (!STAGES.some(stage => principalOf(stage) === principal)) return
-  throw new UsageError(`${principal} is the Kafka user of a stage. Pass another principal for ` +
-    'the partner: --principal <name>.')
-}
-
 const listPartners: Task = async ({ partners }, { org }) => {
-  const found = await partners.list()
-  return {
-    partners: found.filter(({ orgId }) => org === undefined || orgId === org).map(summaryOf),
-  }
+  const all = await partners.list()
+  return { partners: all.filter(({ orgId }) => org === undefined || orgId === org).map(summarize) }
 }
 
 const revokePartner: Task = async ({ partners, organizations }, { name = '' }) => {
@@ -110,46 +107,46 @@ const revokePartner: Task = async ({ partners, organizations }, { name = '' }) =
     revoked: true,
     note: erasedAtMs === undefined
       ? 'Contacts in accepted jobs still get their results; nothing reads the others.'
-      : `Organization ${orgId} was erased on ${timeOf(erasedAtMs)}: no contact of the partner ` +
-        'gets a result any more.',
+      : `Organization ${orgId} was erased on ${toIsoTime(erasedAtMs)}: no contact of the ` +
+        'partner gets a result any more.',
   }
 }
 
 /** Creates a new key for a partner. Its other keys remain valid for the hours of grace. */
 const rotatePartner: Task = async ({ partners }, { name = '', graceHours }) => {
-  const hours = hoursOf(graceHours)
+  const hours = parseFromZero('--grace-hours', graceHours)
   const partner = await partners.find(name)
   if (partner === undefined) throw unknownPartner(name)
   if (partner.revokedAtMs !== 0) {
-    throw new UsageError(`the partner "${name}" was revoked at ${timeOf(partner.revokedAtMs)}, ` +
-      'so it gets no new key. Create another partner.')
+    throw new UsageError(`the partner "${name}" was revoked at ` +
+      `${toIsoTime(partner.revokedAtMs)}, so it gets no new key. Create another partner.`)
   }
   const rotated = await partners.rotate(name, hours * HOUR_MS)
   if (rotated === undefined) throw unknownPartner(name)
   return {
     partner: name,
     key: rotated.key,
-    keys: rotated.keys.map(keySummaryOf),
+    keys: rotated.keys.map(summarizeKey),
     note: 'The key is not shown again. Until the old key expires it encrypts the results: set ' +
       'FEED_KEY="new,old" at the partner.',
   }
 }
 
-function summaryOf ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
+function summarize ({ tenant: _tenant, createdAtMs, revokedAtMs, keys, ...partner }: Partner) {
   return {
     ...partner,
-    createdAt: timeOf(createdAtMs),
-    revokedAt: timeOf(revokedAtMs),
-    keys: keys.map(keySummaryOf),
+    createdAt: toIsoTime(createdAtMs),
+    revokedAt: toIsoTime(revokedAtMs),
+    keys: keys.map(summarizeKey),
   }
 }
 
-function keySummaryOf ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
-  return { id, createdAt: timeOf(createdAtMs), expiresAt: timeOf(expiresAtMs) }
+function summarizeKey ({ id, createdAtMs, expiresAtMs }: PartnerKey) {
+  return { id, createdAt: toIsoTime(createdAtMs), expiresAt: toIsoTime(expiresAtMs) }
 }
 
 /** Validates the prices like a complete price list, and returns only the ones that were passed. */
-function pricesOf (text: string): Readonly<Record<string, number>> {
+function parsePrices (text: string): Readonly<Record<string, number>> {
   if (text === '') return {}
   try {
     readPrices(text)
@@ -161,7 +158,7 @@ function pricesOf (text: string): Readonly<Record<string, number>> {
   }
 }
 
-function partitionsOf (text = ''): number {
+function parsePartitions (text = ''): number {
   const partitions = Number(text)
   if (Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS) {
     return partitions

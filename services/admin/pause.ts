@@ -1,11 +1,13 @@
-import { createConfirm, type Confirm } from '../client/terminal.ts'
-import { operatorName } from '../runtime/platform/command-environment.ts'
+import type { Redis } from 'ioredis'
+import { type Confirm, createConfirm } from '../client/terminal.ts'
+import { PAUSED_KEY } from '../runtime/engine/pause.ts'
+import { type Environment, operatorName } from '../runtime/platform/command-environment.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { PAUSABLE_STAGES, STAGES, type StageName } from '../topology.ts'
-import { paintFor, type Paint } from '../runtime/platform/text-table.ts'
+import type { Paint } from '../runtime/platform/text-table.ts'
+import { PAUSABLE_STAGES, type StageName, STAGES } from '../topology.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, type CommandCall, type Screen } from './command-line.ts'
-import { withPauses, type Pause } from './pauses.ts'
+import { type CommandCall, runAndPrint, type Screen } from './command-line.ts'
+import { withState } from './connections.ts'
 
 type Options = { readonly reason?: string, readonly by?: string, readonly yes?: true }
 
@@ -43,20 +45,16 @@ export function addPause (
     .addHelpText('after', PAUSE_HELP)
     .example('verify --reason "the vendor returns invalid results"')
     .example('lookup --yes')
-    .action(async (name: string, _options: object, command: AdminCommand) => {
-      const call = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async (call, paint) => {
+      const { words: [name = ''], env, options: { reason = '', by = operatorName() } } = call
       const stage = parsePausableStage(name)
       if (!await isConfirmed(stage, call, confirm)) {
-        command.result = { outcome: 'refused' }
-        return screen.print('Nothing was paused.')
+        return { data: {}, text: 'Nothing was paused.', described: { outcome: 'refused' } }
       }
-      const { env, json, options: { reason = '', by = operatorName() } } = call
       const result = await open(env, pauses => pauses.pause({ stage, by, reason }))
       const { changed, pause } = result
-      screen.print(json
-        ? JSON.stringify({ paused: true, changed, ...pause })
-        : pausedText(result, paintFor(screen.terminal)))
-    })
+      return { data: { paused: true, changed, ...pause }, text: pausedText(result, paint) }
+    }))
 }
 
 /** Adds `resume`. */
@@ -66,20 +64,20 @@ export function addResume (program: AdminCommand, screen: Screen, open = withPau
     .argument('<stage>', 'the stage')
     .addHelpText('after', RESUME_HELP)
     .example('verify')
-    .action(async (name: string, _options: object, command: AdminCommand) => {
-      const { env, json } = callOf<object>(command)
+    .action(runAndPrint(screen, async ({ words: [name = ''], env }, paint) => {
       const stage = parsePausableStage(name)
       const ended = await open(env, pauses => pauses.resume(stage))
-      screen.print(json
-        ? JSON.stringify({ stage, paused: false, changed: ended !== undefined, ...ended })
-        : resumedText(stage, ended, paintFor(screen.terminal)))
-    })
+      return {
+        data: { stage, paused: false, changed: ended !== undefined, ...ended },
+        text: resumedText(stage, ended, paint),
+      }
+    }))
 }
 
 async function isConfirmed (
   stage: StageName, { json, options: { yes } }: CommandCall<Options>, confirm: Confirm
 ): Promise<boolean> {
-  const { description, rejectsJobs } = effectOf(stage)
+  const { description, rejectsJobs } = findEffect(stage)
   if (rejectsJobs !== true || yes === true) return true
   const question = `${description}\nPause ${stage}? [y/N] `
   if (confirm !== undefined && !json) return await confirm(question)
@@ -121,7 +119,7 @@ const EFFECTS: Readonly<Partial<Record<StageName, Effect>>> = {
 }
 
 /** Returns the effect of pausing a stage. */
-export function effectOf (stage: StageName): Effect {
+export function findEffect (stage: StageName): Effect {
   return EFFECTS[stage] ?? { description: '' }
 }
 
@@ -133,7 +131,7 @@ const NOT_PAUSABLE: Readonly<Partial<Record<StageName, string>>> = {
 }
 
 function parsePausableStage (name: string): StageName {
-  const stage = STAGES.find(known => known === name)
+  const stage = STAGES.find(stage => stage === name)
   if (stage !== undefined && PAUSABLE_STAGES.includes(stage)) return stage
   const problem = stage === undefined
     ? `Stage ${name} does not exist.`
@@ -142,7 +140,7 @@ function parsePausableStage (name: string): StageName {
     `${PAUSABLE_STAGES.join(', ')}.`)
 }
 
-function detailsOf ({ since, by, reason }: Omit<Pause, 'stage'>): string {
+function formatDetails ({ since, by, reason }: Omit<Pause, 'stage'>): string {
   return [
     since === '' ? '' : ` since ${since}`,
     by === '' ? '' : ` by ${by}`,
@@ -155,7 +153,7 @@ const resumeHint = (stage: StageName) => `Resume it with "npm run admin -- resum
 /** Formats a pause as a line: since when, by whom, why, and how to resume. */
 export function pauseLine (pause: Pause, paint: Paint): string {
   const { stage } = pause
-  return `${paint('yellow', `${stage} is paused`)}${detailsOf(pause)}. ${resumeHint(stage)}`
+  return `${paint('yellow', `${stage} is paused`)}${formatDetails(pause)}. ${resumeHint(stage)}`
 }
 
 function pausedText (
@@ -163,11 +161,11 @@ function pausedText (
 ): string {
   const { stage } = pause
   if (!changed) {
-    return `${paint('yellow', `${stage} was already paused`)}${detailsOf(pause)}. ` +
+    return `${paint('yellow', `${stage} was already paused`)}${formatDetails(pause)}. ` +
       'Nothing was changed.'
   }
   return [
-    `${paint('yellow', `${stage} is paused`)}. ${effectOf(stage).description}`,
+    `${paint('yellow', `${stage} is paused`)}. ${findEffect(stage).description}`,
     'Its processes pause within about two seconds, complete their current work and stay ready.',
     'Messages wait in their topics for up to 7 days; ' +
       `"npm run admin -- lag --stage ${stage}" shows how many.`,
@@ -178,5 +176,82 @@ function pausedText (
 function resumedText (stage: StageName, ended: Pause | undefined, paint: Paint): string {
   if (ended === undefined) return `${stage} was not paused. Nothing was changed.`
   return `${paint('green', `${stage} resumes`)} within about three seconds. It was paused` +
-    `${detailsOf(ended)}.`
+    `${formatDetails(ended)}.`
+}
+
+/** A stage that an operator has paused. */
+export type Pause = {
+  readonly stage: StageName
+  /** ISO 8601, from the clock of Redis. */
+  readonly since: string
+  readonly by: string
+  /** Empty when none was given. */
+  readonly reason: string
+}
+
+type Pauses = {
+  /** All pauses, in the order of the pipeline. */
+  readonly read: () => Promise<readonly Pause[]>
+  /** Leaves an existing pause unchanged and returns it with `changed: false`. */
+  readonly pause: (
+    request: Pick<Pause, 'stage' | 'by' | 'reason'>
+  ) => Promise<{ readonly changed: boolean, readonly pause: Pause }>
+  /** Returns the pause that ended; undefined when the stage was not paused. */
+  readonly resume: (stage: StageName) => Promise<Pause | undefined>
+}
+
+type PauseRedis = Pick<Redis, 'hdel' | 'hget' | 'hgetall' | 'hsetnx' | 'time'>
+
+/** Reads and changes the pauses in the state Redis. */
+export function createPauses (redis: PauseRedis): Pauses {
+  const find = async (stage: StageName) => {
+    const text = await redis.hget(PAUSED_KEY, stage)
+    return text === null ? undefined : parsePause(stage, text)
+  }
+  const pause: Pauses['pause'] = async request => {
+    const { stage, by, reason } = request
+    const [seconds] = await redis.time()
+    const since = new Date(Number(seconds) * 1_000).toISOString()
+    const text = JSON.stringify({ since, by, reason })
+    const changed = await redis.hsetnx(PAUSED_KEY, stage, text) === 1
+    const current = await find(stage)
+    // Another operator resumed the stage concurrently.
+    return current === undefined ? await pause(request) : { changed, pause: current }
+  }
+  return {
+    read: async () => {
+      const texts = await redis.hgetall(PAUSED_KEY)
+      return STAGES.flatMap(stage => {
+        const text = texts[stage]
+        return text === undefined ? [] : [parsePause(stage, text)]
+      })
+    },
+    pause,
+    resume: async stage => {
+      const ended = await find(stage)
+      return await redis.hdel(PAUSED_KEY, stage) === 1 ? ended : undefined
+    },
+  }
+}
+
+/** Any value pauses the stage, including one that an operator wrote by hand. */
+function parsePause (stage: StageName, text: string): Pause {
+  const { since = '', by = '', reason = '' } = parseFields(text)
+  return { stage, since: String(since), by: String(by), reason: String(reason) }
+}
+
+function parseFields (text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? { ...value } : {}
+  } catch {
+    return {}
+  }
+}
+
+/** Runs work with the pauses of the state Redis in the environment. */
+async function withPauses<T> (
+  env: Environment, work: (pauses: Pauses) => Promise<T>
+): Promise<T> {
+  return await withState(env, redis => work(createPauses(redis)))
 }

@@ -4,12 +4,11 @@ import {
 } from '../accounts/people.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { callOf, runChange, runTask, type Context } from './command-line.ts'
-import type { WorkspaceDeps } from './deps.ts'
 import {
-  organizationOf, organizationToRead, printResult, timeOf, type Options, type Task,
-  type TaskResult,
-} from './options.ts'
+  type Context, toIsoTime, type Options, organizationToChange, organizationToRead, runAndPrint,
+  runChange, runTask, type Task, type TaskResult,
+} from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
 import { makeSignInLink, type SignInOptions } from './sign-in.ts'
 
 /** Adds `person` and its commands. */
@@ -23,9 +22,9 @@ export function addPeople (program: AdminCommand, context: Context): void {
   const role = ['--role <role>', ROLES.join(', ')] as const
   /** The log has ids of people, and no addresses. */
   const withId = (action: AccessAction): Recording => async ({ org = '', email = '' }, env) => {
-    const found = await context.open(env, ({ people }) =>
+    const person = await context.open(env, ({ people }) =>
       personWith(people, String(org), String(email)))
-    return { action, ...found && { target: found.id, details: { previousRole: found.role } } }
+    return { action, ...person && { target: person.id, details: { previousRole: person.role } } }
   }
   addFor('add', 'let a person sign in').requiredOption(...role)
     .records('person.added')
@@ -50,34 +49,32 @@ export function addPeople (program: AdminCommand, context: Context): void {
 }
 
 /** Adds `sign-in`. */
-export function addSignIn (program: AdminCommand, { print }: Context): void {
+export function addSignIn (program: AdminCommand, screen: Context): void {
   program.command('sign-in').description('create a link to sign in to the workspace page')
     .records('sign_in_link.created')
     .option('--org <id>', 'sign in as this organization')
     .option('--operator', 'sign in as an operator of the pipeline')
     .example('--org org_1')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<SignInOptions>(command)
-      printResult(print, await makeSignInLink(env, options), json)
-    })
+    .action(runAndPrint<SignInOptions>(screen, async ({ env, options }) =>
+      ({ data: await makeSignInLink(env, options) })))
 }
 
 /** Adds a person, who can sign in at once. */
 const addPerson: Task = async ({ people, ...deps }, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { email = '' } = options
   const made = await allowed(people.add(orgId, {
-    email, role: roleOf(options), createdBy: 'operator',
+    email, role: parseRole(options), createdBy: 'operator',
   }))
-  return summaryOf(existing(made, orgId, email))
+  return summarize(existing(made, orgId, email))
 }
 
 const listPeople: Task = async ({ people, ...deps }, options) =>
-  ({ people: (await people.list(await organizationToRead(deps, options))).map(summaryOf) })
+  ({ people: (await people.list(await organizationToRead(deps, options))).map(summarize) })
 
 /** Changes the role, from the next request of the person on. */
 const changePerson: Task = async (deps, options) => {
-  const role = roleOf(options)
+  const role = parseRole(options)
   return await changed(deps, options, (orgId, id) => deps.people.changeRole(orgId, id, role))
 }
 
@@ -97,10 +94,10 @@ type Change = (orgId: string, id: string) => Promise<Person | undefined>
 async function changed (
   deps: WorkspaceDeps, options: Options, change: Change
 ): Promise<TaskResult> {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const { email = '' } = options
   const { id } = existing(await personWith(deps.people, orgId, email), orgId, email)
-  return summaryOf(existing(await allowed(change(orgId, id)), orgId, email))
+  return summarize(existing(await allowed(change(orgId, id)), orgId, email))
 }
 
 /** The person of an organization with an address, in any case of its letters. */
@@ -124,13 +121,13 @@ function existing (person: Person | undefined, orgId: string, email: string): Pe
   throw new UsageError(`${orgId} has no person "${email}". List its people with "person list".`)
 }
 
-function roleOf ({ role = '' }: Options): Role {
+function parseRole ({ role = '' }: Options): Role {
   if (isPersonRole(role)) return role
   throw new UsageError(`--role must be one of ${ROLES.join(', ')}, not "${role}".`)
 }
 
-function summaryOf ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
+function summarize ({ id, email, role, createdAtMs, createdBy, issuer }: Person): TaskResult {
   return {
-    id, email, role, createdAt: timeOf(createdAtMs), createdBy, hasSignedIn: issuer !== '',
+    id, email, role, createdAt: toIsoTime(createdAtMs), createdBy, hasSignedIn: issuer !== '',
   }
 }

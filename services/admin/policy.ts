@@ -1,7 +1,8 @@
 import { type Policy, POLICY_RANGES } from '../accounts/organizations.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { runChange, type Context } from './command-line.ts'
-import { organizationOf, organizationToRead, type Task } from './options.ts'
+import {
+  type Context, organizationToChange, organizationToRead, runChange, type Task,
+} from './command-line.ts'
 
 /** Adds `policy`. */
 export function addPolicy (program: AdminCommand, context: Context): void {
@@ -32,10 +33,10 @@ const POLICIES = Object.keys(POLICY_RANGES) as readonly (keyof Policy)[]
 const policy: Task = async (deps, options) => {
   const change = POLICIES.flatMap(name => {
     const text = options[name]
-    return text === undefined ? [] : [[name, policyValueOf(text)] as const]
+    return text === undefined ? [] : [[name, parsePolicyValue(text)] as const]
   })
   const isRead = change.length === 0
-  const orgId = await (isRead ? organizationToRead : organizationOf)(deps, options)
+  const orgId = await (isRead ? organizationToRead : organizationToChange)(deps, options)
   if (!isRead) await deps.organizations.setPolicy(orgId, Object.fromEntries(change))
   const current = (await deps.organizations.find(orgId))?.policy
   const values = POLICIES.map(name => [name, current?.[name] ?? 'default'] as const)
@@ -43,7 +44,7 @@ const policy: Task = async (deps, options) => {
 }
 
 /** NaN for a text that is not a whole number; the range check then rejects it. */
-function policyValueOf (text: string): number | 'default' {
+function parsePolicyValue (text: string): number | 'default' {
   if (text === 'default') return text
   return /^\d+$/.test(text) ? Number(text) : NaN
 }

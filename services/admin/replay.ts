@@ -2,9 +2,9 @@ import type { Admin } from 'kafkajs'
 import { count, counted } from '../client/terminal.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import { subscriptionsOf, type Subscription } from '../runtime/platform/topics.ts'
-import { paintFor, tableText, type Column, type Paint } from '../runtime/platform/text-table.ts'
+import { type Column, type Paint, tableText } from '../runtime/platform/text-table.ts'
 import type { AdminCommand } from './admin-command.ts'
-import { callOf, parseInteger, parseStage, type Screen } from './command-line.ts'
+import { parseInteger, parseStage, runAndPrint, type Screen } from './command-line.ts'
 import { withBrokers } from './connections.ts'
 
 type Options = {
@@ -36,13 +36,11 @@ export function addReplay (program: AdminCommand, screen: Screen): void {
     .example('--stage settle --group settle.bulk --from 2026-08-11T09:30:00Z')
     .example('--stage verify --topic rows.to-verify.small.whatsapp --from beginning --yes')
     .example('--stage ledger --topic wallet.journal --partition 1 --from 1200 --yes')
-    .action(async (_options: object, command: AdminCommand) => {
-      const { env, json, options } = callOf<Options>(command)
+    .action(runAndPrint<Options>(screen, async ({ env, options }, paint) => {
       const request = parseRequest(options)
       const replay = await withBrokers(env, admin => replayGroup(admin, request))
-      const text = json ? JSON.stringify(replay) : replayText(replay, paintFor(screen.terminal))
-      screen.print(text)
-    })
+      return { data: replay, text: replayText(replay, paint) }
+    }))
 }
 
 type Request = ReturnType<typeof parseRequest>
@@ -95,13 +93,13 @@ type GroupTopics = { readonly group: string, readonly topics: readonly string[] 
 export function selectGroup ({ stage, group, topic }: GroupOptions): GroupTopics {
   const all = subscriptionsOf(parseStage(stage))
   if (all.length === 0) throw new UsageError(whyNoGroups(stage))
-  const matching = all.filter(one => (group === undefined || one.group === group) &&
-    (topic === undefined || one.topics.includes(topic)))
-  const [found, ...more] = matching
-  if (found !== undefined && more.length === 0) {
-    return { group: found.group, topics: topic === undefined ? found.topics : [topic] }
+  const matching = all.filter(candidate => (group === undefined || candidate.group === group) &&
+    (topic === undefined || candidate.topics.includes(topic)))
+  const [only, ...more] = matching
+  if (only !== undefined && more.length === 0) {
+    return { group: only.group, topics: topic === undefined ? only.topics : [topic] }
   }
-  const problem = found === undefined
+  const problem = only === undefined
     ? 'No group matches --group and --topic'
     : `${matching.length} groups match`
   throw new UsageError(`${problem}. Select one of the groups of ${stage} with --group or ` +
@@ -162,9 +160,9 @@ export async function readPositions (
       ? await admin.fetchTopicOffsetsByTimestamp(topic, from.atMs)
       : []
     return bounds.map(({ partition, low, high }) => {
-      const own = partitions.find(one => one.partition === partition)
-      const time = times.find(one => one.partition === partition)
-      const next = Math.max(Number(own?.offset ?? -1), Number(low))
+      const committedOffset = partitions.find(each => each.partition === partition)?.offset
+      const time = times.find(each => each.partition === partition)
+      const next = Math.max(Number(committedOffset ?? -1), Number(low))
       const atTime = time === undefined ? {} : { atTime: Number(time.offset) }
       return { topic, partition, low: Number(low), high: Number(high), next, ...atTime }
     })

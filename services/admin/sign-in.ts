@@ -4,7 +4,7 @@ import type { Environment } from '../runtime/platform/command-environment.ts'
 import { loadConfig, pick, commonConfig } from '../runtime/platform/config.ts'
 import { connectCommandRedis } from '../runtime/platform/redis.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
-import { organizationOf } from './options.ts'
+import { organizationToChange } from './command-line.ts'
 import { createSignInCodes, SIGN_IN_LINK_MS, type SignedIn } from '../accounts/sessions.ts'
 
 const config = Type.Object({
@@ -35,7 +35,7 @@ export async function makeSignInLink (env: Environment, options: SignInOptions) 
       ? { kind: 'operator' }
       : {
           kind: 'customer',
-          orgId: await organizationOf(
+          orgId: await organizationToChange(
             { organizations: createOrganizations(redis) }, { org: options.org }),
         }
     const code = await createSignInCodes(redis).create(subject)

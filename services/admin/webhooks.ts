@@ -5,10 +5,11 @@ import { activeOrFirst, publicKeyText } from '../webhooks/secrets.ts'
 import { asciiUrlOf, webhookUrlError } from '../webhooks/url.ts'
 import { UsageError } from '../runtime/platform/run-command.ts'
 import type { AdminCommand, Recording } from './admin-command.ts'
-import { runChange, runTask, type Context } from './command-line.ts'
 import {
-  organizationOf, tenantFor, tenantToRead, timeOf, type Options, type Task, type TaskResult,
-} from './options.ts'
+  type Context, type Options, organizationToChange, runChange, runTask, type Task, type TaskResult,
+  tenantToChange, tenantToRead, toIsoTime,
+} from './command-line.ts'
+import type { WorkspaceDeps } from './deps.ts'
 
 /** An operator may create more endpoints than a customer. */
 const MAX_ENDPOINTS = 100
@@ -16,29 +17,20 @@ const SHOWN_ONCE = 'The secret is not shown again.'
 
 /** Adds `webhook-secret`, `webhook-key`, `webhook-endpoint` and their commands. */
 export function addWebhooks (program: AdminCommand, context: Context): void {
+  const add = (group: AdminCommand, name: string, description: string) =>
+    group.command(name).description(description).requiredOption('--org <id>', 'organization')
+      .example('--org org_1')
   const secret = program.command('webhook-secret').description('the secret that signs webhooks')
-  secret.command('show').description('show the secret')
-    .records('webhook_secret.shown')
-    .requiredOption('--org <id>', 'organization')
-    .example('--org org_1')
+  add(secret, 'show', 'show the secret').records('webhook_secret.shown')
     .action(runChange(context, showWebhookSecret))
-  secret.command('rotate').description('replace the secret')
-    .records('webhook_secret.rotated')
-    .requiredOption('--org <id>', 'organization')
-    .example('--org org_1')
+  add(secret, 'rotate', 'replace the secret').records('webhook_secret.rotated')
     .action(runChange(context, rotateWebhookSecret))
   const key = program.command('webhook-key').description('the key pair that signs webhooks ' +
     '(Ed25519); its private key never leaves the service')
   // Public keys; the first call creates the pair.
-  key.command('show').description('show the public keys')
-    .reads()
-    .requiredOption('--org <id>', 'organization')
-    .example('--org org_1')
+  add(key, 'show', 'show the public keys').reads()
     .action(runChange(context, showWebhookKeys))
-  key.command('rotate').description('replace the key pair')
-    .records('webhook_key.rotated')
-    .requiredOption('--org <id>', 'organization')
-    .example('--org org_1')
+  add(key, 'rotate', 'replace the key pair').records('webhook_key.rotated')
     .action(runChange(context, rotateWebhookKey))
   addEndpoints(program, context)
 }
@@ -81,39 +73,40 @@ function addEndpoints (program: AdminCommand, context: Context): void {
 }
 
 const showWebhookSecret: Task = async (deps, options) =>
-  ({ webhookSecret: await deps.webhookSecrets.show(await organizationOf(deps, options)) })
+  ({ webhookSecret: await deps.webhookSecrets.show(await organizationToChange(deps, options)) })
 
 const rotateWebhookSecret: Task = async (deps, options) => ({
-  webhookSecret: await deps.webhookSecrets.rotate(await organizationOf(deps, options)),
+  webhookSecret: await deps.webhookSecrets.rotate(await organizationToChange(deps, options)),
   note: 'For 24 hours deliveries are also signed with the previous secret.',
 })
 
 /** The public keys that verify webhooks without a secret, the newest first. */
 const showWebhookKeys: Task = async (deps, options) => {
-  const orgId = await organizationOf(deps, options)
+  const orgId = await organizationToChange(deps, options)
   const keys = await activeOrFirst(deps.webhookSigningKeys, orgId)
   return { publicKeys: keys.map(publicKeyText) }
 }
 
 const rotateWebhookKey: Task = async (deps, options) => ({
   publicKey: publicKeyText(
-    await deps.webhookSigningKeys.rotate(await organizationOf(deps, options))),
+    await deps.webhookSigningKeys.rotate(await organizationToChange(deps, options))),
   note: 'For 24 hours deliveries are also signed with the previous key.',
 })
 
 /** Creates a webhook endpoint. Its secret is in this result and nowhere else. */
 const createWebhookEndpoint: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
+  const tenant = await tenantToChange(deps, options)
   const { url = '', description = '' } = options
   const why = webhookUrlError(url, deps.webhookRules)
   if (why !== undefined) throw new UsageError(`--url is not an acceptable address. ${why}`)
-  const settings = { url: asciiUrlOf(url), events: eventsOf(options), description, enabled: true }
-  const made = await deps.endpoints.create(tenant, settings, MAX_ENDPOINTS)
+  const events = parseEvents(options)
+  const made = await deps.endpoints.create(
+    tenant, { url: asciiUrlOf(url), events, description, enabled: true }, MAX_ENDPOINTS)
   if (made === undefined) {
     throw new UsageError(`${tenant} has ${MAX_ENDPOINTS} webhook endpoints already. Delete one ` +
       'with "webhook-endpoint delete".')
   }
-  return { ...summaryOf(made), secret: made.secret, note: SHOWN_ONCE }
+  return { ...summarize(made), secret: made.secret, note: SHOWN_ONCE }
 }
 
 /** An erased organization has none: what is stored of them cannot be read any more. */
@@ -123,57 +116,50 @@ const listWebhookEndpoints: Task = async (deps, options) => {
     if (error instanceof OrganizationErasedError) return []
     throw error
   })
-  return { endpoints: list.map(summaryOf) }
+  return { endpoints: list.map(summarize) }
 }
 
-/** Disables or enables an endpoint. */
-const switchWebhookEndpoint = (enabled: boolean): Task => async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
-  const { endpoint = '' } = options
-  const made = await deps.endpoints.update(tenant, endpoint, { enabled })
-  return summaryOf(existing(made, { tenant, endpoint }))
-}
-
-const deleteWebhookEndpoint: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
-  const { endpoint = '' } = options
-  const { id } = existing(await deps.endpoints.remove(tenant, endpoint), { tenant, endpoint })
-  return { id, deleted: true }
-}
-
-/** Replaces the secret; the old one signs beside it for a day. */
-const rotateWebhookEndpoint: Task = async (deps, options) => {
-  const tenant = await tenantFor(deps, options)
-  const { endpoint = '' } = options
-  const { id, secret } =
-    existing(await deps.endpoints.rotate(tenant, endpoint), { tenant, endpoint })
-  return {
-    id,
-    secret,
-    note: `${SHOWN_ONCE} For 24 hours events are also signed with the previous secret.`,
-  }
-}
-
-function existing (
-  found: WebhookEndpoint | undefined,
-  { tenant, endpoint }: { readonly tenant: string, readonly endpoint: string }
-): WebhookEndpoint {
-  if (found !== undefined) return found
-  throw new UsageError(`${tenant} has no webhook endpoint "${endpoint}". List its endpoints with ` +
+/** A task that changes the endpoint in `--endpoint`, and says what has become of it. */
+const changeEndpoint = (
+  change: (
+    endpoints: WorkspaceDeps['endpoints'], tenant: string, id: string,
+  ) => Promise<WebhookEndpoint | undefined>,
+  describe: (endpoint: WebhookEndpoint) => TaskResult = summarize
+): Task => async (deps, options) => {
+  const tenant = await tenantToChange(deps, options)
+  const { endpoint: id = '' } = options
+  const endpoint = await change(deps.endpoints, tenant, id)
+  if (endpoint !== undefined) return describe(endpoint)
+  throw new UsageError(`${tenant} has no webhook endpoint "${id}". List its endpoints with ` +
     '"webhook-endpoint list".')
 }
 
-function eventsOf ({ events = '*' }: Options): readonly (EventType | '*')[] {
+const switchWebhookEndpoint = (enabled: boolean) =>
+  changeEndpoint((endpoints, tenant, id) => endpoints.update(tenant, id, { enabled }))
+
+const deleteWebhookEndpoint = changeEndpoint(
+  (endpoints, tenant, id) => endpoints.remove(tenant, id), ({ id }) => ({ id, deleted: true }))
+
+/** Replaces the secret; the old one signs beside it for a day. */
+const rotateWebhookEndpoint = changeEndpoint(
+  (endpoints, tenant, id) => endpoints.rotate(tenant, id), ({ id, secret }) => ({
+    id,
+    secret,
+    note: `${SHOWN_ONCE} For 24 hours events are also signed with the previous secret.`,
+  }))
+
+function parseEvents ({ events = '*' }: Options): readonly (EventType | '*')[] {
   const names = events.split(',').map(name => name.trim())
   if (names.includes('*')) return ['*']
-  const found = EVENT_TYPES.filter(type => names.includes(type))
-  if (found.length === new Set(names).size) return found
+  const types = EVENT_TYPES.filter(type => names.includes(type))
+  if (types.length === new Set(names).size) return types
   throw new UsageError(`--events must be a list of ${EVENT_TYPES.join(', ')}, or *, not ` +
     `"${events}".`)
 }
 
-function summaryOf (
+function summarize (
   { id, url, events, description, enabled, createdAtMs }: WebhookEndpoint
 ): TaskResult {
-  return { id, url, events: events.join(','), description, enabled, createdAt: timeOf(createdAtMs) }
+  const createdAt = toIsoTime(createdAtMs)
+  return { id, url, events: events.join(','), description, enabled, createdAt }
 }

@@ -1,17 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { BalanceBody } from '../../schemas/api/balance.ts'
 import type { AcceptedBody, CreateJobBody } from '../../schemas/api/create-job.ts'
+import type { AttemptBody, ResentBody } from '../../schemas/api/deliveries.ts'
 import type { FileOptions as FileQuery } from '../../schemas/api/file.ts'
 import type { EraseJobQuery, JobBody } from '../../schemas/api/job.ts'
 import type { JobListBody, ListJobsQuery } from '../../schemas/api/list-jobs.ts'
 import type { QuoteBody } from '../../schemas/api/quote.ts'
-import type { LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery }
-  from '../../schemas/api/results.ts'
+import type {
+  LIST_PARAMETERS, ResultRow, ResultsPage, ResultsQuery,
+} from '../../schemas/api/results.ts'
+import type { ServicesBody } from '../../schemas/api/services.ts'
+import type {
+  TransactionBody, TransactionList, TransactionsQuery,
+} from '../../schemas/api/transactions.ts'
+import type { UsageBody, UsageQuery } from '../../schemas/api/usage.ts'
 import type { CreateVerificationBody, VerificationBody } from '../../schemas/api/verifications.ts'
-import { createAccountApi } from './account.ts'
-import { paginate, queryString } from './pages.ts'
-import { createTransport, jsonOf, type Transport, type TransportOptions } from './transport.ts'
-import { createDeliveriesApi, createWebhookEndpointsApi } from './webhook-endpoints.ts'
+import type {
+  CreateEndpointBody, EndpointBody, EndpointDeliveriesBody, EndpointWithSecretBody,
+  UpdateEndpointBody,
+} from '../../schemas/api/webhook-endpoints.ts'
+import { createTransport, readJson, type Transport, type TransportOptions } from './transport.ts'
 
 export { ApiError, ConnectionError } from './transport.ts'
 
@@ -92,24 +101,24 @@ export function createClient (options: ClientOptions) {
     ...verifyApi(send),
     ...resultsApi(send),
     ...quotesApi(send),
-    ...createAccountApi(send),
-    ...createDeliveriesApi(send),
-    ...createWebhookEndpointsApi(send),
+    ...accountApi(send),
+    ...deliveriesApi(send),
+    ...webhookEndpointsApi(send),
   }
 }
 
 export type Client = ReturnType<typeof createClient>
 
 function jobsApi (send: Transport) {
-  const job = (id: string) => jsonOf<JobStatusResource>(send(`/jobs/${id}`))
+  const job = (id: string) => readJson<JobStatusResource>(send(`/jobs/${id}`))
 
-  const jobsPage = (query: ListJobsQuery = {}) =>
-    jsonOf<JobListBody>(send(`/jobs${jobsQueryString(query)}`))
+  const jobsPage = ({ metadata, ...query }: ListJobsQuery = {}) =>
+    readJson<JobListBody>(send(`/jobs${queryString({ ...query, ...labelFields(metadata) })}`))
 
   return {
     /** Pass your own key (UUID v4) to be able to repeat the request in another process. */
     createJob: (body: JobRequest, idempotencyKey: string = randomUUID()) =>
-      jsonOf<Created>(send('/jobs', {
+      readJson<Created>(send('/jobs', {
         method: 'POST', headers: { 'idempotency-key': idempotencyKey }, body,
       })),
 
@@ -119,7 +128,7 @@ function jobsApi (send: Transport) {
      */
     createJobFromFile: (
       file: Uint8Array, options: FileOptions, idempotencyKey: string = randomUUID()
-    ) => jsonOf<Created>(sendFile(send, '/jobs', {
+    ) => readJson<Created>(sendFile(send, '/jobs', {
       file, options, headers: { 'idempotency-key': idempotencyKey },
     })),
 
@@ -133,14 +142,14 @@ function jobsApi (send: Transport) {
 
     /** Cancels a job: running checks complete and are charged, the remaining money is released. */
     cancel: (id: string) =>
-      jsonOf<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
+      readJson<JobStatusResource>(send(`/jobs/${id}/cancel`, { method: 'POST' })),
 
     /**
      * Erases a job that has ended, for ever: its results, inputs and metadata. `cache` also deletes
      * the cached verdicts of its contacts.
      */
     eraseJob: (id: string, { cache = false }: { readonly cache?: boolean } = {}) =>
-      jsonOf<JobStatusResource>(send(
+      readJson<JobStatusResource>(send(
         `/jobs/${id}${queryString({ cache: cache ? 'true' : undefined } satisfies EraseQuery)}`,
         { method: 'DELETE' })),
 
@@ -174,10 +183,6 @@ function verifyApi (send: Transport) {
 }
 
 type EraseQuery = { readonly cache: EraseJobQuery['cache'] | undefined }
-
-function jobsQueryString ({ metadata, ...query }: ListJobsQuery): string {
-  return queryString({ ...query, ...labelFields(metadata) })
-}
 
 /** The query fields of labels: `metadata[name]=value`. */
 function labelFields (
@@ -219,7 +224,7 @@ async function waitForEnd (
     const sentAtMs = Date.now()
     const wait = Math.max(0, Math.min(maxWait, Math.ceil((deadlineMs - sentAtMs) / 1_000)))
     const query = queryString({ wait: wait === 0 ? undefined : wait })
-    const job = await jsonOf<JobStatusResource>(send(`/jobs/${id}${query}`))
+    const job = await readJson<JobStatusResource>(send(`/jobs/${id}${query}`))
     onProgress?.(job)
     if (hasEnded(job)) return job
     if (Date.now() > deadlineMs) {
@@ -235,11 +240,11 @@ async function waitForEnd (
 function quotesApi (send: Transport) {
   return {
     /** Quotes a job without creating it. Reserves nothing. */
-    quote: (body: JobRequest) => jsonOf<QuoteBody>(send('/quotes', { method: 'POST', body })),
+    quote: (body: JobRequest) => readJson<QuoteBody>(send('/quotes', { method: 'POST', body })),
 
     /** Quotes a job from a CSV file. */
     quoteFile: (file: Uint8Array, options: FileOptions) =>
-      jsonOf<QuoteBody>(sendFile(send, '/quotes', { file, options })),
+      readJson<QuoteBody>(sendFile(send, '/quotes', { file, options })),
   }
 }
 
@@ -257,12 +262,12 @@ export function compressionHeaders (undici = ''): { readonly headers?: Record<st
 const COMPRESSION = compressionHeaders(process.versions['undici'])
 
 /** Reads the results of an ended job as a file, as pages or as a stream of rows. */
-export function resultsApi (send: Transport) {
+function resultsApi (send: Transport) {
   const requestFile = (id: string, options: ResultFileOptions) =>
     send(`/jobs/${id}/results${queryString({ format: 'csv', ...options })}`, COMPRESSION)
 
   const resultsPage = (id: string, query: PageQuery = {}): Promise<ResultsPage> =>
-    jsonOf(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
+    readJson(send(`/jobs/${id}/results${queryString({ ...query, format: 'json' })}`))
 
   return {
     /**
@@ -274,7 +279,7 @@ export function resultsApi (send: Transport) {
 
     /** The result file as a stream of bytes, for files that do not fit into memory. */
     resultsFile: async (id: string, options: ResultFileOptions = {}): Promise<Bytes> =>
-      bytesOf(await requestFile(id, options)),
+      readBytes(await requestFile(id, options)),
 
     resultsPage,
 
@@ -289,17 +294,17 @@ export function resultsApi (send: Transport) {
     ): AsyncIterable<ResultRow> {
       const response = await send(
         `/jobs/${id}/results${queryString({ format: 'jsonl', ...selection })}`, COMPRESSION)
-      for await (const line of linesOf(bytesOf(response))) yield JSON.parse(line) as ResultRow
+      for await (const line of readLines(readBytes(response))) yield JSON.parse(line) as ResultRow
     },
   }
 }
 
-function bytesOf ({ body, status, url }: Response): Bytes {
+function readBytes ({ body, status, url }: Response): Bytes {
   if (body === null) throw new Error(`the response ${status} of ${url} has no body`)
   return body
 }
 
-async function * linesOf (bytes: Bytes): AsyncIterable<string> {
+async function * readLines (bytes: Bytes): AsyncIterable<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of bytes) {
@@ -308,4 +313,125 @@ async function * linesOf (bytes: Bytes): AsyncIterable<string> {
     yield * lines
   }
   if (rest !== '') yield rest
+}
+
+const MAX_TRANSACTIONS_PAGE = 100
+type UsageFilter = Omit<UsageQuery, 'format'>
+
+/** Balance, movements, usage and services of the organization that owns the key. */
+function accountApi (send: Transport) {
+  const transactionsPage = (query: TransactionsQuery = {}) =>
+    readJson<TransactionList>(send(`/transactions${queryString(query)}`))
+
+  return {
+    balance: () => readJson<BalanceBody>(send('/balance')),
+
+    transactionsPage,
+
+    /** Iterates over the movements of the balance, newest first. */
+    transactions: (filter: Omit<TransactionsQuery, 'after'> = {}): AsyncIterable<TransactionBody> =>
+      paginate(async cursor =>
+        await transactionsPage({ limit: MAX_TRANSACTIONS_PAGE, ...filter, ...cursor }), 'after'),
+
+    /** Jobs, rows and money by day, service or key; by default the last 30 days by day. */
+    usage: (query: UsageFilter = {}) =>
+      readJson<UsageBody>(send(`/usage${queryString({ ...query, format: 'json' })}`)),
+
+    /** The same as a CSV file. */
+    usageFile: async (query: UsageFilter = {}): Promise<string> =>
+      (await send(`/usage${queryString({ ...query, format: 'csv' })}`)).text(),
+
+    /** The services with their prices for the mode of the key. */
+    services: async () => (await readJson<ServicesBody>(send('/services'))).data,
+  }
+}
+
+const MAX_ATTEMPTS_PAGE = 100
+const ADDRESS = '/webhook-endpoints'
+
+/** The webhook endpoints of an organization, in the mode of the key. */
+function webhookEndpointsApi (send: Transport) {
+  return {
+    /** The secret is in this result only. A retry after a lost response is left to the caller. */
+    createWebhookEndpoint: (body: CreateEndpointBody) =>
+      readJson<EndpointWithSecretBody>(send(ADDRESS, { method: 'POST', body, repeatable: false })),
+
+    webhookEndpoints: async () =>
+      (await readJson<{ readonly data: readonly EndpointBody[] }>(send(ADDRESS))).data,
+
+    webhookEndpoint: (id: string) => readJson<EndpointBody>(send(`${ADDRESS}/${id}`)),
+
+    /** Changes the given settings only. */
+    updateWebhookEndpoint: (id: string, body: UpdateEndpointBody) =>
+      readJson<EndpointBody>(send(`${ADDRESS}/${id}`, { method: 'PATCH', body })),
+
+    deleteWebhookEndpoint: (id: string) =>
+      readJson<{ readonly id: string, readonly deleted: true }>(
+        send(`${ADDRESS}/${id}`, { method: 'DELETE' })),
+
+    /** The old secret signs beside the new one for a day. A second call would drop it earlier. */
+    rotateWebhookEndpointSecret: (id: string) =>
+      readJson<EndpointWithSecretBody>(send(`${ADDRESS}/${id}/rotate-secret`, {
+        method: 'POST', repeatable: false,
+      })),
+
+    /** The public keys that verify events, the newest first: `publicKey` of `verifyWebhook`. */
+    webhookKeys: async () =>
+      (await readJson<{ readonly data: readonly { readonly key: string }[] }>(
+        send('/webhook-keys'))).data.map(({ key }) => key),
+
+    /** Iterates over the delivery attempts to an endpoint, those of the newest jobs first. */
+    endpointDeliveries: (id: string): AsyncIterable<AttemptBody> =>
+      paginate(async cursor => await readJson<EndpointDeliveriesBody>(
+        send(`${ADDRESS}/${id}/deliveries${queryString({ limit: MAX_ATTEMPTS_PAGE, ...cursor })}`)),
+      'after'),
+  }
+}
+
+/** Webhook deliveries of a job. */
+function deliveriesApi (send: Transport) {
+  return {
+    /** The delivery attempts of the job's event, newest first. */
+    deliveries: async (id: string) =>
+      (await readJson<{ readonly data: readonly AttemptBody[] }>(send(`/jobs/${id}/deliveries`)))
+        .data,
+
+    /** Resends an event. Never retries after a lost response: that could send the event twice. */
+    resend: (id: string, deliveryId: string) =>
+      readJson<ResentBody>(send(`/jobs/${id}/deliveries/${deliveryId}/resend`, {
+        method: 'POST', repeatable: false,
+      })),
+  }
+}
+
+type Page<T> = {
+  readonly data: readonly T[]
+  readonly has_more: boolean
+  readonly next_cursor: string | null
+}
+
+/** Iterates over all items of a paginated list. `name` is the query parameter of the cursor. */
+async function * paginate<T> (
+  read: (cursor: Readonly<Record<string, string>>) => Promise<Page<T>>, name: string
+): AsyncIterable<T> {
+  let cursor = {}
+  for (;;) {
+    const { data, next_cursor: next } = await read(cursor)
+    yield * data
+    if (next === null) return
+    cursor = { [name]: next }
+  }
+}
+
+type QueryValue = string | number | boolean | readonly string[]
+
+/** Formats defined fields as `?a=1&b=2`, lists with commas; returns '' when there are none. */
+function queryString (
+  fields: Readonly<Record<string, QueryValue | undefined>>
+): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  return query.size === 0 ? '' : `?${query}`
 }

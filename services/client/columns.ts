@@ -45,16 +45,16 @@ export function contactColumn (head: TableHead, { kind, named }: ColumnOptions):
 }
 
 function indexOfName (header: readonly string[], name: string): number {
-  const found = positionsOf(header, name)
-  const [only] = found
-  if (found.length === 1 && only !== undefined) return only
+  const indexes = positionsOf(header, name)
+  const [only] = indexes
+  if (indexes.length === 1 && only !== undefined) return only
   const position = /^#([1-9]\d*)$/.exec(name)?.[1]
-  if (found.length === 0 && position !== undefined && Number(position) <= header.length) {
+  if (indexes.length === 0 && position !== undefined && Number(position) <= header.length) {
     return Number(position) - 1
   }
-  const positions = found.map(index => `#${index + 1}`)
-  throw new UsageError(found.length > 1
-    ? `${found.length} columns have the name ${name}. Select one by its position: --column ` +
+  const positions = indexes.map(index => `#${index + 1}`)
+  throw new UsageError(indexes.length > 1
+    ? `${indexes.length} columns have the name ${name}. Select one by its position: --column ` +
       `'${positions.join("' or '")}'.`
     : `The file has no column ${name}. ${columnList(header)}`)
 }
@@ -64,8 +64,8 @@ function guessIndex ({ header, rows }: TableHead, kind: ContactKind): number {
   const byContent = all.filter(index => isMostly(kind, rows.map(cells => cells[index])))
   const byName = all.filter(index => USUAL_NAMES[kind].test(foldedName(header[index] ?? '')))
   const both = byContent.filter(index => byName.includes(index))
-  const found = [both, byContent, byName, all].find(({ length }) => length === 1)?.[0]
-  if (found !== undefined && (both.length < 2)) return found
+  const index = [both, byContent, byName, all].find(({ length }) => length === 1)?.[0]
+  if (index !== undefined && both.length < 2) return index
   throw new UsageError('The column of the contacts is ambiguous. Name it with --column. ' +
     columnList(header))
 }
@@ -120,12 +120,13 @@ export function parseOnly (
   list: string | undefined, ofService: readonly string[]
 ): readonly string[] | undefined {
   if (list === undefined) return undefined
-  const known = [...COMMON_RESULT_COLUMNS, ...ofService].filter(name => !OMITTED.includes(name))
+  const available = [...COMMON_RESULT_COLUMNS, ...ofService].filter(name => !OMITTED.includes(name))
   const names = [...new Set(list.split(',').map(name => name.trim()).filter(name => name !== ''))]
-  const unknown = names.filter(name => !known.includes(name))
+  const unknown = names.filter(name => !available.includes(name))
   if (names.length > 0 && unknown.length === 0) return names
   const problem = unknown.length > 0 ? `there is no ${unknown.join(', ')}` : 'the list is empty'
-  throw new UsageError(`--only: ${problem}. The columns of this service are: ${known.join(', ')}.`)
+  throw new UsageError(
+    `--only: ${problem}. The columns of this service are: ${available.join(', ')}.`)
 }
 
 /** The columns to append: the selected ones, or all columns of the result file. */

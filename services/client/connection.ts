@@ -47,11 +47,11 @@ const HOW_TO_CONNECT = 'Set the address with --base-url or VERIFICATION_JOBS_URL
 export function openConnection (
   flags: CommonFlags, { env }: CliContext, say: (line: string) => void
 ): Connection & { readonly account: Account } {
-  const connection = connectionOf(flags, env)
+  const connection = resolveConnection(flags, env)
   if (connection.isLocalStack) {
     say(`Using the local stack of ${flags.data}/stack.json at ${connection.baseUrl}.`)
   }
-  return { ...connection, account: accountOf(connection) }
+  return { ...connection, account: identifyAccount(connection) }
 }
 
 /**
@@ -60,7 +60,7 @@ export function openConnection (
  * option for the key, because other users can read command lines.
  * Throws UsageError with the missing setting.
  */
-export function connectionOf (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
+export function resolveConnection (flags: Omit<CommonFlags, 'json'>, env: Env): Connection {
   const address = flags.baseUrl ?? (env['VERIFICATION_JOBS_URL'] || undefined)
   const key = flags.keyFile === undefined
     ? env['VERIFICATION_JOBS_KEY'] || undefined
@@ -150,6 +150,6 @@ function checkKey (key: string): string {
 }
 
 /** Identifies a connection by its address and a digest of its key. */
-export function accountOf ({ baseUrl, apiKey }: Connection): Account {
+export function identifyAccount ({ baseUrl, apiKey }: Connection): Account {
   return { baseUrl, key: createHash('sha256').update(apiKey).digest('hex').slice(0, 16) }
 }

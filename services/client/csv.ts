@@ -141,35 +141,13 @@ function * scanWindow (
   }
 }
 
-/** Characters that start a formula, including their full-width forms. */
-const FORMULA = '=+\\-@\uff1d\uff0b\uff0d\uff20'
-const STARTS_FORMULA = new RegExp(`^[${FORMULA}\t\r\n]`)
-/** A spreadsheet may split a cell at a semicolon, a tab or a line break. */
-const LATER_FORMULA = new RegExp(`(?<=[;\t\r\n])(?=[${FORMULA}])`, 'g')
-const PHONE_CHARACTERS = /^[0-9 ()+./-]*$/
-const NEEDS_QUOTES = new Map<string, RegExp>()
-
 /**
  * Writes a cell according to RFC 4180: quoted only when it contains a quote, the delimiter, CR or
  * LF. Doubles quotes and changes no other character.
  */
 export function csvCell (text: string, delimiter = ','): string {
-  let needsQuotes = NEEDS_QUOTES.get(delimiter)
-  if (needsQuotes === undefined) {
-    needsQuotes = new RegExp(`["\r\n${delimiter.replace(/[\\\]^-]/, '\\$&')}]`)
-    NEEDS_QUOTES.set(delimiter, needsQuotes)
-  }
-  return needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
-
-/**
- * Escapes a cell that a spreadsheet would run as a formula with a leading quote mark, exactly as
- * the service does for `safe=spreadsheet`. Leaves phone numbers unchanged.
- */
-export function guardCell (text: string): string {
-  if (PHONE_CHARACTERS.test(text)) return text
-  const guarded = text.replace(LATER_FORMULA, "'")
-  return STARTS_FORMULA.test(text) ? `'${guarded}` : guarded
+  const needsQuotes = ['"', '\r', '\n', delimiter].some(character => text.includes(character))
+  return needsQuotes ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** Decodes a cell, which has one character per byte. */

@@ -2,7 +2,7 @@ import { Command, Option } from 'commander'
 import { API_SERVICES } from '../../schemas/api/service.ts'
 import { FeedSealError, partnerKeyOf } from '../../schemas/feeds/seal.ts'
 import { createClient } from './client.ts'
-import { checkLocal, connectionOf, readLocalStack } from './connection.ts'
+import { checkLocal, resolveConnection, readLocalStack } from './connection.ts'
 import {
   CommandError, type Confirm, count, createConfirm, createProgressLine, money,
 } from './terminal.ts'
@@ -85,7 +85,7 @@ function openTerminal (): Terminal {
     confirm: createConfirm({ input: process.stdin, output: process.stderr }),
     readPrice: async (service, flags, env) => {
       try {
-        const services = await createClient(connectionOf(flags, env)).services()
+        const services = await createClient(resolveConnection(flags, env)).services()
         return services.find(({ slug }) => slug === service)?.priceMicros
       } catch {
         // The feed itself needs no REST API.

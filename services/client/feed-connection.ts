@@ -29,7 +29,7 @@ export type ContactToSend = {
   readonly input: string
 }
 
-export type ContactResult = {
+type ContactResult = {
   readonly resultId: string
   readonly reference: string
   readonly cells: FeedCells
@@ -175,12 +175,12 @@ function deliver (
 }
 
 function openFailure (keys: readonly Buffer[], sealed: Buffer): string {
-  const known = keys.map(keyIdOf)
+  const ids = keys.map(keyIdOf)
   try {
     const id = keyIdIn(sealed)
-    return known.includes(id)
+    return ids.includes(id)
       ? 'it was modified after sealing.'
-      : `it is sealed with key ${id}, but FEED_KEY contains only ${known.join(', ')}. Add that ` +
+      : `it is sealed with key ${id}, but FEED_KEY contains only ${ids.join(', ')}. Add that ` +
         'key: FEED_KEY="new,old".'
   } catch (error) {
     if (error instanceof FeedSealError) return `${error.message}.`
@@ -299,10 +299,10 @@ export function kafkaSecurity (env: Env): Pick<KafkaConfig, 'ssl' | 'sasl'> {
   if (!['true', 'false'].includes(tls)) {
     throw new CommandError(`KAFKA_TLS is ${tls}; it must be true or false.`)
   }
-  return { ...tls === 'true' ? { ssl: true } : {}, ...saslOf(env) }
+  return { ...tls === 'true' ? { ssl: true } : {}, ...readSasl(env) }
 }
 
-function saslOf (env: Env): Pick<KafkaConfig, 'sasl'> {
+function readSasl (env: Env): Pick<KafkaConfig, 'sasl'> {
   const missing = SASL_KEYS.filter(key => !env[key])
   if (missing.length === SASL_KEYS.length) return {}
   if (missing.length > 0) {

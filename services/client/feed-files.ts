@@ -57,7 +57,7 @@ export function openContactFile (
     ? jsonRecords(stream, file)
     : csvRecords(stream, dialect.delimiter)
   return {
-    contacts: contactsOf(records, options, onFields),
+    contacts: readContactRows(records, options, onFields),
     read: () => bytes === 0 ? 1 : (start + stream.bytesRead) / bytes,
   }
 }
@@ -100,7 +100,7 @@ function isCsvName (file: string): boolean {
   throw new CommandError(`${file} has an unknown file type. Use .csv, .ndjson or .jsonl.`)
 }
 
-async function * contactsOf (
+async function * readContactRows (
   records: AsyncIterable<Fields>, { file, column, referenceColumn }: FileOptions,
   onFields: (names: FieldNames) => void
 ): AsyncIterable<FileContact> {
@@ -119,9 +119,9 @@ async function * contactsOf (
       onFields({ input, reference })
     }
     yield {
-      input: stringOf(record[input]),
-      reference: reference === undefined ? undefined : stringOf(record[reference]),
-      countryCode: stringOf(record['countryCode']) || undefined,
+      input: toText(record[input]),
+      reference: reference === undefined ? undefined : toText(record[reference]),
+      countryCode: toText(record['countryCode']) || undefined,
     }
   }
 }
@@ -141,7 +141,7 @@ function selectField (
   throw new CommandError(`${file} has no field ${named}. The fields are: ${names.join(', ')}.`)
 }
 
-function stringOf (value: unknown): string {
+function toText (value: unknown): string {
   if (typeof value === 'string') return value
   return typeof value === 'number' ? String(value) : ''
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { CommandError } from './terminal.ts'
-import type { ContactResult, ContactToSend, FeedConnection } from './feed-connection.ts'
+import type { ContactToSend, FeedConnection } from './feed-connection.ts'
 import {
   type ContactFile, emptyReference, type FileContact, type ResultFile, textIn,
 } from './feed-files.ts'
@@ -56,7 +56,11 @@ export async function sendContacts (
     if (!tally.answer(result)) return
     const status = textIn(result.cells, 'status')
     byStatus[status] = (byStatus[status] ?? 0) + 1
-    output.write({ ...result, reference: originalReference(result, run) })
+    const { reference } = result
+    output.write({
+      ...result,
+      reference: reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference,
+    })
     report()
   }, tally.fail)
   const report = () => options.onProgress?.({ ...tally.counts(), fileRead: source.read() })
@@ -76,14 +80,10 @@ export async function sendContacts (
 }
 
 /** Rows without a reference get their number, with a prefix that is unique to this run. */
-function referenceOf ({ reference }: FileContact, row: number, run: string): string {
+function chooseReference ({ reference }: FileContact, row: number, run: string): string {
   if (reference === undefined) return `${run}:${row}`
   if (reference === '') throw emptyReference(row)
   return reference
-}
-
-function originalReference ({ reference }: ContactResult, run: string): string {
-  return reference.startsWith(`${run}:`) ? reference.slice(run.length + 1) : reference
 }
 
 async function * batchContacts (
@@ -95,10 +95,12 @@ async function * batchContacts (
   let row = 0
   for await (const contact of contacts) {
     row++
-    const reference = referenceOf(contact, row, run)
-    const own = { countryCode: contact.countryCode ?? countryCode, input: contact.input }
-    batch.push({ reference, service, forceFresh, ...own })
-    bytes += contact.input.length + reference.length + 100
+    const reference = chooseReference(contact, row, run)
+    const { input } = contact
+    batch.push({
+      reference, service, forceFresh, countryCode: contact.countryCode ?? countryCode, input,
+    })
+    bytes += input.length + reference.length + 100
     if (batch.length < BATCH_CONTACTS && bytes < BATCH_BYTES) continue
     yield batch
     batch = []

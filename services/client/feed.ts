@@ -5,14 +5,10 @@ try {
   await createFeedProgram().parseAsync()
 } catch (error) {
   if (error instanceof CommandError) process.stderr.write(`feed: ${error.message}\n`)
-  else if (isKafkaError(error)) {
+  else if (error instanceof Error && error.name.startsWith('KafkaJS')) {
     process.stderr.write(`feed: Kafka failed (${error.name}): ${error.message}\n`)
   } else throw error
   process.exitCode = 1
 }
 // Reconnects of a lost connection would keep the process alive.
 process.exit()
-
-function isKafkaError (error: unknown): error is Error {
-  return error instanceof Error && error.name.startsWith('KafkaJS')
-}

@@ -295,7 +295,7 @@ export function resolveBelow (folder: string, path: string): string {
     const next = join(real, step)
     const facts = step.includes('\0')
       ? undefined
-      : explainErrors(path, 'read', () => factsOf(next))
+      : explainErrors(path, 'read', () => readFacts(next))
     if (facts === undefined) throw new CommandError(`File ${path} does not exist.`)
     if (!facts.isSymbolicLink()) {
       real = next
@@ -323,7 +323,7 @@ function outside (path: string): never {
 }
 
 /** Undefined for a name that cannot exist, too. */
-function factsOf (path: string): Stats | undefined {
+function readFacts (path: string): Stats | undefined {
   try {
     return lstatSync(path)
   } catch (error) {

@@ -39,14 +39,14 @@ export function addJobCommands (program: Command, context: CliContext): void {
       await action({ client, screen, flags }, String(words[0]))
     }
   program.command('status <job>').description('show the progress of a job')
-    .addHelpText('after', exampleOf(`status ${EXAMPLE_JOB}`))
+    .addHelpText('after', exampleText(`status ${EXAMPLE_JOB}`))
     .action(withDeps(async (deps, id) => print(deps, await deps.client.job(id), jobText)))
   program.command('cancel <job>').description('cancel a job; unchecked rows are free')
-    .addHelpText('after', exampleOf(`cancel ${EXAMPLE_JOB}`))
+    .addHelpText('after', exampleText(`cancel ${EXAMPLE_JOB}`))
     .action(withDeps(async (deps, id) => print(deps, await deps.client.cancel(id), jobText)))
   program.command('erase <job>').description('erase a job that has ended, for ever')
     .option('--cache', 'also delete the cached verdicts of its contacts')
-    .addHelpText('after', exampleOf(`erase ${EXAMPLE_JOB} --cache`))
+    .addHelpText('after', exampleText(`erase ${EXAMPLE_JOB} --cache`))
     .action(withDeps<EraseFlags>(async (deps, id) => {
       const job = await deps.client.eraseJob(id, { cache: deps.flags.cache === true })
       print(deps, job, ({ erasedAt }) => `${id}  erased at ${erasedAt}`)
@@ -56,23 +56,23 @@ export function addJobCommands (program: Command, context: CliContext): void {
     .option('-o, --output <file>', 'output file; the terminal by default')
     .addOption(new Option('--safe <for>', 'escape cells that a spreadsheet would run as formulas')
       .choices(['spreadsheet']))
-    .addHelpText('after', exampleOf(`results ${EXAMPLE_JOB} -o results.csv`) +
+    .addHelpText('after', exampleText(`results ${EXAMPLE_JOB} -o results.csv`) +
       `\n  verification-jobs results ${EXAMPLE_JOB} --status valid --drop-duplicates -o clean.csv`)
     .action(withDeps<ResultFlags>(async ({ client, screen, flags }, id) => {
       const { output, safe } = flags
-      const options = { ...selectionOf(flags), ...safe !== undefined && { safe } }
+      const options = { ...toSelection(flags), ...safe !== undefined && { safe } }
       const bytes = await client.resultsFile(id, options)
       await writeResults(bytes, output, context)
       if (flags.json === true && output !== undefined) screen.print(JSON.stringify({ id, output }))
     }))
   program.command('balance').description('show the available balance')
-    .addHelpText('after', exampleOf('balance --json'))
+    .addHelpText('after', exampleText('balance --json'))
     .action(withDeps(async deps => print(deps, await deps.client.balance(), balanceText)))
   program.command('usage').description('show jobs, rows and money by day, service or key')
     .option('--from <time>', 'first day or time; 30 days ago by default')
     .option('--to <time>', 'last day, or time; now by default')
     .option('--group-by <names>', 'day, service, key or several of them', 'day')
-    .addHelpText('after', exampleOf('usage --from 2026-08-01 --group-by day,service'))
+    .addHelpText('after', exampleText('usage --from 2026-08-01 --group-by day,service'))
     .action(withDeps<UsageFlags>(async ({ client, screen, flags }) => {
       const query = { from: flags.from, to: flags.to, group_by: flags.groupBy }
       screen.print(flags.json === true
@@ -81,15 +81,15 @@ export function addJobCommands (program: Command, context: CliContext): void {
     }))
   program.command('transactions').description('show the last movements of the balance')
     .option('--limit <number>', 'number of movements, at most 100', Number, TRANSACTIONS)
-    .addHelpText('after', exampleOf('transactions --limit 5'))
+    .addHelpText('after', exampleText('transactions --limit 5'))
     .action(withDeps<LimitFlags>(async deps =>
       print(deps, await deps.client.transactionsPage({ limit: deps.flags.limit }), movementsText)))
   program.command('services').description('list the services and the price of a row')
-    .addHelpText('after', exampleOf('services'))
+    .addHelpText('after', exampleText('services'))
     .action(withDeps(async deps => print(deps, await deps.client.services(), servicesText)))
 }
 
-const exampleOf = (words: string) => `\nExample:\n  verification-jobs ${words}`
+const exampleText = (words: string) => `\nExample:\n  verification-jobs ${words}`
 
 function print<T> (
   { screen, flags }: Pick<Deps, 'screen' | 'flags'>, value: T, textOf: (value: T) => string
@@ -171,12 +171,12 @@ export function addVerify (program: Command, context: CliContext): void {
       const screen = createConsole(context, { quiet: flags.json === true })
       const connection = openConnection(flags, context, screen.say)
       const client = createClient({ ...connection, ...context.clientOptions })
-      const verified = await client.verify(requestOf(contacts, flags))
+      const verified = await client.verify(toRequest(contacts, flags))
       screen.print(flags.json === true ? JSON.stringify(verified) : verifiedText(verified))
     })
 }
 
-function requestOf (
+function toRequest (
   contacts: readonly string[], { service, country, forceFresh }: VerifyFlags
 ): JobRequest {
   const isEmail = contacts.every(contact => contact.includes('@'))
@@ -227,7 +227,7 @@ export function addSelectionOptions (command: Command): Command {
 }
 
 /** The selection of a request, without what was not given. */
-export function selectionOf (flags: SelectionFlags): RowSelection {
+export function toSelection (flags: SelectionFlags): RowSelection {
   const { status, reason, source, lineType, country, columns, dropDuplicates } = flags
   return {
     ...status !== undefined && { status },
@@ -243,10 +243,10 @@ export function selectionOf (flags: SelectionFlags): RowSelection {
 /** An option of values of a list, in any case, separated by commas. */
 function listOption (flags: string, description: string, allowed: readonly string[]): Option {
   const [name = ''] = flags.split(' ')
-  const known = new Map(allowed.map(value => [value.toLowerCase(), value]))
+  const byLowerCase = new Map(allowed.map(value => [value.toLowerCase(), value]))
   return new Option(flags, description).argParser((text: string) =>
     text.split(',').map((part) => {
-      const value = known.get(part.trim().toLowerCase())
+      const value = byLowerCase.get(part.trim().toLowerCase())
       if (value !== undefined) return value
       throw new UsageError(`${name}: there is no ${JSON.stringify(part)}. The values are: ` +
         `${allowed.join(', ')}.`)

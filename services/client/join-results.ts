@@ -1,11 +1,11 @@
 import { closeSync, fsyncSync, ftruncateSync, writeSync } from 'node:fs'
 import { pipeline, Readable } from 'node:stream'
 import { parse } from 'csv-parse'
-import { uniqueNames } from '../../schemas/files/csv-format.ts'
+import { guardCell, uniqueNames } from '../../schemas/files/csv-format.ts'
 import { columnsToAppend, parseOnly, ROW_NUMBER_COLUMNS } from './columns.ts'
 import { CommandError } from './terminal.ts'
-import { csvCell, decodeCell, encodeCell, guardCell, readRecords, type CsvRecord } from './csv.ts'
-import { contactOf, type FileFacts, type Plan } from './plan.ts'
+import { csvCell, decodeCell, encodeCell, readRecords, type CsvRecord } from './csv.ts'
+import { decodeContact, type FileFacts, type Plan } from './plan.ts'
 import { NOTHING_JOINED, type Joined, type RunJob } from './run-state.ts'
 import type { Run } from './run.ts'
 import { retryWhileUnavailable } from './transport.ts'
@@ -18,6 +18,8 @@ const WRITE_CHARACTERS = 256 * 1_024
  * Appends the results to the wanted lines of the file, job by job in the order of the file, and
  * stores after each job how much of the unfinished output is complete. Streams both the file and
  * the results. Throws CommandError when the file has changed or the results do not match the job.
+ * The service's `join=original` keeps no bytes: it takes one job in UTF-8, writes cells with commas
+ * and CRLF and only the quotes they need, and refuses rows that are wider than the first line.
  */
 export async function joinResults (run: Run): Promise<void> {
   const { store, deps, folder, names } = run
@@ -87,9 +89,9 @@ function countError (
     return new CommandError(`${input} no longer has the ${rows} rows of job ${id}: it has ` +
       'changed during the run. Restore it and run the command again.')
   }
-  const found = results > rows ? `more than ${rows}` : `only ${results}`
+  const has = results > rows ? `more than ${rows}` : `only ${results}`
   return new CommandError(
-    `Job ${id} has ${rows} rows, but its result file has ${found}. Run the command again.`)
+    `Job ${id} has ${rows} rows, but its result file has ${has}. Run the command again.`)
 }
 
 async function writeHeader (
@@ -171,7 +173,7 @@ export function createLines (layout: Layout, { resultColumns, firstRow }: JobRes
   let row = firstRow
   return (record: CsvRecord, result: readonly string[]): string => {
     row++
-    if (result[inputIndex] !== contactOf(record.cells[plan.column], encoding)) {
+    if (result[inputIndex] !== decodeContact(record.cells[plan.column], encoding)) {
       throw new CommandError(`Row ${row} of the file is not the contact that was verified: the ` +
         'file has changed during the run. Restore it and run the command again.')
     }

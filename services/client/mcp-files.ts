@@ -5,9 +5,9 @@ import type { Client } from './client.ts'
 import { CommandError } from './terminal.ts'
 import type { Account } from './connection.ts'
 import { OutputFolder, resolveBelow } from './files.ts'
-import type { ToolInput, ToolOutput } from './mcp-schemas.ts'
+import type { ToolInput, ToolOutput } from './mcp-tools.ts'
 import type { Reservation, Spending } from './mcp-spending.ts'
-import { stateFileOf, type SubmitSettings } from './run.ts'
+import { stateFileName, type SubmitSettings } from './run.ts'
 import { createdNoJob } from './send-jobs.ts'
 import { detectService } from './submit-command.ts'
 import { submitFile, type SubmitSummary } from './submit.ts'
@@ -70,11 +70,14 @@ export function createFileRuns (deps: SessionDeps) {
     const verify = async () => {
       const guarded = guardedClient(deps.client, reservation)
       try {
-        const summary = await submitFile(await settingsOf(deps, args, files), {
+        const summary = await submitFile(await toSettings(deps, args, files), {
           client: guarded.client,
           say: deps.say,
           approve: micros => { reservation.cover(guarded.createdMicros() + micros) },
-          progress: ({ done, rows }) => { update(progress, { done, rows }) },
+          progress: ({ done, rows }) => {
+            Object.assign(progress, { done, rows })
+            for (const report of progress.reports) report({ done, rows })
+          },
           pollEveryMs: deps.pollEveryMs,
         })
         release(summary.chargedMicros)
@@ -97,26 +100,21 @@ export function createFileRuns (deps: SessionDeps) {
   const run = async (
     args: FileArgs, waitMs: number, report: ReportProgress = () => {}
   ): Promise<FileResult> => {
-    const { folder, input, output } = filesOf(deps.folder, args.file)
-    const known = runs.get(output)
-    const isReplaced = known?.progress.ended === true && args.replace === true
-    if (known === undefined || isReplaced) checkOutput({ folder, output }, args)
-    const current = known === undefined || isReplaced
+    const { folder, input, output } = findFiles(deps.folder, args.file)
+    const earlier = runs.get(output)
+    const isReplaced = earlier?.progress.ended === true && args.replace === true
+    if (earlier === undefined || isReplaced) checkOutput({ folder, output }, args)
+    const current = earlier === undefined || isReplaced
       ? start(args, { folder, input, output })
-      : known
+      : earlier
     if (current.args !== comparable(args, { input })) {
       throw new CommandError(`${args.file} was verified with other arguments. Repeat them to get ` +
         'the result, or set replace to true once it has ended, which may pay again.')
     }
     runs.set(output, current)
-    return resultOf(join(folder, output), current, await summaryWithin(current, waitMs, report))
+    return toResult(join(folder, output), current, await summaryWithin(current, waitMs, report))
   }
   return { run }
-}
-
-function update (progress: Progress, now: Pick<Progress, 'done' | 'rows'>): void {
-  Object.assign(progress, now)
-  for (const report of progress.reports) report(now)
 }
 
 /** Undefined if the run takes longer. Reports its progress meanwhile. */
@@ -136,7 +134,7 @@ const comparable = (
   { replace: _, wait_seconds: __, ...args }: FileArgs, { input }: Pick<RunFiles, 'input'>
 ) => JSON.stringify({ ...args, file: input })
 
-function resultOf (
+function toResult (
   output: string, { progress }: FileRun, summary: SubmitSummary | undefined
 ): FileResult {
   return {
@@ -154,7 +152,7 @@ function resultOf (
 type RunFiles = { readonly folder: string, readonly input: string, readonly output: string }
 
 /** Finds the files of a run. Throws CommandError unless the input exists below the folder. */
-function filesOf (root: string, file: string): RunFiles {
+function findFiles (root: string, file: string): RunFiles {
   const folder = realpathSync(root)
   // The names of a file that has several are one run.
   const input = relative(folder, resolveBelow(root, file)) || '.'
@@ -167,7 +165,7 @@ function checkOutput (
   const folder = new OutputFolder(dirname(output), below)
   try {
     const name = basename(output)
-    if (replace === true || !folder.has(name) || folder.has(stateFileOf(name))) return
+    if (replace === true || !folder.has(name) || folder.has(stateFileName(name))) return
     throw new CommandError(`${output} exists already: it has the results of an earlier run of ` +
       `${file}. Read it, or set replace to true, which replaces it and may pay again.`)
   } finally {
@@ -175,7 +173,7 @@ function checkOutput (
   }
 }
 
-async function settingsOf (
+async function toSettings (
   { account }: SessionDeps, args: FileArgs, files: RunFiles
 ): Promise<SubmitSettings> {
   const { column, country } = args

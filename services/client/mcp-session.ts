@@ -5,7 +5,7 @@ import {
 import {
   coverOrCancel, createFileRuns, type ReportProgress, type SessionDeps,
 } from './mcp-files.ts'
-import { waitMsOf, type ToolInput, type ToolKey, type ToolOutput } from './mcp-schemas.ts'
+import { parseWaitMs, type ToolInput, type ToolKey, type ToolOutput } from './mcp-tools.ts'
 import type { Reservation } from './mcp-spending.ts'
 import { createdNoJob } from './send-jobs.ts'
 import { ApiError } from './transport.ts'
@@ -29,21 +29,21 @@ export function createSession (deps: SessionDeps): Session {
   return {
     verifyContacts: async args => {
       await jobs.refresh()
-      const id = await jobs.create(requestOf(args))
-      const job = await jobs.wait(id, waitMsOf(args))
+      const id = await jobs.create(toRequest(args))
+      const job = await jobs.wait(id, parseWaitMs(args))
       const ended = hasEnded(job)
       const rows = ended ? (await client.resultsPage(id, { limit: args.contacts.length })).data : []
-      return withSpending({ ended, job: jobOf(job), rows: rows.map(withoutBlanks) })
+      return withSpending({ ended, job: toJob(job), rows: rows.map(withoutBlanks) })
     },
 
     verifyFile: async (args, report) => {
       await jobs.refresh()
-      return withSpending(await files.run(args, waitMsOf(args), report))
+      return withSpending(await files.run(args, parseWaitMs(args), report))
     },
 
     getJob: async ({ job_id: id }) => {
       const job = await jobs.read(id)
-      return withSpending({ ended: hasEnded(job), job: jobOf(job) })
+      return withSpending({ ended: hasEnded(job), job: toJob(job) })
     },
 
     getResults: async ({ job_id: id, limit = 50, ...query }) => {
@@ -59,7 +59,7 @@ export function createSession (deps: SessionDeps): Session {
   }
 }
 
-const requestOf = (
+const toRequest = (
   { service, contacts, country, force_fresh: forceFresh }: ToolInput<'verifyContacts'>
 ): JobRequest => ({
   service,
@@ -127,7 +127,7 @@ function createJobs ({ client, spending, pollEveryMs }: SessionDeps) {
   return { create, read, wait, refresh }
 }
 
-function jobOf (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
+function toJob (job: JobStatusResource): ToolOutput<'getJob'>['job'] {
   const { id, status, service, totalRows, successRecords, failedRecords, pendingRecords } = job
   const { maxQuoteMicros, chargedMicros, releasedMicros } = job
   return {

@@ -101,7 +101,7 @@ export async function planJobs (
       header = { from, to }
       continue
     }
-    const added = jsonBytes(contactOf(cells[column], encoding))
+    const added = jsonBytes(decodeContact(cells[column], encoding))
     if (range === undefined || range.rows === rowsPerJob || bodyBytes + added > MAX_BODY_BYTES) {
       if (range !== undefined) ranges.push(range)
       range = { firstRow: range === undefined ? 0 : range.firstRow + range.rows, rows: 0, from, to }
@@ -120,7 +120,7 @@ export async function planJobs (
 }
 
 /** The contact to send for a cell. Truncated to the limit of the service; such rows are invalid. */
-export function contactOf (cell: string | undefined, encoding: TextEncoding): string {
+export function decodeContact (cell: string | undefined, encoding: TextEncoding): string {
   return decodeCell(cell ?? '', encoding).slice(0, MAX_INPUT_CHARACTERS).toWellFormed()
 }
 
@@ -133,7 +133,7 @@ export async function readContacts (
 ): Promise<readonly string[]> {
   const contacts: string[] = []
   for await (const { cells } of readRecords(file, dialect, range)) {
-    contacts.push(contactOf(cells[column], encoding))
+    contacts.push(decodeContact(cells[column], encoding))
   }
   return contacts
 }

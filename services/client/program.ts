@@ -60,11 +60,7 @@ export async function runProgram (words: readonly string[], context: CliContext)
       context.output.write(`${JSON.stringify({ error: { ...code, message } })}\n`)
     }
     context.errors.write(`verification-jobs: ${message}\n`)
-    return exitCodeOf(error)
+    if (error instanceof UsageError) return EXIT_CODES.usage
+    return error instanceof InterruptedError ? EXIT_CODES.interrupted : EXIT_CODES.failure
   }
-}
-
-function exitCodeOf (error: unknown): number {
-  if (error instanceof UsageError) return EXIT_CODES.usage
-  return error instanceof InterruptedError ? EXIT_CODES.interrupted : EXIT_CODES.failure
 }

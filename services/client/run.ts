@@ -69,9 +69,7 @@ export type Run = RunFiles & {
 }
 
 /** The file that stores the state of a run. */
-export const stateFileOf = (output: string) => `${output}.progress.json`
-/** The file that contains the lines joined so far. */
-const unfinishedFileOf = (output: string) => `${output}.part`
+export const stateFileName = (output: string) => `${output}.progress.json`
 
 const START_OVER = 'start over with --restart'
 
@@ -104,7 +102,7 @@ function openFiles ({ input: path, output, folder: below }: SubmitSettings): Run
     try {
       const name = basename(output)
       const names = {
-        output: name, unfinished: unfinishedFileOf(name), state: stateFileOf(name),
+        output: name, unfinished: `${name}.part`, state: stateFileName(name),
       }
       checkNames({ input, folder, names })
       return { input, folder, names }
@@ -145,10 +143,10 @@ async function openStore (
     folder.remove(names.state)
     return openRunStore(folder, names.state, state)
   }
-  checkUnchanged(earlier, facts, optionsOf(settings))
+  checkUnchanged(earlier, facts, toRunOptions(settings))
   await checkAccount(earlier, settings, deps)
   const ended = earlier.jobs.filter(({ end }) => end !== undefined).length
-  deps.say(`Resuming the run of ${stateFileOf(output)}: ${ended} of ` +
+  deps.say(`Resuming the run of ${stateFileName(output)}: ${ended} of ` +
     `${counted(earlier.jobs.length, 'job')} ended.`)
   // A run of an earlier release has no value for what was added to the dialect since.
   const file = { ...earlier.file, dialect: { ...facts.dialect, ...earlier.file.dialect } }
@@ -158,7 +156,7 @@ async function openStore (
 function readEarlier (
   { folder, names }: RunFiles, { output, restart }: SubmitSettings, { say }: SubmitDeps
 ) {
-  const stateFile = stateFileOf(output)
+  const stateFile = stateFileName(output)
   if (!restart) {
     const earlier = readState(folder, names.state)
     if (earlier !== undefined) checkLock(stateFile, earlier.lock)
@@ -202,11 +200,11 @@ async function startRun (
   if (file.encoding !== 'utf-8') say('The file is not UTF-8: reading and writing Windows-1252.')
   const { account, rowsPerJob } = settings
   const plan = await planJobs(input, file, { column: column.index, rowsPerJob })
-  return newState({ file, options: optionsOf(settings), account }, plan)
+  return newState({ file, options: toRunOptions(settings), account }, plan)
 }
 
 /** The options that must not change while a run is unfinished. */
-function optionsOf (settings: SubmitSettings): RunOptions {
+function toRunOptions (settings: SubmitSettings): RunOptions {
   return {
     '--service': settings.service,
     '--column': settings.column ?? '',
@@ -261,7 +259,7 @@ async function checkAccount (
 }
 
 /** Builds the request body of a job or a quote for these contacts. */
-export function requestOf (settings: SubmitSettings, inputs: readonly string[]): JobRequest {
+export function toRequest (settings: SubmitSettings, inputs: readonly string[]): JobRequest {
   const { service, country, forceFresh, metadata } = settings
   return {
     service,

@@ -2,7 +2,7 @@ import type { JobStatusResource } from './client.ts'
 import { CommandError, duration, money } from './terminal.ts'
 import { readContacts } from './plan.ts'
 import type { RunJob } from './run-state.ts'
-import { requestOf, type Run, stateFileOf } from './run.ts'
+import { toRequest, type Run, stateFileName } from './run.ts'
 import { ApiError, retryWhileUnavailable } from './transport.ts'
 
 /** The service keeps a key for 24 hours. Leaves an hour for clock skew and slow requests. */
@@ -24,7 +24,7 @@ export async function resolveUnanswered (run: Run): Promise<void> {
         `sent ${duration(ageMs / 1_000)} ago and its response was lost. Repeating it could pay ` +
         'twice, because the service keeps idempotency keys for 24 hours. Search GET ' +
         `/api/v1/jobs for a job of ${rows} rows created at ${new Date(sentAtMs).toISOString()}. ` +
-        `If it exists, add its id as jobs[${index}].id to ${stateFileOf(settings.output)}. If ` +
+        `If it exists, add its id as jobs[${index}].id to ${stateFileName(settings.output)}. If ` +
         'not, start over with --restart.')
     }
     await send(run, index)
@@ -56,7 +56,7 @@ export async function runJobs (run: Run): Promise<void> {
 async function send ({ settings, deps, store, input }: Run, index: number): Promise<string> {
   const { file, plan: { column }, jobs } = store.state()
   const job = jobs[index] as RunJob
-  const body = requestOf(settings, await readContacts(input, file, { range: job, column }))
+  const body = toRequest(settings, await readContacts(input, file, { range: job, column }))
   const now = deps.now ?? Date.now
   if (job.sentAtMs === undefined) store.updateJob(index, { sentAtMs: now() })
   const post = () => deps.client.createJob(body, job.idempotencyKey)

@@ -86,7 +86,7 @@ async function submit (file: string, flags: SubmitFlags, context: CliContext): P
   const service = flags.service ?? await detectService(file, flags)
   if (flags.service === undefined) screen.say(`Service: ${service} (change it with --service).`)
   const output = flags.output ?? file.replace(/(\.csv)?$/i, '.verified.csv')
-  const settings = settingsOf(file, { ...flags, service, output }, connection.account)
+  const settings = toSettings(file, { ...flags, service, output }, connection.account)
   let interrupt = () => interruptRun(settings)
   const interrupted = new Promise<never>((_resolve, reject) => {
     context.onInterrupt(() => {
@@ -134,7 +134,7 @@ export async function detectService (
 
 type ResolvedFlags = SubmitFlags & { readonly service: string, readonly output: string }
 
-function settingsOf (
+function toSettings (
   input: string, flags: ResolvedFlags, account: SubmitSettings['account']
 ): SubmitSettings {
   const { output, service, column, delimiter, country, metadata, only } = flags

@@ -7,7 +7,7 @@ import type { RunState, RunStore } from './run-state.ts'
 import { joinResults } from './join-results.ts'
 import { readContacts } from './plan.ts'
 import {
-  closeRun, openRun, requestOf, type Run, stateFileOf, type SubmitDeps, type SubmitSettings,
+  closeRun, openRun, toRequest, type Run, stateFileName, type SubmitDeps, type SubmitSettings,
 } from './run.ts'
 import { insufficientBalance, resolveUnanswered, runJobs } from './send-jobs.ts'
 import { retryWhileUnavailable } from './transport.ts'
@@ -45,7 +45,7 @@ export async function submitFile (
       else deps.rename(rename)
     }
     store.remove()
-    return summaryOf(settings.output, store.state())
+    return summarize(settings.output, store.state())
   } finally {
     closeRun(run)
   }
@@ -69,7 +69,7 @@ function isRenamed ({ store, folder, names }: Run): boolean {
   return isJoined && folder.has(names.output) && !folder.has(names.unfinished)
 }
 
-function summaryOf (output: string, { jobs, plan, joined }: RunState): SubmitSummary {
+function summarize (output: string, { jobs, plan, joined }: RunState): SubmitSummary {
   const sum = (name: 'chargedMicros' | 'releasedMicros') =>
     jobs.reduce((total, { end }) => total + (end?.[name] ?? 0), 0)
   return {
@@ -97,7 +97,7 @@ export function interruptRun (settings: Pick<SubmitSettings, 'output'>, store?: 
   const ids = running.map(({ id }) => id ?? 'one whose id is not known yet')
   return [
     'Interrupted. Run the same command again to resume; nothing is paid twice.',
-    `The state of the run is in ${stateFileOf(settings.output)}.`,
+    `The state of the run is in ${stateFileName(settings.output)}.`,
     running.length === 0
       ? 'All jobs sent so far have ended.'
       : `These jobs continue and will be charged: ${ids.join(', ')}. ` +
@@ -119,7 +119,7 @@ async function confirmPrice (run: Run): Promise<void> {
   if (unsent.length === 0) return
   const quotes = await quoteJobs(run, unsent)
   const { availableMicros } = await retryWhileUnavailable(() => client.balance(), run.deps)
-  const total = sumOf(quotes.map(([, { preflight }]) => preflight))
+  const total = sumPreflights(quotes.map(([, { preflight }]) => preflight))
   for (const line of priceLines(total, { jobs: unsent.length, availableMicros })) say(line)
   if (lacksCountry(settings, total)) say(COUNTRY_HINT)
   const limitations = new Set(quotes.flatMap(([, quote]) => quote.limitations))
@@ -158,7 +158,7 @@ async function quoteJobs (
   for (const index of unsent) {
     const range = jobs[index]
     if (range === undefined) continue
-    const body = requestOf(settings, await readContacts(input, file, { range, column }))
+    const body = toRequest(settings, await readContacts(input, file, { range, column }))
     quotes.push([index, await retryWhileUnavailable(() => deps.client.quote(body), deps)])
     if (unsent.length > 1) deps.say(`Quoted ${quotes.length} of ${unsent.length} jobs.`)
   }
@@ -166,7 +166,7 @@ async function quoteJobs (
 }
 
 /** Sums the preflights of several jobs. */
-export function sumOf (preflights: readonly Counts[]): Counts {
+export function sumPreflights (preflights: readonly Counts[]): Counts {
   const sum = (name: keyof Counts) =>
     preflights.reduce((total, preflight) => total + preflight[name], 0)
   return {

@@ -99,7 +99,7 @@ function backoffMs (error: unknown, attempt: number, random: () => number): numb
 }
 
 /** Parses the JSON body of a response. Trusts the API description for its type. */
-export async function jsonOf<T> (response: Promise<Response>): Promise<T> {
+export async function readJson<T> (response: Promise<Response>): Promise<T> {
   return await (await response).json() as T
 }
 

@@ -84,7 +84,7 @@ type Signed = {
 
 /** `t=<seconds>,v1=<hex>` with one or more `v1`, over `<t>.<body>`; the key is the secret text. */
 function parseServiceSignature ({ headers, body }: WebhookRequest): Signed | undefined {
-  const fields = headerOf(headers, 'x-service-signature')?.split(',').map(field => field.trim())
+  const fields = findHeader(headers, 'x-service-signature')?.split(',').map(field => field.trim())
   const timestamp = fields?.find(field => field.startsWith('t='))?.slice(2)
   if (fields === undefined || timestamp === undefined || !isSeconds(timestamp)) return undefined
   return {
@@ -126,25 +126,25 @@ const bytesOf = (text: string) => Buffer.from(text.replace(/^wh(?:sec|pk)_/, '')
 /** The time and signatures of a version, and what is signed before the body. */
 function standardHeaders ({ headers }: WebhookRequest, version: 'v1' | 'v1a') {
   const [id, timestamp, signatures] = ['webhook-id', 'webhook-timestamp', 'webhook-signature']
-    .map(name => headerOf(headers, name))
+    .map(name => findHeader(headers, name))
   if (id === undefined || signatures === undefined || !isSeconds(timestamp)) return undefined
   return {
     timestamp: Number(timestamp),
     before: `${id}.${timestamp}.`,
-    signatures: signatures.split(' ').filter(one => one.startsWith(`${version},`))
-      .map(one => one.slice(version.length + 1)),
+    signatures: signatures.split(' ').filter(text => text.startsWith(`${version},`))
+      .map(text => text.slice(version.length + 1)),
   }
 }
 
 /** Compares in constant time. */
-const isEqual = (expected: string) => (given: string): boolean => {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)]
+const isEqual = (expected: string) => (actual: string): boolean => {
+  const [a, b] = [Buffer.from(actual), Buffer.from(expected)]
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-function headerOf (headers: WebhookRequest['headers'], name: string): string | undefined {
-  const found = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
-  return typeof found === 'string' || found === undefined ? found : found.join(',')
+function findHeader (headers: WebhookRequest['headers'], name: string): string | undefined {
+  const value = Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1]
+  return typeof value === 'string' || value === undefined ? value : value.join(',')
 }
 
 const isSeconds = (text: string | undefined) => text !== undefined && /^\d{1,12}$/.test(text)

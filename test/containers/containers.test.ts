@@ -85,9 +85,9 @@ describe('the containers of Compose', () => {
   })
 
   it('verify the rows of a job that is sent over TLS', async () => {
-    org = (await deployment.workspace<{ id: string }>('org', 'create', '--name Test')).id
-    await deployment.workspace('topup', '--org', org, '--usd', FUNDS_USD)
-    const { secret } = await deployment.workspace<{ secret: string }>('key', 'create', '--org', org)
+    org = (await deployment.admin<{ id: string }>('org', 'create', '--name Test')).id
+    await deployment.admin('topup', '--org', org, '--usd', FUNDS_USD)
+    const { secret } = await deployment.admin<{ secret: string }>('key', 'create', '--org', org)
     client = await deployment.client(secret)
     first = await send()
     await expectComplete(first)
@@ -115,6 +115,6 @@ describe('the containers of Compose', () => {
 
   it('hold no breach of what the audit checks', async () => {
     // Ends with 1 where there is one.
-    expect(await deployment.documented('workspace audit', '--full')).toContain(org)
+    expect(await deployment.documented('admin audit', '--full')).toContain(org)
   })
 })

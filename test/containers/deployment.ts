@@ -30,8 +30,8 @@ export type Deployment = {
   readonly documented: (text: string, ...more: readonly string[]) => Promise<string>
   /** Runs a command of Compose. */
   readonly compose: (...words: readonly string[]) => Promise<string>
-  /** A command of the workspace, with its result. */
-  readonly workspace: <T>(...words: readonly string[]) => Promise<T>
+  /** A command of operators, with its result. */
+  readonly admin: <T>(...words: readonly string[]) => Promise<T>
   readonly containers: () => Promise<readonly Container[]>
   /** Kills the first process of a container from outside, until Docker has started it again. */
   readonly kill: (service: string) => Promise<void>
@@ -78,8 +78,8 @@ export function createDeployment (engine: Engine, ports: Ports): Deployment {
   return {
     documented,
     compose,
-    workspace: async (...words) =>
-      JSON.parse(await compose('run', '--rm', 'workspace', '--json', ...words)),
+    admin: async (...words) =>
+      JSON.parse(await compose('run', '--rm', 'admin', '--json', ...words)),
     containers,
     kill: async service => {
       const pid = await inspect(service, '{{.State.Pid}}')

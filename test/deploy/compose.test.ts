@@ -40,7 +40,7 @@ const ours = (): readonly [string, Service][] =>
     .filter(([, { image }]) => image === model.services.provision?.image)
 
 /** Programs of the image, commands run by hand left out. */
-const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== 'workspace')
+const programs = (): readonly Deployed[] => ours().filter(([name]) => name !== 'admin')
   .map(([name, { command, environment }]) =>
     ({ name, program: command?.[0] ?? '', env: environment ?? {} }))
 
@@ -90,7 +90,7 @@ describe('compose.yaml', () => {
       ...Object.fromEntries(STAGES.map(stage => [stage, known(stage)])),
       page: [undefined, undefined],
       provision: known('admin'),
-      workspace: known('admin'),
+      admin: known('admin'),
     })
     const { environment } = model.services.kafka as Service
     const login = environment.KAFKA_LISTENER_NAME_SERVICES_PLAIN_SASL_JAAS_CONFIG ?? ''
@@ -122,7 +122,7 @@ describe('compose.yaml', () => {
       'redis-state service_healthy', 'registry service_healthy',
     ])
     for (const [name, { depends_on: dependsOn }] of ours()) {
-      if (name === 'provision' || name === 'workspace') continue
+      if (name === 'provision' || name === 'admin') continue
       expect(dependsOn?.provision?.condition).toBe('service_completed_successfully')
     }
   })
@@ -131,7 +131,7 @@ describe('compose.yaml', () => {
     const unwatched = Object.entries(model.services)
       .filter(([, { healthcheck }]) => healthcheck?.test === undefined || healthcheck.disable)
       .map(([name]) => name)
-    expect(unwatched.toSorted()).toEqual(['provision', 'workspace'])
+    expect(unwatched.toSorted()).toEqual(['admin', 'provision'])
   })
 
   it('builds its image once', () => {
@@ -162,7 +162,7 @@ describe('compose.yaml', () => {
   })
 
   it('runs commands without provisioning again', () => {
-    expect(Object.keys(model.services.workspace?.depends_on ?? {}).toSorted()).toEqual([
+    expect(Object.keys(model.services.admin?.depends_on ?? {}).toSorted()).toEqual([
       'clickhouse', 'kafka', 'redis-cache', 'redis-state', 'registry',
     ])
   })
@@ -243,7 +243,7 @@ describe('compose.yaml', () => {
       .filter(name => services[name]?.profiles?.[0] === 'traces')
     expect(optional).toEqual(['jaeger'])
     expect(services.jaeger?.image).toMatch(/^jaegertracing\/jaeger:\d+\.\d+\.\d+@/)
-    const running = ours().filter(([name]) => !['provision', 'workspace'].includes(name))
+    const running = ours().filter(([name]) => !['provision', 'admin'].includes(name))
     expect(running.map(([, { environment }]) => environment.OTEL_EXPORTER_OTLP_ENDPOINT))
       .toEqual(running.map(() => ''))
     const traced = composeModel({ ...secrets, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://jaeger:4318' })

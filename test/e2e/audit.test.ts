@@ -4,9 +4,7 @@ import { organizationKeysKey } from '../../services/accounts/organization-key-st
 import { tenantOf } from '../../services/accounts/tenant.ts'
 import { insertRows } from '../../services/runtime/platform/clickhouse.ts'
 import { moneyKeys } from '../../services/money/redis-keys.ts'
-import {
-  auditIncrementally, createAuditCounts,
-} from '../../services/admin/audit/incremental.ts'
+import { auditIncrementally } from '../../services/admin/audit/incremental.ts'
 import { audit } from '../../services/admin/audit/audit.ts'
 import { createKafkaJournal } from '../../services/admin/audit/journals.ts'
 import type { ProvenHead } from '../../services/admin/audit/proof.ts'
@@ -49,7 +47,7 @@ describe('what ClickHouse counts for an audit', () => {
   const entry = (change: Partial<Journal>) => ({ ...entryOf(other, job), ...change })
 
   it('are ids of several entries, jobs that have no end, and rows', async () => {
-    const counts = createAuditCounts(clickhouse)
+    const { counts } = parts
     const found = async () =>
       [await counts.sharedIds(other), await counts.jobsWithoutEnd(other, Date.now())]
     const sinceMs = Date.now() - 60_000

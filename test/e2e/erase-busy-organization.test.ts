@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OrganizationErasedError } from '../../services/accounts/organization-key-store.ts'
 import { wrappedPeople } from '../../services/accounts/people.ts'
 import { createDeliveryHistory } from '../../services/webhooks/delivery-history.ts'
-import { listEncryptionKeys } from '../../services/admin/key-commands.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { formsOf } from '../support/keys/canaries.ts'
 import { compactAtOnce } from '../support/kafka/compaction.ts'
@@ -140,7 +139,8 @@ it('an erasure ends jobs, a feed and a delivery that are under way, and settles 
     .rejects.toThrow(`organization ${orgId} was erased on 20`)
   expect(await workspace(env, 'webhook-endpoint', 'list', '--org', orgId))
     .toEqual({ endpoints: [] })
-  const { lacking } = await listEncryptionKeys(env)
+  const { lacking } =
+    await workspace<{ readonly lacking: readonly string[] }>(env, 'keys', 'list')
   expect(lacking.filter(one => one.includes(orgId))).toEqual([])
 
   // Feeds of others go on.

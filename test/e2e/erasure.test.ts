@@ -3,7 +3,6 @@ import { createClient } from '../../services/client/client.ts'
 import { jobKeys } from '../../services/jobs/redis-keys.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { runAudit } from '../support/audit.ts'
-import type { Erasure } from '../../services/admin/erase.ts'
 import { filesOfStores } from '../support/bytes.ts'
 import { compactAtOnce } from '../support/kafka/compaction.ts'
 import { eventually } from '../support/eventually.ts'
@@ -38,6 +37,9 @@ const ask = async (mode: 'live' | 'test', path: string, method = 'GET') => {
   const body = method === 'HEAD' ? undefined : await answer.json() as { error?: { code: string } }
   return [answer.status, body?.error?.code]
 }
+
+type Erasure =
+  { readonly done: boolean, readonly aof: string, readonly jobs: readonly object[] }
 
 const erase = (mode: 'live' | 'test', ...jobs: readonly string[]) => workspace<Erasure>(env,
   'job', 'erase', '--org', environment.orgId, '--job', jobs.join(), '--mode', mode,

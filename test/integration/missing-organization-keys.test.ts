@@ -4,7 +4,7 @@ import { organizationKeysKey } from '../../services/accounts/organization-key-st
 import { createClient, type Client } from '../../services/client/client.ts'
 import { createTopicReader } from '../../services/runtime/kafka/topic-reader.ts'
 import { metricsTargets, queryMetrics } from '../../services/admin/metrics.ts'
-import { createPauses } from '../../services/admin/pauses.ts'
+import { createPauses } from '../../services/admin/pause.ts'
 import { connectRedis } from '../../services/runtime/platform/redis.ts'
 import { createDemo } from '../../services/admin/demo.ts'
 import { runJob } from '../support/stacks/environment.ts'

@@ -8,8 +8,8 @@ import { moneyKeys, RECOUNTING_KEY } from '../../services/money/redis-keys.ts'
 import { createWallet, type Balance } from '../../services/money/wallet.ts'
 import { runAudit } from '../support/audit.ts'
 import { withWorkspace, type WorkspaceDeps } from '../../services/admin/deps.ts'
-import { createEraseDeps, eraseJobs } from '../../services/admin/erase.ts'
-import { withStores } from '../../services/admin/stores.ts'
+import { createEraseDeps, eraseJobs } from '../../services/admin/erase-jobs.ts'
+import { withStores } from '../../services/admin/connections.ts'
 import { mixedPhones } from '../bench/inputs.ts'
 import {
   emptied, kill, startRecovering, until, type Recovering,

@@ -48,10 +48,10 @@ async function makeDemo (env: Env): Promise<Demo> {
 /** The root keys that wrap keys of organizations and are not in `env`. */
 async function missingRootKeys (env: Env): Promise<readonly string[]> {
   const { withWorkspace } = await import('../../../services/admin/deps.ts')
-  const report = await import('../../../services/admin/key-report.ts')
+  const report = await import('../../../services/admin/key-rotation.ts')
   return await withWorkspace(env, async ({ organizations, organizationKeys }) => {
     const ids = (await organizations.list()).map(({ id }) => id)
     const { store, roots } = organizationKeys
-    return report.missingRootKeys(await report.readKeysOf(store, ids), roots)
+    return report.missingRootKeys(await report.readOrganizationKeys(store, ids), roots)
   })
 }

@@ -3,19 +3,21 @@ import type { DeliveryHistory } from '../../webhooks/delivery-history.ts'
 import type { Job } from '../../jobs/job.ts'
 import { MissingKeyError } from '../../runtime/crypto/key-ring.ts'
 import { isInfrastructure } from '../../runtime/platform/errors.ts'
+import { ERASED_FIELD } from '../../accounts/organization-key-store.ts'
+import { accountKey } from '../../accounts/records.ts'
+import { partsOf } from '../../accounts/tenant.ts'
+import { jobKeys } from '../../jobs/redis-keys.ts'
+import type { RedisClient } from '../../runtime/platform/redis.ts'
 import { createFairSlots } from '../../runtime/platform/fair-slots.ts'
 import { createTenants } from '../../money/tenants.ts'
 import type { Archive, ArchivedJob } from '../../jobs/results/archive.ts'
 import type { Results } from '../../jobs/results/results.ts'
 import {
-  checkAges, checkDeliveries, checkEntries, checkResults, checkSlots, countResults,
-} from './job-checks.ts'
-import {
-  checkBalances, checkForged, checkIds, checkKafka, checkMovements, checkNumbers, checkWallet,
-  explain, type StoredMovements,
-} from './journal-checks.ts'
+  checkAges, checkBalances, checkDeliveries, checkEntries, checkForged, checkIds, checkKafka,
+  checkMovements, checkNumbers, checkResults, checkSlots, checkWallet, countResults, explain,
+  type StoredMovements,
+} from './checks.ts'
 import { checkExportedHead, type ExportedHeads, type KafkaJournal } from './journals.ts'
-import { areErased } from './keys.ts'
 import {
   type AuditReport, type FoundBreach, joinMissingKeys, type TenantBreaches, type TenantReport,
 } from './report.ts'
@@ -59,20 +61,20 @@ export async function audit (deps: AuditDeps, options: AuditOptions): Promise<Au
   const breaches: FoundBreach[] = []
   const stored = new Map<string, StoredMovements>()
   for (const tenant of options.only ?? (await createTenants(deps.redis).all()).toSorted()) {
-    const { report, found, movements } = await auditTenant(deps, tenant, options)
+    const { report, breaches: tenantBreaches, movements } = await auditTenant(deps, tenant, options)
     tenants.push(report)
     stored.set(tenant, movements)
-    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+    breaches.push(...tenantBreaches.map(breach => ({ tenant, ...breach })))
   }
   const named = new Set([...stored.keys(), ...options.heads?.keys() ?? []])
   const kafka = named.size === 0 ? undefined : await deps.kafka?.texts(named)
   for (const [tenant, movements] of stored) {
     const texts = kafka && (kafka.get(tenant) ?? new Map())
-    const found = [
+    const journalBreaches = [
       ...checkMovements(movements, texts),
       ...texts === undefined ? [] : checkKafka(movements.copy, texts),
     ]
-    breaches.push(...found.map(breach => ({ tenant, ...breach })))
+    breaches.push(...journalBreaches.map(breach => ({ tenant, ...breach })))
   }
   for (const [tenant, head] of options.heads ?? []) {
     if (options.only?.includes(tenant) === false) continue
@@ -89,22 +91,22 @@ async function auditTenant (
   // Jobs that have ended are closed then, and their results are read.
   await readSettledState(deps, tenant, waitMs)
   const closedJobs: ArchivedJob['job'][] = []
-  const results = { rows: 0, found: [] as TenantBreaches[number][] }
-  for await (const page of closedJobsOf(deps, tenant)) {
+  const results = { rows: 0, breaches: [] as TenantBreaches[number][] }
+  for await (const page of readClosedJobs(deps, tenant)) {
     closedJobs.push(...page.map(({ job }) => job))
-    for (const { rows, found } of await auditPage(deps, tenant, page)) {
+    for (const { rows, breaches } of await auditPage(deps, tenant, page)) {
       results.rows += rows
-      results.found.push(...found)
+      results.breaches.push(...breaches)
     }
   }
   // After the closed jobs, so that the journal has the end of each.
   const snapshot = await takeAuditSnapshot(deps, tenant, waitMs)
   const { balance, copy, outbox, openJobs, slots } = snapshot
   const entries = [...new Map([...copy, ...outbox].map(entry => [entry.seq, entry])).values()]
-  const known = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
-  const jobs = [...known.values(), ...await closedSince(deps, tenant, { known, entries })]
+  const seen = new Map([...openJobs, ...closedJobs].map(job => [job.id, job]))
+  const jobs = [...seen.values(), ...await closedSince(deps, tenant, { seen, entries })]
   const movements = { seq: balance.seq, outbox, copy }
-  const found = [
+  const breaches = [
     ...checkWallet(balance, openJobs),
     ...checkForged(snapshot.forged),
     ...checkNumbers(movements),
@@ -113,7 +115,7 @@ async function auditTenant (
     ...checkEntries(jobs, entries, deps.recordsSinceMs),
     ...checkAges(openJobs, Date.now()),
     ...checkSlots(openJobs, slots),
-    ...results.found,
+    ...results.breaches,
   ]
   const { seq, ...amounts } = balance
   const counts = { entries: seq, openJobs: openJobs.length, closedJobs: closedJobs.length }
@@ -122,21 +124,21 @@ async function auditTenant (
     ...amounts,
     ...counts,
     rows: results.rows,
-    breaches: joinMissingKeys(found.map(breach => ({ tenant, ...breach }))).length,
+    breaches: joinMissingKeys(breaches.map(breach => ({ tenant, ...breach }))).length,
     ...isExplained === true && { explained: explain(entries, jobs) },
   }
-  return { report, found, movements }
+  return { report, breaches, movements }
 }
 
 /** Jobs that closed after the closed jobs were read, and before the open ones were. */
 async function closedSince (
   { archive, recordsSinceMs = -Infinity }: AuditDeps, tenant: string,
-  { known, entries }: {
-    readonly known: ReadonlyMap<string, unknown>, readonly entries: readonly Journal[],
+  { seen, entries }: {
+    readonly seen: ReadonlyMap<string, unknown>, readonly entries: readonly Journal[],
   }
 ): Promise<readonly Job[]> {
   const ids = [...new Set(entries.filter(({ job, at }) =>
-    job !== '' && !known.has(job) && at >= recordsSinceMs).map(({ job }) => job))]
+    job !== '' && !seen.has(job) && at >= recordsSinceMs).map(({ job }) => job))]
   const jobs: Job[] = []
   while (ids.length > 0) {
     jobs.push(...(await archive.findAll([tenant], ids.splice(0, JOBS_PER_PAGE))).values())
@@ -145,7 +147,7 @@ async function closedSince (
 }
 
 /** Archived jobs, newest first, one page at a time. */
-async function * closedJobsOf (
+async function * readClosedJobs (
   { archive }: AuditDeps, tenant: string
 ): AsyncIterable<readonly ArchivedJob[]> {
   for (let before: string | undefined = ''; before !== undefined;) {
@@ -164,28 +166,36 @@ export async function auditPage (deps: AuditDeps, tenant: string, page: readonly
   return await Promise.all(page.map(archived => {
     const { job } = archived
     return slots.run({ name: tenant, cost: job.chunks }, async () => {
-      const { rows, found } = await auditResults(deps, archived)
+      const { rows, breaches } = await auditResults(deps, archived)
       const delivered = checkDeliveries(job, byJob.get(job.id) ?? [], Date.now())
-      return { rows, found: [...found, ...delivered] }
+      return { rows, breaches: [...breaches, ...delivered] }
     })
   }))
 }
 
 async function auditResults (
   { redis, results }: AuditDeps, { job, manifest }: ArchivedJob
-): Promise<{ readonly rows: number, readonly found: TenantBreaches }> {
+): Promise<{ readonly rows: number, readonly breaches: TenantBreaches }> {
   // Results of an erased job or organization are unreadable; only its money is checked.
-  const unchecked = { rows: 0, found: [] }
+  const unchecked = { rows: 0, breaches: [] }
   if (await areErased(redis, job) || Date.now() - job.endedAtMs > RESULTS_KEPT_MS) return unchecked
   try {
     const counts = await countResults(results.csvStream(job, manifest))
-    return { rows: counts.rows, found: checkResults(job, counts) }
+    return { rows: counts.rows, breaches: checkResults(job, counts) }
   } catch (error) {
     if (isInfrastructure(error)) throw error
     // They may have been erased meanwhile.
     if (await areErased(redis, job)) return unchecked
     const detail = error instanceof Error ? error.message : String(error)
     const lack = error instanceof MissingKeyError ? { lack: error.lack } : {}
-    return { rows: 0, found: [{ rule: 'results are readable', job: job.id, detail, ...lack }] }
+    return { rows: 0, breaches: [{ rule: 'results are readable', job: job.id, detail, ...lack }] }
   }
+}
+
+/** Whether the job was erased, or its organization: nothing can read its results. */
+async function areErased (
+  redis: RedisClient, { tenant, id }: Pick<Job, 'tenant' | 'id'>
+): Promise<boolean> {
+  return await redis.exists(jobKeys(tenant, id).erased) === 1 ||
+    await redis.hexists(accountKey(`org:${partsOf(tenant).orgId}`), ERASED_FIELD) === 1
 }

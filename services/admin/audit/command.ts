@@ -1,16 +1,17 @@
 import Type from 'typebox'
 import { ACCESS_CHAIN } from '../../accounts/access-log/walk.ts'
+import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
+import { closedKeys } from '../../jobs/connect-keys.ts'
+import { createJobKeys } from '../../jobs/job-keys.ts'
 import type { Environment } from '../../runtime/platform/command-environment.ts'
 import {
-  loadConfig, pick, commonConfig, messageKeys, rootKeys,
+  commonConfig, loadConfig, messageKeys, pick, rootKeys,
 } from '../../runtime/platform/config.ts'
-import { withStores } from '../stores.ts'
-import { withAccessLog } from './access-log.ts'
+import { withAccessLog } from '../access-log.ts'
+import { withStores } from '../connections.ts'
 import { audit, type AuditOptions } from './audit.ts'
-import { createAuditDeps } from './deps.ts'
-import { auditIncrementally, createPosition } from './incremental.ts'
+import { auditIncrementally, createAuditDeps, createPosition } from './incremental.ts'
 import { createKafkaJournal, readExportedHeads } from './journals.ts'
-import { createAuditKeys } from './keys.ts'
 import type { AuditReport } from './report.ts'
 
 const auditConfig = Type.Object(pick(commonConfig, [
@@ -45,7 +46,12 @@ export async function runAudit (
   const heads = new Map([...exported].filter(([chain]) => chain !== ACCESS_CHAIN))
   return await withStores(env, async stores => {
     const { redis, codec } = stores
-    const keys = createAuditKeys(config, stores)
+    const keys = createJobKeys({
+      redis,
+      part: 'results',
+      keys: connectOrganizationKeys('results', config, { state: redis }),
+      findClosed: closedKeys(stores),
+    })
     const kafka = createKafkaJournal(config, codec)
     const recordsSinceMs = recordsSince(config.JOBS_KEEP_MONTHS)
     const deps = { ...createAuditDeps({ ...stores, keys }), kafka, recordsSinceMs }

@@ -1,16 +1,23 @@
 import type { ClickHouseClient } from '@clickhouse/client'
 import type { Redis } from 'ioredis'
-import { streamRows } from '../../runtime/platform/clickhouse.ts'
-import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
+import { createDeliveryHistory } from '../../webhooks/delivery-history.ts'
+import type { JobKeys } from '../../jobs/job-keys.ts'
+import { createArchive } from '../../jobs/results/archive.ts'
+import { createSharedBlockReads } from '../../jobs/results/result-blocks.ts'
+import { createResults } from '../../jobs/results/results.ts'
+import { createHeadsCodec } from '../../money/journal-chain.ts'
+import { createJournalCopy } from '../../money/journal-copy.ts'
 import { createTenants } from '../../money/tenants.ts'
 import { createWallet } from '../../money/wallet.ts'
-import { createHeadsCodec } from '../../money/journal-chain.ts'
+import type { MessageKeySettings } from '../../runtime/crypto/mac.ts'
+import { streamRows } from '../../runtime/platform/clickhouse.ts'
+import type { Stores } from '../connections.ts'
 import { audit, type AuditOptions, RESULTS_KEPT_MS } from './audit.ts'
 import type { KafkaJournal } from './journals.ts'
 import { type Amount, type Proof, type ProofDeps, prove, type ProvenHead } from './proof.ts'
 import type { AuditReport } from './report.ts'
 
-export type IncrementalAuditDeps = ProofDeps & {
+type IncrementalAuditDeps = ProofDeps & {
   readonly counts: AuditCounts
   readonly kafka: KafkaJournal
 }
@@ -35,7 +42,7 @@ export async function auditIncrementally (
 ): Promise<{ readonly report: AuditReport, readonly proven: ReadonlyMap<string, ProvenHead> }> {
   const startedMs = Date.now()
   const tenants = only ?? (await createTenants(deps.redis).all()).toSorted()
-  const onRead = startProgress(await amountOf(deps, tenants, from), { onProgress })
+  const onRead = startProgress(await measureAmount(deps, tenants, from), { onProgress })
   const proofs = new Map<string, Proof>()
   for (const tenant of tenants) {
     const proof = await prove(deps, tenant, { from: from.get(tenant), waitMs, onRead })
@@ -63,7 +70,7 @@ export async function auditIncrementally (
   }
 }
 
-async function amountOf (
+async function measureAmount (
   { redis, counts }: IncrementalAuditDeps, tenants: readonly string[],
   from: IncrementalOptions['from']
 ): Promise<Amount & { readonly tenants: number }> {
@@ -85,7 +92,7 @@ const REPORT_MS = 5_000
 /** The share that has to be read before its duration says how long the rest takes. */
 const MIN_SHARE = 0.01
 
-const secondsOf = ({ entries, rows }: Amount) =>
+const estimateSeconds = ({ entries, rows }: Amount) =>
   entries / ENTRIES_PER_SECOND + rows / ROWS_PER_SECOND
 
 /**
@@ -101,12 +108,12 @@ export function startProgress (
   let reportedMs = startedMs
   let read: Amount = { entries: 0, rows: 0 }
   onProgress(`reading ${all.entries} journal entries and about ${all.rows} result rows of ` +
-    `${all.tenants} tenants: ${timeText(secondsOf(all))}`)
+    `${all.tenants} tenants: ${timeText(estimateSeconds(all))}`)
   return more => {
     read = { entries: read.entries + more.entries, rows: read.rows + more.rows }
     if (now() - reportedMs < REPORT_MS) return
     reportedMs = now()
-    const share = Math.min(secondsOf(read) / secondsOf(all), 1)
+    const share = Math.min(estimateSeconds(read) / estimateSeconds(all), 1)
     const leftSeconds = (reportedMs - startedMs) / 1_000 * (1 - share) / share
     const left = share < MIN_SHARE ? '' : `, ${timeText(leftSeconds)} left`
     onProgress(`${Math.floor(share * 100)} % read${left}`)
@@ -164,12 +171,12 @@ type AuditCounts = ProofDeps['counts'] & {
 }
 
 /** Runs the counts as queries; they reject with the error of the ClickHouse client. */
-export function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>): AuditCounts {
+function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>): AuditCounts {
   const count = async (query: string, parameters: Record<string, unknown>) => {
-    let found = 0
-    const rows = streamRows<{ readonly found: string }>(clickhouse, query, parameters)
-    for await (const row of rows) found = Number(row.found)
-    return found
+    let total = 0
+    const rows = streamRows<{ readonly total: string }>(clickhouse, query, parameters)
+    for await (const row of rows) total = Number(row.total)
+    return total
   }
   return {
     sharedIds: tenant => count(SHARED_IDS, { tenant }),
@@ -179,16 +186,33 @@ export function createAuditCounts (clickhouse: Pick<ClickHouseClient, 'query'>):
 }
 
 const SHARED_IDS = `
-  SELECT toString(count()) AS found FROM (
+  SELECT toString(count()) AS total FROM (
     SELECT entry_id FROM journal WHERE tenant = {tenant:String}
     GROUP BY entry_id HAVING uniqExact(seq) > 1
   )`
 const JOBS_WITHOUT_END = `
-  SELECT toString(uniqExact(job)) AS found FROM jobs
+  SELECT toString(uniqExact(job)) AS total FROM jobs
   WHERE tenant = {tenant:String} AND ended < fromUnixTimestamp64Milli({endedBeforeMs:Int64})
     AND job NOT IN (
       SELECT job FROM journal WHERE tenant = {tenant:String} AND type IN ('settle', 'void')
     )`
 const ROWS_SINCE = `
-  SELECT toString(sum(total_rows)) AS found FROM jobs
+  SELECT toString(sum(total_rows)) AS total FROM jobs
   WHERE ended >= fromUnixTimestamp64Milli({endedMs:Int64})`
+
+type Connections = Pick<Stores, 'redis' | 'clickhouse' | 'recordMac' | 'codec'> & {
+  readonly keys: Pick<JobKeys, 'get'>
+}
+
+/** The dependencies of an audit on open connections, except for Kafka. */
+export function createAuditDeps ({ redis, clickhouse, recordMac, codec, keys }: Connections) {
+  const blocks = createSharedBlockReads(clickhouse)
+  return {
+    redis,
+    journal: createJournalCopy(clickhouse, recordMac),
+    archive: createArchive(clickhouse, recordMac),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    results: createResults({ blocks, codec, keys }),
+    counts: createAuditCounts(clickhouse),
+  } satisfies Omit<IncrementalAuditDeps, 'kafka'>
+}

@@ -10,7 +10,7 @@ import { topicName } from '../../runtime/platform/topics.ts'
 import {
   canonicalText, CHAIN_START, type ChainHead, createHeadsCodec, extendChain, hashAfter,
 } from '../../money/journal-chain.ts'
-import type { JournalTexts } from './journal-checks.ts'
+import type { JournalTexts } from './checks.ts'
 import { breachUnless, type TenantBreaches } from './report.ts'
 
 /** A range of a tenant's journal: the entries after one head, up to another. */
@@ -49,9 +49,9 @@ export function createKafkaJournal (
       const tenants = new Map<string, Map<number, string>>()
       await read(entry => {
         if (!wanted.has(entry.tenant)) return
-        const known = tenants.get(entry.tenant) ?? new Map<number, string>()
-        tenants.set(entry.tenant, known)
-        if (!known.has(entry.seq)) known.set(entry.seq, canonicalText(entry))
+        const texts = tenants.get(entry.tenant) ?? new Map<number, string>()
+        tenants.set(entry.tenant, texts)
+        if (!texts.has(entry.seq)) texts.set(entry.seq, canonicalText(entry))
       }, {})
       return tenants
     },
@@ -100,7 +100,7 @@ export async function readExportedHeads (
   const codec = createHeadsCodec(settings)
   const greatest = new Map<string, ExportedHead>()
   let number = 0
-  for await (const line of linesOf(file)) {
+  for await (const line of readLines(file)) {
     number += 1
     const heads = codec.decode(line)
     if (heads === undefined) {
@@ -120,7 +120,7 @@ export async function readExportedHeads (
   return greatest
 }
 
-async function * linesOf (file: string): AsyncGenerator<string> {
+async function * readLines (file: string): AsyncGenerator<string> {
   try {
     yield * (await open(file)).readLines()
   } catch (error) {

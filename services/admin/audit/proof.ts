@@ -4,8 +4,9 @@ import { createWallet } from '../../money/wallet.ts'
 import { CHAIN_START, type ChainHead, extendChain } from '../../money/journal-chain.ts'
 import type { JournalCopy } from '../../money/journal-copy.ts'
 import { type AuditDeps, auditPage, JOBS_PER_PAGE } from './audit.ts'
-import { checkAges, checkDeliveries, checkEntries, checkSlots } from './job-checks.ts'
-import { checkWallet, entryTermsOf } from './journal-checks.ts'
+import {
+  checkAges, checkDeliveries, checkEntries, checkSlots, checkWallet, parseTerms,
+} from './checks.ts'
 import type { TenantReport } from './report.ts'
 import { readSettledState, type TenantState } from './snapshot.ts'
 
@@ -95,12 +96,12 @@ export async function prove (
 }
 
 function isSound ({ balance, openJobs, slots }: TenantState): boolean {
-  const found = [
+  const breaches = [
     ...checkWallet(balance, openJobs),
     ...checkAges(openJobs, Date.now()),
     ...checkSlots(openJobs, slots),
   ]
-  return found.length === 0
+  return breaches.length === 0
 }
 
 /**
@@ -175,7 +176,7 @@ function createIdempotencyKeys () {
   const claimedAtMs = new Map<string, number>()
   /** False for a reserve entry whose key created another job less than a day earlier. */
   const claim = (entry: Journal): boolean => {
-    const { idempotencyKey = '', claimedAt } = entryTermsOf(entry) ?? {}
+    const { idempotencyKey = '', claimedAt } = parseTerms(entry) ?? {}
     if (idempotencyKey === '') return true
     const atMs = Number(claimedAt)
     const earlierMs = claimedAtMs.get(idempotencyKey)
@@ -207,11 +208,11 @@ async function proveEnds (
     const entries = beyond.slice(at, at + JOBS_PER_PAGE).flat()
     const ids = [...new Set(entries.map(({ job }) => job))]
     const archived = await deps.archive.findAllWithManifest(tenant, ids)
-    const found = checkEntries(archived.map(({ job }) => job), entries, deps.recordsSinceMs)
-    if (found.length > 0) return undefined
+    const breaches = checkEntries(archived.map(({ job }) => job), entries, deps.recordsSinceMs)
+    if (breaches.length > 0) return undefined
     const audited = await auditPage(deps, tenant, archived)
-    if (audited.some(({ found }) => found.length > 0)) return undefined
-    rows += audited.reduce((sum, one) => sum + one.rows, 0)
+    if (audited.some(({ breaches }) => breaches.length > 0)) return undefined
+    rows += audited.reduce((sum, job) => sum + job.rows, 0)
   }
   return rows
 }

@@ -149,7 +149,7 @@ export function joinMissingKeys (breaches: readonly FoundBreach[]): readonly Bre
 }
 
 /** The id of the invariant that a rule belongs to; `-` for an unknown rule. */
-export function invariantOf (rule: string): string {
+export function findInvariant (rule: string): string {
   return INVARIANTS.find(({ rules }) => rules.includes(rule))?.id ?? '-'
 }
 
@@ -177,8 +177,8 @@ export function auditTable (
     columns, tenants.map(tenant => COLUMNS.map(name => String(tenant[name]))), unpainted)
   const movements = tenants.flatMap(({ tenant, explained = [] }) =>
     explained.map(line => `${tenant} ${line}`))
-  const found = breaches.map(({ tenant, job, rule, detail }) =>
-    `BREACH ${[invariantOf(rule), tenant, job, rule].filter(text => text !== '').join(' ')}: ` +
+  const breachLines = breaches.map(({ tenant, job, rule, detail }) =>
+    `BREACH ${[findInvariant(rule), tenant, job, rule].filter(text => text !== '').join(' ')}: ` +
     detail)
   const log = accessLog === undefined
     ? []
@@ -186,5 +186,5 @@ export function auditTable (
   const none = isComplete
     ? 'no breaches'
     : 'no breaches in what is new since the last audit; --full reads everything'
-  return [table, ...movements, ...log, ...breaches.length === 0 ? [none] : found].join('\n')
+  return [table, ...movements, ...log, ...breaches.length === 0 ? [none] : breachLines].join('\n')
 }

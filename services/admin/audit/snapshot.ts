@@ -78,15 +78,12 @@ export async function readSettledState (
     return last.isConsistent
   }, RETRY_MS)
   const { state } = last
-  const isSettled = isConsistent && await until(() => isCopied(deps, tenant, state), POLL_MS) &&
+  const { seq } = state.balance
+  const isCopied = async () =>
+    ((await deps.journal.counts(new Map([[tenant, seq]]))).get(tenant) ?? 0) >= seq
+  const isSettled = isConsistent && await until(isCopied, POLL_MS) &&
     await until(() => areClosed(deps, tenant, state), POLL_MS)
   return { state, isSettled }
-}
-
-async function isCopied (
-  { journal }: AuditSnapshotDeps, tenant: string, { balance: { seq } }: TenantState
-): Promise<boolean> {
-  return ((await journal.counts(new Map([[tenant, seq]]))).get(tenant) ?? 0) >= seq
 }
 
 async function areClosed (

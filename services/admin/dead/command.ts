@@ -2,14 +2,13 @@ import { UsageError } from '../../runtime/platform/run-command.ts'
 import { recordsText } from '../../runtime/platform/text-table.ts'
 import { READING_STAGES, type StageName } from '../../topology.ts'
 import type { AdminCommand } from '../admin-command.ts'
-import { callOf, type Screen } from '../command-line.ts'
+import { type CommandCall, type CommandOutcome, runAndPrint, type Screen } from '../command-line.ts'
 import {
   discard, replay, type DecidedLetters, type Replay, type ReplayedLetter, type Selection,
 } from './decide.ts'
-import { withDeadLetters, type DeadLetterDeps } from './deps.ts'
-import type { Filter } from './letters.ts'
+import { type DeadLetterDeps, withDeadLetters } from './inspector.ts'
+import { type Filter, type LetterList, list, show, type Summary } from './letters.ts'
 import { safeText } from './content.ts'
-import { list, show, type LetterList, type Summary } from './list.ts'
 
 /** Unparsed options of the command line. */
 type Options = {
@@ -26,27 +25,17 @@ type Options = {
   readonly wait?: string
 }
 
-/** The result of a command as data and as text; `isUndone` if some of it is left to do. */
-type Result = { readonly data: object, readonly text: string, readonly isUndone?: boolean }
-type Words = { readonly names: readonly (string | undefined)[], readonly options: Options }
-type Task = (deps: DeadLetterDeps, words: Words) => Promise<Result>
-type Run = (task: Task) => (...given: unknown[]) => Promise<void>
+type Task = (deps: DeadLetterDeps, call: CommandCall<Options>) => Promise<CommandOutcome>
+type Run = (task: Task) => ReturnType<typeof runAndPrint>
 
 /** Adds `dead` and its commands. */
 export function addDead (
-  program: AdminCommand, { print }: Pick<Screen, 'print'>, open = withDeadLetters
+  program: AdminCommand, screen: Pick<Screen, 'print'>, open = withDeadLetters
 ): void {
   const dead = program.command('dead')
     .description('messages that a stage could not process, kept in <stage>.dead for 30 days')
-  const run: Run = task => async (...given) => {
-    const command = given.at(-1) as AdminCommand
-    const { env, json, options } = callOf<Options>(command)
-    const names = command.args
-    const { data, text, isUndone = false } =
-      await open(env, deps => task(deps, { names, options }))
-    print(json ? JSON.stringify(data) : text)
-    if (isUndone) process.exitCode = 1
-  }
+  const run: Run = task => runAndPrint<Options>(screen, call =>
+    open(call.env, deps => task(deps, call)))
   addQueries(dead, run)
   addDecisions(dead, run)
 }
@@ -74,7 +63,7 @@ function addQueries (dead: AdminCommand, run: Run): void {
     .argument('<stage>', STAGE_NAMES).argument('<letter>', 'partition:offset, as "list" shows it')
     .option('--open', 'also decrypt the content; needs the root keys of results and partners')
     .example('verify 0:12')
-    .action(run(async (deps, { names: [stage = '', position = ''], options }) => {
+    .action(run(async (deps, { words: [stage = '', position = ''], options }) => {
       const letter = { stage: parseReadingStage(stage), position: parsePosition(position) }
       const data = await show(deps, letter, options.open === true)
       return { data, text: fieldsText(data) }
@@ -96,7 +85,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
     .option('--wait <seconds>', 'how long to wait for the stage', '60')
     .records('letters.replayed')
     .example('verify 0:12')
-    .action(run(async (deps, { names: [stage = '', position], options }) => {
+    .action(run(async (deps, { words: [stage = '', position], options }) => {
       const selection = parseSelection(stage, position, options)
       const data = await replay(deps, selection, {
         waitMs: parseWait(options.wait), onProgress: createProgressLog(),
@@ -108,7 +97,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
     .option('--died-of <reason>', 'all letters with this reason')
     .records('letters.discarded')
     .example('verify 0:12 --reason "a test"')
-    .action(run(async (deps, { names: [stage = '', position], options }) => {
+    .action(run(async (deps, { words: [stage = '', position], options }) => {
       const { reason = '', diedOf, ...others } = options
       if (reason.trim() === '') throw new UsageError('--reason is empty. Use --reason "text".')
       const filters = { ...others, ...diedOf !== undefined && { reason: diedOf } }
@@ -119,7 +108,7 @@ function addDecisions (dead: AdminCommand, run: Run): void {
 
 /** Parses the name of a stage that has dead letters. Throws UsageError for any other text. */
 export function parseReadingStage (name: string): StageName {
-  const stage = READING_STAGES.find(known => known === name)
+  const stage = READING_STAGES.find(stage => stage === name)
   if (stage !== undefined) return stage
   throw new UsageError(`Stage ${name} has no dead letters. The stages with dead letters are: ` +
     `${STAGE_NAMES}.`)
@@ -145,7 +134,7 @@ export function parseSelection (
   stage: string, position: string | undefined, options: Options
 ): Selection {
   const filter = parseFilter(position, options)
-  const hasFilter = [filter.reason, filter.job, filter.tenant].some(one => one !== undefined)
+  const hasFilter = [filter.reason, filter.job, filter.tenant].some(value => value !== undefined)
   if (position !== undefined && hasFilter) {
     throw new UsageError(`Use either the position ${position} or filter options, not both.`)
   }
@@ -189,7 +178,7 @@ const isDone = ({ outcome }: ReplayedLetter) => outcome === 'taken' || outcome =
 /** Formats what became of each letter, one a line. */
 function replayText ({ stage, letters, remaining }: Replay): string {
   const lines = letters.map(sent => `${stage} ${sent.letter}: ${outcomeText(sent)}`)
-  return [...lines, ...restOf(remaining)].join('\n')
+  return [...lines, ...remainingText(remaining)].join('\n')
 }
 
 function outcomeText (letter: ReplayedLetter): string {
@@ -234,16 +223,17 @@ const UNITS = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]] as const
 
 function ageText (seconds: number | null): string {
   if (seconds === null) return 'unknown'
-  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? ['s', 1]
+  const [unit, size] = UNITS.find(([, length]) => seconds >= length) ?? ['s', 1]
   return `${Math.floor(seconds / size)} ${unit}`
 }
 
 /** Formats a decision. */
 export function decidedText ({ stage, action, letters, remaining }: DecidedLetters): string {
-  return [`${stage}: ${action} ${letters.join(', ') || 'nothing'}`, ...restOf(remaining)].join('\n')
+  const decided = `${stage}: ${action} ${letters.join(', ') || 'nothing'}`
+  return [decided, ...remainingText(remaining)].join('\n')
 }
 
-const restOf = (remaining: number) => remaining === 0
+const remainingText = (remaining: number) => remaining === 0
   ? []
   : [`${remaining} more letters match. Run the command again for the next ones.`]
 

@@ -96,7 +96,8 @@ export function formatHeaders (
   headers: Readonly<Record<string, string>>
 ): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(headers).map(([name, text]) => [
-    safeText(name), PIPELINE_HEADERS.has(name) ? safeText(text) : sizeOf(Buffer.byteLength(text)),
+    safeText(name),
+    PIPELINE_HEADERS.has(name) ? safeText(text) : formatSize(Buffer.byteLength(text)),
   ]))
 }
 
@@ -107,13 +108,13 @@ const PARTNER_FIELDS = new Set(['reference'])
 export function formatEnvelope (value: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [
     name,
-    PARTNER_FIELDS.has(name) ? sizeOf(Buffer.byteLength(String(field))) : formatField(field),
+    PARTNER_FIELDS.has(name) ? formatSize(Buffer.byteLength(String(field))) : formatField(field),
   ]))
 }
 
 /** Formats decrypted rows completely, except bytes. */
 export function formatContent (value: unknown): unknown {
-  if (value instanceof Uint8Array) return sizeOf(value.length)
+  if (value instanceof Uint8Array) return formatSize(value.length)
   if (Array.isArray(value)) return value.map(formatContent)
   if (typeof value === 'object' && value !== null) {
     return Object.fromEntries(
@@ -123,11 +124,11 @@ export function formatContent (value: unknown): unknown {
 }
 
 function formatField (field: unknown): unknown {
-  if (field instanceof Uint8Array) return sizeOf(field.length)
+  if (field instanceof Uint8Array) return formatSize(field.length)
   if (Array.isArray(field)) return `${field.length} items`
   if (field instanceof Date) return field.toISOString()
   if (typeof field === 'object' && field !== null) return formatEnvelope(field)
   return typeof field === 'string' ? safeText(field) : formatContent(field)
 }
 
-const sizeOf = (bytes: number) => `${bytes} bytes`
+const formatSize = (bytes: number) => `${bytes} bytes`

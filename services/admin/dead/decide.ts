@@ -2,15 +2,14 @@ import type { OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
 import { CommandFailure, UsageError } from '../../runtime/platform/run-command.ts'
 import { deadTopic, logicalTopic } from '../../runtime/platform/topics.ts'
 import { topology, type StageName } from '../../topology.ts'
-import type { DeadLetterDeps } from './deps.ts'
-import type { JobState } from './inspector.ts'
+import type { DeadLetterDeps, JobState } from './inspector.ts'
 import { decisionMessage, type LetterDecision } from '../../runtime/engine/dead-letters.ts'
 import { REPLAY_OF } from '../../runtime/kafka/message-mac.ts'
 import type { PartitionOffsets } from '../../runtime/kafka/topic-reader.ts'
 import {
-  isWaiting, matches, parseDecision, positionOf, type DecidedLetter, type Filter,
+  type DecidedLetter, type Filter, isWaiting, matches, parseDecision, formatPosition, readLetters,
+  unknownLetter,
 } from './letters.ts'
-import { readLetters, unknownLetter } from './list.ts'
 
 type Deps = Pick<DeadLetterDeps, 'read' | 'send' | 'now' | 'readJobs' | 'sleep'>
 
@@ -88,11 +87,11 @@ export async function replay (
   const pending = new Set(selected.map(({ position }) => position))
   let sent = 0
   const reportsFrom = await deps.read(deadTopic(stage), async messages => {
-    const batch = messages.filter(message => pending.delete(positionOf(message)))
+    const batch = messages.filter(message => pending.delete(formatPosition(message)))
     if (batch.length === 0) return
     const truncated = batch.find(({ headers }) => 'dead_value' in headers)
     if (truncated !== undefined) {
-      throw new CommandFailure(`Letter ${positionOf(truncated)} has no content, because the ` +
+      throw new CommandFailure(`Letter ${formatPosition(truncated)} has no content, because the ` +
         'message was too large for the dead-letter topic. It can only be discarded.')
     }
     await deps.send(batch.flatMap(raw => replayMessage(stage, raw, deps.now()) ?? []))
@@ -254,7 +253,7 @@ export function replayMessage (
     topic,
     key: raw.key.toString(),
     value: raw.value,
-    headers: { ...headers, ...stage === 'feed' && contact, [REPLAY_OF]: positionOf(raw) },
+    headers: { ...headers, ...stage === 'feed' && contact, [REPLAY_OF]: formatPosition(raw) },
     ...partition !== undefined && { partition: Number(partition) },
   }
 }

@@ -1,17 +1,73 @@
 import Type from 'typebox'
 import { connectOrganizationKeys } from '../../accounts/connect-organization-keys.ts'
 import { createPartners, readPartners } from '../../accounts/partners.ts'
-import { keysInTopic } from '../../jobs/job-keys.ts'
-import { createJobStore } from '../../jobs/store.ts'
-import type { Outcome } from '../../jobs/store-types.ts'
-import type { Bus, RawMessage } from '../../runtime/kafka/bus.ts'
-import type { Environment } from '../../runtime/platform/command-environment.ts'
-import { loadConfig, pick, commonConfig, rootKeys } from '../../runtime/platform/config.ts'
-import { connectCommandRedis } from '../../runtime/platform/redis.ts'
-import { createCodec, registrySource } from '../../runtime/kafka/registry.ts'
-import { logicalTopic } from '../../runtime/platform/topics.ts'
 import { createJobMessageCodec } from '../../jobs/connect-keys.ts'
+import { keysInTopic } from '../../jobs/job-keys.ts'
+import type { Outcome } from '../../jobs/store-types.ts'
+import { createJobStore } from '../../jobs/store.ts'
+import type { Bus, OutgoingMessage, RawMessage } from '../../runtime/kafka/bus.ts'
+import { kafkaConnectionOf } from '../../runtime/kafka/connection.ts'
+import { createKafkaBus } from '../../runtime/kafka/kafka-bus.ts'
+import { createMessageMac } from '../../runtime/kafka/message-mac.ts'
+import { createCodec, registrySource } from '../../runtime/kafka/registry.ts'
+import { createTopicReader, type TopicReader } from '../../runtime/kafka/topic-reader.ts'
+import type { Environment } from '../../runtime/platform/command-environment.ts'
+import {
+  commonConfig, loadConfig, messageKeys, pick, rootKeys,
+} from '../../runtime/platform/config.ts'
+import { connectCommandRedis } from '../../runtime/platform/redis.ts'
+import { sleep } from '../../runtime/platform/retry.ts'
+import { logicalTopic } from '../../runtime/platform/topics.ts'
 import { openContent, readEnvelope } from './content.ts'
+
+export type DeadLetterDeps = {
+  readonly read: TopicReader['read']
+  /** Resolves when all messages are acknowledged, in this order; rejects after 30 s. */
+  readonly send: (messages: readonly OutgoingMessage[]) => Promise<void>
+  /** Runs work with an inspector. `open` lets it decrypt content, which needs the key ring. */
+  readonly inspect: <T>(open: boolean, work: (inspector: Inspector) => Promise<T>) => Promise<T>
+  /** The state of jobs by id; without those that are gone or whose store is unavailable. */
+  readonly readJobs: Inspector['jobs']
+  readonly now: () => number
+  readonly sleep: (ms: number) => Promise<void>
+}
+
+const brokersConfig = Type.Object(pick(commonConfig, messageKeys))
+const SEND_TIMEOUT_MS = 30_000
+
+/**
+ * Runs work with the dependencies of the dead-letter commands. Lists and decisions need only the
+ * brokers and the message keys, so that they work while other stores are down.
+ */
+export async function withDeadLetters<T> (
+  env: Environment, work: (deps: DeadLetterDeps) => Promise<T>
+): Promise<T> {
+  const settings = loadConfig(brokersConfig, env)
+  const connection = { ...kafkaConnectionOf(settings), mac: createMessageMac(settings) }
+  const clientId = 'dead-letters'
+  const bus = createKafkaBus({ ...connection, clientId, onFatal: () => {} })
+  const producer = bus.producer('resend')
+  const inspect: DeadLetterDeps['inspect'] = (open, inspectWork) =>
+    withInspector({ env, bus, open }, inspectWork)
+  try {
+    return await work({
+      read: createTopicReader({ ...connection, clientId }).read,
+      send: messages => producer.send(messages, AbortSignal.timeout(SEND_TIMEOUT_MS)),
+      inspect,
+      readJobs: async jobs => {
+        try {
+          return await inspect(false, inspector => inspector.jobs(jobs))
+        } catch {
+          return new Map()
+        }
+      },
+      now: Date.now,
+      sleep,
+    })
+  } finally {
+    await bus.close()
+  }
+}
 
 /** A job, by the letter of one of its messages. The tenant of a contact follows from its topic. */
 export type LetterJob = { readonly tenant: string, readonly topic: string, readonly job: string }
@@ -19,7 +75,7 @@ export type JobState = {
   readonly status: string, readonly ended: boolean, readonly chargedMicros: number,
 }
 
-export type Inspector = {
+type Inspector = {
   readonly envelope: (raw: RawMessage) => ReturnType<typeof readEnvelope>
   readonly replayEffect: (tenant: string, job: string) => Promise<ReplayEffect>
   /** The state of these jobs, by id, without those that are gone. */
@@ -35,7 +91,7 @@ const rootConfig = Type.Object(
   pick(commonConfig, [...rootKeys.results, ...rootKeys.partners]))
 
 /** Runs work with an inspector of letters, connected to Redis and the schema registry. */
-export async function withInspector<T> (
+async function withInspector<T> (
   { env, bus, open }: Options, work: (inspector: Inspector) => Promise<T>
 ): Promise<T> {
   const settings = loadConfig(config, env)
@@ -69,7 +125,7 @@ export async function withInspector<T> (
     return await work({
       jobs,
       envelope: raw => readEnvelope(codec, raw),
-      replayEffect: async (tenant, job) => replayEffectOf(await store.outcome(tenant, job)),
+      replayEffect: async (tenant, job) => describeEffect(await store.outcome(tenant, job)),
       content,
     })
   } finally {
@@ -84,7 +140,7 @@ export type ReplayEffect = { readonly jobStatus: string, readonly replayEffect: 
  * Describes what a replay changes for a job with this outcome. The tally charges the first result
  * of each row and nothing after the end of the job, so a replay can charge open rows only.
  */
-export function replayEffectOf (outcome: Outcome): ReplayEffect {
+export function describeEffect (outcome: Outcome): ReplayEffect {
   if (outcome.kind === 'refused') {
     return { jobStatus: 'refused', replayEffect: 'changes nothing: the job was rejected' }
   }

@@ -1,3 +1,5 @@
+import { guardCell } from '../../../schemas/files/csv-format.ts'
+
 const [QUOTE, COMMA, CR, LF] = [0x22, 0x2c, 0x0d, 0x0a] as const
 const LAST_OF_ASCII = 0x7f
 
@@ -77,12 +79,6 @@ export class CsvWriter {
 }
 
 const NEEDS_QUOTES = /[",\r\n]/
-/** Characters that start a formula, including their full-width forms. */
-const FORMULA = '=+\\-@\uff1d\uff0b\uff0d\uff20'
-const STARTS_FORMULA = new RegExp(`^[${FORMULA}\t\r\n]`)
-/** Spreadsheets may treat a semicolon, tab or line break in a cell as a separator. */
-const LATER_FORMULA = new RegExp(`(?<=[;\t\r\n])(?=[${FORMULA}])`, 'g')
-const HARMLESS = /^[0-9 ()+./-]*$/
 
 /**
  * Encodes a CSV cell by RFC 4180: doubles its quotes, and quotes it only if it contains a quote, a
@@ -100,14 +96,4 @@ export function csvLine (cells: readonly string[]): string {
 /** A line of a CSV file that spreadsheets run no formula of, ended by CRLF. */
 export function guardedLine (cells: readonly string[]): string {
   return csvLine(cells.map(guardCell))
-}
-
-/**
- * Neutralizes a cell that a spreadsheet would run as a formula, by a leading single quote. Cells of
- * digits and punctuation, such as phone numbers, are harmless and stay as they are.
- */
-export function guardCell (text: string): string {
-  if (HARMLESS.test(text)) return text
-  const guarded = text.replace(LATER_FORMULA, "'")
-  return STARTS_FORMULA.test(text) ? `'${guarded}` : guarded
 }

@@ -1,6 +1,7 @@
+import { guardCell } from '../../../schemas/files/csv-format.ts'
 import type { CompletedRows } from '../../../schemas/types.ts'
 import type { StoredColumn } from './dictionary-columns.ts'
-import { csvCell, guardCell, CsvWriter } from './csv.ts'
+import { csvCell, CsvWriter } from './csv.ts'
 import { type MergedChunk, columnsIn, createExtensionReader, oncePerBlock } from './merge.ts'
 import { createOriginalCsv, type Original } from './original.ts'
 

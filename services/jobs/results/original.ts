@@ -1,5 +1,5 @@
-import { uniqueNames } from '../../../schemas/files/csv-format.ts'
-import { csvCell, guardCell } from './csv.ts'
+import { guardCell, uniqueNames } from '../../../schemas/files/csv-format.ts'
+import { csvCell } from './csv.ts'
 import type { MergedChunk } from './merge.ts'
 
 /** The customer's own columns of a job from a file: the references of its rows are CSV lines. */

@@ -8,8 +8,6 @@ import {
 import { connectRedis } from '../../../services/runtime/platform/redis.ts'
 import { createOutbox } from '../../../services/money/outbox.ts'
 import { withBrokers } from '../../../services/admin/connections.ts'
-import { restoreJournal } from '../../../services/admin/journal-restore.ts'
-import { withJournal } from '../../../services/admin/journal-connections.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import type { Environment } from '../environment.ts'
 import type { Item } from './state.ts'
@@ -81,8 +79,7 @@ const journal: Loss = {
     await until('snapshots of wallets', async () =>
       (await snapshots()).some(({ low, high }) => high !== low))
     await services.setScale(WRITERS)
-    const restore = () => withJournal(stack.env, parts => withBrokers(stack.env, admin =>
-      restoreJournal({ ...parts, admin, show: () => {} })))
+    const restore = () => runCommand(stack.env, 'journal', 'restore')
     const brokers = (stack.env['KAFKA_BROKERS'] ?? '').split(',')
     const admin = new Kafka({ brokers, logLevel: logLevel.NOTHING }).admin()
     const remove = async (topic: string) => {
@@ -121,7 +118,11 @@ const clickhouse: Loss = {
     await runStatement(stack.env, 'RESTORE DATABASE default FROM File(\'drill\')')
     await provision(stack.env)
     await services.setScale({ ledger: 0 })
-    await replayLedger(stack.env)
+    await until('a replay of the ledger', async () => {
+      await runCommand(
+        stack.env, 'replay', '--stage', 'ledger', '--from', 'beginning', '--yes')
+      return true
+    })
     await services.setScale({})
     await services.untilReady()
   },
@@ -134,13 +135,11 @@ async function runStatement (
   await client.command({ query }).finally(() => client.close())
 }
 
-async function replayLedger (env: Readonly<Record<string, string>>): Promise<void> {
+async function runCommand (
+  env: Readonly<Record<string, string>>, ...words: readonly string[]
+): Promise<void> {
   Object.assign(process.env, env)
-  await until('a replay of the ledger', async () => {
-    await createAdminProgram({ print: () => {} }).parseAsync(
-      ['replay', '--stage', 'ledger', '--from', 'beginning', '--yes'], { from: 'user' })
-    return true
-  })
+  await createAdminProgram({ print: () => {} }).parseAsync(words, { from: 'user' })
 }
 
 /** Each is drilled alone; Redis is rebuilt from the journal that was restored before. */

@@ -17,9 +17,9 @@ import { createJobKeys, createKeyCache, createNewJobKeys } from '../../../servic
 import { jobKeys } from '../../../services/jobs/redis-keys.ts'
 import { readRootKeyHolders } from '../../../services/runtime/platform/root-key-holders.ts'
 import { KEY_CLASSES, type KeyClass } from '../../../services/topology.ts'
-import { newestOf } from '../../../services/admin/key-report.ts'
-import type { RotationDeps } from '../../../services/admin/key-rotation.ts'
-import { wrappedKeySources } from '../../../services/admin/wrapped-keys.ts'
+import {
+  newestKey, type RotationDeps, wrappedKeySources,
+} from '../../../services/admin/key-rotation.ts'
 import { messageKeysOf } from './signed.ts'
 import {
   codec, copied, keyStore, organizations, producer, redis, sending, ship, stores,
@@ -58,7 +58,7 @@ export function processWith (roots: Record<KeyClass, RootKeys>) {
     sourcesOf: found => wrappedKeySources(stores, {
       organizations: [...found.keys()],
       keys,
-      activeIdOf: orgId => organizationKeyId(newestOf(found.get(orgId) ?? [], 'results')!),
+      activeIdOf: orgId => organizationKeyId(newestKey(found.get(orgId) ?? [], 'results')!),
     }),
     isErased: organizations.isErased,
     sendKeys: (orgId, sent) => sendOrganizationKeys(sending, { orgId, keys: sent }),

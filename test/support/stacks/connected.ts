@@ -10,7 +10,7 @@ import { createCodec, registrySource } from '../../../services/runtime/kafka/reg
 import { createWallet } from '../../../services/money/wallet.ts'
 import { createJobKeyCopy } from '../../../services/jobs/job-key-copy.ts'
 import { createRepositories } from '../../../services/jobs/results/repositories.ts'
-import { createAuditDeps } from '../../../services/admin/audit/deps.ts'
+import { createAuditDeps } from '../../../services/admin/audit/incremental.ts'
 import { rootKeysIn } from '../keys/organization-keys.ts'
 import { messageMacOf, recordMacOf } from '../keys/signed.ts'
 import { stackEnv } from './stack.ts'

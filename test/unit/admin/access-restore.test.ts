@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { NumberedEntry } from '../../../services/accounts/access-log/entry.ts'
-import { restoreAccessLog } from '../../../services/admin/access-restore.ts'
+import { restoreAccessLog } from '../../../services/admin/journal-restore.ts'
 import { accessEntry } from '../../support/access.ts'
 
 /** A copy with these numbers, and a topic that had some messages and loses or doubles some. */

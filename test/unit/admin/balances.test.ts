@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { createOrganizations } from '../../../services/accounts/organizations.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
-import type { Options } from '../../../services/admin/options.ts'
+import type { Options } from '../../../services/admin/command-line.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'
 

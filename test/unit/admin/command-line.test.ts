@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import {
-  callOf, parseInteger, parsePositive, parseStage, round, type CommandCall,
+  readCall, parseInteger, parsePositive, parseStage, round, type CommandCall,
 } from '../../../services/admin/command-line.ts'
 import { STAGES } from '../../../services/topology.ts'
 
@@ -9,7 +9,7 @@ it('global options are read at any position of the command line', async () => {
   const calls: CommandCall<object>[] = []
   const program = new AdminCommand().option('--json').option('--data <folder>', '', 'none')
   program.command('lag').option('--once')
-    .action((_options: object, command: AdminCommand) => { calls.push(callOf(command)) })
+    .action((_options: object, command: AdminCommand) => { calls.push(readCall(command)) })
   await program.parseAsync(['lag', '--once', '--json'], { from: 'user' })
   expect(calls).toMatchObject([{ folder: 'none', json: true, options: { once: true } }])
   expect(calls[0]?.env['PATH']).toBe(process.env['PATH'])

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import {
-  backlogOf, backlogText, drain, drainedText, type RemainingWork,
+  joinBacklog, backlogText, drain, drainedText, type RemainingWork,
 } from '../../../services/admin/drain.ts'
 
 const groupLag = (group: string, lag: number) =>
@@ -22,7 +22,7 @@ function depsWith (backlogs: readonly RemainingWork[]) {
 }
 
 it('the backlog of drain combines open jobs and lag', () => {
-  expect(backlogOf(2, [groupLag('a', 3), groupLag('a', 1), groupLag('b', 0)]))
+  expect(joinBacklog(2, [groupLag('a', 3), groupLag('a', 1), groupLag('b', 0)]))
     .toEqual({ openJobs: 2, lagMessages: 4, groups: ['a'] })
 })
 

@@ -3,17 +3,19 @@ import { createApiKeys } from '../../../services/accounts/api-keys.ts'
 import { createPartners } from '../../../services/accounts/partners.ts'
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
-import { revokeKeys } from '../../../services/admin/close-organization.ts'
-import { runEraseOrganization } from '../../../services/admin/erase-organization-command.ts'
+import { revokeKeys } from '../../../services/admin/erase-organization.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
 import { accountsOf } from '../../../services/page/accounts.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 
 it('erasing an organization needs a time to wait, and the settings of its stores', async () => {
-  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '-1' }, () => {}))
-    .rejects.toThrow('--wait-minutes must be a number of at least 0, not "-1"')
-  await expect(runEraseOrganization({}, { org: 'org_1', waitMinutes: '1' }, () => {}))
-    .rejects.toThrow(ConfigError)
+  const eraseWithin = (minutes: string) => createAdminProgram({ print: () => {} }).parseAsync([
+    '--data', '/none', 'org', 'erase', '--org', 'org_1', '--yes', `--wait-minutes=${minutes}`,
+  ], { from: 'user' })
+  await expect(eraseWithin('-1')).rejects
+    .toThrow('--wait-minutes must be a number of at least 0, not "-1"')
+  await expect(eraseWithin('1')).rejects.toThrow(ConfigError)
 })
 
 it('the keys and partners of an organization are revoked, and those of no other', async () => {

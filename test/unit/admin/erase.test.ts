@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../../services/jobs/job.ts'
-import {
-  eraseJobs, type EraseDeps, erasureNote, runErase,
-} from '../../../services/admin/erase.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
+import { type EraseDeps, eraseJobs, erasureNote } from '../../../services/admin/erase-jobs.ts'
 import { createManualClock, JOB, TENANT } from '../../support/stage-doubles.ts'
 import { closedJob, jobOf } from '../ingest/doubles.ts'
 
@@ -96,9 +95,10 @@ describe('erasing a job', () => {
 
 describe('the command "job erase"', () => {
   it('rejects invalid options', async () => {
-    const words = { org: 'org_1', job: JOB, mode: 'live' }
-    await expect(runErase({}, { ...words, waitMinutes: 'x' })).rejects.toThrow('--wait-minutes')
-    await expect(runErase({}, { ...words, mode: 'x', waitMinutes: '1' })).rejects.toThrow('--mode')
+    const eraseWith = (...words: readonly string[]) => createAdminProgram({ print: () => {} })
+      .parseAsync(['job', 'erase', '--org', 'org_1', '--job', JOB, ...words], { from: 'user' })
+    await expect(eraseWith('--wait-minutes', 'x')).rejects.toThrow('--wait-minutes')
+    await expect(eraseWith('--mode', 'x')).rejects.toThrow('--mode')
   })
 
   it('mentions snapshots when Redis keeps no append-only file', () => {

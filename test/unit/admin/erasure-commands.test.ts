@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { expect, it } from 'vitest'
-import { confirmErasure } from '../../../services/admin/erasure-commands.ts'
+import { confirmErasure } from '../../../services/admin/organizations.ts'
 
 /** The outcome of a question at a terminal that gets this input. */
 async function confirmWith (input: string, isTTY = true) {

@@ -7,12 +7,9 @@ import { createRootKeys, rootIdOf } from '../../../services/runtime/crypto/root-
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
 import type { RootKeyHolder } from '../../../services/runtime/platform/root-key-holders.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
-import {
-  listEncryptionKeys, rewrapKeys, rotationNote,
-} from '../../../services/admin/key-commands.ts'
-import type { KeyReport } from '../../../services/admin/key-report.ts'
-import { rewrapAll } from '../../../services/admin/key-rotation.ts'
-import { withStores } from '../../../services/admin/stores.ts'
+import { createAdminProgram } from '../../../services/admin/program.ts'
+import { type KeyReport, rewrapAll, rotationNote } from '../../../services/admin/key-rotation.ts'
+import { withStores } from '../../../services/admin/connections.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 
 const CONTEXT = rootContextOf('org_1', 'results')
@@ -53,8 +50,11 @@ it('the note on keys names those to remove, and those to put back', () => {
 })
 
 it('key commands report missing settings before they connect to anything', async () => {
-  await expect(listEncryptionKeys({})).rejects.toThrow('RESULTS_ROOT_KEYS is missing')
-  await expect(rewrapKeys({})).rejects.toThrow('PARTNERS_ROOT_KEY_ACTIVE is missing')
+  for (const name of ['list', 'rewrap']) {
+    await expect(createAdminProgram({ print: () => {} })
+      .parseAsync(['--data', '/none', 'keys', name], { from: 'user' }))
+      .rejects.toThrow('RESULTS_ROOT_KEYS is missing')
+  }
   await expect(withStores({}, async () => {})).rejects.toThrow(ConfigError)
 })
 

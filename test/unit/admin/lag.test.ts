@@ -3,7 +3,7 @@ import { type GroupLag, TOPOLOGY_GROUPS } from '../../../services/runtime/kafka/
 import {
   consumerGroups, lagLines, type LagSnapshot, lagText, takeLagSnapshot,
 } from '../../../services/admin/lag.ts'
-import type { Pause } from '../../../services/admin/pauses.ts'
+import type { Pause } from '../../../services/admin/pause.ts'
 import { feedGroupOf } from '../../../services/runtime/platform/topics.ts'
 
 const groupLag = (partition: number, offset: number, lag: number): GroupLag => ({

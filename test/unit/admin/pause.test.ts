@@ -5,8 +5,9 @@ import { AdminCommand } from '../../../services/admin/admin-command.ts'
 import { createConfirm, type Confirm } from '../../../services/client/terminal.ts'
 import { PAUSABLE_STAGES } from '../../../services/topology.ts'
 import { withOptionalState, withState } from '../../../services/admin/connections.ts'
-import { addPause, addResume, effectOf, pauseLine } from '../../../services/admin/pause.ts'
-import { createPauses, withPauses } from '../../../services/admin/pauses.ts'
+import {
+  addPause, addResume, createPauses, findEffect, pauseLine,
+} from '../../../services/admin/pause.ts'
 import type { Environment } from '../../../services/runtime/platform/command-environment.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/ops-pause-`)
@@ -31,7 +32,8 @@ function memoryRedis () {
 
 let store = memoryRedis()
 beforeEach(() => { store = memoryRedis() })
-const open: typeof withPauses = async (_env, work) => await work(createPauses(store.redis))
+const open: Parameters<typeof addResume>[2] =
+  async (_env, work) => await work(createPauses(store.redis))
 
 /** Returns the output of a command line; questions get the given answer. */
 async function outputOf (words: readonly string[], answer?: boolean): Promise<string> {
@@ -104,7 +106,7 @@ describe('pause and resume', () => {
   })
 
   it('describe the effect for each stage', () => {
-    expect(PAUSABLE_STAGES.filter(stage => effectOf(stage).description === '')).toEqual([])
+    expect(PAUSABLE_STAGES.filter(stage => findEffect(stage).description === '')).toEqual([])
   })
 
   it('format a pause in color, without unknown details', () => {

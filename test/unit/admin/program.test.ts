@@ -8,7 +8,6 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import { ConfigError } from '../../../services/runtime/platform/config.ts'
 import { KEY_CLASSES } from '../../../services/topology.ts'
 import type { withWorkspace, WorkspaceDeps } from '../../../services/admin/deps.ts'
-import { printResult } from '../../../services/admin/options.ts'
 import { createAdminProgram } from '../../../services/admin/program.ts'
 import { leavesOf } from '../../support/admin.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
@@ -153,12 +152,14 @@ it('the program has these commands, each with a description', () => {
   ])
 })
 
-it('a result is printed as lines for people and as JSON for scripts', () => {
+it('a result is printed as lines for people and as JSON for scripts', async () => {
   const lines: string[] = []
-  const print = (line: string) => { lines.push(line) }
-  printResult(print, { id: 'a', list: [1] }, false)
-  printResult(print, { id: 'a' }, true)
-  expect(lines).toEqual(['id: a', 'list:\n  1', '{"id":"a"}'])
+  const open = (async () => ({ id: 'a', list: [1] })) as never
+  for (const words of [[], ['--json']]) {
+    await createAdminProgram({ print: line => { lines.push(line) }, open })
+      .parseAsync(['--data', '/none', 'org', 'list', ...words], { from: 'user' })
+  }
+  expect(lines).toEqual(['id: a\nlist:\n  1', '{"id":"a","list":[1]}'])
 })
 
 it('the help of each command has the global options and examples that it accepts', () => {

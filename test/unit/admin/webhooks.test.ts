@@ -4,7 +4,7 @@ import { createOrganizations } from '../../../services/accounts/organizations.ts
 import { createWebhookEndpoints } from '../../../services/webhooks/endpoints.ts'
 import { UsageError } from '../../../services/runtime/platform/run-command.ts'
 import type { WorkspaceDeps } from '../../../services/admin/deps.ts'
-import type { Options } from '../../../services/admin/options.ts'
+import type { Options } from '../../../services/admin/command-line.ts'
 import { organizationKeysOf } from '../../support/keys/organization-keys.ts'
 import { memoryRedis } from '../accounts/memory-redis.ts'
 import { commandOn } from '../../support/admin.ts'

@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import {
-  ApiError, compressionHeaders, createClient, resultsApi,
-} from '../../../services/client/client.ts'
-import { paginate, queryString } from '../../../services/client/pages.ts'
+import { ApiError, compressionHeaders, createClient } from '../../../services/client/client.ts'
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const job = 'job_01jd3v8zj7m5n2k4q6r8s0t1w3'
@@ -187,13 +184,9 @@ describe('a list of the API client', () => {
   })
 
   it('requests no page that the loop does not need', async () => {
-    let reads = 0
-    const endless = paginate(async () => {
-      reads += 1
-      return { data: ['a'], has_more: true, next_cursor: 'more' }
-    }, 'cursor')
-    for await (const item of endless) { if (item === 'a') break }
-    expect(reads).toBe(1)
+    const { client, lines } = serving({ data: ['a'], has_more: true, next_cursor: 'more' })
+    for await (const item of client.jobs()) { if (String(item) === 'a') break }
+    expect(lines()).toHaveLength(1)
   })
 })
 
@@ -222,16 +215,19 @@ describe('results of the API client', () => {
           controller.close()
         },
       })
-      const reader = resultsApi(async () => new Response(body))
-      expect(await all(reader.resultLines(job))).toEqual([{ input: 'é' }, { input: 'b' }])
+      const { client } = serving(new Response(body))
+      expect(await all(client.resultLines(job))).toEqual([{ input: 'é' }, { input: 'b' }])
     }
   })
 })
 
 describe('a query string of the API client', () => {
-  it('contains the defined fields, escaped', () => {
-    expect(queryString({ a: 'x y&', b: undefined, c: 3 })).toBe('?a=x+y%26&c=3')
-    expect(queryString({ a: undefined })).toBe('')
+  it('contains the defined fields, escaped', async () => {
+    const { client, lines } = serving({})
+    await client.usage({ from: 'x y&', to: undefined as never, group_by: 'day' })
+    await client.transactionsPage({ after: undefined as never })
+    expect(lines()).toEqual(
+      ['GET /usage?from=x+y%26&group_by=day&format=json', 'GET /transactions'])
   })
 })
 

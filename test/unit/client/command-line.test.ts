@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import { createConsole, failureMessage } from '../../../services/client/terminal.ts'
-import { accountOf, connectionOf } from '../../../services/client/connection.ts'
+import { identifyAccount, resolveConnection } from '../../../services/client/connection.ts'
 import { runProgram } from '../../../services/client/program.ts'
 import { detectService } from '../../../services/client/submit-command.ts'
 import { verifiedText } from '../../../services/client/job-commands.ts'
@@ -184,14 +184,14 @@ describe('the connection of a command', () => {
     '{"baseUrl":"http://127.0.0.1:1/api/v1","keys":{"live":"vj_live_3"}}')
 
   it('comes from options, then the environment, then a local stack', () => {
-    expect(connectionOf({ ...nowhere, baseUrl: 'https://there/', keyFile }, env)).toEqual({
+    expect(resolveConnection({ ...nowhere, baseUrl: 'https://there/', keyFile }, env)).toEqual({
       baseUrl: 'https://there/api/v1', apiKey: 'vj_test_2', isLocalStack: false,
     })
-    expect(connectionOf(nowhere, env)).toEqual({
+    expect(resolveConnection(nowhere, env)).toEqual({
       baseUrl: 'http://localhost/api/v1', apiKey: 'vj_live_1', isLocalStack: false,
     })
     const local = { baseUrl: 'http://127.0.0.1:1/api/v1', isLocalStack: true }
-    expect(connectionOf({ data: folder }, {})).toEqual({ ...local, apiKey: 'vj_live_3' })
+    expect(resolveConnection({ data: folder }, {})).toEqual({ ...local, apiKey: 'vj_live_3' })
   })
 
   it.each<[object, object, string | RegExp]>([
@@ -206,11 +206,13 @@ describe('the connection of a command', () => {
     [{ keyFile: '/none' }, env, 'Cannot read --key-file /none'],
     [{}, { ...env, VERIFICATION_JOBS_KEY: 'a b' }, 'The API key is invalid'],
   ])('is rejected for %j', (flags, variables, why) => {
-    expect(() => connectionOf({ ...nowhere, ...flags }, { ...variables })).toThrow(why)
+    expect(() => resolveConnection({ ...nowhere, ...flags }, { ...variables })).toThrow(why)
   })
 
   it('is identified by a digest of the key', () => {
-    const account = accountOf({ baseUrl: 'http://there', apiKey: 'secret', isLocalStack: false })
+    const account = identifyAccount({
+      baseUrl: 'http://there', apiKey: 'secret', isLocalStack: false,
+    })
     expect(account).toEqual({ baseUrl: 'http://there', key: '2bb80d537b1da3e3' })
   })
 })

@@ -5,16 +5,14 @@ import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
 import {
-  csvCell, decodeCell, detectDialect, encodeCell, guardCell, readRecords,
+  csvCell, decodeCell, detectDialect, encodeCell, readRecords,
 } from '../../../services/client/csv.ts'
 import { openInput } from '../../../services/client/files.ts'
 import { createLines, headerLine } from '../../../services/client/join-results.ts'
 import {
-  contactOf, planJobs, readContacts, readFacts, readHead,
+  decodeContact, planJobs, readContacts, readFacts, readHead,
 } from '../../../services/client/plan.ts'
-import {
-  csvCell as serviceCell, guardCell as serviceGuard,
-} from '../../../services/jobs/results/csv.ts'
+import { csvCell as serviceCell } from '../../../services/jobs/results/csv.ts'
 import { newFolder } from '../../support/folder.ts'
 
 const folder = newFolder('csv-')
@@ -39,12 +37,12 @@ const anyText = fc.string({ unit: fc.constantFrom(...'ab1 ,;\t"\r\n=+-@ü€') }
 describe('a CSV cell', () => {
   it('is formatted as the service does it', () => {
     fc.assert(fc.property(anyText, text => {
-      expect([csvCell(text), guardCell(text)]).toEqual([serviceCell(text), serviceGuard(text)])
+      expect(csvCell(text)).toBe(serviceCell(text))
     }))
   })
 
   it('is quoted when it contains the delimiter', () => {
-    expect([';', '\t', '|', ']', '^', '-'].map(one => csvCell(`a${one}b`, one)))
+    expect([';', '\t', '|', ']', '^', '-'].map(delimiter => csvCell(`a${delimiter}b`, delimiter)))
       .toEqual(['"a;b"', '"a\tb"', '"a|b"', '"a]b"', '"a^b"', '"a-b"'])
     expect(csvCell('a,b', ';')).toBe('a,b')
   })
@@ -176,10 +174,10 @@ describe('the plan of a submitted file', () => {
   })
 
   it('truncates contacts that are too long', () => {
-    expect(contactOf(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
-    expect(contactOf(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
+    expect(decodeContact(`${'x'.repeat(1_023)}\u{1f600}`, 'utf-8')).toHaveLength(1_024)
+    expect(decodeContact(Buffer.from(`${'x'.repeat(1_023)}\u{1f600}`).toString('latin1'), 'utf-8'))
       .toBe(`${'x'.repeat(1_023)}\ufffd`)
-    expect(contactOf(undefined, 'utf-8')).toBe('')
+    expect(decodeContact(undefined, 'utf-8')).toBe('')
   })
 })
 
@@ -193,7 +191,7 @@ async function joinedFile (guarded = false): Promise<Buffer> {
   let text = ''
   const whole = { from: facts.dialect.startByte, to: facts.bytes }
   for await (const record of readRecords(file, facts.dialect, whole)) {
-    const contact = contactOf(record.cells[0], facts.encoding)
+    const contact = decodeContact(record.cells[0], facts.encoding)
     text += text === ''
       ? headerLine(record, layout.columns, layout)
       : lineOf(record, ['1', contact, 'völlig; "gut"', '7'])

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { feedOptions, progressText } from '../../../services/client/feed-command.ts'
-import type { ContactResult, ContactToSend } from '../../../services/client/feed-connection.ts'
+import type { ContactToSend, FeedConnection } from '../../../services/client/feed-connection.ts'
 import type { FileContact, WrittenResult } from '../../../services/client/feed-files.ts'
 import { createTally, sendContacts } from '../../../services/client/feed-send.ts'
 
@@ -13,7 +13,7 @@ const contact = (input: string, reference?: string): FileContact =>
 /** A feed that answers every contact `times` times when it is flushed. */
 function feedOf (times = 1) {
   const sent: ContactToSend[] = []
-  let emit = (_result: ContactResult) => {}
+  let emit: Parameters<FeedConnection['listen']>[0] = () => {}
   const feed = {
     send: async (contacts: readonly ContactToSend[]) => { sent.push(...contacts) },
     end: async () => {

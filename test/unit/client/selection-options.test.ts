@@ -1,10 +1,10 @@
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { UsageError } from '../../../services/client/terminal.ts'
-import { addSelectionOptions, selectionOf } from '../../../services/client/job-commands.ts'
+import { addSelectionOptions, toSelection } from '../../../services/client/job-commands.ts'
 
 const parse = (...words: readonly string[]) =>
-  selectionOf(addSelectionOptions(new Command()).parse(words, { from: 'user' }).opts())
+  toSelection(addSelectionOptions(new Command()).parse(words, { from: 'user' }).opts())
 
 describe('the options that select rows', () => {
   it('are the parameters of the request', () => {

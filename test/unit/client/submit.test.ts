@@ -6,7 +6,9 @@ import { CommandError, UsageError } from '../../../services/client/terminal.ts'
 import type { RunState, RunStore } from '../../../services/client/run-state.ts'
 import type { SubmitDeps, SubmitSettings } from '../../../services/client/run.ts'
 import { insufficientBalance } from '../../../services/client/send-jobs.ts'
-import { interruptRun, priceLines, submitFile, sumOf } from '../../../services/client/submit.ts'
+import {
+  interruptRun, priceLines, submitFile, sumPreflights,
+} from '../../../services/client/submit.ts'
 import { newFolder } from '../../support/folder.ts'
 import { createFakeService, type Moment, refusal, verdictOf } from './fake-service.ts'
 
@@ -376,7 +378,8 @@ describe('the quote of a submission', () => {
   }
 
   it('shows the sum of all jobs', () => {
-    expect(priceLines(sumOf([preflight, preflight]), { jobs: 2, availableMicros: 7_000_000 }))
+    const total = sumPreflights([preflight, preflight])
+    expect(priceLines(total, { jobs: 2, availableMicros: 7_000_000 }))
       .toEqual([
         '3,000 rows in 2 jobs:',
         '  invalid                      200  free',

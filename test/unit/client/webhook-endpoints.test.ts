@@ -1,18 +1,19 @@
 import { expect, it } from 'vitest'
-import { createWebhookEndpointsApi } from '../../../services/client/webhook-endpoints.ts'
-import type { Call } from '../../../services/client/transport.ts'
+import { createClient } from '../../../services/client/client.ts'
 
 const attempt = (number: number) => ({ attempt: number })
 
 it('the client has a call for each operation of webhook endpoints', async () => {
-  const calls: [string, Call | undefined][] = []
-  const api = createWebhookEndpointsApi(async (path, call) => {
-    calls.push([path, call])
+  const calls: string[] = []
+  const answer = async (url: string, { method, body }: RequestInit) => {
+    const path = url.slice('http://there'.length)
+    calls.push([method, path, body].join(' ').trimEnd())
     if (!path.includes('/deliveries')) return Response.json({ id: 'we_1', data: [] })
     return path.includes('after=')
       ? Response.json({ data: [attempt(1)], has_more: false, next_cursor: null })
       : Response.json({ data: [attempt(2)], has_more: true, next_cursor: 'c' })
-  })
+  }
+  const api = createClient({ baseUrl: 'http://there', apiKey: 'k', fetch: answer as never })
   const body = { url: 'https://hooks.example.com/in' }
   await api.createWebhookEndpoint(body)
   expect(await api.webhookEndpoints()).toEqual([])
@@ -21,17 +22,33 @@ it('the client has a call for each operation of webhook endpoints', async () => 
   await api.deleteWebhookEndpoint('we_1')
   await api.rotateWebhookEndpointSecret('we_1')
   const attempts: unknown[] = []
-  for await (const one of api.endpointDeliveries('we_1')) attempts.push(one)
+  for await (const delivery of api.endpointDeliveries('we_1')) attempts.push(delivery)
   expect(attempts).toEqual([attempt(2), attempt(1)])
   expect(calls).toEqual([
-    // A lost response may have created an endpoint or a secret.
-    ['/webhook-endpoints', { method: 'POST', body, repeatable: false }],
-    ['/webhook-endpoints', undefined],
-    ['/webhook-endpoints/we_1', undefined],
-    ['/webhook-endpoints/we_1', { method: 'PATCH', body: { enabled: false } }],
-    ['/webhook-endpoints/we_1', { method: 'DELETE' }],
-    ['/webhook-endpoints/we_1/rotate-secret', { method: 'POST', repeatable: false }],
-    ['/webhook-endpoints/we_1/deliveries?limit=100', undefined],
-    ['/webhook-endpoints/we_1/deliveries?limit=100&after=c', undefined],
+    `POST /webhook-endpoints ${JSON.stringify(body)}`,
+    'GET /webhook-endpoints',
+    'GET /webhook-endpoints/we_1',
+    'PATCH /webhook-endpoints/we_1 {"enabled":false}',
+    'DELETE /webhook-endpoints/we_1',
+    'POST /webhook-endpoints/we_1/rotate-secret',
+    'GET /webhook-endpoints/we_1/deliveries?limit=100',
+    'GET /webhook-endpoints/we_1/deliveries?limit=100&after=c',
   ])
+})
+
+it('the client repeats no request that may have created an endpoint or a secret', async () => {
+  let requests = 0
+  const api = createClient({
+    baseUrl: 'http://there',
+    apiKey: 'k',
+    pause: async () => {},
+    fetch: async () => {
+      requests++
+      return new Response('', { status: 502 })
+    },
+  })
+  await expect(api.createWebhookEndpoint({ url: 'https://hooks.example.com/in' })).rejects
+    .toMatchObject({ status: 502 })
+  await expect(api.rotateWebhookEndpointSecret('we_1')).rejects.toMatchObject({ status: 502 })
+  expect(requests).toBe(2)
 })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { withAccessLog } from '../../../../services/admin/audit/access-log.ts'
-import { auditTable, invariantOf } from '../../../../services/admin/audit/report.ts'
+import { withAccessLog } from '../../../../services/admin/access-log.ts'
+import { auditTable, findInvariant } from '../../../../services/admin/audit/report.ts'
 import { codec } from '../../../support/clickhouse/results.ts'
 import { recordMacOf } from '../../../support/keys/signed.ts'
 import { createClickhouseDouble } from '../../../support/clickhouse/stored.ts'
@@ -22,7 +22,7 @@ it('a report says how long the access log is, and what is wrong with it', async 
   expect(auditTable(empty, true)).toContain('access log: 0 entries, the last hash is 000')
   const cut = await withAccessLog(sound, storesOf('2'), { seq: 2, hash: 'h', missing: [] })
   expect(cut.ok).toBe(false)
-  expect(cut.breaches.map(({ tenant, rule, detail }) => [tenant, invariantOf(rule), detail]))
+  expect(cut.breaches.map(({ tenant, rule, detail }) => [tenant, findInvariant(rule), detail]))
     .toEqual([
       ['access.log', 'I13', 'entries 1 to 2 are missing in Kafka and in ClickHouse'],
       ['access.log', 'I13', expect.stringContaining('entry 2 had the hash h when it was exported')],

@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Journal } from '../../../../schemas/types.ts'
 import {
-  checkEntries, checkResults, checkSlots, countResults,
-} from '../../../../services/admin/audit/job-checks.ts'
-import {
-  checkBalances, checkForged, checkWallet,
-} from '../../../../services/admin/audit/journal-checks.ts'
+  checkBalances, checkEntries, checkForged, checkResults, checkSlots, checkWallet, countResults,
+} from '../../../../services/admin/audit/checks.ts'
 import { auditTable, breachUnless } from '../../../../services/admin/audit/report.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'

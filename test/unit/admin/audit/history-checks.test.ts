@@ -3,8 +3,9 @@ import type { Journal } from '../../../../schemas/types.ts'
 import type { Attempt } from '../../../../services/webhooks/delivery-history.ts'
 import { deliveryIdOf, eventIdOf, type EventType } from '../../../../services/jobs/events.ts'
 import type { Job } from '../../../../services/jobs/job.ts'
-import { checkAges, checkDeliveries } from '../../../../services/admin/audit/job-checks.ts'
-import { checkIds, explain } from '../../../../services/admin/audit/journal-checks.ts'
+import {
+  checkAges, checkDeliveries, checkIds, explain,
+} from '../../../../services/admin/audit/checks.ts'
 import { ENDPOINT_ID } from '../../../support/webhooks/endpoints.ts'
 import { endedJob } from '../../../support/clickhouse/results.ts'
 import { entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'

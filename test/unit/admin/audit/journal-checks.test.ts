@@ -3,7 +3,7 @@ import type { Journal } from '../../../../schemas/types.ts'
 import { canonicalText } from '../../../../services/money/journal-chain.ts'
 import {
   checkKafka, checkMovements, checkNumbers, missingRanges,
-} from '../../../../services/admin/audit/journal-checks.ts'
+} from '../../../../services/admin/audit/checks.ts'
 import { acceptedJob, entryOf, JOB, TENANT } from '../../../support/stage-doubles.ts'
 
 const entry = (seq: number, change: Partial<Journal> = {}): Journal =>

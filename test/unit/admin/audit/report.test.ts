@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ACCESS_RULES } from '../../../../services/accounts/access-log/walk.ts'
 import {
-  invariantOf, INVARIANTS, invariantsText,
+  findInvariant, INVARIANTS, invariantsText,
 } from '../../../../services/admin/audit/report.ts'
 
 const root = `${import.meta.dirname}/../../../..`
@@ -25,9 +25,9 @@ describe('the invariants of the audit', () => {
   })
 
   it('are found by a rule', () => {
-    expect(invariantOf('no amount is below zero')).toBe('I2')
-    expect(invariantOf('charge = billable rows x unit price')).toBe('I6')
-    expect(invariantOf('an unknown rule')).toBe('-')
+    expect(findInvariant('no amount is below zero')).toBe('I2')
+    expect(findInvariant('charge = billable rows x unit price')).toBe('I6')
+    expect(findInvariant('an unknown rule')).toBe('-')
   })
 
   it('are printed as one line each', () => {

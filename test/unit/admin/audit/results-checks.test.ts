@@ -26,8 +26,8 @@ async function findIn (
   const page = jobs.map(id => (
     { job: endedJob({ id, endedAtMs: Date.now() - 1_000 }), manifest: [] }))
   const audited = await auditPage(deps, TENANT, page)
-  return joinMissingKeys(audited.flatMap(({ found }) =>
-    found.map(breach => ({ tenant: TENANT, ...breach }))))
+  return joinMissingKeys(audited.flatMap(({ breaches }) =>
+    breaches.map(breach => ({ tenant: TENANT, ...breach }))))
 }
 
 it('a missing key that opens results is one breach, with the jobs that it concerns', async () => {

@@ -8,8 +8,8 @@ import {
   parseReadingStage,
 } from '../../../../services/admin/dead/command.ts'
 import { discard } from '../../../../services/admin/dead/decide.ts'
-import type { withDeadLetters } from '../../../../services/admin/dead/deps.ts'
-import { list } from '../../../../services/admin/dead/list.ts'
+import type { withDeadLetters } from '../../../../services/admin/dead/inspector.ts'
+import { list } from '../../../../services/admin/dead/letters.ts'
 import { READING_STAGES } from '../../../../services/topology.ts'
 import { memoryDead } from './memory-dead.ts'
 

@@ -4,8 +4,7 @@ import { UsageError } from '../../../../services/runtime/platform/run-command.ts
 import {
   discard, isReadBy, replay, replayMessage,
 } from '../../../../services/admin/dead/decide.ts'
-import { isWaiting } from '../../../../services/admin/dead/letters.ts'
-import { readLetters } from '../../../../services/admin/dead/list.ts'
+import { isWaiting, readLetters } from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
 
 const selection = { stage: 'verify', filter: {}, again: false, yes: false, limit: 50 } as const

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { deadLetter, decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
-  createLetterIndex, isWaiting, letterOf, matches, parseDecision, positionOf,
+  isWaiting, parseLetter, matches, parseDecision, formatPosition, readLetters,
 } from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead } from './memory-dead.ts'
 
@@ -11,8 +11,8 @@ it('a dead letter is read from the headers, position and size of its message', (
   const { headers } = deadLetter(
     'verify', { raw: liveMessage(), reason: 'seal_broken' }, DEAD_AT_MS)
   const raw = { ...liveMessage(), ...inTopic, headers }
-  expect(positionOf(raw)).toBe('0:12')
-  expect(letterOf('verify', raw)).toEqual({
+  expect(formatPosition(raw)).toBe('0:12')
+  expect(parseLetter('verify', raw)).toEqual({
     stage: 'verify',
     position: '0:12',
     reason: 'seal_broken',
@@ -28,7 +28,7 @@ it('a dead letter is read from the headers, position and size of its message', (
 
 it('a dead letter can lack all headers', () => {
   const raw = { ...liveMessage(), ...inTopic, headers: {}, value: null }
-  expect(letterOf('feed', raw)).toEqual({
+  expect(parseLetter('feed', raw)).toEqual({
     stage: 'feed',
     position: '0:12',
     reason: '',
@@ -79,9 +79,7 @@ it('the dead-letter index has the decisions about each letter in order', async (
     decisionMessage('verify', { position: '0:1', decision: discarded }),
     decisionMessage('verify', { position: '0:9', decision: discarded }),
   ])
-  const index = createLetterIndex('verify')
-  await deps.read('verify.dead', messages => messages.forEach(index.add))
-  const letters = index.letters()
+  const letters = await readLetters(deps, 'verify')
   expect(letters.map(({ position, reason, decisions }) => [position, reason, decisions])).toEqual([
     ['0:0', 'first', []], ['0:1', 'second', [replayed, discarded]],
   ])
@@ -91,10 +89,8 @@ it('the dead-letter index has the decisions about each letter in order', async (
 it('a dead-letter filter matches letters with all its fields', async () => {
   const { deps, die } = memoryDead()
   die('verify', 'seal_broken')
-  const index = createLetterIndex('verify')
-  await deps.read('verify.dead', messages => messages.forEach(index.add))
-  const [letter] = index.letters()
-  if (letter === undefined) throw new Error('the index has no letter')
+  const [letter] = await readLetters(deps, 'verify')
+  if (letter === undefined) throw new Error('no letter was read')
   const matching = { position: '0:0', reason: 'seal_broken', job: 'job_a', tenant: 'org_a.live' }
   expect(matches(letter, {})).toBe(true)
   expect(matches(letter, matching)).toBe(true)

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { decisionMessage } from '../../../../services/runtime/engine/dead-letters.ts'
 import {
-  formatTime, list, readLetters, rowRanges, show, summaryOf, unknownLetter,
-} from '../../../../services/admin/dead/list.ts'
+  formatTime, list, readLetters, rowRanges, show, summarize, unknownLetter,
+} from '../../../../services/admin/dead/letters.ts'
 import { DEAD_AT_MS, liveMessage, memoryDead, NOW_MS } from './memory-dead.ts'
 
 async function someDead () {
@@ -72,7 +72,7 @@ it('the summary of a dead letter has everything except the content', async () =>
   die('verify', 'seal_broken')
   const [letter] = await readLetters(deps, 'verify')
   if (letter === undefined) throw new Error('verify.dead has no letter')
-  const summary = summaryOf(letter, NOW_MS)
+  const summary = summarize(letter, NOW_MS)
   expect(summary).toEqual({
     stage: 'verify',
     letter: '0:0',
@@ -91,7 +91,7 @@ it('the summary of a dead letter has everything except the content', async () =>
     { action: 'replayed', atMs: DEAD_AT_MS, reason: '' },
     { action: 'discarded', atMs: NOW_MS, reason: 'w' },
   ] as const
-  expect(summaryOf({ ...letter, deadAtMs: NaN, decisions }, NOW_MS)).toMatchObject({
+  expect(summarize({ ...letter, deadAtMs: NaN, decisions }, NOW_MS)).toMatchObject({
     deadAt: null,
     ageSeconds: null,
     decision: { action: 'discarded', at: '2026-01-02T03:05:35.000Z', reason: 'w', count: 2 },

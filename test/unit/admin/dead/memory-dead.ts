@@ -2,9 +2,8 @@ import type { OutgoingMessage, RawMessage } from '../../../../services/runtime/k
 import {
   deadLetter, decisionMessage, type LetterDecision,
 } from '../../../../services/runtime/engine/dead-letters.ts'
-import type { DeadLetterDeps } from '../../../../services/admin/dead/deps.ts'
 import type {
-  Inspector, JobState, LetterJob,
+  DeadLetterDeps, JobState, LetterJob,
 } from '../../../../services/admin/dead/inspector.ts'
 import type { StageName } from '../../../../services/topology.ts'
 
@@ -51,7 +50,7 @@ export function memoryDead () {
       topic, partition: 0, offset, key: Buffer.from(key), value, headers, timestampMs: 0,
     })
   }
-  const inspector: Inspector = {
+  const inspector: Parameters<Parameters<DeadLetterDeps['inspect']>[1]>[0] = {
     envelope: async () => ({ chunk: 1 }),
     replayEffect: async (tenant, job) =>
       ({ jobStatus: `${tenant} ${job}`, replayEffect: 'r' }),

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { csvLine, guardCell, CsvWriter } from '../../../../services/jobs/results/csv.ts'
+import { guardCell } from '../../../../schemas/files/csv-format.ts'
+import { csvLine, CsvWriter } from '../../../../services/jobs/results/csv.ts'
 import { unicodeText } from '../../../support/texts.ts'
 
 /** Lines of these cells, from a writer with this initial capacity. */

@@ -1,7 +1,8 @@
 import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { csvLine, guardCell } from '../../../../services/jobs/results/csv.ts'
+import { guardCell } from '../../../../schemas/files/csv-format.ts'
+import { csvLine } from '../../../../services/jobs/results/csv.ts'
 
 describe('csvLine', () => {
   it('ends by CRLF and quotes only what needs it', () => {

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createDictionaryColumns } from '../../../../services/jobs/results/dictionary-columns.ts'
-import { csvLine, guardCell } from '../../../../services/jobs/results/csv.ts'
+import { guardCell } from '../../../../schemas/files/csv-format.ts'
+import { csvLine } from '../../../../services/jobs/results/csv.ts'
 import {
   mergeChunk, type OpenBlock, createCellReader,
 } from '../../../../services/jobs/results/merge.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { columnsOf, rowFieldsOf } from '../../../../services/jobs/results/columns.ts'
-import { csvCell, guardCell } from '../../../../services/jobs/results/csv.ts'
+import { guardCell } from '../../../../schemas/files/csv-format.ts'
+import { csvCell } from '../../../../services/jobs/results/csv.ts'
 import {
   cellsOfLine, createOriginalJson, joinedColumns, joinedHeader,
 } from '../../../../services/jobs/results/original.ts'

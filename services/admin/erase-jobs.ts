@@ -1,19 +1,38 @@
 import { createOrganizations } from '../accounts/organizations.ts'
 import { partsOf, tenantOf } from '../accounts/tenant.ts'
 import {
-  createJobKeyEraser, type KeyCopies, type ErasedJobs, type JobKeyEraser,
+  createJobKeyEraser, type ErasedJobs, type JobKeyEraser, type KeyCopies,
 } from '../jobs/job-key-eraser.ts'
 import { KEY_CACHE_MS } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
+import { createArchive } from '../jobs/results/archive.ts'
 import { createJobStore, type JobStore } from '../jobs/store.ts'
 import type { Environment } from '../runtime/platform/command-environment.ts'
 import { sleep } from '../runtime/platform/retry.ts'
 import { CommandFailure, UsageError } from '../runtime/platform/run-command.ts'
-import { createArchive } from '../jobs/results/archive.ts'
-import { modeOf, organizationOf, type Options } from './options.ts'
-import { withStores, type Stores } from './stores.ts'
+import type { AdminCommand } from './admin-command.ts'
+import {
+  MINUTE_MS, parseMode, type Options, organizationToChange, parseFromZero, runAndPrint, type Screen,
+} from './command-line.ts'
+import { type Stores, withStores } from './connections.ts'
 
-const MINUTE_MS = 60_000
+/** Adds `job erase`. */
+export function addJobErasure (program: AdminCommand, screen: Screen): void {
+  program.command('job').description('jobs')
+    .command('erase').description('make all encrypted data of jobs permanently unreadable')
+    .records('job.erased')
+    .requiredOption('--org <id>', 'organization')
+    .requiredOption('--job <ids>', 'comma-separated jobs; running jobs are cancelled first')
+    .option('--mode <mode>', 'live or test', 'live')
+    .option('--wait-minutes <minutes>', 'how long to wait until jobs end and copies are deleted',
+      '30')
+    .example('--org org_1 --job job_1,job_2')
+    .action(runAndPrint<Options>(screen, async ({ env, options }) => {
+      const erasure = await runErase(env, options)
+      return { data: { ...erasure, note: erasureNote(erasure) }, isUndone: !erasure.done }
+    }))
+}
+
 const POLL_MS = 1_000
 
 export type EraseDeps = {
@@ -42,7 +61,7 @@ type ErasedJob = {
   readonly copiesInDeadLetters: number
 }
 
-export type Erasure = {
+type Erasure = {
   /** True when the final scan found no copy of any wrapped key. */
   readonly done: boolean
   /** Whether the state Redis rewrote its append-only file; `none` when it keeps none. */
@@ -55,23 +74,19 @@ export type Erasure = {
  * @throws UsageError for invalid options, an unknown or erased organization, unknown jobs, and jobs
  * that do not end in time.
  */
-export async function runErase (
+async function runErase (
   env: Environment, options: Options
-): Promise<Erasure & { readonly note: string }> {
-  const { org = '', job = '', waitMinutes = '' } = options
-  const minutes = Number(waitMinutes)
-  if (waitMinutes === '' || !Number.isFinite(minutes) || minutes < 0) {
-    throw new UsageError(`--wait-minutes must be a number of at least 0, not "${waitMinutes}".`)
-  }
+): Promise<Erasure> {
+  const { org = '', job = '', waitMinutes } = options
+  const minutes = parseFromZero('--wait-minutes', waitMinutes)
   const jobs = [...new Set(job.split(','))]
   const request = {
-    tenant: tenantOf(org, modeOf(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
+    tenant: tenantOf(org, parseMode(options)), jobs, waitMs: minutes * MINUTE_MS, pollMs: POLL_MS,
   }
-  const erasure = await withStores(env, async stores => {
-    await organizationOf({ organizations: createOrganizations(stores.redis) }, options)
+  return await withStores(env, async stores => {
+    await organizationToChange({ organizations: createOrganizations(stores.redis) }, options)
     return await eraseJobs(createEraseDeps(stores), request)
   })
-  return { ...erasure, note: erasureNote(erasure) }
 }
 
 /** The dependencies of `eraseJobs` on open connections. */
@@ -127,7 +142,7 @@ export async function eraseJobs (deps: EraseDeps, request: EraseRequest): Promis
     copiesInDeadLetters: inDeadLetters.get(id) ?? 0,
   }))
   const copies = [inRedis, inTopic, inClickhouse, inDeadLetters]
-  const gone = request.jobs.filter(job => copies.every(found => !found.has(job)))
+  const gone = request.jobs.filter(job => copies.every(byJob => !byJob.has(job)))
   await keys.complete({ tenant: request.tenant, jobs: gone })
   return { done: gone.length === request.jobs.length, aof, jobs }
 }
@@ -145,9 +160,9 @@ async function waitUntilClosed (
       '--mode.')
   }
   for (let isCancelled = false; ; isCancelled = true) {
-    const found = await Promise.all(jobs.map(find))
-    const open = found.filter(({ closed }) => !closed)
-    if (open.length === 0) return found
+    const current = await Promise.all(jobs.map(find))
+    const open = current.filter(({ closed }) => !closed)
+    if (open.length === 0) return current
     const running = isCancelled ? [] : open.filter(({ ended }) => !ended)
     for (const { id } of running) await store.cancel(tenant, id)
     if (now() >= deadlineMs) {

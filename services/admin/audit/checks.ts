@@ -1,0 +1,398 @@
+import { Readable } from 'node:stream'
+import { parse } from 'csv-parse'
+import type { Journal } from '../../../schemas/types.ts'
+import type { Attempt } from '../../webhooks/delivery-history.ts'
+import { isDeliveryOf } from '../../jobs/events.ts'
+import type { Job } from '../../jobs/job.ts'
+import { canonicalText, type Range } from '../../money/journal-chain.ts'
+import { AMOUNTS, type Amounts, post, ZERO_AMOUNTS } from '../../money/prices.ts'
+import type { Balance } from '../../money/wallet.ts'
+import { breachUnless, type TenantBreaches } from './report.ts'
+
+/** The canonical texts of a tenant's entries, by number. */
+export type JournalTexts = ReadonlyMap<number, string>
+
+/** The movements of a tenant; `seq` is the number of the last one in Redis. */
+export type StoredMovements = {
+  readonly seq: number
+  readonly outbox: readonly Journal[]
+  /** By seq. */
+  readonly copy: readonly Journal[]
+}
+
+/** The ranges of numbers from 1 to `last` that are not in `present`. */
+export function missingRanges (present: ReadonlySet<number>, last: number): readonly Range[] {
+  const missing: Range[] = []
+  let from = 1
+  for (let seq = 1; seq <= last + 1; seq += 1) {
+    if (seq <= last && !present.has(seq)) continue
+    if (seq > from) missing.push([from, seq - 1])
+    from = seq + 1
+  }
+  return missing
+}
+
+/** Checks that every entry of the copy has its own number, up to that of the last movement. */
+export function checkNumbers ({ seq: last, copy }: StoredMovements): TenantBreaches {
+  const wrong = (job: string, detail: string) =>
+    breachUnless(false, { rule: 'the journal is numbered 1 to n', job, detail })
+  return copy.flatMap(({ seq, job }, index) => {
+    if (seq > last) return wrong(job, `entry ${seq} exists, but Redis has only ${last} movements`)
+    if (seq !== copy[index - 1]?.seq) return []
+    return wrong(job, `two entries have the number ${seq}`)
+  })
+}
+
+/**
+ * Checks that every movement is in the copy or in the outbox. Movements that Kafka contains can
+ * still be copied; all others are lost.
+ */
+export function checkMovements (
+  { seq, outbox, copy }: StoredMovements, kafka: JournalTexts = new Map()
+): TenantBreaches {
+  const stored = new Set([...copy, ...outbox].map(entry => entry.seq))
+  const lost = missingRanges(new Set([...stored, ...kafka.keys()]), seq)
+  const uncopied = missingRanges(new Set([...stored, ...lost.flatMap(listNumbers)]), seq)
+  const absent = (detail: string) =>
+    breachUnless(false, { rule: 'every movement is in the journal', detail })
+  return [
+    ...lost.flatMap(range => absent(`${rangeText(range)} lost from the journal before they were ` +
+      'copied: neither the outbox nor Kafka nor the copy has them')),
+    ...uncopied.flatMap(range => absent(`${rangeText(range)} not copied from ` +
+      'Kafka to ClickHouse')),
+  ]
+}
+
+/** Checks that Kafka has the same entries as the copy. */
+export function checkKafka (copy: readonly Journal[], kafka: JournalTexts): TenantBreaches {
+  return copy.flatMap(entry => breachUnless(kafka.get(entry.seq) === canonicalText(entry), {
+    rule: 'Kafka and the copy have the same entries',
+    job: entry.job,
+    detail: `entry ${entry.seq} is ${kafka.has(entry.seq) ? 'different' : 'missing'} in Kafka`,
+  }))
+}
+
+const listNumbers = ([first, last]: Range) =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index)
+
+const rangeText = ([first, last]: Range) =>
+  first === last ? `entry ${first} was` : `entries ${first} to ${last} were`
+
+/**
+ * Checks that the amounts add up, that none is below zero, and that running jobs explain the
+ * reserved amount.
+ */
+export function checkWallet (balance: Balance, openJobs: readonly Job[]): TenantBreaches {
+  const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = balance
+  const sum = availableMicros + reservedMicros + chargedMicros
+  const reserved = openJobs.filter(({ ended }) => !ended)
+    .reduce((total, { preflight }) => total + preflight.maxQuoteMicros, 0)
+  return [
+    ...breachUnless(sum === fundedMicros, {
+      rule: 'available + reserved + charged = funded',
+      detail: `${availableMicros} + ${reservedMicros} + ${chargedMicros} is not ${fundedMicros}`,
+    }),
+    ...AMOUNTS.flatMap(name => breachUnless(balance[name] >= 0, {
+      rule: 'no amount is below zero', detail: `${name} is ${balance[name]}`,
+    })),
+    ...breachUnless(reserved === reservedMicros, {
+      rule: 'reserved = maximum quotes of jobs that have not ended',
+      detail: `${reservedMicros} is reserved, the maximum quotes add up to ${reserved}`,
+    }),
+  ]
+}
+
+const MAX_NAMED = 5
+
+/** Reports the rows of the copy that no service signed. All other checks ignore them. */
+export function checkForged (forged: readonly number[]): TenantBreaches {
+  const named = forged.slice(0, MAX_NAMED).join(', ') + (forged.length > MAX_NAMED ? ', ...' : '')
+  return breachUnless(forged.length === 0, {
+    rule: 'every row of the copy is signed by a service',
+    detail: `${forged.length} rows of the journal in ClickHouse have no authentic MAC and are ` +
+      `ignored: seq ${named}`,
+  })
+}
+
+/**
+ * Checks that the journal and the outbox add up to the balances in Redis. An entry after a gap is
+ * not compared with the entries before it.
+ */
+export function checkBalances (
+  copy: readonly Journal[], outbox: readonly Journal[], balance: Balance
+): TenantBreaches {
+  const entries = new Map([...outbox, ...copy].map(entry => [entry.seq, entry]))
+  let amounts: Amounts = ZERO_AMOUNTS
+  let last = 0
+  const wrong = [...entries.values()].toSorted((a, b) => a.seq - b.seq).flatMap(entry => {
+    amounts = entry.seq === last + 1 ? post(amounts, entry) : entry
+    last = entry.seq
+    const differing = AMOUNTS.filter(name => amounts[name] !== entry[name])
+    return differing.map(name => ({
+      rule: 'each entry adds up to the balances it states',
+      job: entry.job,
+      detail: `after entry ${entry.seq} ${name} should be ${amounts[name]}, not ${entry[name]}`,
+    }))
+  })
+  return [
+    ...wrong,
+    ...AMOUNTS.flatMap(name => breachUnless(amounts[name] === balance[name], {
+      rule: 'the journal adds up to the balances',
+      detail: `${name} is ${balance[name]}, but the journal adds up to ${amounts[name]}`,
+    })),
+  ]
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Checks that every entry has its own id, and that an Idempotency-Key created at most one job in 24
+ * hours.
+ */
+export function checkIds (entries: readonly Journal[]): TenantBreaches {
+  const byId = Map.groupBy(entries, ({ entryId }) => entryId)
+  const twice = [...byId.values()].filter(({ length }) => length > 1)
+  return [
+    ...twice.flatMap(([first, second]) => breachUnless(false, {
+      rule: 'every entry has a unique id',
+      job: first?.job ?? '',
+      detail: `the entries ${first?.seq} and ${second?.seq} have the id ${first?.entryId}`,
+    })),
+    ...checkKeys(entries),
+  ]
+}
+
+/** The Idempotency-Key in a reserve entry, and when it was claimed, in Unix ms. */
+type Terms = { readonly idempotencyKey?: string, readonly claimedAt?: string }
+
+/** The Idempotency-Key that created the job of a reserve entry; undefined for other entries. */
+export function parseTerms ({ type, reason }: Journal): Terms | undefined {
+  return type === 'reserve' && reason !== '' ? JSON.parse(reason) as Terms : undefined
+}
+
+/** A key is claimed at its first use, shortly before its job is accepted. */
+function checkKeys (entries: readonly Journal[]): TenantBreaches {
+  const created = entries.filter(entry => parseTerms(entry) !== undefined)
+    .map(entry => ({ job: entry.job, ...parseTerms(entry) }))
+  const byKey = Map.groupBy(created, ({ idempotencyKey = '' }) => idempotencyKey)
+  byKey.delete('')
+  return [...byKey.values()].flatMap(jobs => jobs.slice(1).flatMap(({ job, claimedAt }, index) => {
+    const before = jobs[index]
+    return breachUnless(Number(claimedAt) - Number(before?.claimedAt) >= DAY_MS, {
+      rule: 'one job per Idempotency-Key in 24 hours',
+      job,
+      detail: `its key created ${before?.job} less than 24 hours earlier`,
+    })
+  }))
+}
+
+/** Every movement of a tenant's money in words, one line each. */
+export function explain (entries: readonly Journal[], jobs: readonly Job[]): readonly string[] {
+  const byId = new Map(jobs.map(job => [job.id, job]))
+  return entries.toSorted((a, b) => a.seq - b.seq).map(entry => {
+    const { seq, type, job, amountMicros, chargeMicros, availableMicros, reason } = entry
+    const rest = `available ${availableMicros}`
+    if (type === 'reserve') return `${seq} ${job} reserves ${amountMicros}; ${rest}`
+    if (job === '') return `${seq} ${type} of ${amountMicros} (${reason}); ${rest}`
+    const recorded = byId.get(job)
+    const rows = recorded === undefined
+      ? ''
+      : ` = ${recorded.counts.freshRecords} rows x ${recorded.unitPriceMicros}`
+    return `${seq} ${job} is charged ${chargeMicros}${rows}, ` +
+      `${amountMicros - chargeMicros} is released; ${rest}`
+  })
+}
+
+/** The last attempt is made 75 h 35 min after the first, plus or minus a fifth. */
+const MAX_DELIVERY_MS = 4 * DAY_MS
+
+/**
+ * The counts of a result file. They are read with another CSV library than the one that wrote it.
+ */
+type ResultCounts = {
+  readonly rows: number
+  /** Row number of the first line out of order; 0 when there is none. */
+  readonly outOfOrder: number
+  /** Rows that were checked live for this job and have a verdict. */
+  readonly billable: number
+  readonly succeeded: number
+  /** Rows whose results were lost. The counts of their duplicates are unknown. */
+  readonly internal: number
+  readonly bySource: Readonly<Record<string, number>>
+}
+
+/** Reads a result file to its end; rejects for invalid CSV. */
+export async function countResults (
+  csv: AsyncIterable<string | Uint8Array>
+): Promise<ResultCounts> {
+  const counts = { rows: 0, outOfOrder: 0, billable: 0, succeeded: 0, internal: 0 }
+  const bySource: Record<string, number> = {}
+  const records = Readable.from(csv).compose(parse({ columns: true }))
+  for await (const record of records as AsyncIterable<Readonly<Record<string, string>>>) {
+    counts.rows += 1
+    if (counts.outOfOrder === 0 && record['row'] !== String(counts.rows)) {
+      counts.outOfOrder = counts.rows
+    }
+    const hasVerdict = record['status'] !== 'unknown' && record['source'] !== 'preflight'
+    if (hasVerdict) counts.succeeded += 1
+    if (hasVerdict && record['source'] === 'live') counts.billable += 1
+    if (record['reason'] === 'internal') counts.internal += 1
+    const { source = '' } = record
+    bySource[source] = (bySource[source] ?? 0) + 1
+  }
+  return { ...counts, bySource }
+}
+
+/**
+ * Checks that each reserve entry has a job, and that each job has one reserve entry and, once it
+ * has ended, one settle or void entry. Jobs reserved before `recordsSinceMs` may have expired.
+ */
+export function checkEntries (
+  jobs: readonly Job[], entries: readonly Journal[], recordsSinceMs = -Infinity
+): TenantBreaches {
+  const byJob = Map.groupBy(entries.filter(({ job }) => job !== ''), ({ job }) => job)
+  const jobIds = new Set(jobs.map(({ id }) => id))
+  const unknown = [...byJob].flatMap(([job, [first]]) =>
+    jobIds.has(job) || (first !== undefined && first.at < recordsSinceMs) ? [] : [job])
+  return [
+    ...unknown.flatMap(job => breachUnless(false, {
+      rule: 'every reservation has a job',
+      job,
+      detail: 'the job is neither open in Redis nor archived in ClickHouse',
+    })),
+    ...jobs.flatMap(job => checkJobEntries(job, byJob.get(job.id) ?? [])),
+  ]
+}
+
+function checkJobEntries (job: Job, entries: readonly Journal[]): TenantBreaches {
+  const reserves = entries.filter(({ type }) => type === 'reserve')
+  const ends = entries.filter(({ type }) => type === 'settle' || type === 'void')
+  const amounts = reserves.map(({ amountMicros }) => amountMicros).join(', ') || 'nothing'
+  const { maxQuoteMicros } = job.preflight
+  const of = { job: job.id }
+  return [
+    ...breachUnless(reserves.length === 1 && reserves[0]?.amountMicros === maxQuoteMicros, {
+      ...of,
+      rule: 'one reserve of the maximum quote per job',
+      detail: `${reserves.length} reserve entries of ${amounts}, the quote is ` +
+        `${maxQuoteMicros}`,
+    }),
+    ...breachUnless(ends.length === (job.ended ? 1 : 0), {
+      ...of,
+      rule: 'one settle or void per ended job, none before',
+      detail: `${ends.length} settle or void entries for a job that ` +
+        (job.ended ? 'has ended' : 'is running'),
+    }),
+    ...ends.flatMap(({ amountMicros, chargeMicros }) => breachUnless(
+      amountMicros === maxQuoteMicros && chargeMicros === job.chargedMicros &&
+      chargeMicros >= 0 && chargeMicros <= maxQuoteMicros, {
+        ...of,
+        rule: 'charge within the quote, the rest released',
+        detail: `the entry charges ${chargeMicros} of ${amountMicros}, the job ` +
+          `${job.chargedMicros} of ${maxQuoteMicros}`,
+      })),
+    ...breachUnless(!job.ended || job.chargedMicros + job.releasedMicros === maxQuoteMicros, {
+      ...of,
+      rule: 'charged + released = reserved',
+      detail: `${job.chargedMicros} + ${job.releasedMicros} is not ${maxQuoteMicros}`,
+    }),
+  ]
+}
+
+/**
+ * Checks that a result file has every row once and matches the charge and the counts of its job.
+ */
+export function checkResults (job: Job, results: ResultCounts): TenantBreaches {
+  const { totalRows } = job.preflight
+  const { counts, counts: { successRecords, failedRecords } } = job
+  const charge = results.billable * job.unitPriceMicros
+  const of = { job: job.id }
+  const counters = [
+    ['cache', 'cacheHits', counts.cacheHits],
+    ['live', 'freshRecords', counts.freshRecords],
+    ['preflight', 'invalidRecords', counts.invalidRecords],
+    ['duplicate', 'duplicateRecords', counts.duplicateRecords],
+    ['none', 'unknownRecords + cancelledRecords', counts.unknownRecords + counts.cancelledRecords],
+  ] as const
+  return [
+    ...breachUnless(results.rows === totalRows && results.outOfOrder === 0, {
+      ...of,
+      rule: 'every row once, in order',
+      detail: `${results.rows} of ${totalRows} rows, first row out of order: ` +
+        (results.outOfOrder === 0 ? 'none' : `${results.outOfOrder}`),
+    }),
+    ...breachUnless(charge === job.chargedMicros, {
+      ...of,
+      rule: 'charge = billable rows x unit price',
+      detail: `${results.billable} x ${job.unitPriceMicros} is ${charge}, ` +
+        `charged ${job.chargedMicros}`,
+    }),
+    ...breachUnless(results.internal > 0 || results.succeeded === successRecords, {
+      ...of,
+      rule: 'successRecords = rows with a verdict',
+      detail: `${successRecords} in the job, ${results.succeeded} in the results`,
+    }),
+    ...breachUnless(successRecords + failedRecords === totalRows, {
+      ...of,
+      rule: 'successRecords + failedRecords = totalRows',
+      detail: `${successRecords} + ${failedRecords} is not ${totalRows}`,
+    }),
+    ...counters.flatMap(([source, name, counted]) => {
+      const { [source]: rows = 0 } = results.bySource
+      return breachUnless(counted === rows, {
+        ...of,
+        rule: 'each counter = its rows by source',
+        detail: `${name} is ${counted}, ${rows} rows in the results are of the source ${source}`,
+      })
+    }),
+  ]
+}
+
+/** Checks that as many slots are held as jobs with fresh rows run. */
+export function checkSlots (openJobs: readonly Job[], slots: number): TenantBreaches {
+  const running = openJobs.filter(({ ended, preflight }) => !ended && preflight.freshChecks > 0)
+  return breachUnless(slots === running.length, {
+    rule: 'exactly the running jobs with fresh rows hold a slot',
+    detail: `${slots} slots are held, ${running.length} such jobs run`,
+  })
+}
+
+/** Checks that no open job is older than a day. */
+export function checkAges (openJobs: readonly Job[], nowMs: number): TenantBreaches {
+  return openJobs.flatMap(({ id, createdAtMs }) => breachUnless(nowMs - createdAtMs < DAY_MS, {
+    rule: 'every job ends within a day',
+    job: id,
+    detail: `it was created at ${new Date(createdAtMs).toISOString()} and is still open`,
+  }))
+}
+
+/**
+ * Checks that all delivery attempts are of the job's events, and that another attempt follows a
+ * failed one of the same delivery within four days, unless the delivery has ended. An event of
+ * progress needs no other attempt: the next one replaces it.
+ */
+export function checkDeliveries (
+  job: Job, attempts: readonly Attempt[], nowMs: number
+): TenantBreaches {
+  const foreign = attempts.find(attempt => !isDeliveryOf(job, attempt))
+  const deliveries = [...Map.groupBy(attempts, ({ event }) => event)]
+  return [
+    ...breachUnless(foreign === undefined, {
+      rule: 'deliveries are of events of their job',
+      job: job.id,
+      detail: `an attempt delivered ${foreign?.event} as ${foreign?.type}, which is not an event ` +
+        'of the job',
+    }),
+    ...deliveries.flatMap(([delivery, made]) => {
+      const last = made.at(-1)
+      const isLate = last?.outcome === 'failed' && last.type !== 'job.progress' &&
+        nowMs - last.atMs > MAX_DELIVERY_MS
+      return breachUnless(!isLate, {
+        rule: 'every delivery ends',
+        job: job.id,
+        detail: `the last of ${made.length} attempts to deliver ${delivery} failed more than 4 ` +
+          'days ago, and no other followed',
+      })
+    }),
+  ]
+}

@@ -1,0 +1,181 @@
+import { Type, type Static, type TProperties } from 'typebox'
+import { API_SERVICES } from '../../schemas/api/service.ts'
+import { ROW_SOURCES, ROW_STATUSES } from '../../schemas/api/verdicts.ts'
+
+/** Contacts of one `verify_contacts` call. A longer list belongs in a file. */
+const MAX_CONTACTS = 100
+/** Rows of one `get_results` call: hosts truncate longer answers. */
+const MAX_RESULT_ROWS = 200
+/** Hosts end a call after a minute. */
+const MAX_WAIT_SECONDS = 50
+const DEFAULT_WAIT_SECONDS = 30
+
+const input = <T extends TProperties>(properties: T) =>
+  Type.Object(properties, { additionalProperties: false })
+
+const Service = Type.Enum([...API_SERVICES], {
+  description: 'phone-validation: is the number assigned, and of which type. carrier-lookup: ' +
+    'also its carrier. email-validation: does the address accept mail. whatsapp, telegram: is ' +
+    'the number registered there.',
+})
+const Country = Type.String({
+  pattern: '^[A-Za-z]{2}$',
+  description: 'ISO 3166 country of numbers in national form, such as DE. Without it only ' +
+    'numbers in international form (+49...) are valid.',
+})
+const ForceFresh = Type.Boolean({
+  description: 'Bypasses the cache. Costs more: cached contacts are free otherwise.',
+})
+const WaitSeconds = Type.Integer({
+  minimum: 0,
+  maximum: MAX_WAIT_SECONDS,
+  default: DEFAULT_WAIT_SECONDS,
+  description: 'How long to wait for the end.',
+})
+const JobId = Type.String({ pattern: '^job_[0-9a-z]{1,40}$', description: 'job_...' })
+
+const Micros = Type.Integer({ description: 'USD micros; 1 USD is 1,000,000.' })
+const Count = Type.Integer()
+
+const Spending = Type.Object({
+  limitMicros: Micros, spentMicros: Micros, reservedMicros: Micros, remainingMicros: Micros,
+}, { description: 'Money of this session.' })
+
+/** Open types: a newer service may know further states and columns. */
+const Job = Type.Object({
+  id: Type.String(),
+  status: Type.String({ description: 'completed, cancelled and failed are final.' }),
+  service: Type.String(),
+  totalRows: Count,
+  successRecords: Type.Integer({ description: 'Rows with a verdict.' }),
+  failedRecords: Type.Integer({ description: 'Rows without a verdict.' }),
+  pendingRecords: Type.Integer({ description: 'Rows that have not ended.' }),
+  maxQuoteMicros: Micros,
+  chargedMicros: Micros,
+  releasedMicros: Micros,
+})
+const Rows = Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+  description: 'Result columns by name, blank ones left out. status is the verdict, reason its ' +
+    'cause.',
+})
+const NextCursor = Type.Union([Type.String(), Type.Null()], {
+  description: 'To be sent as cursor; null on the last page.',
+})
+
+const READS = { readOnlyHint: true, openWorldHint: false }
+const SPENDS = {
+  readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true,
+}
+
+/** The tools as hosts list them, with their arguments and structured results. */
+export const TOOLS = {
+  verifyContacts: {
+    name: 'verify_contacts',
+    title: 'Verify contacts',
+    description: 'Verifies up to 100 phone numbers or e-mail addresses of one kind and returns a ' +
+      'row for each. Costs money within the spending limit of the session.',
+    annotations: SPENDS,
+    input: input({
+      service: Service,
+      contacts: Type.Array(Type.String({ maxLength: 320 }), {
+        minItems: 1, maxItems: MAX_CONTACTS, description: 'Phone numbers or e-mail addresses.',
+      }),
+      country: Type.Optional(Country),
+      force_fresh: Type.Optional(ForceFresh),
+      wait_seconds: Type.Optional(WaitSeconds),
+    }),
+    output: Type.Object({
+      ended: Type.Boolean({ description: 'false: call get_results with the id of the job later.' }),
+      job: Job,
+      rows: Rows,
+      spending: Spending,
+    }),
+  },
+  verifyFile: {
+    name: 'verify_file',
+    title: 'Verify a CSV file',
+    description: 'Verifies a column of a CSV file and writes a copy with the results beside it, ' +
+      'FILE.verified.csv. Costs money within the spending limit of the session. For long files ' +
+      'call it with the same arguments until ended is true.',
+    annotations: SPENDS,
+    input: input({
+      file: Type.String({
+        minLength: 1, maxLength: 4_096, description: 'Path of a CSV file with a header line.',
+      }),
+      service: Type.Optional(Service),
+      column: Type.Optional(Type.String({
+        minLength: 1,
+        maxLength: 1_000,
+        description: 'Column of the contacts, by name or position (#3). By default the only ' +
+          'plausible one.',
+      })),
+      country: Type.Optional(Country),
+      force_fresh: Type.Optional(ForceFresh),
+      replace: Type.Optional(Type.Boolean({
+        description: 'Discards an unfinished run and replaces the results file. May pay again.',
+      })),
+      wait_seconds: Type.Optional(WaitSeconds),
+    }),
+    output: Type.Object({
+      ended: Type.Boolean({
+        description: 'false: call verify_file with the same arguments again.',
+      }),
+      output: Type.String({
+        description: 'The file with the results, complete when ended is true.',
+      }),
+      rows: Count,
+      doneRows: Count,
+      byStatus: Type.Record(Type.String(), Count, { description: 'Rows by verdict, at the end.' }),
+      jobs: Type.Array(Type.String(), { description: 'Ids of the jobs, at the end.' }),
+      chargedMicros: Micros,
+      spending: Spending,
+    }),
+  },
+  getJob: {
+    name: 'get_job',
+    title: 'Status of a job',
+    description: 'Returns the status, progress and price of a job.',
+    annotations: READS,
+    input: input({ job_id: JobId }),
+    output: Type.Object({ ended: Type.Boolean(), job: Job, spending: Spending }),
+  },
+  getResults: {
+    name: 'get_results',
+    title: 'Results of a job',
+    description: 'Returns result rows of a job that has ended, a page at a time.',
+    annotations: READS,
+    input: input({
+      job_id: JobId,
+      status: Type.Optional(Type.Enum([...ROW_STATUSES], { description: 'Only such rows.' })),
+      source: Type.Optional(Type.Enum([...ROW_SOURCES], { description: 'Only such rows.' })),
+      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_RESULT_ROWS, default: 50 })),
+      cursor: Type.Optional(Type.String({
+        minLength: 1, maxLength: 100, description: 'The next_cursor of the page before.',
+      })),
+    }),
+    output: Type.Object({ rows: Rows, has_more: Type.Boolean(), next_cursor: NextCursor }),
+  },
+  getBalance: {
+    name: 'get_balance',
+    title: 'Balance',
+    description: 'Returns the balance of the organization and what this session may still spend.',
+    annotations: READS,
+    input: input({}),
+    output: Type.Object({
+      balanceMicros: Micros,
+      reservedMicros: Micros,
+      availableMicros: Micros,
+      currency: Type.String(),
+      spending: Spending,
+    }),
+  },
+} as const
+
+export type ToolKey = keyof typeof TOOLS
+export type ToolInput<K extends ToolKey> = Static<typeof TOOLS[K]['input']>
+export type ToolOutput<K extends ToolKey> = Static<typeof TOOLS[K]['output']>
+
+/** The wait of a call in milliseconds. */
+export const parseWaitMs = ({ wait_seconds: seconds = DEFAULT_WAIT_SECONDS }: {
+  readonly wait_seconds?: number
+}): number => seconds * 1_000
