@@ -45,11 +45,11 @@ export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
     route('POST', '/:mode/jobs/:id/deliveries/:delivery/resend', {
       access: 'webhooks.change', records: 'delivery.resent',
     }, async ({ visit, request, reply }) => {
-        const { id, delivery } = pathIds(request.params)
-        const { status } = await visit.client.resend(id, delivery)
-        const notice = status === 'queued' ? 'resent' : 'trying'
-        return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
-      }),
+      const { id, delivery } = pathIds(request.params)
+      const { status } = await visit.client.resend(id, delivery)
+      const notice = status === 'queued' ? 'resent' : 'trying'
+      return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
+    }),
   ]
 }
 
