@@ -14,6 +14,7 @@ import {
 } from '../services/topology.ts'
 import { renderPicture } from '../services/page/pipeline/drawing.ts'
 import { roleTable } from '../services/page/roles.ts'
+import { pageDefinitions } from '../services/page/routes.ts'
 
 const page = (name: string) => new URL(`docs/${name}.md`, import.meta.url)
 const services = new URL('../services/', import.meta.url)
@@ -191,7 +192,13 @@ export async function documents (): Promise<ReadonlyMap<URL, string>> {
   const parts = {
     architecture: { drawing: drawing(), topics: topics() },
     configuration: { configuration: await configuration() },
-    people: { roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n') },
+    people: {
+      roles: [...tableHead(head), ...permissions.map(tableRow)].join('\n'),
+      routes: [...tableHead(['route', 'access', 'recorded as']), ...pageDefinitions().map(
+        ({ name, access, records }) => tableRow([
+          `\`${name}\``, `\`${access}\``, records ? `\`${records}\`` : '-',
+        ]))].join('\n'),
+    },
     results: { checks: checks(), confidence: confidence() },
     sandbox: { sandbox: sandbox() },
     keys: { keys: keyClasses() },

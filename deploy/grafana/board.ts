@@ -1,12 +1,7 @@
+import type { PanelLook } from '../../services/runtime/platform/metric-list.ts'
 import { askFor, type Asked, type Shown } from './metric-query.ts'
 
-type Look = {
-  readonly title: string
-  /** Columns of the 24 that the page has; a third of it when left out. */
-  readonly width?: number
-  /** One number instead of a graph. */
-  readonly stat?: true
-}
+type Look = Pick<PanelLook, 'title' | 'width' | 'stat'>
 
 /** A query that does not follow from the definition of a metric. */
 type Written = {

@@ -1,5 +1,5 @@
+import { METRICS, type MetricDefinition } from '../../services/runtime/platform/metric-list.ts'
 import type { Board } from './board.ts'
-import { intake, money, outside, processes, stores } from './more-boards.ts'
 
 const overview: Board = {
   uid: 'overview',
@@ -123,22 +123,7 @@ const stages: Board = {
   sections: [
     {
       title: 'Work',
-      panels: [
-        {
-          title: 'Rows',
-          metric: 'stage_rows_total',
-          by: ['stage', 'lane', 'service'],
-          where: chosen,
-          width: 12,
-        },
-        {
-          title: 'Messages',
-          metric: 'stage_chunks_total',
-          by: ['stage', 'lane', 'service'],
-          where: chosen,
-          width: 12,
-        },
-      ],
+      panels: [],
     },
     {
       title: 'How far behind',
@@ -171,13 +156,6 @@ const stages: Board = {
         },
         {
           title: 'Offsets', metric: 'consumer_offset', by: ['topic', 'partition'], where: chosen,
-        },
-        {
-          title: 'Messages held',
-          metric: 'stage_held_messages',
-          by: ['group'],
-          where: chosen,
-          sum: true,
         },
       ],
     },
@@ -232,16 +210,217 @@ const stages: Board = {
           metric: 'root_key_call_seconds',
           by: ['provider', 'action'],
         },
-        {
-          title: 'Expired messages', metric: 'stage_expired_total', by: ['stage'],
-        },
-        { title: 'Cache', metric: 'cache_lookups_total', by: ['outcome'] },
       ],
     },
   ],
 }
 
-/** Every dashboard there is. */
-export const BOARDS: readonly Board[] = [
+const intake: Board = {
+  uid: 'intake',
+  title: 'Intake',
+  description: 'What customers send and how it is answered: the REST interface and bulk feeds.',
+  sections: [
+    {
+      title: 'REST interface',
+      panels: [
+        { title: 'Answers', metric: 'http_requests_total', by: ['status'] },
+        { title: 'Requests', metric: 'http_requests_total', by: ['method', 'route'] },
+        { title: 'Requests that wait for a job', metric: 'requests_waiting' },
+        { title: 'Most that may wait', metric: 'requests_waiting_limit' },
+        { title: 'Limits without the cache Redis', metric: 'limits_local_total' },
+        { title: 'Duration', metric: 'http_request_seconds' },
+      ],
+    },
+    {
+      title: 'Preflights',
+      panels: [
+        { title: 'Oldest preflight', metric: 'preflight_oldest_age_seconds', by: ['lane'] },
+        { title: 'Lanes that refuse', metric: 'preflight_overloaded', by: ['lane'], sum: true },
+      ],
+    },
+    {
+      title: 'Bulk feeds',
+      panels: [],
+    },
+  ],
+}
+
+const money: Board = {
+  uid: 'money',
+  title: 'Money and recovery',
+  description: 'Balances, movements of money, and jobs that had to be closed late.',
+  sections: [
+    {
+      title: 'Money of live keys',
+      panels: [
+        { title: 'Balances', metric: 'money_micros', by: ['state'], where: 'mode="live"' },
+        {
+          title: 'Moved in a second',
+          metric: 'money_moved_micros_total',
+          by: ['movement'],
+          where: 'mode="live"',
+        },
+      ],
+    },
+    {
+      title: 'Jobs',
+      panels: [
+        { title: 'Open jobs', metric: 'jobs_open', by: ['mode'] },
+        { title: 'Jobs', metric: 'jobs_total', by: ['event', 'mode'] },
+      ],
+    },
+    {
+      title: 'Journal and recovery',
+      panels: [
+        { title: 'Entries not shipped', metric: 'outbox_entries' },
+        { title: 'Oldest entry not shipped', metric: 'outbox_oldest_seconds' },
+        { title: 'Erasures not complete', metric: 'erasures_pending', by: ['phase'] },
+        { title: 'Oldest erasure not complete', metric: 'erasure_oldest_seconds' },
+        { title: 'Accounts not shipped', metric: 'accounts_outbox_entries' },
+        { title: 'Access log not shipped', metric: 'access_log_oldest_seconds' },
+        { title: 'Access log missing in the copy', metric: 'access_log_entries_missing' },
+        { title: 'Entries missing in the copy', metric: 'journal_entries_missing' },
+        { title: 'Frozen tenants', metric: 'tenants_frozen' },
+        { title: 'Tenants still compared with the journal', metric: 'tenants_waiting' },
+        { title: 'Snapshots of wallets', metric: 'snapshots_total' },
+      ],
+    },
+  ],
+}
+
+const outside: Board = {
+  uid: 'outside',
+  title: 'Providers and webhooks',
+  description: 'Whom the service calls: providers of live checks by number, receivers of events.',
+  variables: [{ label: 'service', from: 'provider_checks_total' }],
+  sections: [
+    {
+      title: 'Providers',
+      panels: [
+        {
+          title: 'Rows by outcome',
+          metric: 'provider_checks_total',
+          by: ['service', 'provider', 'outcome'],
+          where: 'service=~"$service"',
+          width: 16,
+        },
+        {
+          title: 'Share that failed',
+          unit: 'percentunit',
+          legend: '{{service}} {{provider}}',
+          expr: 'provider:failures:ratio5m{service=~"$service"}',
+          help: 'Rows of calls that failed, of all rows that a provider was asked about.',
+        },
+      ],
+    },
+    {
+      title: 'Webhooks',
+      panels: [
+        { title: 'Due and not under way', metric: 'webhook_queue_depth' },
+        { title: 'Attempts', metric: 'webhook_attempts_total', by: ['outcome', 'reason'] },
+        { title: 'Attempts put off', metric: 'webhook_attempts_throttled_total' },
+      ],
+    },
+  ],
+}
+
+const chosenJob = 'job=~"$job"'
+const each = { by: ['job', 'instance'], where: chosenJob }
+
+const processes: Board = {
+  uid: 'processes',
+  title: 'Processes',
+  description: 'What each process needs, and whether it keeps up with itself.',
+  variables: [{ label: 'job', from: 'process_start_time_seconds' }],
+  sections: [
+    {
+      title: 'Needs',
+      panels: [
+        { title: 'Processor', metric: 'process_cpu_seconds_total', ...each },
+        { title: 'Memory', metric: 'process_resident_memory_bytes', ...each },
+        { title: 'Heap', metric: 'nodejs_heap_size_used_bytes', ...each },
+      ],
+    },
+    {
+      title: 'Health',
+      panels: [
+        { title: 'Ready', metric: 'service_ready', by: ['instance', 'stage'], where: chosenJob },
+        { title: 'Event loop, p90', metric: 'nodejs_eventloop_lag_p90_seconds', ...each },
+        { title: 'Event loop when read', metric: 'nodejs_eventloop_lag_seconds', ...each },
+        { title: 'Garbage', metric: 'nodejs_gc_duration_seconds', by: ['job'], where: chosenJob },
+        {
+          title: 'Running since',
+          unit: 's',
+          legend: '{{job}} {{instance}}',
+          expr: `time() - max by (job, instance) (process_start_time_seconds{${chosenJob}})`,
+          help: 'Time since the process was started; one that keeps falling starts over and over.',
+        },
+      ],
+    },
+  ],
+}
+
+const stores: Board = {
+  uid: 'stores',
+  title: 'Stores',
+  description: 'Whether Redis, Kafka and ClickHouse have room, persist data, and keep up.',
+  sections: [
+    {
+      title: 'Redis',
+      panels: [
+        {
+          title: 'Memory of its limit',
+          unit: 'percentunit',
+          legend: '{{store}} {{server}}',
+          expr: 'max by (store, server) (redis_memory_bytes / redis_memory_limit_bytes)',
+          help: 'Memory that data take, as a share of what the Redis can use.',
+        },
+      ],
+    },
+    {
+      title: 'Kafka',
+      panels: [
+        { title: 'Under-replicated partitions', metric: 'kafka_partitions_under_replicated' },
+        {
+          title: 'Journal entries not copied',
+          unit: 'short',
+          expr: 'max(sum by (instance) ' +
+            '(consumer_lag_messages{stage="ledger", topic="wallet.journal"}))',
+          help: 'Entries of wallet.journal that the copy in ClickHouse does not have yet.',
+        },
+      ],
+    },
+    {
+      title: 'ClickHouse',
+      panels: [
+        { title: 'Free space', metric: 'clickhouse_disk_free_bytes', by: ['disk'] },
+      ],
+    },
+  ],
+}
+
+/** Every dashboard there is, with the panels that metrics have. */
+export const BOARDS: readonly Board[] = withPanels(METRICS, [
   overview, intake, stages, money, outside, stores, processes,
-]
+])
+
+function withPanels (
+  metrics: readonly MetricDefinition[], boards: readonly Board[]
+): readonly Board[] {
+  const own = metrics.flatMap(({ name, panel }) => panel ? [{ ...panel, metric: name }] : [])
+  const places = new Set(boards.flatMap(({ uid, sections }) =>
+    sections.map(({ title }) => `${uid}: ${title}`)))
+  const lost = own.find(({ board, section }) => !places.has(`${board}: ${section}`))
+  if (lost !== undefined) {
+    throw new RangeError(`the panel of ${lost.metric} is in ${lost.board}: ${lost.section}, but ` +
+      `dashboards have ${[...places].join('; ')}`)
+  }
+  return boards.map(board => ({
+    ...board,
+    sections: board.sections.map(section => ({
+      ...section,
+      panels: [...section.panels, ...own.filter(panel =>
+        panel.board === board.uid && panel.section === section.title)],
+    })),
+  }))
+}

@@ -1,17 +1,10 @@
-import { METRICS, type MetricDefinition } from '../../services/runtime/platform/metric-list.ts'
+import {
+  METRICS, type MetricDefinition, type PanelLook,
+} from '../../services/runtime/platform/metric-list.ts'
 
 /** What a panel shows of a metric; how it is asked for follows from the metric's type. */
-export type Shown = {
-  readonly metric: string
-  /** Labels that tell the lines apart. */
-  readonly by?: readonly string[]
-  /** More of the selector, as `lane="small"`. */
-  readonly where?: string
-  /** How gauges of several processes become one; those that all tell the same need no sum. */
-  readonly sum?: true
-  /** The count over the time that is looked at instead of a rate. */
-  readonly inAll?: true
-}
+export type Shown = { readonly metric: string } &
+  Pick<PanelLook, 'by' | 'where' | 'sum' | 'inAll'>
 
 type Query = { readonly expr: string, readonly legend: string }
 export type Asked = {

@@ -19,8 +19,11 @@ type Filter = { readonly action: string, readonly actor: string }
 export function accessLogRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/access-log', exchange => sendList(deps, exchange)),
-    route('GET', '/:mode/access-log.csv', async ({ visit, request, reply }) =>
+    route('GET', '/:mode/access-log', { access: 'access_log.view' },
+      exchange => sendList(deps, exchange)),
+    route('GET', '/:mode/access-log.csv', {
+      access: 'access_log.view', records: 'access_log.exported',
+    }, async ({ visit, request, reply }) =>
       reply.type('text/csv; charset=utf-8')
         .header('content-disposition', 'attachment; filename="access-log.csv"')
         .send(Readable.from(csvOf(deps, visit, filterOf(request))))),

@@ -12,14 +12,17 @@ import { endSession, startSession } from './sign-in.ts'
 export function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/account', async ({ visit, reply }) => {
+    route('GET', '/:mode/account', { access: 'person' }, async ({ visit, reply }) => {
       const memberships = await membershipsOf(deps, visit)
       const organizations = await Promise.all(memberships.map(async ({ orgId, person }) => ({
         orgId, role: person.role, name: (await deps.organizations.find(orgId))?.name ?? orgId,
       })))
       return sendHtml(reply, accountView(visit, organizations))
     }),
-    route('POST', '/:mode/account/organization', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/account/organization', {
+      // The session of the other organization is recorded as it starts.
+      access: 'person', records: null,
+    }, async ({ visit, request, reply }) => {
       const wanted = field(request, 'org')
       const membership = (await membershipsOf(deps, visit)).find(({ orgId }) => orgId === wanted)
       if (membership === undefined) throw new PageError('not_found')
@@ -29,7 +32,9 @@ export function accountRoutes (deps: PageDeps): readonly RouteOptions[] {
       })
       return reply.redirect(`/${visit.tenant.mode}/overview`, 303)
     }),
-    route('POST', '/:mode/account/sign-out-everywhere', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/account/sign-out-everywhere', {
+      access: 'person', records: 'person.signed_out',
+    }, async ({ visit, request, reply }) => {
       describeAccess(request, { target: visit.visitor.person?.id })
       for (const { orgId, person } of await membershipsOf(deps, visit)) {
         await deps.people.endSessions(orgId, person.id)

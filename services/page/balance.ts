@@ -15,8 +15,9 @@ const MOVEMENTS_PER_PAGE = 50
 export function balanceRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/overview', sendOverview),
-    route('GET', '/:mode/balance', exchange => sendBalance(deps, exchange)),
+    route('GET', '/:mode/overview', { access: 'overview.view' }, sendOverview),
+    route('GET', '/:mode/balance', { access: 'balance.view' },
+      exchange => sendBalance(deps, exchange)),
   ]
 }
 

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { AccessAction } from '../accounts/access-log/entry.ts'
 import type { Organization } from '../accounts/organizations.ts'
 import type { Person, Role } from '../accounts/people.ts'
 import { isMode } from '../accounts/tenant.ts'
@@ -7,7 +8,7 @@ import type { PageDeps } from './deps.ts'
 import { zoneOf } from './html.ts'
 import { PageError } from './page-error.ts'
 import type { Tenant } from './rest-clients.ts'
-import { mayDo, type Permission } from './roles.ts'
+import { type Access, mayDo, type Permission } from './roles.ts'
 import type { Session } from '../accounts/sessions.ts'
 
 export type { PageDeps }
@@ -16,6 +17,13 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Called by a script of the page, so errors are JSON. */
     readonly forScript?: true
+    /** Who may send the request; a route of the page without it fails the start. */
+    readonly access?: Access
+    /**
+     * What the access log calls the request. Null for one that needs no entry, or whose handler
+     * records it; only routes that just read, and are no file, go without.
+     */
+    readonly records?: AccessAction | null
   }
   interface FastifyRequest {
     visitor: Visitor | undefined
@@ -74,10 +82,13 @@ export function forCustomer (deps: PageDeps, handle: Handle) {
     handle({ visit: await visitOf(deps, request), request, reply })
 }
 
-/** Makes a function that defines a route for customers by method, URL and handler. */
+type CustomerRoute = { readonly access: Access, readonly records?: AccessAction | null }
+
+/** Makes a function that defines a route for customers by method, URL, access and handler. */
 export function customerRoutes (deps: PageDeps) {
-  return (method: 'GET' | 'POST', url: string, handle: Handle): RouteOptions =>
-    ({ method, url, handler: forCustomer(deps, handle) })
+  return (
+    method: 'GET' | 'POST', url: string, config: CustomerRoute, handle: Handle
+  ): RouteOptions => ({ method, url, config, handler: forCustomer(deps, handle) })
 }
 
 async function visitOf (deps: PageDeps, request: FastifyRequest): Promise<Visit> {

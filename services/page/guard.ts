@@ -1,11 +1,11 @@
 import { timingSafeEqual } from 'node:crypto'
 import cookies from '@fastify/cookie'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { createHttpsRule, type PublicLimit } from '../runtime/platform/http-server.ts'
 import { field, isRecent, may, type PageDeps, roleOf, type Visitor } from './context.ts'
 import { stepUpPath } from './layout.ts'
 import { PageError } from './page-error.ts'
-import { type Access, accessOf, isPermission, needsRecent, rolesWith } from './roles.ts'
+import { type Access, isPermission, needsRecent, rolesWith } from './roles.ts'
 import type { Session } from '../accounts/sessions.ts'
 
 type Rules = { readonly trustedProxies: readonly string[], readonly limit: PublicLimit }
@@ -41,16 +41,14 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
   app.register(cookies)
   app.decorateRequest('visitor', undefined)
   app.decorateRequest('isHttps', false)
-  // A route without an access fails the start, not the request of a stranger.
-  app.addHook('onRoute', ({ method, url }) => {
-    for (const name of [method].flat()) accessOf(name, url)
-  })
+  app.addHook('onRoute', requireDefinition)
   app.addHook('onRequest', async (request, reply) => {
     const arrival = arrivalOf(request.raw)
     request.isHttps = arrival === 'https'
     reply.headers(arrival === 'https' ? { ...HEADERS, ...HTTPS_HEADERS } : HEADERS)
-    const { url } = request.routeOptions
-    const access = url === undefined ? 'everybody' : accessOf(request.method, url)
+    const { url, config } = request.routeOptions
+    // requireDefinition has seen an access; a route without one would exist for nobody.
+    const access = url === undefined ? 'everybody' : config.access as Access
     const mayBeSignedIn = access !== 'everybody' && sessionIdIn(request) !== ''
     if (!mayBeSignedIn) countPublic(request, reply, rules.limit)
     if (arrival === 'refused') throw new PageError('https_required')
@@ -70,6 +68,16 @@ export function guardPages (app: FastifyInstance, deps: PageDeps, rules: Rules):
     const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? payload.length : 0
     rules.limit.addBytes(clientAddress, bytes)
   })
+}
+
+/** A route without its access or its log entry fails the start, not the request of a stranger. */
+function requireDefinition ({ method, url, config }: RouteOptions): void {
+  const name = `${String(method)} ${url}`
+  if (config?.access === undefined) throw new Error(`route ${name} has no access in its config`)
+  const onlyReads = SAFE_METHODS.includes(String(method)) && !url.endsWith('.csv')
+  if (!onlyReads && config.records === undefined) {
+    throw new Error(`route ${name} has no records in its config: an action, or null`)
+  }
 }
 
 /**

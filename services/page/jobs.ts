@@ -27,22 +27,29 @@ const DELIVERY_ID = /^[a-z]+_[0-9a-z]{1,64}(\.we_[0-9a-z]{1,64})?$/
 export function jobPageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/jobs', sendJobList),
-    route('GET', '/:mode/jobs/:id', exchange => sendJob(deps, exchange)),
-    route('GET', '/:mode/jobs/:id/results.csv', sendFile('all')),
-    route('GET', '/:mode/jobs/:id/valid.csv', sendFile('valid')),
-    route('POST', '/:mode/jobs/:id/cancel', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/jobs', { access: 'jobs.view' }, sendJobList),
+    route('GET', '/:mode/jobs/:id', { access: 'jobs.view' }, exchange => sendJob(deps, exchange)),
+    route('GET', '/:mode/jobs/:id/results.csv', {
+      access: 'results.view', records: 'results.downloaded',
+    }, sendFile('all')),
+    route('GET', '/:mode/jobs/:id/valid.csv', {
+      access: 'results.view', records: 'results.downloaded',
+    }, sendFile('valid')),
+    route('POST', '/:mode/jobs/:id/cancel', {
+      access: 'jobs.change', records: 'job.cancelled',
+    }, async ({ visit, request, reply }) => {
       const { id } = pathIds(request.params)
       await visit.client.cancel(id)
       return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=cancelled`, 303)
     }),
-    route('POST', '/:mode/jobs/:id/deliveries/:delivery/resend',
-      async ({ visit, request, reply }) => {
-        const { id, delivery } = pathIds(request.params)
-        const { status } = await visit.client.resend(id, delivery)
-        const notice = status === 'queued' ? 'resent' : 'trying'
-        return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
-      }),
+    route('POST', '/:mode/jobs/:id/deliveries/:delivery/resend', {
+      access: 'webhooks.change', records: 'delivery.resent',
+    }, async ({ visit, request, reply }) => {
+      const { id, delivery } = pathIds(request.params)
+      const { status } = await visit.client.resend(id, delivery)
+      const notice = status === 'queued' ? 'resent' : 'trying'
+      return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=${notice}`, 303)
+    }),
   ]
 }
 
@@ -276,12 +283,16 @@ function attemptTable ({ tenant, zone }: Visit, attempts: readonly AttemptBody[]
 export function eraseRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/jobs/:id/erase', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/jobs/:id/erase', {
+      access: 'jobs.change',
+    }, async ({ visit, request, reply }) => {
       const job = await visit.client.job(pathIds(request.params).id)
       if (!isErasable(job)) throw new PageError('not_found')
       return sendHtml(reply, eraseView(visit, job))
     }),
-    route('POST', '/:mode/jobs/:id/erase', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/jobs/:id/erase', {
+      access: 'jobs.change', records: 'job.erased',
+    }, async ({ visit, request, reply }) => {
       const { id } = pathIds(request.params)
       await visit.client.eraseJob(id, { cache: field(request, 'cache') === 'yes' })
       return reply.redirect(`/${visit.tenant.mode}/jobs/${id}?notice=erased`, 303)

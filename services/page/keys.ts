@@ -22,7 +22,7 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
     return sendHtml(reply, confirmKeyView(visit, { key, action, nonce: deps.nonces.create() }))
   }
   return [
-    route('GET', '/:mode/keys', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/keys', { access: 'keys.view' }, async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
       const keys = (await deps.apiKeys.list(orgId)).filter(key => key.mode === mode)
       return sendHtml(reply, keysView(visit, {
@@ -33,11 +33,15 @@ export function keyRoutes (deps: PageDeps): readonly RouteOptions[] {
         notice: noticeOf(request),
       }))
     }),
-    route('POST', '/:mode/keys', exchange => createKey(deps, exchange)),
-    route('GET', '/:mode/keys/:key/roll', confirm('roll')),
-    route('GET', '/:mode/keys/:key/revoke', confirm('revoke')),
-    route('POST', '/:mode/keys/:key/roll', exchange => rollKey(deps, exchange)),
-    route('POST', '/:mode/keys/:key/revoke', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/keys', { access: 'keys.change', records: 'key.created' },
+      exchange => createKey(deps, exchange)),
+    route('GET', '/:mode/keys/:key/roll', { access: 'keys.change' }, confirm('roll')),
+    route('GET', '/:mode/keys/:key/revoke', { access: 'keys.change' }, confirm('revoke')),
+    route('POST', '/:mode/keys/:key/roll', { access: 'keys.change', records: 'key.rolled' },
+      exchange => rollKey(deps, exchange)),
+    route('POST', '/:mode/keys/:key/revoke', {
+      access: 'keys.change', records: 'key.revoked',
+    }, async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
       const key = await activeKey(deps, visit, request)
       await deps.apiKeys.revoke(orgId, key.id)

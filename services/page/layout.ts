@@ -6,22 +6,22 @@ import { MODES, type Mode } from '../accounts/tenant.ts'
 import { isRecent, may, type Visit } from './context.ts'
 import { html, type Html, type HtmlValue } from './html.ts'
 import type { ErrorContent } from './page-error.ts'
-import { accessOf, isPermission, type Permission } from './roles.ts'
+import { type Permission } from './roles.ts'
 import type { Session } from '../accounts/sessions.ts'
 
-/** The pages of a customer, in the order of the navigation. */
+/** The pages of a customer in the order of the navigation, and who sees them there. */
 const SECTIONS = [
-  ['overview', 'Overview'],
-  ['jobs', 'Jobs'],
-  ['upload', 'Verify a file'],
-  ['balance', 'Balance'],
-  ['usage', 'Usage'],
-  ['keys', 'API keys'],
-  ['webhooks', 'Webhooks'],
-  ['access-log', 'Access log'],
-  ['settings', 'Settings'],
-  ['people', 'People'],
-] as const
+  ['overview', 'Overview', 'overview.view'],
+  ['jobs', 'Jobs', 'jobs.view'],
+  ['upload', 'Verify a file', 'jobs.change'],
+  ['balance', 'Balance', 'balance.view'],
+  ['usage', 'Usage', 'usage.view'],
+  ['keys', 'API keys', 'keys.view'],
+  ['webhooks', 'Webhooks', 'webhooks.view'],
+  ['access-log', 'Access log', 'access_log.view'],
+  ['settings', 'Settings', 'settings.view'],
+  ['people', 'People', 'people.view'],
+] as const satisfies readonly (readonly [string, string, Permission])[]
 
 type Section = typeof SECTIONS[number][0] | 'account'
 
@@ -55,8 +55,8 @@ export function customerPage (visit: Visit, section: Section, content: Content):
     ...content,
     header: html`
       ${brand(`/${mode}/overview`)}
-      <nav class="sections" aria-label="Sections">${SECTIONS.filter(([path]) =>
-        mayOpen(visit, path)).map(([path, name]) => html`
+      <nav class="sections" aria-label="Sections">${SECTIONS.filter(([, , permission]) =>
+        may(visitor, permission)).map(([path, name]) => html`
         <a href="/${mode}/${path}"${current(path === section)}>${name}</a>`)}
       </nav>
       <div class="tools">
@@ -71,11 +71,6 @@ export function customerPage (visit: Visit, section: Section, content: Content):
         contact is reached.</aside>`}${stepUpStrip(visit, section)}`,
     footer: html`${organization.name} · ${organization.id} · Times are shown in ${zone}.`,
   })
-}
-
-function mayOpen ({ visitor }: Visit, section: Section): boolean {
-  const access = accessOf('GET', `/:mode/${section}`)
-  return isPermission(access) && may(visitor, access)
 }
 
 /** Says before a form is filled in that it needs a recent authentication. */

@@ -40,7 +40,7 @@ export function liveRoutes (deps: PageDeps): readonly RouteOptions[] {
   return [{
     method: 'GET',
     url: '/:mode/live',
-    config: { forScript: true },
+    config: { access: 'jobs.view', forScript: true },
     handler: forCustomer(deps, async exchange => {
       const closed = new AbortController()
       const place = pool.open(exchange.visit.tenant.orgId, () => closed.abort())

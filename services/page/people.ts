@@ -25,13 +25,15 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
   }
   return [
     ...accountRoutes(deps),
-    route('GET', '/:mode/people', async ({ visit, request, reply }) =>
+    route('GET', '/:mode/people', { access: 'people.view' }, async ({ visit, request, reply }) =>
       sendHtml(reply, peopleView(visit, {
         people: await people.list(visit.tenant.orgId),
         notice: noticeOf(request),
         hasProvider: deps.identityProvider !== undefined,
       }))),
-    route('POST', '/:mode/people', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/people', {
+      access: 'people.change', records: 'person.added',
+    }, async ({ visit, request, reply }) => {
       const { orgId, mode } = visit.tenant
       const person = await allowed(people.add(orgId, {
         email: field(request, 'email'),
@@ -41,17 +43,23 @@ export function peopleRoutes (deps: PageDeps): readonly RouteOptions[] {
       if (person !== undefined) describeAccess(request, { target: person.id })
       return reply.redirect(`/${mode}/people?notice=person-added`, 303)
     }),
-    route('GET', '/:mode/people/:person', async exchange => {
+    route('GET', '/:mode/people/:person', { access: 'people.view' }, async exchange => {
       const { visit, reply } = exchange
       const person = await people.find(visit.tenant.orgId, idIn(exchange))
       if (person === undefined) throw new PageError('not_found')
       return sendHtml(reply, personView(visit, person))
     }),
-    route('POST', '/:mode/people/:person/role', change((orgId, id, { request }) =>
+    route('POST', '/:mode/people/:person/role', {
+      access: 'people.change', records: 'person.changed',
+    }, change((orgId, id, { request }) =>
       people.changeRole(orgId, id, roleIn(field(request, 'role'))), 'person-saved')),
-    route('POST', '/:mode/people/:person/sign-out', change((orgId, id) =>
+    route('POST', '/:mode/people/:person/sign-out', {
+      access: 'people.change', records: 'person.signed_out',
+    }, change((orgId, id) =>
       people.endSessions(orgId, id), 'person-signed-out')),
-    route('POST', '/:mode/people/:person/remove', change((orgId, id) =>
+    route('POST', '/:mode/people/:person/remove', {
+      access: 'people.change', records: 'person.removed',
+    }, change((orgId, id) =>
       people.remove(orgId, id), 'person-removed')),
   ]
 }

@@ -24,6 +24,7 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in/start',
+      config: { access: 'everybody' },
       handler: async (request, reply) => {
         const { back, again } = request.query as Readonly<Record<string, unknown>>
         const { url, flow } = await fromProvider(deps, request, provider =>
@@ -36,11 +37,13 @@ export function signInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in/callback',
+      config: { access: 'everybody' },
       handler: (request, reply) => sendHtml(reply, returningView(queryOf(request))),
     },
     {
       method: 'GET',
       url: '/sign-in/complete',
+      config: { access: 'everybody' },
       handler: (request, reply) => completeSignIn(deps, request, reply),
     },
   ]

@@ -36,6 +36,16 @@ export function pageRoutes (
   ]
 }
 
+/** The name, access and log entry of every route, for the documentation. Runs no handler. */
+export function pageDefinitions () {
+  // Routes use what they are given only when they handle a request.
+  return pageRoutes({} as PageDeps, { graceMs: 0, bytesPerSecond: 1, completeWithinMs: 1 })
+    .map(({ method, url, config: { access, records } = {} }) => {
+      if (access === undefined) throw new Error(`route ${url} has no access in its config`)
+      return { name: `${String(method)} ${url}`, access, records }
+    })
+}
+
 /** Files with a content hash in their path, so that browsers may cache them forever. */
 export function assetRoutes (): readonly RouteOptions[] {
   return [...assets.values()].map(({ path, type, content }) => {
@@ -43,6 +53,7 @@ export function assetRoutes (): readonly RouteOptions[] {
     return {
       method: 'GET',
       url: path,
+      config: { access: 'everybody' },
       handler: async (request, reply) => sendDocument(request, reply, {
         document: await document, cacheControl: 'public, max-age=31536000, immutable',
       }),

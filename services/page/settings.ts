@@ -11,13 +11,17 @@ import { PageError } from './page-error.ts'
 export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/settings', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/settings', {
+      access: 'settings.view',
+    }, async ({ visit, request, reply }) => {
       const secrets = await deps.webhookSecrets.active(visit.tenant.orgId)
       return sendHtml(reply, settingsView(visit, {
         hasSecret: secrets.length > 0, nonce: deps.nonces.create(), notice: noticeOf(request),
       }))
     }),
-    route('POST', '/:mode/settings/freshness', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/settings/freshness', {
+      access: 'settings.change', records: 'policy.changed',
+    }, async ({ visit, request, reply }) => {
       const text = field(request, 'days')
       const days = /^\d{1,2}$/.test(text) ? Number(text) : NaN
       if (!(days <= MAX_FRESHNESS_DAYS)) {
@@ -28,7 +32,9 @@ export function settingsRoutes (deps: PageDeps): readonly RouteOptions[] {
       await deps.organizations.setPolicy(visit.tenant.orgId, { freshnessDays: days })
       return reply.redirect(`/${visit.tenant.mode}/settings?notice=policy-saved`, 303)
     }),
-    route('POST', '/:mode/settings/webhook-secret', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/settings/webhook-secret', {
+      access: 'secrets.change', records: 'webhook_secret.rotated',
+    }, async ({ visit, request, reply }) => {
       if (!await deps.nonces.use(field(request, 'nonce'))) {
         describeAccess(request, { outcome: 'refused' })
         return reply.redirect(`/${visit.tenant.mode}/settings?notice=secret-once`, 303)

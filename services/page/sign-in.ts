@@ -13,6 +13,7 @@ export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/',
+      config: { access: 'everybody' },
       handler: async (request, reply) => {
         const visitor = await visitorOf(deps, request)
         return reply.redirect(visitor ? startPathOf(visitor.session.subject) : '/sign-in', 303)
@@ -21,6 +22,7 @@ export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in',
+      config: { access: 'everybody' },
       handler: (request, reply) => sendHtml(reply, signInView({
         notice: noticeOf(request), hasProvider: deps.identityProvider !== undefined,
       })),
@@ -28,12 +30,20 @@ export function linkSignInRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/sign-in/link',
+      config: { access: 'everybody' },
       handler: (_request, reply) => sendHtml(reply, confirmSignInView()),
     },
-    { method: 'POST', url: '/sign-in', handler: (request, reply) => signIn(deps, request, reply) },
+    {
+      method: 'POST',
+      url: '/sign-in',
+      // Recorded once the code of the link is known.
+      config: { access: 'everybody', records: null },
+      handler: (request, reply) => signIn(deps, request, reply),
+    },
     {
       method: 'POST',
       url: '/sign-out',
+      config: { access: 'signed-in', records: 'session.ended' },
       handler: (request, reply) => signOut(deps, request, reply),
     },
   ]

@@ -17,9 +17,8 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 /** The query of both requests, whose body is the file. */
 type UploadQuery = Readonly<Record<string, unknown>>
 
-const forScript = {
-  bodyLimit: MAX_BODY_BYTES, config: { forScript: true },
-} as const
+/** Of requests with a file: as for the REST interface, a job is in the journal. */
+const ofFiles = { access: 'jobs.change', records: null, forScript: true } as const
 
 /** Verifies a file in two requests: its quote, then its job. The page reads and stores no file. */
 export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly RouteOptions[] {
@@ -28,13 +27,15 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     {
       method: 'GET',
       url: '/:mode/upload',
+      config: { access: 'jobs.change' },
       handler: forCustomer(deps, async ({ visit, reply }) =>
         sendHtml(reply, uploadView(visit, await visit.client.services()))),
     },
     {
       method: 'POST',
       url: '/:mode/upload/quote',
-      ...forScript,
+      config: ofFiles,
+      bodyLimit: MAX_BODY_BYTES,
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
         const { file, options } = uploadOf(request)
@@ -49,7 +50,8 @@ export function uploadRoutes (deps: PageDeps, pace: MinimumThroughput): readonly
     {
       method: 'POST',
       url: '/:mode/upload/job',
-      ...forScript,
+      config: ofFiles,
+      bodyLimit: MAX_BODY_BYTES,
       ...limits,
       handler: forCustomer(deps, async ({ visit, request, reply }) => {
         const { id } = request.query as UploadQuery

@@ -13,8 +13,11 @@ const DAY_MS = 86_400_000
 export function usageRoutes (deps: PageDeps): readonly RouteOptions[] {
   const route = customerRoutes(deps)
   return [
-    route('GET', '/:mode/usage', exchange => sendUsagePage(exchange, Date.now())),
-    route('GET', '/:mode/usage.csv', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/usage', { access: 'usage.view' },
+      exchange => sendUsagePage(exchange, Date.now())),
+    route('GET', '/:mode/usage.csv', {
+      access: 'usage.view', records: 'usage.downloaded',
+    }, async ({ visit, request, reply }) => {
       const query = rangeOf(request.query, Date.now())
       const csv = await visit.client.usageFile({ from: query.from, group_by: 'day,service,key' })
       return reply.type('text/csv; charset=utf-8')

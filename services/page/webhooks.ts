@@ -25,20 +25,33 @@ export function webhookRoutes (deps: PageDeps): readonly RouteOptions[] {
         `/${exchange.visit.tenant.mode}/webhooks?notice=${notice}`, 303)
     }
   return [
-    route('GET', '/:mode/webhooks', async ({ visit, request, reply }) => {
+    route('GET', '/:mode/webhooks', {
+      access: 'webhooks.view',
+    }, async ({ visit, request, reply }) => {
       const endpoints = await visit.client.webhookEndpoints()
       const shown = { endpoints, nonce: deps.nonces.create(), notice: noticeOf(request) }
       return sendHtml(reply, webhooksView(visit, shown))
     }),
-    route('POST', '/:mode/webhooks', exchange => createEndpoint(deps, exchange)),
-    route('GET', '/:mode/webhooks/:endpoint', exchange => sendEndpoint(deps, exchange)),
-    route('POST', '/:mode/webhooks/:endpoint/enabled', change(({ visit, request }, id) =>
+    route('POST', '/:mode/webhooks', {
+      access: 'secrets.change', records: 'webhook_endpoint.created',
+    }, exchange => createEndpoint(deps, exchange)),
+    route('GET', '/:mode/webhooks/:endpoint', { access: 'webhooks.view' },
+      exchange => sendEndpoint(deps, exchange)),
+    route('POST', '/:mode/webhooks/:endpoint/enabled', {
+      access: 'webhooks.change', records: 'webhook_endpoint.changed',
+    }, change(({ visit, request }, id) =>
       visit.client.updateWebhookEndpoint(id, { enabled: field(request, 'enabled') === 'true' }),
     'endpoint-saved')),
-    route('POST', '/:mode/webhooks/:endpoint/delete', change(({ visit }, id) =>
+    route('POST', '/:mode/webhooks/:endpoint/delete', {
+      access: 'webhooks.change', records: 'webhook_endpoint.deleted',
+    }, change(({ visit }, id) =>
       visit.client.deleteWebhookEndpoint(id), 'endpoint-deleted')),
-    route('POST', '/:mode/webhooks/:endpoint/secret', exchange => rotateSecret(deps, exchange)),
-    route('POST', '/:mode/webhooks/low-balance', async ({ visit, request, reply }) => {
+    route('POST', '/:mode/webhooks/:endpoint/secret', {
+      access: 'secrets.change', records: 'webhook_endpoint.secret_rotated',
+    }, exchange => rotateSecret(deps, exchange)),
+    route('POST', '/:mode/webhooks/low-balance', {
+      access: 'webhooks.change', records: 'policy.changed',
+    }, async ({ visit, request, reply }) => {
       const text = field(request, 'usd').trim()
       await deps.organizations.setPolicy(visit.tenant.orgId, {
         lowBalanceMicros: text === '' ? 'default' : thresholdOf(text),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ROLES, type Role } from '../../services/accounts/people.ts'
 import { secretDigest } from '../../services/accounts/sessions.ts'
-import { ROUTES } from '../../services/page/roles.ts'
+import { pageDefinitions } from '../../services/page/routes.ts'
 import { eventually } from '../support/eventually.ts'
 import { loginOf } from '../support/page/openid-provider.ts'
 import { type PeopleEnvironment, startPeopleEnvironment } from '../support/page/people.ts'
@@ -214,9 +214,10 @@ describe('each role', () => {
   it.each(ROLES)('opens its own pages and no other: %s', async role => {
     const { browser } = await signedIn(`role-${role}`, role)
     const { body } = await browser.open('/live/overview')
-    const linked = new Set([...body.matchAll(/href="\/live\/([a-z]+)"/g)].map(([, path]) => path))
-    const pages = Object.keys(ROUTES).filter(route => /^GET \/:mode\/[a-z]+$/.test(route))
-      .map(route => route.replace('GET /:mode/', '')).filter(path => path !== 'live')
+    const linked = new Set([...body.matchAll(/href="\/live\/([a-z-]+)"/g)].map(([, path]) => path))
+    const pages = pageDefinitions().map(({ name }) => name)
+      .filter(name => /^GET \/:mode\/[a-z-]+$/.test(name))
+      .map(name => name.replace('GET /:mode/', '')).filter(path => path !== 'live')
     const statuses = await Promise.all(pages.map(async path =>
       [path, (await browser.open(`/live/${path}`)).status]))
     expect(statuses).toEqual(pages.map(path => [path, linked.has(path) ? 200 : 403]))
@@ -226,7 +227,7 @@ describe('each role', () => {
 
 const SECTIONS: Readonly<Record<Role, string[]>> = {
   owner: ['account', 'overview', 'jobs', 'upload', 'balance', 'usage', 'keys', 'webhooks',
-    'settings', 'people'],
+    'settings', 'people', 'access-log'],
   developer: ['account', 'overview', 'jobs', 'upload', 'usage', 'keys', 'webhooks', 'settings'],
   finance: ['account', 'overview', 'balance', 'usage'],
   'read-only': ['account', 'overview', 'jobs', 'usage'],

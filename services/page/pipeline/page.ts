@@ -14,6 +14,7 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/pipeline',
+      config: { access: 'operator' },
       handler: async ({ visitor }, reply) => {
         if (visitor === undefined) throw new PageError('signed_out')
         return sendHtml(reply, pipelineView(visitor.session, await deps.pipelineStatus()))
@@ -22,7 +23,7 @@ export function pipelineRoutes (deps: PageDeps): readonly RouteOptions[] {
     {
       method: 'GET',
       url: '/pipeline/figures',
-      config: { forScript: true },
+      config: { access: 'operator', forScript: true },
       handler: async (_request, reply) => {
         const status = await deps.pipelineStatus()
         return reply.send({ texts: textsOf(status), tones: tonesOf(status) })

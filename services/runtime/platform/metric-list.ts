@@ -25,6 +25,31 @@ export type MetricDefinition = {
   readonly bySubscription?: true
   /** The values are the topics that the stage subscribes to. */
   readonly byTopic?: true
+  /** Its panel; boards list those that stand before these or show more of it. */
+  readonly panel?: MetricPanel
+}
+
+/** A panel at the end of a section of a dashboard, in the order of the metrics. */
+type MetricPanel = PanelLook & {
+  readonly board: string
+  /** The title of the section. */
+  readonly section: string
+}
+
+export type PanelLook = {
+  readonly title: string
+  /** Columns of the 24 that the page has; a third of it when left out. */
+  readonly width?: number
+  /** One number instead of a graph. */
+  readonly stat?: true
+  /** Labels that tell the lines apart. */
+  readonly by?: readonly string[]
+  /** More of the selector, as `lane="small"`. */
+  readonly where?: string
+  /** How gauges of several processes become one; those that all tell the same need no sum. */
+  readonly sum?: true
+  /** The count over the time that is looked at instead of a rate. */
+  readonly inAll?: true
 }
 
 const FAILURE_REASONS = [
@@ -50,6 +75,14 @@ export const METRICS = [
     help: 'Rows of processed messages.',
     by: ENGINE_STAGES,
     bySubscription: true,
+    panel: {
+      board: 'stages',
+      section: 'Work',
+      title: 'Rows',
+      by: ['stage', 'lane', 'service'],
+      where: 'stage=~"$stage"',
+      width: 12,
+    },
   },
   {
     name: 'stage_chunks_total',
@@ -58,6 +91,14 @@ export const METRICS = [
     help: 'Processed messages.',
     by: ENGINE_STAGES,
     bySubscription: true,
+    panel: {
+      board: 'stages',
+      section: 'Work',
+      title: 'Messages',
+      by: ['stage', 'lane', 'service'],
+      where: 'stage=~"$stage"',
+      width: 12,
+    },
   },
   {
     name: 'stage_oldest_age_seconds',
@@ -73,6 +114,14 @@ export const METRICS = [
     labels: ['stage', 'group'],
     help: 'Messages in memory that wait for others; their offsets are not committed.',
     by: [...ENGINE_STAGES, 'feed'],
+    panel: {
+      board: 'stages',
+      section: 'How far behind',
+      title: 'Messages held',
+      by: ['group'],
+      where: 'stage=~"$stage"',
+      sum: true,
+    },
   },
   {
     name: 'stage_step_seconds',
@@ -121,6 +170,12 @@ export const METRICS = [
     help: 'Messages dropped after their deadline, before their job was accepted.',
     by: ['normalize'],
     values: {},
+    panel: {
+      board: 'stages',
+      section: 'Time and trouble',
+      title: 'Expired messages',
+      by: ['stage'],
+    },
   },
   {
     name: 'stage_retries_total',
@@ -195,6 +250,7 @@ export const METRICS = [
     help: 'Rows looked up in the cache: found, even if too old, or missing, even if it is down.',
     by: ['lookup'],
     values: { service: SERVICE_SLUGS, outcome: ['found', 'missing'] },
+    panel: { board: 'stages', section: 'Time and trouble', title: 'Cache', by: ['outcome'] },
   },
   {
     name: 'provider_checks_total',
@@ -210,6 +266,14 @@ export const METRICS = [
     labels: ['service', 'provider'],
     help: 'Duration of calls to a provider, by its number.',
     by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Providers',
+      title: 'Duration of calls',
+      by: ['service', 'provider'],
+      where: 'service=~"$service"',
+      width: 16,
+    },
   },
   {
     name: 'provider_circuit_open',
@@ -217,6 +281,7 @@ export const METRICS = [
     labels: ['provider'],
     help: '1 while the circuit breaker of a provider, by its number, is open.',
     by: ['verify'],
+    panel: { board: 'outside', section: 'Providers', title: 'Open circuits', by: ['provider'] },
   },
   {
     name: 'verification_batches_retried_total',
@@ -225,6 +290,7 @@ export const METRICS = [
     help: 'Verification batches retried later because no provider was available.',
     by: ['verify'],
     values: { service: SERVICE_SLUGS },
+    panel: { board: 'outside', section: 'Providers', title: 'Retried batches', by: ['service'] },
   },
   {
     name: 'vendor_tasks',
@@ -233,6 +299,13 @@ export const METRICS = [
     help: 'Tasks of vendors that take batches, by the number of the provider, which this process ' +
       'has submitted or asked for and which have not ended.',
     by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Providers',
+      title: 'Tasks of batches',
+      by: ['service', 'provider'],
+      sum: true,
+    },
   },
   {
     name: 'vendor_task_oldest_seconds',
@@ -240,6 +313,12 @@ export const METRICS = [
     labels: ['service', 'provider'],
     help: 'Age of the oldest of these tasks, since it was submitted.',
     by: ['verify'],
+    panel: {
+      board: 'outside',
+      section: 'Providers',
+      title: 'Oldest task of a batch',
+      by: ['service', 'provider'],
+    },
   },
   {
     name: 'http_requests_total',
@@ -254,6 +333,12 @@ export const METRICS = [
     labels: ['method', 'route'],
     help: 'Duration of HTTP requests until the response.',
     by: ['ingest'],
+    panel: {
+      board: 'intake',
+      section: 'REST interface',
+      title: 'Duration of creating a job',
+      where: 'method="POST",route=~".*/jobs"',
+    },
   },
   {
     name: 'preflight_oldest_age_seconds',
@@ -268,6 +353,7 @@ export const METRICS = [
     labels: ['data'],
     help: 'Time since the publication of the data that verdicts rest on.',
     by: ['ingest'],
+    panel: { board: 'intake', section: 'Preflights', title: 'Age of data', by: ['data'] },
   },
   {
     name: 'lists_refused',
@@ -275,6 +361,7 @@ export const METRICS = [
     labels: ['stage'],
     help: '1 while renewed lists in LISTS_DIR are not valid and the earlier ones are in use.',
     by: ['ingest', 'verify'],
+    panel: { board: 'intake', section: 'Preflights', title: 'Lists refused', by: ['stage'] },
   },
   {
     name: 'preflight_overloaded',
@@ -291,6 +378,7 @@ export const METRICS = [
       'any when both lanes are overloaded.',
     by: ['ingest'],
     values: { lane: [...LANES, 'any'] },
+    panel: { board: 'intake', section: 'Preflights', title: 'Refused requests', by: ['lane'] },
   },
   {
     name: 'requests_waiting',
@@ -372,6 +460,7 @@ export const METRICS = [
     labels: [],
     help: 'Open jobs without progress for so long that they are failed, unless rows still wait.',
     by: ['ledger'],
+    panel: { board: 'money', section: 'Jobs', title: 'Stalled jobs' },
   },
   {
     name: 'journal_head_age_intervals',
@@ -380,6 +469,11 @@ export const METRICS = [
     help: 'Age of the last export of the journal heads, in multiples of JOURNAL_HEAD_EVERY_MS; ' +
       'reported by the leader if JOURNAL_HEAD_TARGET is set.',
     by: ['ledger'],
+    panel: {
+      board: 'money',
+      section: 'Journal and recovery',
+      title: 'Age of the exported journal head',
+    },
   },
   {
     name: 'journal_entries_missing',
@@ -452,6 +546,14 @@ export const METRICS = [
     values: {
       movement: ['topped_up', 'added', 'taken', 'reserved', 'charged', 'released'], mode: MODES,
     },
+    panel: {
+      board: 'money',
+      section: 'Money of live keys',
+      title: 'Moved in all',
+      by: ['movement'],
+      where: 'mode="live"',
+      inAll: true,
+    },
   },
   {
     name: 'recovery_actions_total',
@@ -465,6 +567,13 @@ export const METRICS = [
         'stalled_job', 'account', 'organization_key',
       ],
     },
+    panel: {
+      board: 'money',
+      section: 'Journal and recovery',
+      title: 'Recovery actions',
+      by: ['kind'],
+      inAll: true,
+    },
   },
   {
     name: 'redis_clock_offset_seconds',
@@ -473,6 +582,13 @@ export const METRICS = [
     help: 'Redis TIME minus the clock of this machine.',
     // `publish` does not use the time of Redis.
     by: STAGES.filter(name => name !== 'publish'),
+    panel: {
+      board: 'processes',
+      section: 'Health',
+      title: 'Offset of Redis',
+      by: ['job', 'instance'],
+      where: 'job=~"$job"',
+    },
   },
   {
     name: 'redis_memory_bytes',
@@ -481,6 +597,7 @@ export const METRICS = [
     help: 'Used memory of a Redis, or of each master of a cluster.',
     // lookup reports the cache, ledger the state.
     by: ['lookup', 'ledger'],
+    panel: { board: 'stores', section: 'Redis', title: 'Memory', by: ['store', 'server'] },
   },
   {
     name: 'redis_memory_limit_bytes',
@@ -496,6 +613,12 @@ export const METRICS = [
     labels: ['store', 'server'],
     help: 'Size of the append-only file (AOF) of a Redis; 0 without one.',
     by: ['lookup', 'ledger'],
+    panel: {
+      board: 'stores',
+      section: 'Redis',
+      title: 'Append-only file',
+      by: ['store', 'server'],
+    },
   },
   {
     name: 'redis_persistence_failed',
@@ -504,6 +627,12 @@ export const METRICS = [
     help: '1 if the last write or rewrite of the AOF or the last RDB save failed, or the state ' +
       'Redis has no AOF.',
     by: ['lookup', 'ledger'],
+    panel: {
+      board: 'stores',
+      section: 'Redis',
+      title: 'Failed persistence',
+      by: ['store', 'server'],
+    },
   },
   {
     name: 'kafka_partitions_under_replicated',
@@ -518,6 +647,7 @@ export const METRICS = [
     labels: ['disk'],
     help: 'Size of a disk of ClickHouse.',
     by: ['ledger'],
+    panel: { board: 'stores', section: 'ClickHouse', title: 'Size of disks', by: ['disk'] },
   },
   {
     name: 'clickhouse_disk_free_bytes',
@@ -533,6 +663,12 @@ export const METRICS = [
     help: 'Maximum number of active parts in a partition of a table; ClickHouse delays inserts ' +
       'from 1,000 on and rejects them from 3,000 on.',
     by: ['ledger'],
+    panel: {
+      board: 'stores',
+      section: 'ClickHouse',
+      title: 'Most parts of a partition',
+      by: ['table'],
+    },
   },
   {
     name: 'clickhouse_merge_seconds',
@@ -540,6 +676,7 @@ export const METRICS = [
     labels: [],
     help: 'Age of the oldest running merge of ClickHouse; 0 when none runs.',
     by: ['ledger'],
+    panel: { board: 'stores', section: 'ClickHouse', title: 'Oldest running merge' },
   },
   {
     name: 'clickhouse_mutation_seconds',
@@ -548,6 +685,7 @@ export const METRICS = [
     help: 'Age of the oldest unfinished mutation of ClickHouse, such as the delete of an erased ' +
       'key; 0 without one.',
     by: ['ledger'],
+    panel: { board: 'stores', section: 'ClickHouse', title: 'Oldest unfinished mutation' },
   },
   {
     name: 'webhook_attempts_total',
@@ -570,6 +708,12 @@ export const METRICS = [
     help: 'Duration of webhook attempts that tried to connect.',
     by: ['deliver'],
     values: { outcome: ['delivered', 'failed', 'gone', 'exhausted'] },
+    panel: {
+      board: 'outside',
+      section: 'Webhooks',
+      title: 'Duration of attempts',
+      by: ['outcome'],
+    },
   },
   {
     name: 'webhook_attempts_throttled_total',
@@ -592,6 +736,7 @@ export const METRICS = [
     help: 'Partners whose contacts are consumed, by state: running, or paused without balance ' +
       'or a slot.',
     by: ['feed'],
+    panel: { board: 'intake', section: 'Bulk feeds', title: 'Partners', by: ['state'] },
   },
   {
     name: 'feed_jobs_total',
@@ -601,6 +746,7 @@ export const METRICS = [
       'resubmitted).',
     by: ['feed'],
     values: { outcome: ['taken', 'moved', 'short', 'late', 'failed', 'lost'] },
+    panel: { board: 'intake', section: 'Bulk feeds', title: 'Jobs of feeds', by: ['outcome'] },
   },
   {
     name: 'feed_replays_total',
@@ -609,6 +755,7 @@ export const METRICS = [
     help: 'Duplicate contacts of feeds, which are ignored: resent by a producer, or duplicated ' +
       'in Kafka.',
     by: ['feed'],
+    panel: { board: 'intake', section: 'Bulk feeds', title: 'Replayed contacts' },
   },
 ] as const satisfies readonly MetricDefinition[]
 

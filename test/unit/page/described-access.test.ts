@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest'
-import { PAGE_ACTIONS } from '../../../services/page/access.ts'
+import { pageDefinitions } from '../../../services/page/routes.ts'
 import { createBrowsers } from '../../support/page/page-browser.ts'
 import { jobLike, ORGANIZATION } from '../../support/page/page-doubles.ts'
 
@@ -113,7 +113,6 @@ it.each(cases)('$name names its target and its details', async ({ line }) => {
 })
 
 it('every action of the page is among these', () => {
-  const lines = new Set(LINES.map(([route]) => route))
-  expect(Object.entries(PAGE_ACTIONS).filter(([route, action]) =>
-    action !== null && !lines.has(route))).toEqual([])
+  expect(LINES.map(([route]) => route).toSorted()).toEqual(
+    pageDefinitions().filter(({ records }) => records).map(({ name }) => name).toSorted())
 })
