@@ -143,7 +143,7 @@ function scriptsOf (redis: RedisClient) {
   }
 }
 
-const lua = (name: string) => new URL(`../jobs/delivery/${name}.lua`, import.meta.url)
+const lua = (name: string) => new URL(`./${name}.lua`, import.meta.url)
 
 /** The operations of a delivery worker. */
 function workOf (run: Scripts) {
