@@ -8,7 +8,7 @@ import { createJobStore } from '../jobs/store.ts'
 import { createArchive } from '../jobs/results/archive.ts'
 import type { DeliverConfig } from './config.ts'
 import { createHostRate } from './host-rate.ts'
-import { createSender } from './sender.ts'
+import { createSender } from '../webhooks/sender.ts'
 import type { DeliveryDeps } from './stage.ts'
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &

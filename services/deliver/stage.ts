@@ -8,11 +8,11 @@ import { FatalError, InconsistencyError, isInfrastructure } from '../runtime/pla
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Incoming, Stage } from '../runtime/engine/stage.ts'
 import { withTrace } from '../runtime/platform/tracing.ts'
-import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
+import { type AttemptDeps, makeAttempt, recordInternalFailure } from '../webhooks/attempt.ts'
 import {
   countAttempts, type HistoryDeps, type QueueDepthDeps, startHistory, startQueueDepth,
-} from './background-tasks.ts'
-import { startWorkers, type Workers, type WorkersDeps } from './workers.ts'
+} from '../webhooks/background-tasks.ts'
+import { startWorkers, type Workers, type WorkersDeps } from '../webhooks/workers.ts'
 
 type DeliverDeps = {
   readonly deliveries: Pick<Deliveries, 'put'>

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
+import { startWorkers, type WorkersDeps } from '../../services/webhooks/workers.ts'
 import {
   createDeliveries, REMEMBERED_MS, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
 } from '../../services/webhooks/deliveries.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   countAttempts, shipAttempts, startHistory, startQueueDepth, type HistoryDeps,
-} from '../../../services/deliver/background-tasks.ts'
+} from '../../../services/webhooks/background-tasks.ts'
 import type {
   DeliveryClaim, Deliveries, AttemptRecord,
 } from '../../../services/webhooks/deliveries.ts'

@@ -1,4 +1,4 @@
-import type { DeliveryClaim, Deliveries, PriorityClass } from '../webhooks/deliveries.ts'
+import type { DeliveryClaim, Deliveries, PriorityClass } from './deliveries.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
 import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
-} from '../../../services/deliver/attempt.ts'
-import type { Answer } from '../../../services/deliver/sender.ts'
+} from '../../../services/webhooks/attempt.ts'
+import type { Answer } from '../../../services/webhooks/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'

@@ -5,7 +5,7 @@ import { isIP, type LookupFunction } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 import { parseRetryAfter } from '../../schemas/http/retry-after.ts'
-import type { AttemptReason } from '../webhooks/delivery-history.ts'
+import type { AttemptReason } from './delivery-history.ts'
 import { isPublicAddress, networksOf } from '../runtime/platform/networks.ts'
 import { createTunnelConnector, ProxyError } from './tunnel.ts'
 

@@ -1,5 +1,5 @@
-import type { Deliveries } from '../webhooks/deliveries.ts'
-import type { DeliveryHistory } from '../webhooks/delivery-history.ts'
+import type { Deliveries } from './deliveries.ts'
+import type { DeliveryHistory } from './delivery-history.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'

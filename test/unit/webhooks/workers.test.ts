@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { startWorkers, type WorkersDeps } from '../../../services/deliver/workers.ts'
+import { startWorkers, type WorkersDeps } from '../../../services/webhooks/workers.ts'
 import type { DeliveryClaim, PriorityClass } from '../../../services/webhooks/deliveries.ts'
 import { eventually } from '../../support/eventually.ts'
 
