@@ -1,15 +1,23 @@
-import { createSubscriptions } from '../webhooks/endpoints.ts'
-import { connectDeps } from '../runtime/engine/connections.ts'
-import { runStage } from '../runtime/engine/engine.ts'
+import { connectOrganizationKeys } from '../accounts/connect-organization-keys.ts'
 import { closedKeys, connectJobKeys } from '../jobs/connect-keys.ts'
 import { createMessageCodec } from '../jobs/message-codec.ts'
+import { createArchive } from '../jobs/results/archive.ts'
+import { createJobStore } from '../jobs/store.ts'
+import { connectDeps, type Connections } from '../runtime/engine/connections.ts'
+import { runStage } from '../runtime/engine/engine.ts'
 import { run, type Running, type ServiceContext } from '../runtime/platform/run.ts'
 import { subscriptionsOf } from '../runtime/platform/topics.ts'
+import { createDeliveries } from '../webhooks/deliveries.ts'
+import { createDeliveryHistory } from '../webhooks/delivery-history.ts'
+import { createSubscriptions, createWebhookEndpoints } from '../webhooks/endpoints.ts'
+import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
+import { createSender } from '../webhooks/sender.ts'
+import { Workers, type WorkersDeps } from '../webhooks/workers.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
-import { deliveryDeps } from './deps.ts'
-import { createDeliverStage, startDelivery } from './stage.ts'
+import { createHostRate } from './host-rate.ts'
+import { createDeliverStage } from './stage.ts'
 
-/** Wires the stage and starts it. */
+/** Wires the stage and the workers beside it, and starts both. */
 async function startDeliver (
   config: DeliverConfig, context: ServiceContext
 ): Promise<Running> {
@@ -18,19 +26,63 @@ async function startDeliver (
   ])
   const keys = connectJobKeys(
     connected, config, { part: 'webhooks', findClosed: closedKeys(connected) })
-  const deps = deliveryDeps(config, { ...connected, keys })
-  const delivery = startDelivery(deps)
-  context.onStop(delivery.stop)
+  const deps = workersDeps(config, { ...connected, keys })
+  const workers = new Workers(deps)
+  context.onStop(() => workers.stop())
   const stage = createDeliverStage({
     ...deps,
     subscriptions: createSubscriptions(connected.state),
-    wake: delivery.wake,
+    wake: () => workers.wake(),
     batch: config.DELIVER_BATCH_MESSAGES,
   })
   const messageCodec = createMessageCodec({ codec: connected.codec, keys })
   const subscriptions = subscriptionsOf('deliver')
   const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
-  return { ready: () => delivery.ready() && running.ready(), stop: running.stop }
+  return { ready: () => workers.isReady && running.ready(), stop: running.stop }
+}
+
+type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
+  Pick<WorkersDeps, 'keys' | 'log' | 'metrics' | 'gate'>
+
+/** The dependencies of the workers, from the configuration and open connections. */
+export function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps {
+  const { state, clickhouse, recordMac, clock, log, metrics, keys, gate } = connected
+  const store = createJobStore(state)
+  const archive = createArchive(clickhouse, recordMac)
+  const secured = {
+    redis: state,
+    keys: connectOrganizationKeys('webhooks', config, { state, metrics }),
+    now: clock.now,
+  }
+  return {
+    deliveries: createDeliveries(state),
+    history: createDeliveryHistory(clickhouse, recordMac),
+    findJob: async (tenant, job) =>
+      await store.read(tenant, job) ?? (await archive.find(tenant, job))?.job,
+    keys,
+    secrets: createWebhookSecrets(secured),
+    signingKeys: createWebhookSigningKeys(secured),
+    endpoints: createWebhookEndpoints(secured),
+    takeToken: createHostRate(config.WEBHOOK_HOST_RATE),
+    send: createSender({
+      timeoutMs: config.WEBHOOK_TIMEOUT_MS,
+      proxy: config.WEBHOOK_PROXY,
+      allowHttp: config.WEBHOOK_ALLOW_HTTP,
+      allowLoopback: config.WEBHOOK_ALLOW_LOOPBACK,
+      denied: config.WEBHOOK_DENIED_NETWORKS,
+      dnsServers: config.WEBHOOK_DNS_SERVERS,
+    }),
+    clock,
+    log,
+    metrics,
+    gate,
+    waitsMs: config.WEBHOOK_WAITS_MS,
+    slots: { quick: config.WEBHOOK_SLOTS, slow: config.WEBHOOK_SLOW_SLOTS },
+    tenantSlots: config.WEBHOOK_TENANT_SLOTS,
+    slowAfterMs: config.WEBHOOK_SLOW_AFTER_MS,
+    leaseMs: config.WEBHOOK_LEASE_MS,
+    pollMs: config.WEBHOOK_POLL_MS,
+  }
 }
 
 export const deliverService = { config: deliverConfig, start: startDeliver }

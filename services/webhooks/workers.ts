@@ -1,144 +1,207 @@
-import type { DeliveryClaim, Deliveries, PriorityClass } from './deliveries.ts'
+import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
+import { FatalError, isInfrastructure } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Log } from '../runtime/platform/log.ts'
-import { OPEN_GATE, type Gate } from '../runtime/engine/pause.ts'
-import { backoffMs, sleep } from '../runtime/platform/retry.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
+import { backoffMs, retryForever, sleep, startRepeating } from '../runtime/platform/retry.ts'
+import { withTrace } from '../runtime/platform/tracing.ts'
+import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
+import type { Deliveries, DeliveryClaim, PriorityClass } from './deliveries.ts'
+import type { DeliveryHistory } from './delivery-history.ts'
 
-export type WorkersDeps = {
-  readonly deliveries: Pick<Deliveries, 'claim'>
-  /** Makes one attempt and records its result. */
-  readonly attempt: (claim: DeliveryClaim) => Promise<void>
+export type WorkersDeps = AttemptDeps & {
+  readonly deliveries: Deliveries
+  readonly history: Pick<DeliveryHistory, 'append'>
   readonly log: Pick<Log, 'warn'>
+  readonly metrics: Pick<Metrics, 'count' | 'observe' | 'watch'>
   /** Maximum concurrent attempts, by priority class of the receiver. */
   readonly slots: Readonly<Record<PriorityClass, number>>
   /** Maximum concurrent attempts of one tenant, over all processes. */
   readonly tenantSlots: number
   readonly leaseMs: number
   readonly pollMs: number
-  readonly slowAfterMs: number
+  /** Milliseconds between two measurements of the queue depth. */
+  readonly measureEveryMs?: number
   /** No attempt starts while the gate is closed; always open by default. */
   readonly gate?: Gate | undefined
 }
 
-export type Workers = {
-  /** False while claims fail. */
-  readonly ready: () => boolean
-  /** Starts the next poll now. */
-  readonly wake: () => void
-  /** Resolves when the running attempts have ended. */
-  readonly stop: () => Promise<void>
-}
-
 /** Limits how long one script blocks Redis. */
 const MAX_CLAIMS = 100
-
 const PRIORITIES = ['quick', 'slow'] as const
+const MAX_ATTEMPTS_PER_INSERT = 1_000
+const SHIP_EVERY_MS = 250
+/** The usual scrape interval of metrics is longer. */
+const MEASURE_EVERY_MS = 5_000
 
 /**
- * Makes due attempts concurrently. A slot of the class `quick` is for attempts that are quick: a
- * longer one moves to a slot of the class `slow`. Therefore receivers that never answer delay the
- * others only for `slowAfterMs`, however many there are.
+ * Makes due attempts concurrently, and ships their records to the history, until stopped. A slot
+ * of the class `quick` is for attempts that are quick: a longer one moves to a slot of the class
+ * `slow`. Therefore receivers that never answer delay the others only for `slowAfterMs`, however
+ * many there are.
  */
-export function startWorkers (deps: WorkersDeps): Workers {
-  const stopping = new AbortController()
-  const wakeSignal = createWakeSignal()
-  const slots = createSlots(deps, wakeSignal.wake)
-  const { gate = OPEN_GATE } = deps
-  let failures = 0
-  const poll = async () => {
-    while (!stopping.signal.aborted) {
-      let pauseMs = deps.pollMs
+export class Workers {
+  readonly #deps: WorkersDeps
+  readonly #stopping = new AbortController()
+  readonly #taken: Record<PriorityClass, number> = { quick: 0, slow: 0 }
+  readonly #running = new Set<Promise<void>>()
+  readonly #polling: Promise<void>
+  readonly #shipping: ReturnType<typeof startRepeating>
+  readonly #measuring: ReturnType<typeof startRepeating>
+  /** Aborted to end a wait early. A wake-up while nothing waits ends the next wait at once. */
+  #woken = new AbortController()
+  #failedPolls = 0
+  #isShippingFailed = false
+
+  constructor (deps: WorkersDeps) {
+    this.#deps = deps
+    this.#polling = this.#poll()
+    this.#shipping = startRepeating(SHIP_EVERY_MS, signal => this.#ship(signal), () => {})
+    this.#measuring = this.#measure()
+  }
+
+  /** False while claims or the history fail. */
+  get isReady (): boolean {
+    return this.#failedPolls === 0 && !this.#isShippingFailed
+  }
+
+  /** Starts the next poll now. */
+  wake (): void {
+    this.#woken.abort()
+  }
+
+  /** Resolves when the running attempts have ended, and their records are shipped if possible. */
+  async stop (): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all([this.#polling, this.#measuring.stop()])
+    await Promise.all(this.#running)
+    await this.#shipping.stop()
+    // If the last records cannot be shipped, another process or the next start ships them.
+    await shipAttempts(this.#deps).catch(() => {})
+  }
+
+  async #poll (): Promise<void> {
+    const { log, pollMs, gate = OPEN_GATE } = this.#deps
+    while (!this.#stopping.signal.aborted) {
+      let pauseMs = pollMs
       try {
         const priorities = gate.isOpen() ? PRIORITIES : []
-        const more = await Promise.all(priorities.map(priority => startDue(deps, slots, priority)))
+        const more = await Promise.all(priorities.map(priority => this.#startDue(priority)))
         if (more.includes(true)) pauseMs = 0
-        failures = 0
+        this.#failedPolls = 0
       } catch (error) {
-        failures += 1
-        deps.log.warn({ err: error, failures }, 'claiming due webhooks in Redis failed, retrying')
-        pauseMs = backoffMs(failures)
+        this.#failedPolls += 1
+        log.warn({ err: error, failures: this.#failedPolls },
+          'claiming due webhooks in Redis failed, retrying')
+        pauseMs = backoffMs(this.#failedPolls)
       }
-      await wakeSignal.wait(pauseMs, stopping.signal)
+      await sleep(pauseMs, AbortSignal.any([this.#stopping.signal, this.#woken.signal]))
+        .catch(() => {})
+      this.#woken = new AbortController()
     }
   }
-  const ended = poll()
-  const stop = async () => {
-    stopping.abort()
-    await ended
-    await slots.drain()
+
+  /** Claims and starts due attempts while slots are free; resolves to whether more may be due. */
+  async #startDue (priority: PriorityClass): Promise<boolean> {
+    const { deliveries, leaseMs, slots, tenantSlots } = this.#deps
+    const limit = Math.min(MAX_CLAIMS, slots[priority] - this.#taken[priority])
+    if (limit <= 0) return false
+    const claims = await deliveries.claim({ priority, limit, leaseMs, tenantSlots })
+    if (claims.length > 0) failpoint('deliver.claimed')
+    for (const claim of claims) this.#start(claim, priority)
+    return claims.length === limit
   }
-  return { ready: () => failures === 0, wake: wakeSignal.wake, stop }
-}
 
-/** Claims and starts due attempts while slots are free; resolves to whether more may be due. */
-async function startDue (
-  { deliveries, leaseMs, tenantSlots }: WorkersDeps, slots: Slots, priority: PriorityClass
-): Promise<boolean> {
-  const limit = Math.min(MAX_CLAIMS, slots.free(priority))
-  if (limit <= 0) return false
-  const claims = await deliveries.claim({ priority, limit, leaseMs, tenantSlots })
-  if (claims.length > 0) failpoint('deliver.claimed')
-  for (const claim of claims) slots.start(claim, priority)
-  return claims.length === limit
-}
-
-type Slots = ReturnType<typeof createSlots>
-
-/** The slots and the attempts that occupy them; calls `onFree` whenever a slot becomes free. */
-function createSlots (deps: WorkersDeps, onFree: () => void) {
-  const taken = { quick: 0, slow: 0 }
-  const running = new Set<Promise<void>>()
-  const start = (claim: DeliveryClaim, priority: PriorityClass) => {
-    const release = takeSlot(deps, taken, priority)
-    const { tenant, job, event } = claim
-    const done = deps.attempt(claim)
-      .catch((error: unknown) => deps.log.warn({ err: error, tenant, job, event },
+  #start (claim: DeliveryClaim, priority: PriorityClass): void {
+    const releaseSlot = this.#takeSlot(priority)
+    const { tenant, job, event, traceparent } = claim
+    // An attempt belongs to the trace of its job, even hours later.
+    const done = withTrace({ ...traceparent && { traceparent } }, () => attempt(this.#deps, claim))
+      .catch((error: unknown) => this.#deps.log.warn({ err: error, tenant, job, event },
         'webhook attempt not completed, repeating it when its lease expires'))
       .finally(() => {
-        release()
-        running.delete(done)
-        onFree()
+        releaseSlot()
+        this.#running.delete(done)
+        this.wake()
       })
-    running.add(done)
+    this.#running.add(done)
   }
-  return {
-    start,
-    free: (priority: PriorityClass) => deps.slots[priority] - taken[priority],
-    drain: async () => { await Promise.all(running) },
+
+  /**
+   * Takes a slot and returns its release. A quick slot that is taken for `slowAfterMs` becomes a
+   * slow one as soon as one is free.
+   */
+  #takeSlot (priority: PriorityClass): () => void {
+    const { slots, slowAfterMs } = this.#deps
+    let current = priority
+    this.#taken[current] += 1
+    const timer = setInterval(() => {
+      if (current === 'slow' || this.#taken.slow >= slots.slow) return
+      this.#taken.quick -= 1
+      this.#taken.slow += 1
+      current = 'slow'
+      clearInterval(timer)
+    }, slowAfterMs)
+    return () => {
+      clearInterval(timer)
+      this.#taken[current] -= 1
+    }
+  }
+
+  /** Ships all records there are; attempts continue while the history is unavailable. */
+  async #ship (signal: AbortSignal): Promise<void> {
+    const onRetry = (error: unknown, failures: number) => {
+      this.#isShippingFailed = true
+      this.#deps.log.warn({ err: error, failures },
+        'writing webhook attempts to ClickHouse failed, retrying')
+    }
+    let shipped: number
+    do {
+      shipped = await retryForever(() => shipAttempts(this.#deps), { signal, onRetry })
+      this.#isShippingFailed = false
+    } while (shipped === MAX_ATTEMPTS_PER_INSERT)
+  }
+
+  /**
+   * Measures the gauge `webhook_queue_depth`: the number of attempts that are due and not started.
+   * A value that only grows means that `deliver` needs more instances. After a failed measurement
+   * the gauge keeps its value.
+   */
+  #measure (): ReturnType<typeof startRepeating> {
+    const { deliveries, clock, log, metrics, measureEveryMs = MEASURE_EVERY_MS } = this.#deps
+    let due = 0
+    metrics.watch('webhook_queue_depth', {}, () => due)
+    return startRepeating(measureEveryMs, async () => { due = await deliveries.dueBy(clock.now()) },
+      error => log.warn({ err: error }, 'counting due webhooks in Redis failed, retrying'))
   }
 }
 
 /**
- * Takes a slot and returns its release. A quick slot that is taken for `slowAfterMs` becomes a slow
- * one as soon as one is free.
+ * Makes an attempt; an internal error counts as a failed attempt, so that it is not repeated in a
+ * tight loop. An infrastructure error is not recorded: no store can record it, and the lease of the
+ * attempt expires. A key that the key ring lacks is not recorded either, because it would use up
+ * all attempts before an operator adds the key.
  */
-function takeSlot (
-  { slots, slowAfterMs }: WorkersDeps, taken: Record<PriorityClass, number>, priority: PriorityClass
-): () => void {
-  let current = priority
-  taken[current] += 1
-  const move = () => {
-    if (current === 'slow' || taken.slow >= slots.slow) return
-    taken.quick -= 1
-    taken.slow += 1
-    current = 'slow'
-    clearInterval(timer)
-  }
-  const timer = setInterval(move, slowAfterMs)
-  return () => {
-    clearInterval(timer)
-    taken[current] -= 1
+async function attempt (deps: WorkersDeps, claim: DeliveryClaim): Promise<void> {
+  try {
+    await makeAttempt(deps, claim)
+  } catch (error) {
+    if (isInfrastructure(error) || error instanceof FatalError) throw error
+    const { tenant, job, event } = claim
+    const fields = { err: error, tenant, job, event }
+    deps.log.warn(fields, 'webhook attempt failed internally, retrying as scheduled')
+    await recordInternalFailure(deps, claim)
   }
 }
 
-/** Ends a wait early. A wake-up while nothing waits ends the next wait at once. */
-function createWakeSignal () {
-  let woken = new AbortController()
-  return {
-    wake: () => woken.abort(),
-    wait: async (ms: number, signal: AbortSignal) => {
-      await sleep(ms, AbortSignal.any([signal, woken.signal])).catch(() => {})
-      woken = new AbortController()
-    },
-  }
+/**
+ * Moves attempt records from Redis to the history; resolves to their number. Several processes may
+ * do so at once, and a crash may repeat it: the same record replaces itself.
+ */
+async function shipAttempts ({ deliveries, history }: WorkersDeps): Promise<number> {
+  const attempts = await deliveries.unshipped(MAX_ATTEMPTS_PER_INSERT)
+  await history.append([...attempts.values()])
+  if (attempts.size > 0) failpoint('deliver.shipped')
+  await deliveries.forget([...attempts.keys()])
+  return attempts.size
 }

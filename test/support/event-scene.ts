@@ -138,6 +138,7 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
         onSent(new URL(url).hostname, JSON.parse(body) as EventBody)
         return { answer, durationMs: 1 }
       },
+      metrics: { count: () => {}, observe: () => {} },
       // A retry is due at once.
       clock: { now: () => Date.now() - 1_000 },
       waitsMs: Array(50).fill(0),
