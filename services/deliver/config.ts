@@ -3,8 +3,7 @@ import {
   commonConfig, defineConfig, messageKeys, pick, rootKeys,
 } from '../runtime/platform/config.ts'
 import { serverAddress } from '../runtime/platform/networks.ts'
-import { isNetwork } from './sender.ts'
-import { isProxyUrl } from './tunnel.ts'
+import { isNetwork, isProxyUrl } from '../webhooks/sender.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS

@@ -11,12 +11,13 @@ import { createDeliveries } from '../webhooks/deliveries.ts'
 import { createDeliveryHistory } from '../webhooks/delivery-history.ts'
 import { createSubscriptions, createWebhookEndpoints } from '../webhooks/endpoints.ts'
 import { createWebhookSecrets, createWebhookSigningKeys } from '../webhooks/secrets.ts'
+import { createSender } from '../webhooks/sender.ts'
+import { Workers, type WorkersDeps } from '../webhooks/workers.ts'
 import { deliverConfig, type DeliverConfig } from './config.ts'
 import { createHostRate } from './host-rate.ts'
-import { createSender } from './sender.ts'
-import { createDeliverStage, type DeliveryDeps, startDelivery } from './stage.ts'
+import { createDeliverStage } from './stage.ts'
 
-/** Wires the stage and starts it. */
+/** Wires the stage and the workers beside it, and starts both. */
 async function startDeliver (
   config: DeliverConfig, context: ServiceContext
 ): Promise<Running> {
@@ -25,26 +26,26 @@ async function startDeliver (
   ])
   const keys = connectJobKeys(
     connected, config, { part: 'webhooks', findClosed: closedKeys(connected) })
-  const deps = deliveryDeps(config, { ...connected, keys })
-  const delivery = startDelivery(deps)
-  context.onStop(delivery.stop)
+  const deps = workersDeps(config, { ...connected, keys })
+  const workers = new Workers(deps)
+  context.onStop(() => workers.stop())
   const stage = createDeliverStage({
     ...deps,
     subscriptions: createSubscriptions(connected.state),
-    wake: delivery.wake,
+    wake: () => workers.wake(),
     batch: config.DELIVER_BATCH_MESSAGES,
   })
   const messageCodec = createMessageCodec({ codec: connected.codec, keys })
   const subscriptions = subscriptionsOf('deliver')
   const running = await runStage(stage, { ...connected, messageCodec, subscriptions })
-  return { ready: () => delivery.ready() && running.ready(), stop: running.stop }
+  return { ready: () => workers.isReady && running.ready(), stop: running.stop }
 }
 
 type Connected = Pick<Connections, 'state' | 'clickhouse' | 'recordMac' | 'clock'> &
-  Pick<DeliveryDeps, 'keys' | 'log' | 'metrics'> & { readonly gate?: Connections['gate'] }
+  Pick<WorkersDeps, 'keys' | 'log' | 'metrics' | 'gate'>
 
-/** The dependencies of webhook attempts, from the configuration and open connections. */
-export function deliveryDeps (config: DeliverConfig, connected: Connected): DeliveryDeps {
+/** The dependencies of the workers, from the configuration and open connections. */
+export function workersDeps (config: DeliverConfig, connected: Connected): WorkersDeps {
   const { state, clickhouse, recordMac, clock, log, metrics, keys, gate } = connected
   const store = createJobStore(state)
   const archive = createArchive(clickhouse, recordMac)

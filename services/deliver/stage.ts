@@ -1,18 +1,12 @@
 import type { JobEvent, Settled } from '../../schemas/types.ts'
 import { receiversOf, type Subscriptions } from '../webhooks/endpoints.ts'
-import type { Deliveries, DeliveryClaim, WebhookDelivery } from '../webhooks/deliveries.ts'
+import type { Deliveries, WebhookDelivery } from '../webhooks/deliveries.ts'
 import { type EventType, eventTypeOf } from '../jobs/events.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import { openHeader } from '../jobs/message-codec.ts'
-import { FatalError, InconsistencyError, isInfrastructure } from '../runtime/platform/errors.ts'
+import { InconsistencyError } from '../runtime/platform/errors.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
 import type { Incoming, Stage } from '../runtime/engine/stage.ts'
-import { withTrace } from '../runtime/platform/tracing.ts'
-import { type AttemptDeps, makeAttempt, recordInternalFailure } from './attempt.ts'
-import {
-  countAttempts, type HistoryDeps, type QueueDepthDeps, startHistory, startQueueDepth,
-} from './background-tasks.ts'
-import { startWorkers, type Workers, type WorkersDeps } from './workers.ts'
 
 type DeliverDeps = {
   readonly deliveries: Pick<Deliveries, 'put'>
@@ -96,47 +90,4 @@ async function webhookUrlOf (
   if (header === null) return ''
   const key = await keys.get(tenant, job)
   return key === undefined ? '' : openHeader(key, { tenant, job }, header).webhookUrl
-}
-
-export type DeliveryDeps = AttemptDeps & HistoryDeps & QueueDepthDeps &
-  Omit<WorkersDeps, 'attempt'> & {
-    readonly deliveries: Deliveries
-  }
-
-/** Makes due attempts and ships their records to the history, beside the stage, until stopped. */
-export function startDelivery (deps: DeliveryDeps): Workers {
-  const history = startHistory(deps)
-  const queueDepth = startQueueDepth(deps)
-  const counted = { ...deps, deliveries: countAttempts(deps) }
-  const workers = startWorkers({
-    ...deps,
-    // An attempt belongs to the trace of its job, even hours later.
-    attempt: claim => {
-      const { traceparent } = claim
-      return withTrace({ ...traceparent && { traceparent } }, () => attempt(counted, claim))
-    },
-  })
-  const stop = async () => {
-    await Promise.all([workers.stop(), queueDepth.stop()])
-    await history.stop()
-  }
-  return { ready: () => workers.ready() && history.ready(), wake: workers.wake, stop }
-}
-
-/**
- * Makes an attempt; an internal error counts as a failed attempt, so that it is not repeated in a
- * tight loop. An infrastructure error is not recorded: no store can record it, and the lease of the
- * attempt expires. A key that the key ring lacks is not recorded either, because it would use up
- * all attempts before an operator adds the key.
- */
-async function attempt (deps: DeliveryDeps, claim: DeliveryClaim): Promise<void> {
-  try {
-    await makeAttempt(deps, claim)
-  } catch (error) {
-    if (isInfrastructure(error) || error instanceof FatalError) throw error
-    const { tenant, job, event } = claim
-    const fields = { err: error, tenant, job, event }
-    deps.log.warn(fields, 'webhook attempt failed internally, retrying as scheduled')
-    await recordInternalFailure(deps, claim)
-  }
 }

@@ -1,14 +1,15 @@
 -- Reserves the maximum price and stores the job, or stores the refusal.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors, wallet of
 -- the organization's other mode.
--- ARGV: tenant, job, idempotency key or '', acceptBy, rows to check live, maximum number of slots,
--- maximum price, unit price, chargeable rows, header (base64), cursor of a feed job or '', its
--- required position and its new position, then pairs of other record fields and values.
+-- ARGV: the JSON of tenant, job, idempotencyKey or '', acceptByMs, freshChecks (rows to check
+-- live), maxSlots, maxQuoteMicros, unitPriceMicros, chargeableRows, header (base64), cursor of a
+-- feed job or '', its required position and its new position (from, to), and record: its other
+-- fields.
+local args = cjson.decode(ARGV[1])
 local keys = {
   wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
   cursors = KEYS[6], other_wallet = KEYS[7],
 }
-local FIRST_FIELD = 14
 local BEGINNING = '-1'
 
 local guard = guard_of(keys.wallet)
@@ -16,15 +17,14 @@ if guard.locked then
   return guard.locked
 end
 
-local tenant, job, has_key = ARGV[1], ARGV[2], ARGV[3] ~= ''
-local accept_by = whole_number(ARGV[4], 'acceptBy')
-local taken = slots_of({ quotedFresh = ARGV[5] })
-local slots = whole_number(ARGV[6], 'the number of slots')
-local maximum = whole_number(ARGV[7], 'the maximum')
-local price = whole_number(ARGV[8], 'the unit price')
-local rows = whole_number(ARGV[9], 'the number of rows')
-local header = ARGV[10]
-local cursor, from, to = ARGV[11], ARGV[12], ARGV[13]
+local tenant, job, has_key = args.tenant, args.job, args.idempotencyKey ~= ''
+local accept_by = whole_number(args.acceptByMs, 'acceptBy')
+local taken = slots_of({ quotedFresh = args.freshChecks })
+local slots = whole_number(args.maxSlots, 'the number of slots')
+local maximum = whole_number(args.maxQuoteMicros, 'the maximum')
+local price = whole_number(args.unitPriceMicros, 'the unit price')
+local rows = whole_number(args.chargeableRows, 'the number of rows')
+local cursor, from, to = args.cursor, args.from, args.to
 
 -- Live and test jobs of an organization share its slots.
 local function slots_in_use()
@@ -60,34 +60,32 @@ end
 local function write_record(now, claim, reserve_seq)
   local fields = {
     'id', job, 'status', 'queued', 'unitPriceMicros', text(price), 'maxQuoteMicros', text(maximum),
-    'header', header, 'updatedAtMs', text(now), 'announced', '0', 'ended', '0', 'closed', '0',
+    'header', args.header, 'updatedAtMs', text(now), 'announced', '0', 'ended', '0', 'closed', '0',
     'endedAtMs', '0', 'finishedRows', '0', 'inputBlocks', '0',
     'cacheHits', '0', 'freshRecords', '0', 'invalidRecords', '0', 'duplicateRecords', '0',
     'unknownRecords', '0', 'cancelledRecords', '0', 'successRecords', '0', 'failedRecords', '0',
-    'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', ARGV[3],
+    'chargedMicros', '0', 'releasedMicros', '0', 'idempotencyKey', args.idempotencyKey,
     'reserveSeq', reserve_seq, 'availableMicros', wallet_of(keys.wallet).available,
   }
-  for at = FIRST_FIELD, #ARGV do
-    fields[#fields + 1] = ARGV[at]
-  end
+  add_fields(fields, args.record)
   change(keys.job, claim, fields)
   redis.call('PERSIST', keys.job)
 end
 
 local function buffer_quote(claim)
-  buffer(claim, { 'maxQuoteMicros', text(maximum), unpack(ARGV, FIRST_FIELD) })
+  buffer(claim, add_fields({ 'maxQuoteMicros', text(maximum) }, args.record))
 end
 
 -- Everything that ledger needs to rebuild the job after a loss of Redis.
 local function terms_of(claim)
   local terms = {
-    unitPriceMicros = text(price), acceptBy = ARGV[4],
-    idempotencyKey = ARGV[3], fingerprint = has_key and claim.fingerprint or '',
+    unitPriceMicros = text(price), acceptBy = args.acceptByMs,
+    idempotencyKey = args.idempotencyKey, fingerprint = has_key and claim.fingerprint or '',
     claimedAt = has_key and claim.claimedAt or '',
     cursor = cursor, cursorTo = to, apiKey = claim.apiKey,
   }
-  for at = FIRST_FIELD, #ARGV, 2 do
-    terms[ARGV[at]] = ARGV[at + 1]
+  for name, value in pairs(args.record) do
+    terms[name] = value
   end
   return cjson.encode(terms)
 end
@@ -112,7 +110,7 @@ if refusal then
 end
 
 local seq, entry = reserve(keys, {
-  tenant = tenant, job = job, amount = maximum, at = now, header = header, slots = taken,
+  tenant = tenant, job = job, amount = maximum, at = now, header = args.header, slots = taken,
   reason = terms_of(claim),
 })
 write_record(now, claim, seq)

@@ -1,15 +1,16 @@
 -- Binds an idempotency key to a job id.
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days.
--- ARGV: job, idempotency key or '', fingerprint, accept within ms, 1 for a quote (its claim never
--- becomes a job) or 0, id of the claiming process or '', id of the API key or '', wrapped data key
--- of the job.
+-- ARGV: the JSON of job, idempotencyKey or '', fingerprint, acceptWithinMs, quoteOnly (1 for a
+-- quote, whose claim never becomes a job, or 0), owner (id of the claiming process) or '', apiKey
+-- (its id) or ''; the wrapped data key of the job.
+local args, wrapped_key = cjson.decode(ARGV[1]), ARGV[2]
 local guard = guard_of(KEYS[1])
 if guard.locked then
   return guard.locked
 end
-local job, key, fingerprint = ARGV[1], ARGV[2], ARGV[3]
+local job, key, fingerprint = args.job, args.idempotencyKey, args.fingerprint
 local now = now_ms()
-local accept_by = text(now + whole_number(ARGV[4], 'the time to accept within, in ms'))
+local accept_by = text(now + whole_number(args.acceptWithinMs, 'the time to accept within, in ms'))
 local idempotency_keys = { KEYS[4], KEYS[5] }
 
 -- The answer for a key that is bound already; nil if this claim takes it over.
@@ -46,8 +47,8 @@ if key ~= '' then
   end
 end
 redis.call('HSET', KEYS[2], 'acceptBy', accept_by, 'claimedAt', text(now),
-  'idempotencyKey', key, 'fingerprint', fingerprint, 'owner', ARGV[6],
-  'quoteOnly', ARGV[5], 'claimedIn', guard.run, 'apiKey', ARGV[7])
+  'idempotencyKey', key, 'fingerprint', fingerprint, 'owner', args.owner,
+  'quoteOnly', args.quoteOnly, 'claimedIn', guard.run, 'apiKey', args.apiKey)
 redis.call('PEXPIREAT', KEYS[2], text(now + IDEMPOTENCY_KEY_TTL_MS + REFUSAL_TTL_MS))
-redis.call('SET', KEYS[3], ARGV[8], 'NX', 'PX', text(CLAIMED_KEY_TTL_MS))
+redis.call('SET', KEYS[3], wrapped_key, 'NX', 'PX', text(CLAIMED_KEY_TTL_MS))
 return { 'new', text(now), accept_by }

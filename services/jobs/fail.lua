@@ -1,7 +1,8 @@
 -- KEYS: wallet, job, recounts.
--- ARGV: tenant, job, digest, bitmap of the whole job, number of rows in it. An empty digest means
--- that there is no block: the job's rows are unreadable, including finished ones, so all rows that
--- are neither invalid nor duplicates count as unknown, and none is charged.
+-- ARGV: the JSON of tenant, job, digest, rows (their number in the bitmap); the bitmap of the whole
+-- job. An empty digest means that there is no block: the job's rows are unreadable, including
+-- finished ones, so all rows that are neither invalid nor duplicates count as unknown, and none is
+-- charged.
 -- Assigns all open rows of a stalled job to one block and ends the job. Counted rows stay counted,
 -- so the bitmap of rows that were open a moment ago is valid if it still completes the job exactly.
 -- Does nothing while the blocks of the job are recounted: rows with a verdict may seem open.
@@ -10,8 +11,9 @@ local blocked = guard_error(keys.wallet)
 if blocked then
   return blocked
 end
-local tenant, job, digest, bitmap = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local rows = whole_number(ARGV[5], 'the number of rows')
+local args, bitmap = cjson.decode(ARGV[1]), ARGV[2]
+local tenant, job, digest = args.tenant, args.job, args.digest
+local rows = whole_number(args.rows, 'the number of rows')
 
 local fields = record_of(keys.job)
 if not fields.status or fields.closed == '1' then

@@ -61,12 +61,7 @@ end
 
 -- A reply with a record: kind, additional values, then pairs of field and value.
 local function reply(kind, more, fields)
-  local answer = { kind, unpack(more) }
-  for name, value in pairs(fields) do
-    answer[#answer + 1] = name
-    answer[#answer + 1] = value
-  end
-  return answer
+  return add_fields({ kind, unpack(more) }, fields)
 end
 
 -- The stored outcome of a claim, or nil and its fields.

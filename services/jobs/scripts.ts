@@ -12,7 +12,7 @@ import type {
   AcceptRequest, Attachment, ClaimRequest, FailBlock, Feed, TallyBlock, Accepted, Cancelled,
   IdempotencyClaim, Outcome, Tallied,
 } from './store-types.ts'
-import type { RedisClient } from '../runtime/platform/redis.ts'
+import { namedArguments, type RedisClient } from '../runtime/platform/redis.ts'
 
 /** Lua: how long Redis keeps the state of a job, and idempotency keys; `ledger` rebuilds both. */
 export const STATE_LUA = ['retention', 'idempotency']
@@ -59,13 +59,19 @@ export function createJobScripts (redis: RedisClient) {
     claim: (tenant: string, request: ClaimRequest) => {
       const { job, idempotencyKey, fingerprint, acceptWithinMs, wrappedKey } = request
       const { quoteOnly = false, owner = '', apiKey = '' } = request
-      const args = [job, idempotencyKey, fingerprint, acceptWithinMs, quoteOnly ? 1 : 0]
-      return claim(tenant, claimKeys(tenant, job), [
-        ...args, owner, apiKey, wrappedKey,
-      ])
+      const args = namedArguments({
+        job,
+        idempotencyKey,
+        fingerprint,
+        acceptWithinMs,
+        quoteOnly: quoteOnly ? 1 : 0,
+        owner,
+        apiKey,
+      })
+      return claim(tenant, claimKeys(tenant, job), [args, wrappedKey])
     },
     accept: (tenant: string, request: AcceptRequest) =>
-      accept(tenant, acceptKeys(tenant, request), acceptArguments(tenant, request)),
+      accept(tenant, acceptKeys(tenant, request), [acceptArguments(tenant, request)]),
     refuse: (tenant: string, job: string, code: string) =>
       refuse(tenant, claimKeys(tenant, job), [job, code]),
     announce: (tenant: string, job: string, seq?: number) =>
@@ -84,8 +90,8 @@ export function createJobScripts (redis: RedisClient) {
       ])
     },
     fail: (tenant: string, job: string, { digest, finished }: FailBlock) => {
-      const args = [tenant, job, digest, finished, countBits(finished)]
-      return fail(tenant, tallyKeys(tenant, job), args)
+      const args = namedArguments({ tenant, job, digest, rows: countBits(finished) })
+      return fail(tenant, tallyKeys(tenant, job), [args, finished])
     },
     end: (tenant: string, job: string) =>
       endJob(tenant, [jobKeys(tenant, job).job], [tenant, job]),
@@ -113,29 +119,40 @@ function acceptKeys (tenant: string, { id, feed = NO_FEED }: AcceptRequest) {
   return [...claimKeys(tenant, id), cursorsKeyOf(tenant, feed), moneyKeys(siblingOf(tenant)).wallet]
 }
 
-function acceptArguments (tenant: string, request: AcceptRequest): (string | number)[] {
+function acceptArguments (tenant: string, request: AcceptRequest): string {
   const { preflight, feed = NO_FEED, events = [], lowBalanceMicros } = request
   const { cacheHits, freshChecks } = preflight
-  return [
-    tenant, request.id, request.idempotencyKey, request.acceptByMs,
-    freshChecks, request.maxActiveJobs,
-    preflight.maxQuoteMicros, request.unitPriceMicros, cacheHits + freshChecks,
-    request.header.toString('base64'), feed.cursor, feed.from, feed.to,
-    'service', request.service,
-    'lane', request.lane,
-    'totalRows', preflight.totalRows,
-    'invalidRows', preflight.invalidRows,
-    'duplicateRows', preflight.duplicateRows,
-    'quotedHits', cacheHits,
-    'quotedFresh', freshChecks,
-    'quoteId', preflight.quoteId,
-    'chunks', request.chunks,
-    'forceFresh', request.forceFresh ? 1 : 0,
-    'createdAtMs', request.createdAtMs,
-    ...feed.partner === '' ? [] : ['feed', `${feed.partner}:${feed.partition}`],
-    ...events.length === 0 ? [] : ['events', events.join(' ')],
-    ...lowBalanceMicros === undefined ? [] : ['lowBalanceMicros', lowBalanceMicros],
-  ]
+  return namedArguments({
+    tenant,
+    job: request.id,
+    idempotencyKey: request.idempotencyKey,
+    acceptByMs: request.acceptByMs,
+    freshChecks,
+    maxSlots: request.maxActiveJobs,
+    maxQuoteMicros: preflight.maxQuoteMicros,
+    unitPriceMicros: request.unitPriceMicros,
+    chargeableRows: cacheHits + freshChecks,
+    header: request.header.toString('base64'),
+    cursor: feed.cursor,
+    from: feed.from,
+    to: feed.to,
+    record: {
+      service: request.service,
+      lane: request.lane,
+      totalRows: preflight.totalRows,
+      invalidRows: preflight.invalidRows,
+      duplicateRows: preflight.duplicateRows,
+      quotedHits: cacheHits,
+      quotedFresh: freshChecks,
+      quoteId: preflight.quoteId,
+      chunks: request.chunks,
+      forceFresh: request.forceFresh ? 1 : 0,
+      createdAtMs: request.createdAtMs,
+      ...feed.partner !== '' && { feed: `${feed.partner}:${feed.partition}` },
+      ...events.length > 0 && { events: events.join(' ') },
+      lowBalanceMicros,
+    },
+  })
 }
 
 function tallyKeys (tenant: string, id: string) {

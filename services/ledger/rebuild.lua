@@ -1,31 +1,24 @@
 -- KEYS: wallet, job, data key, idempotency keys of even days and of odd days, cursors.
--- ARGV: run, fence, job, time, idempotency key or '', fingerprint, claimedAt, cursor or
--- '', where the cursor was moved to, number of the entry that ended the job or '', what it charged,
--- 1 for a job that is closed, then fields and values of its record.
+-- ARGV: the JSON of run, fence, job, nowMs, idempotencyKey or '', fingerprint, claimedAt, cursor or
+-- '', cursorTo (where it was moved to), settledSeq (number of the entry that ended the job) or '',
+-- settledMicros (what it charged), isClosed, and record: its fields.
 -- Rebuilds a job that Redis lacks, or updates an existing one with its end in the journal.
 -- Idempotent.
 local keys = {
   wallet = KEYS[1], job = KEYS[2], data_key = KEYS[3], idempotency = { KEYS[4], KEYS[5] },
   cursors = KEYS[6],
 }
-local run, fence, job, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local key, fingerprint, claimed_at = ARGV[5], ARGV[6], ARGV[7]
-local cursor, cursor_to = ARGV[8], ARGV[9]
-local settled_seq, settled_micros, is_closed = ARGV[10], ARGV[11], ARGV[12] == '1'
-local FIRST_FIELD = 13
+local args = cjson.decode(ARGV[1])
+local job, key, cursor = args.job, args.idempotencyKey, args.cursor
 
-if run_id() ~= run or redis.call('HGET', keys.wallet, 'fence') ~= fence then
+if run_id() ~= args.run or redis.call('HGET', keys.wallet, 'fence') ~= args.fence then
   return 'superseded'
 end
 
 local function write_record()
   -- An old file of Redis may have its claim or refusal.
   redis.call('DEL', keys.job)
-  local fields = {}
-  for at = FIRST_FIELD, #ARGV do
-    fields[#fields + 1] = ARGV[at]
-  end
-  redis.call('HSET', keys.job, unpack(fields))
+  redis.call('HSET', keys.job, unpack(add_fields({}, args.record)))
 end
 
 local function write_closed()
@@ -35,22 +28,23 @@ local function write_closed()
 end
 
 local function write_open()
-  redis.call('HSET', keys.wallet, OPEN .. job, now)
+  redis.call('HSET', keys.wallet, OPEN .. job, args.nowMs)
   if redis.call('EXISTS', keys.data_key) == 1 then
     redis.call('PEXPIRE', keys.data_key, string.format('%.0f', DATA_KEY_TTL_MS))
   end
-  if settled_seq ~= '' then
-    redis.call('HSET', keys.job, 'journaledSettleSeq', settled_seq, 'journaledChargeMicros', settled_micros)
+  if args.settledSeq ~= '' then
+    redis.call('HSET', keys.job, 'journaledSettleSeq', args.settledSeq,
+      'journaledChargeMicros', args.settledMicros)
   end
 end
 
-if is_closed then
+if args.isClosed then
   redis.call('PEXPIRE', keys.data_key, CLOSED_JOB_TTL_MS)
 end
 local found = redis.call('HMGET', keys.job, 'status', 'closed')
 local answer = found[1] and 'known' or 'made'
 if found[2] ~= '1' then
-  if is_closed then
+  if args.isClosed then
     write_closed()
   else
     if not found[1] then
@@ -60,7 +54,7 @@ if found[2] ~= '1' then
   end
 end
 if key ~= '' then
-  local request, at = request_of(job, fingerprint), tonumber(claimed_at)
+  local request, at = request_of(job, args.fingerprint), tonumber(args.claimedAt)
   local binding = bind(keys.idempotency, key, request, at, 'NX')
   -- An old file of Redis may have an earlier claim.
   if binding and bound_request(binding) ~= request then
@@ -69,8 +63,8 @@ if key ~= '' then
 end
 if cursor ~= '' then
   local at = tonumber(redis.call('HGET', keys.cursors, cursor) or '-1')
-  if at < tonumber(cursor_to) then
-    redis.call('HSET', keys.cursors, cursor, cursor_to)
+  if at < tonumber(args.cursorTo) then
+    redis.call('HSET', keys.cursors, cursor, args.cursorTo)
   end
 end
 return answer

@@ -1,10 +1,11 @@
 import { Cluster } from 'ioredis'
 import type { Journal } from '../../schemas/types.ts'
 import { cursorsKeyOf, idempotencyKeysOf, jobKeys } from '../jobs/redis-keys.ts'
+import { fieldsOf } from '../jobs/job-record.ts'
 import { STATE_LUA } from '../jobs/scripts.ts'
 import { serversOf } from '../runtime/platform/cells.ts'
 import { isInfrastructure } from '../runtime/platform/errors.ts'
-import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import type { Amounts } from '../money/prices.ts'
 import { GUARD_LUA, joinLua, WALLET_LUA } from '../money/lua.ts'
 import { entryOf, integer } from '../money/outbox.ts'
@@ -147,16 +148,19 @@ function stepsOf (scripts: ReturnType<typeof loadScripts>) {
      */
     unlock: async (tenant: string, term: LeaderTerm, unlock: Unlock): Promise<Step> => {
       const { seq, frozen = '', restored } = unlock
-      const more = restored === undefined ? [] : walletArguments(restored)
-      const answer = await scripts.unlock(
-        [moneyKeys(tenant).wallet],
-        [term.run, term.fence, String(seq), frozen, jobKeys(tenant, '').job, ...more])
+      const answer = await scripts.unlock([moneyKeys(tenant).wallet], [namedArguments({
+        ...term,
+        seq,
+        frozen,
+        jobPrefix: jobKeys(tenant, '').job,
+        restored: restored === undefined ? {} : walletFields(restored),
+      })])
       return answer === 'unlocked' ? 'done' : 'superseded'
     },
 
     /** Rebuilds a job, or updates an existing one with its end from the journal. */
     rebuild: async (term: LeaderTerm, job: RebuiltJob): Promise<Step | 'made'> => {
-      const answer = await scripts.rebuild(rebuildKeys(job), rebuildArguments(term, job))
+      const answer = await scripts.rebuild(rebuildKeys(job), [rebuildArguments(term, job)])
       if (answer === 'superseded') return 'superseded'
       return answer === 'made' ? 'made' : 'done'
     },
@@ -245,9 +249,15 @@ function openJobsOf (flat: readonly string[]): readonly JobInRedis[] {
   })
 }
 
-function walletArguments ({ seq, amounts }: NonNullable<Unlock['restored']>): string[] {
+function walletFields ({ seq, amounts }: NonNullable<Unlock['restored']>) {
   const { availableMicros, reservedMicros, chargedMicros, fundedMicros } = amounts
-  return [seq, availableMicros, reservedMicros, chargedMicros, fundedMicros].map(String)
+  return {
+    seq,
+    available: availableMicros,
+    reserved: reservedMicros,
+    charged: chargedMicros,
+    funded: fundedMicros,
+  }
 }
 
 function rebuildKeys ({ tenant, job, feed }: RebuiltJob): string[] {
@@ -258,12 +268,21 @@ function rebuildKeys ({ tenant, job, feed }: RebuiltJob): string[] {
   ]
 }
 
-function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: RebuiltJob): string[] {
-  const { job, nowMs, idempotencyKey, fingerprint, claimedAt, feed, settled } = rebuilt
-  return [
-    run, fence, job, String(nowMs), idempotencyKey, fingerprint, claimedAt,
-    feed.cursor, feed.to,
-    settled === undefined ? '' : String(settled.seq), String(settled?.chargeMicros ?? 0),
-    rebuilt.isClosed ? '1' : '0', ...rebuilt.fields,
-  ]
+function rebuildArguments ({ run, fence }: LeaderTerm, rebuilt: RebuiltJob): string {
+  const { job, nowMs, idempotencyKey, fingerprint, claimedAt, feed, settled, isClosed } = rebuilt
+  return namedArguments({
+    run,
+    fence,
+    job,
+    nowMs,
+    idempotencyKey,
+    fingerprint,
+    claimedAt,
+    cursor: feed.cursor,
+    cursorTo: feed.to,
+    settledSeq: settled?.seq ?? '',
+    settledMicros: settled?.chargeMicros ?? 0,
+    isClosed,
+    record: fieldsOf(rebuilt.fields),
+  })
 }

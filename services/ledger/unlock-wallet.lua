@@ -1,12 +1,13 @@
--- KEYS: wallet. ARGV: run, fence, seq of the last movement that was compared, why the wallet is
--- frozen or '', prefix of the keys of its jobs, then, to restore the wallet from the journal: seq,
--- available, reserved, charged, funded.
+-- KEYS: wallet. ARGV: the JSON of run, fence, seq (of the last movement that was compared), frozen
+-- (why the wallet is) or '', jobPrefix (of the keys of its jobs), and restored: the fields of the
+-- wallet to restore from the journal.
 -- Unlocks a wallet, as the last step of its recovery. The keys of jobs are in the same slot; only
 -- the wallet knows their ids.
-if run_id() ~= ARGV[1] or redis.call('HGET', KEYS[1], 'fence') ~= ARGV[2] then
+local args = cjson.decode(ARGV[1])
+if run_id() ~= args.run or redis.call('HGET', KEYS[1], 'fence') ~= args.fence then
   return 'superseded'
 end
-if wallet_of(KEYS[1]).seq ~= ARGV[3] then
+if wallet_of(KEYS[1]).seq ~= args.seq then
   return 'superseded'
 end
 
@@ -16,7 +17,7 @@ local function slots_held()
   local all = redis.call('HGETALL', KEYS[1])
   for _, job in ipairs((fields_with_prefix(all, OPEN))) do
     local fields = { 'quotedFresh', 'ended', 'journaledSettleSeq' }
-    local fresh, ended, settled_seq = unpack(redis.call('HMGET', ARGV[5] .. job, unpack(fields)))
+    local fresh, ended, settled_seq = unpack(redis.call('HMGET', args.jobPrefix .. job, unpack(fields)))
     if fresh and fresh ~= '0' and ended ~= '1' and not settled_seq then
       held = held + 1
     end
@@ -24,16 +25,10 @@ local function slots_held()
   return text(held)
 end
 
-local changes = { 'run', ARGV[1], 'slots', slots_held() }
-for at, name in ipairs({ 'seq', 'available', 'reserved', 'charged', 'funded' }) do
-  if ARGV[5 + at] then
-    changes[#changes + 1] = name
-    changes[#changes + 1] = ARGV[5 + at]
-  end
-end
-if ARGV[4] ~= '' then
+local changes = add_fields({ 'run', args.run, 'slots', slots_held() }, args.restored)
+if args.frozen ~= '' then
   changes[#changes + 1] = 'frozen'
-  changes[#changes + 1] = ARGV[4]
+  changes[#changes + 1] = args.frozen
 end
 redis.call('HDEL', KEYS[1], 'trust', 'frozen')
 redis.call('HSET', KEYS[1], unpack(changes))

@@ -73,6 +73,15 @@ local function fields_with_prefix(fields, prefix)
   return names, values
 end
 
+-- Adds names and values to a flat list, as HSET takes and scripts return them. Returns the list.
+local function add_fields(list, fields)
+  for name, value in pairs(fields) do
+    list[#list + 1] = name
+    list[#list + 1] = value
+  end
+  return list
+end
+
 -- Adds to the available amount, or takes from it if negative; the caller has checked the bounds.
 local function fund(keys, entry)
   return append(keys, entry, { available = entry.amount, funded = entry.amount })

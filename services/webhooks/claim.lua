@@ -1,6 +1,8 @@
--- KEYS: leases. ARGV: priority, limit, lease ms, token, maximum of concurrent attempts of a tenant.
+-- KEYS: leases. Arguments: priority, limit, leaseMs, token, tenantSlots (the maximum of concurrent
+-- attempts of a tenant).
 -- Claims due deliveries. First it requeues deliveries whose lease has expired with their process.
-local priority, limit, token, tenant_slots = ARGV[1], tonumber(ARGV[2]), ARGV[4], tonumber(ARGV[5])
+local priority, limit, token = args.priority, tonumber(args.limit), args.token
+local tenant_slots = tonumber(args.tenantSlots)
 local now = now_ms()
 local MAX_EXPIRED = 100
 -- Enough to choose from: later tenants follow once these have more attempts under way.
@@ -45,7 +47,7 @@ local function take(receiver, tenant)
   if found[1] then
     redis.call('SADD', busy_of(receiver), event)
     redis.call('SADD', under_way_of(tenant), event)
-    redis.call('ZADD', LEASES, text(now + tonumber(ARGV[3])), event)
+    redis.call('ZADD', LEASES, text(now + tonumber(args.leaseMs)), event)
     redis.call('HSET', delivery_of(event), 'state', 'trying', 'lease', token)
   end
   refresh(receiver, tenant)

@@ -1,3 +1,6 @@
+-- Prefix of every script of webhook deliveries. ARGV: the arguments by name, as one JSON object.
+local args = cjson.decode(ARGV[1])
+
 -- Queues of webhook deliveries, all under one hash tag. Each receiver has its own queue, and only
 -- the first delivery of a queue competes with others, so a long queue delays no other receiver. A
 -- receiver with its maximum of concurrent attempts is not ready, nor is a throttled one.

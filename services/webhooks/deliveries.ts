@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { type RedisClient, script } from '../runtime/platform/redis.ts'
+import { namedArguments, type RedisClient, script } from '../runtime/platform/redis.ts'
 import { joinLua } from '../money/lua.ts'
 import { topology } from '../topology.ts'
 import type { Attempt } from './delivery-history.ts'
@@ -92,8 +92,9 @@ export function createDeliveries (redis: RedisClient) {
   return {
     /** Adds a delivery, due immediately; returns false if it exists or was delivered before. */
     put: async (delivery: WebhookDelivery): Promise<boolean> => {
-      const [keys, args] = callOf(delivery)
-      return await run.put(keys, [...args, delivery.traceparent ?? '']) === 'new'
+      const { traceparent = '' } = delivery
+      const args = argumentsOf(delivery)
+      return await run.put(keyOf(args.event), { ...args, traceparent }) === 'new'
     },
 
     /**
@@ -101,8 +102,8 @@ export function createDeliveries (redis: RedisClient) {
      * of the last attempt in the history. Returns `trying` while an attempt is under way.
      */
     resend: async (delivery: WebhookDelivery, attempts: number): Promise<'queued' | 'trying'> => {
-      const [keys, args] = callOf(delivery)
-      return await run.resend(keys, [...args, attempts]) as 'queued' | 'trying'
+      const args = argumentsOf(delivery)
+      return await run.resend(keyOf(args.event), { ...args, attempts }) as 'queued' | 'trying'
     },
 
     /** The state of a delivery; undefined if it is unknown or its record has expired. */
@@ -130,7 +131,8 @@ type Scripts = ReturnType<typeof scriptsOf>
 function scriptsOf (redis: RedisClient) {
   const load = (name: string) => {
     const source = joinLua(lua('common'), lua(name))
-    return script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
+    const call = script(redis, { name: `delivery/${name}`, source, numberOfKeys: 1 })
+    return async (key: string, args: object) => await call([key], [namedArguments(args)])
   }
   return {
     put: load('put'),
@@ -153,27 +155,31 @@ function workOf (run: Scripts) {
      * none of a tenant with `tenantSlots` attempts. A delivery without a record of an attempt
      * within the lease is claimed again.
      */
-    claim: async (
-      { priority, limit, leaseMs, tenantSlots }: ClaimLimits
-    ): Promise<readonly DeliveryClaim[]> => {
+    claim: async (limits: ClaimLimits): Promise<readonly DeliveryClaim[]> => {
       const token = randomUUID()
-      const claimed = await run.claim([LEASES_KEY], [priority, limit, leaseMs, token, tenantSlots])
+      const claimed = await run.claim(LEASES_KEY, { ...limits, token })
       return (claimed as string[][]).map(fields => claimOf(fields, token))
     },
 
     /** Records an attempt and the new state; false if another process holds the lease. */
     record: async (claim: DeliveryClaim, record: AttemptRecord): Promise<boolean> => {
       const { state, dueAtMs, priority, attempt } = record
-      const answer = await run.record([keyOf(claim.event)], [
-        claim.event, claim.token, state, dueAtMs ?? '', priority, PRIORITY_MS, REMEMBERED_MS,
-        JSON.stringify(attempt),
-      ])
+      const answer = await run.record(keyOf(claim.event), {
+        event: claim.event,
+        token: claim.token,
+        state,
+        dueAtMs,
+        priority,
+        priorityMs: PRIORITY_MS,
+        rememberedMs: REMEMBERED_MS,
+        attempt: JSON.stringify(attempt),
+      })
       return answer === 'recorded'
     },
 
     /** Releases a claim without an attempt; the delivery is due again after `afterMs`. */
     release: async ({ event, token }: DeliveryClaim, afterMs: number): Promise<void> => {
-      await run.release([keyOf(event)], [event, token, afterMs])
+      await run.release(keyOf(event), { event, token, afterMs })
     },
 
     /**
@@ -181,12 +187,12 @@ function workOf (run: Scripts) {
      * attempt to its receiver starts for `forMs`.
      */
     throttle: async ({ event, token }: DeliveryClaim, forMs: number): Promise<void> => {
-      await run.throttle([keyOf(event)], [event, token, forMs])
+      await run.throttle(keyOf(event), { event, token, forMs })
     },
 
     /** Removes a claimed delivery that is obsolete, without an attempt. */
     drop: async ({ event, token }: DeliveryClaim): Promise<void> => {
-      await run.drop([keyOf(event)], [event, token])
+      await run.drop(keyOf(event), { event, token })
     },
   }
 }
@@ -222,11 +228,10 @@ function claimOf (fields: readonly string[], token: string): DeliveryClaim {
   }
 }
 
-/** The keys and first arguments of the scripts that add a delivery. */
-function callOf (delivery: WebhookDelivery) {
+/** The arguments of the scripts that add a delivery. */
+function argumentsOf (delivery: WebhookDelivery) {
   const { tenant, job, type } = delivery
-  const event = idOf(delivery)
-  return [[keyOf(event)], [event, tenant, job, type, receiverOf(delivery)]] as const
+  return { event: idOf(delivery), tenant, job, type, receiver: receiverOf(delivery) }
 }
 
 /** The id of a delivery, from its event and destination. */

@@ -1,12 +1,12 @@
--- KEYS: delivery. ARGV: event, tenant, job, type, receiver, traceparent or ''. Adds a delivery that
--- is due immediately, unless it exists.
+-- KEYS: delivery. Arguments: event, tenant, job, type, receiver, traceparent or ''. Adds a delivery
+-- that is due immediately, unless it exists.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 'known'
 end
-redis.call('HSET', KEYS[1], 'tenant', ARGV[2], 'job', ARGV[3], 'type', ARGV[4],
-  'receiver', ARGV[5], 'attempts', '0', 'once', '')
-if ARGV[6] ~= '' then
-  redis.call('HSET', KEYS[1], 'trace', ARGV[6])
+redis.call('HSET', KEYS[1], 'tenant', args.tenant, 'job', args.job, 'type', args.type,
+  'receiver', args.receiver, 'attempts', '0', 'once', '')
+if args.traceparent ~= '' then
+  redis.call('HSET', KEYS[1], 'trace', args.traceparent)
 end
-enqueue(ARGV[1], ARGV[5], now_ms())
+enqueue(args.event, args.receiver, now_ms())
 return 'new'

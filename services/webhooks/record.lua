@@ -1,21 +1,22 @@
--- KEYS: delivery. ARGV: event, token, state, due at or '', priority (quick or slow), ms that the
--- priority lasts, ms that an ended delivery is kept, the attempt as JSON. Records an attempt and
--- the new state of the delivery. Ignores the attempt if another process holds the lease.
-local event, state = ARGV[1], ARGV[3]
+-- KEYS: delivery. Arguments: event, token, state, dueAtMs (of `waiting`), priority (quick or slow),
+-- priorityMs (how long it lasts), rememberedMs (how long an ended delivery is kept), attempt (as
+-- JSON). Records an attempt and the new state of the delivery. Ignores the attempt if another
+-- process holds the lease.
+local event, state = args.event, args.state
 local found = redis.call('HMGET', KEYS[1], 'lease', 'receiver')
-if found[1] ~= ARGV[2] then
+if found[1] ~= args.token then
   return 'lost'
 end
 local receiver = found[2]
 local tenant = release(event, receiver)
 local attempts = redis.call('HINCRBY', KEYS[1], 'attempts', 1)
-redis.call('HSET', ATTEMPTS, event .. ':' .. attempts, ARGV[8])
-redis.call('SET', priority_of(receiver), ARGV[5], 'PX', ARGV[6])
+redis.call('HSET', ATTEMPTS, event .. ':' .. attempts, args.attempt)
+redis.call('SET', priority_of(receiver), args.priority, 'PX', args.priorityMs)
 if state == 'waiting' then
-  enqueue(event, receiver, tonumber(ARGV[4]))
+  enqueue(event, receiver, tonumber(args.dueAtMs))
 else
   redis.call('HSET', KEYS[1], 'state', state, 'dueAtMs', '', 'lease', '', 'once', '')
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
+  redis.call('PEXPIRE', KEYS[1], args.rememberedMs)
   refresh(receiver, tenant)
 end
 return 'recorded'

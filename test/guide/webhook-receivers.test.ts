@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { publicKeyText } from '../../services/webhooks/secrets.ts'
-import { signatureHeaders } from '../../services/deliver/event.ts'
+import { signatureHeaders } from '../../services/webhooks/event.ts'
 import { blocksOf } from '../support/guides/guide.ts'
 import { root } from '../support/sources.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { startWorkers, type WorkersDeps } from '../../services/deliver/workers.ts'
+import { Workers, type WorkersDeps } from '../../services/webhooks/workers.ts'
 import {
   createDeliveries, REMEMBERED_MS, type DeliveryClaim, type WebhookDelivery, type AttemptRecord,
 } from '../../services/webhooks/deliveries.ts'
@@ -275,22 +275,30 @@ describe('receivers', () => {
     const end = Promise.withResolvers<void>()
     const healthy = Promise.withResolvers<void>()
     let under = 0
-    const attempt = async (claim: DeliveryClaim) => {
-      under += 1
-      if (claim.job !== 'job_healthy') return await end.promise
-      await record(claim)
-      healthy.resolve()
-    }
-    const workers = startWorkers({
-      deliveries,
-      attempt,
-      log: { warn: () => {} } as unknown as WorkersDeps['log'],
+    const workers = new Workers({
+      deliveries: {
+        ...deliveries,
+        record: async (...args: Parameters<typeof deliveries.record>) => {
+          healthy.resolve()
+          return await deliveries.record(...args)
+        },
+      },
+      findJob: async (_tenant: string, job: string) => {
+        under += 1
+        if (job !== 'job_healthy') await end.promise
+        return undefined
+      },
+      keys: { get: async () => undefined },
+      history: { append: async () => {} },
+      log: { warn: () => {} },
+      metrics: { count: () => {}, observe: () => {}, watch: () => {} },
+      clock: { now: Date.now },
       slots: { quick: 250, slow: 3_000 },
       tenantSlots: 2_000,
       leaseMs: SOME_MINUTES_MS,
       pollMs: 20,
       slowAfterMs: 100,
-    })
+    } as unknown as WorkersDeps)
     // All others still hang then, four times the number of quick slots.
     await healthy.promise
     expect(under).toBe(1_001)

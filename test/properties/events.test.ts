@@ -5,8 +5,8 @@ import type { Redis } from 'ioredis'
 import { startRedis } from '../support/redis/redis.ts'
 import { EVENT_TYPES, type EventBody } from '../../schemas/api/event.ts'
 import type { EventSubscription } from '../../services/accounts/organizations.ts'
-import { type AttemptDeps, makeAttempt } from '../../services/deliver/attempt.ts'
-import type { Answer } from '../../services/deliver/sender.ts'
+import { type AttemptDeps, makeAttempt } from '../../services/webhooks/attempt.ts'
+import type { Answer } from '../../services/webhooks/sender.ts'
 import { createDeliverStage } from '../../services/deliver/stage.ts'
 import type { Emission, Incoming } from '../../services/runtime/engine/stage.ts'
 import { createDeliveries, type Deliveries } from '../../services/webhooks/deliveries.ts'
@@ -137,6 +137,7 @@ function createAttempts ({ deliveries, findJob, onSent }: Attempts) {
       signingKeys: { active: async () => [], show: async () => '' },
       endpoints: { current: async (_tenant, id) => endpointOf({ id, url: `https://${id}/` }) },
       takeToken: () => 0,
+      metrics: { count: () => {}, observe: () => {} },
       send: async (url, { body }) => {
         onSent(new URL(url).hostname, JSON.parse(body) as EventBody)
         return { answer, durationMs: 1 }

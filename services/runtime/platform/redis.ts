@@ -264,6 +264,13 @@ export function script (
   }
 }
 
+/**
+ * The arguments of a script by name, as one JSON argument for `cjson.decode`. Numbers become text,
+ * because cjson writes and reads no more than 14 digits of a number; undefined ones are left out.
+ */
+export const namedArguments = (values: object): string =>
+  JSON.stringify(values, (_name, value) => typeof value === 'number' ? String(value) : value)
+
 /** Lua: the run id of the server, which is another one after each start. */
 export const RUN_ID_LUA = "string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')"
 

@@ -1,75 +1,11 @@
 import { createServer, type Server } from 'node:http'
 import type { Static, TObject, TProperties } from 'typebox'
-import { ConfigError, loadConfig, type processConfig, rootKeys } from './config.ts'
+import { ConfigError, loadConfig, type processConfig } from './config.ts'
+import { refuseForeignRootKeys } from './foreign-root-keys.ts'
 import { listenAt } from './http-server.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import { Worker } from 'node:worker_threads'
-import { KEY_CLASSES, type KeyClass, PROCESS_KEYS } from '../../topology.ts'
-import type { Environment } from './command-environment.ts'
-
-/** The classes of root keys that no service of a process needs. */
-export function foreignKeyClasses (services: readonly string[]): readonly KeyClass[] {
-  const needed = Object.entries(PROCESS_KEYS)
-    .flatMap(([name, classes]) => services.includes(name) ? classes : [])
-  return KEY_CLASSES.filter(keyClass => !needed.includes(keyClass))
-}
-
-/**
- * Refuses root keys that no service of the process needs, so that a process that is taken over has
- * only those of its classes. An empty variable counts as missing.
- * @throws ConfigError that names each such setting.
- */
-export function refuseForeignRootKeys (services: readonly string[], env: Environment): void {
-  const need = `${services.join(' and ')} ${services.length === 1 ? 'needs' : 'need'}`
-  const faults = foreignKeyClasses(services).flatMap(keyClass => rootKeys[keyClass]
-    .filter(setting => (env[setting]?.trim() ?? '') !== '')
-    .map(setting => `${setting} is set, but ${need} no root keys of ${keyClass}: remove it from ` +
-      'the environment of this process'))
-  if (faults.length > 0) throw new ConfigError(faults)
-}
-
-/** An event loop that does not turn for this time is frozen: its process must start again. */
-const FROZEN_AFTER_MS = 60_000
-
-/** Counts its own ticks, so that a suspended process, whose threads all rest, is not frozen. */
-const WATCH = `
-  const { workerData: { beats, tickMs, maxTicks } } = require('node:worker_threads')
-  let latest = 0
-  let ticks = 0
-  setInterval(() => {
-    const now = Atomics.load(beats, 0)
-    ticks = now === latest ? ticks + 1 : 0
-    latest = now
-    if (ticks < maxTicks) return
-    require('node:fs').writeSync(2, JSON.stringify({
-      level: 'fatal', msg: 'event loop frozen, killing the process', frozenMs: ticks * tickMs,
-    }) + '\\n')
-    process.kill(process.pid, 'SIGKILL')
-  }, tickMs)
-`
-
-/**
- * Kills this process when its event loop is frozen, from a thread of its own: nothing in a frozen
- * process can answer or stop it, and not every supervisor asks. Whatever starts it again finds the
- * message that it was at.
- */
-export function startWatchdog (frozenAfterMs = FROZEN_AFTER_MS): { readonly stop: () => void } {
-  const beats = new Int32Array(new SharedArrayBuffer(4))
-  const maxTicks = 20
-  const tickMs = frozenAfterMs / maxTicks
-  const timer = setInterval(() => Atomics.add(beats, 0, 1), tickMs / 2).unref()
-  const worker = new Worker(WATCH, {
-    eval: true, execArgv: [], workerData: { beats, tickMs, maxTicks },
-  })
-  worker.unref()
-  return {
-    stop: () => {
-      clearInterval(timer)
-      worker.terminate().catch(() => {})
-    },
-  }
-}
+import { startWatchdog } from './watchdog.ts'
 
 /** The facilities that a process gives to the dependencies of a service. */
 export type ServiceContext = {

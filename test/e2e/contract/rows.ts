@@ -176,7 +176,7 @@ export const ROWS = {
   'is attempted on schedule until exhausted, with a new signature each time':
     'test/integration/deliver.test.ts: is attempted on schedule until exhausted',
   'is tried ten times in 75 h 35 min':
-    'test/unit/deliver/attempt-record.test.ts: has ten attempts in 75 h',
+    'test/unit/webhooks/attempt-record.test.ts: has ten attempts in 75 h',
   'stops at 410': 'test/integration/deliver.test.ts: stops at 410',
   'does not follow a redirect': 'test/integration/deliver.test.ts: does not follow a redirect',
   'grants Retry-After up to twice the step':
@@ -184,7 +184,7 @@ export const ROWS = {
   'to one receiver is not delayed by another that hangs':
     'test/e2e/webhook-isolation.test.ts: delay no healthy one, and all end with their history',
   'goes to no internal address, checked when the socket connects':
-    'test/unit/deliver/blocked-addresses.test.ts: is not reached by a name that resolves to',
+    'test/unit/webhooks/blocked-addresses.test.ts: is not reached by a name that resolves to',
   'is verified by the client, in both schemes':
     'test/unit/client/verify-webhook.test.ts: accepts both signature schemes',
   'is refused by the client beyond 300 seconds':

@@ -1,5 +1,5 @@
 import { rootKeys } from '../../../services/runtime/platform/config.ts'
-import { foreignKeyClasses } from '../../../services/runtime/platform/run.ts'
+import { foreignKeyClasses } from '../../../services/runtime/platform/foreign-root-keys.ts'
 
 /** The settings that `refuseForeignRootKeys` refuses, unset: to start a process of services. */
 export function withoutForeignRootKeys (

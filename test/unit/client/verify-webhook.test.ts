@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { publicKeyText } from '../../../services/webhooks/secrets.ts'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
-import { signatureHeaders } from '../../../services/deliver/event.ts'
+import { signatureHeaders } from '../../../services/webhooks/event.ts'
 
 const secret = 'whsec_QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE='
 const former = 'whsec_QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI='

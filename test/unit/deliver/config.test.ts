@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { deliverConfig, WAITS_MS } from '../../../services/deliver/config.ts'
-import { deliveryDeps } from '../../../services/deliver/main.ts'
+import { workersDeps } from '../../../services/deliver/main.ts'
 import { loadConfig } from '../../../services/runtime/platform/config.ts'
 import { endedJob } from '../../support/webhooks/deliveries.ts'
 import { recordMacOf, storedJob } from '../../support/keys/signed.ts'
@@ -30,7 +30,7 @@ describe('the configuration of deliver', () => {
 
   it('finds a job in the archive after Redis has removed it', async () => {
     const job = endedJob({ closed: false })
-    const deps = deliveryDeps(config, {
+    const deps = workersDeps(config, {
       state: { hmget: async () => [], call: async () => [] } as unknown as Redis,
       clickhouse: createClickhouseDouble([storedJob(job, [])]).clickhouse,
       recordMac: recordMacOf(),

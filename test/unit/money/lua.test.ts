@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { globSync, readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { WALLET_LUA, joinLua } from '../../../services/money/lua.ts'
 
@@ -23,6 +23,10 @@ describe('scripts', () => {
   it.each(files)('$name moves balances only in wallet.lua', ({ name, text }) => {
     const moves = /(?:HSET|HINCRBY)', (?:keys\.)?wallet/.test(text)
     expect(moves).toBe(name === 'wallet.lua')
+  })
+
+  it.each(globSync('services/**/*.lua'))('%s names its arguments if they are many', path => {
+    expect(readFileSync(path, 'utf8')).not.toMatch(/ARGV\[([5-9]|\d\d)/)
   })
 
   it.each(files)('$name has lines and functions that are short', ({ text }) => {

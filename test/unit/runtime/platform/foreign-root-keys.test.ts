@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { refuseForeignRootKeys } from '../../../../services/runtime/platform/run.ts'
+import { refuseForeignRootKeys } from '../../../../services/runtime/platform/foreign-root-keys.ts'
 import { withoutForeignRootKeys } from '../../../support/keys/foreign-root-keys.ts'
 import { ROOT_KEY_SETTINGS } from '../../../support/keys/organization-keys.ts'
 

@@ -1,31 +1,21 @@
 import { END_EVENT_TYPES } from '../../schemas/api/event.ts'
 import { partsOf } from '../accounts/tenant.ts'
-import { activeSecrets, type WebhookEndpoints } from '../webhooks/endpoints.ts'
-import { activeOrFirst, type WebhookSecrets } from '../webhooks/secrets.ts'
-import type { DeliveryClaim, Deliveries, AttemptRecord } from '../webhooks/deliveries.ts'
-import type { AttemptOutcome, AttemptReason } from '../webhooks/delivery-history.ts'
+import { activeSecrets, type WebhookEndpoints } from './endpoints.ts'
+import { activeOrFirst, type WebhookSecrets } from './secrets.ts'
+import type { DeliveryClaim, Deliveries, AttemptRecord } from './deliveries.ts'
+import type { AttemptOutcome, AttemptReason } from './delivery-history.ts'
 import type { JobKeys } from '../jobs/job-keys.ts'
 import type { Job } from '../jobs/job.ts'
 import { finishedTenths, partsOfDelivery, tenthOf } from '../jobs/events.ts'
 import { openHeader, type JobHeader } from '../jobs/message-codec.ts'
 import type { Clock } from '../runtime/platform/clock.ts'
 import { failpoint } from '../runtime/platform/failpoint.ts'
+import type { Metrics } from '../runtime/platform/metrics.ts'
 import { failSpan, inSpan, SpanKind } from '../runtime/platform/tracing.ts'
 import { eventOf, signatureHeaders } from './event.ts'
 import type { Answer, Sender, Sent } from './sender.ts'
 
-type RecordDeps = {
-  /** Redis time. */
-  readonly clock: Clock
-  /** Milliseconds to wait after each failed attempt but the last. */
-  readonly waitsMs: readonly number[]
-  /** A longer attempt makes its receiver a slow one. */
-  readonly slowAfterMs: number
-  /** From 0 to 1. */
-  readonly random?: () => number
-}
-
-export type AttemptDeps = RecordDeps & {
+export type AttemptDeps = {
   readonly deliveries: Pick<Deliveries, 'record' | 'release' | 'throttle' | 'drop'>
   /** A job, from Redis or from the archive. */
   readonly findJob: (tenant: string, job: string) => Promise<Job | undefined>
@@ -36,7 +26,19 @@ export type AttemptDeps = RecordDeps & {
   /** Takes a token of the rate of the host; returns 0, or the ms to wait without one. */
   readonly takeToken: (url: string) => number
   readonly send: Sender
+  readonly metrics: Pick<Metrics, 'count' | 'observe'>
+  /** Redis time. */
+  readonly clock: Clock
+  /** Milliseconds to wait after each failed attempt but the last. */
+  readonly waitsMs: readonly number[]
+  /** A longer attempt makes its receiver a slow one. */
+  readonly slowAfterMs: number
+  /** From 0 to 1. */
+  readonly random?: () => number
 }
+
+/** What the record of an attempt depends on. */
+type RecordDeps = Pick<AttemptDeps, 'clock' | 'waitsMs' | 'slowAfterMs' | 'random'>
 
 /** A closed job has readable results, so its event waits this long for the job to be closed. */
 const RETRY_UNCLOSED_MS = 200
@@ -55,9 +57,12 @@ export async function makeAttempt (deps: AttemptDeps, claim: DeliveryClaim): Pro
   }
   const atMs = deps.clock.now()
   const sent = await sendEvent(deps, claim, { job, atMs })
-  if ('waitMs' in sent) return await deps.deliveries.throttle(claim, sent.waitMs)
+  if ('waitMs' in sent) {
+    await deps.deliveries.throttle(claim, sent.waitMs)
+    return deps.metrics.count('webhook_attempts_throttled_total', {})
+  }
   failpoint('deliver.sent')
-  await deps.deliveries.record(claim, attemptRecordOf(deps, claim, { ...sent, atMs }))
+  await record(deps, claim, { ...sent, atMs })
   failpoint('deliver.noted')
 }
 
@@ -82,10 +87,23 @@ type Throttled = { readonly waitMs: number }
 export async function recordInternalFailure (
   deps: AttemptDeps, claim: DeliveryClaim
 ): Promise<void> {
-  const sent = { answer: { kind: 'failed', reason: 'internal' }, durationMs: 0 } as const
-  const record = attemptRecordOf(deps, claim, { ...sent, atMs: deps.clock.now() })
-  await deps.deliveries.record(claim, record)
+  await record(deps, claim, { ...notSent('internal'), atMs: deps.clock.now() })
 }
+
+/** Records an attempt, and counts it if this process holds its lease. */
+async function record (
+  deps: AttemptDeps, claim: DeliveryClaim, sent: Sent & { readonly atMs: number }
+): Promise<void> {
+  const made = attemptRecordOf(deps, claim, sent)
+  if (!await deps.deliveries.record(claim, made)) return
+  const { outcome, reason, durationMs } = made.attempt
+  deps.metrics.count('webhook_attempts_total', { outcome, reason })
+  if (MADE_NO_REQUEST.has(reason)) return
+  deps.metrics.observe('webhook_attempt_seconds', { outcome }, durationMs / 1_000)
+}
+
+/** Reasons of attempts that made no request. */
+const MADE_NO_REQUEST: ReadonlySet<string> = new Set(['erased', 'endpoint_removed', 'internal'])
 
 const notSent = (reason: AttemptReason): Sent =>
   ({ answer: { kind: 'failed', reason }, durationMs: 0 })

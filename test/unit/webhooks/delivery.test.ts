@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { startDelivery, type DeliveryDeps } from '../../../services/deliver/stage.ts'
+import { Workers, type WorkersDeps } from '../../../services/webhooks/workers.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
 import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
@@ -44,20 +44,20 @@ function scene (fault: Error) {
     leaseMs: 1_000,
     pollMs: 5,
     random: () => 0.5,
-  } as unknown as DeliveryDeps
+  } as unknown as WorkersDeps
   return { deps, records, warned, metrics }
 }
 
 describe('an error during a webhook attempt', () => {
   it('is recorded as a failed attempt, so that it is not repeated in a tight loop', async () => {
     const { deps, records, warned, metrics } = scene(new TypeError('a fault'))
-    const delivery = startDelivery(deps)
+    const delivery = new Workers(deps)
     await eventually(() => expect(records).toHaveLength(1))
     expect(records[0]).toMatchObject({
       state: 'waiting', dueAtMs: 1_100, attempt: { outcome: 'failed', reason: 'internal' },
     })
     expect(warned).toHaveLength(1)
-    expect(delivery.ready()).toBe(true)
+    expect(delivery.isReady).toBe(true)
     expect(await metrics.text())
       .toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
     await delivery.stop()
@@ -65,7 +65,7 @@ describe('an error during a webhook attempt', () => {
 
   it('of infrastructure is not recorded: the attempt is repeated after its lease', async () => {
     const { deps, records, warned } = scene(new InfrastructureError('no store'))
-    const delivery = startDelivery(deps)
+    const delivery = new Workers(deps)
     await eventually(() => expect(warned).toHaveLength(1))
     await delivery.stop()
     expect(records).toEqual([])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createSender } from '../../../services/deliver/sender.ts'
+import { createSender } from '../../../services/webhooks/sender.ts'
 import { startReceiver } from '../../support/webhooks/receiver.ts'
 
 /** Listens on all interfaces, so that it receives every request to this machine. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { attemptRecordOf, waitMs } from '../../../services/deliver/attempt.ts'
+import { attemptRecordOf, waitMs } from '../../../services/webhooks/attempt.ts'
 import { WAITS_MS } from '../../../services/deliver/config.ts'
-import type { Answer } from '../../../services/deliver/sender.ts'
+import type { Answer } from '../../../services/webhooks/sender.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT } from '../../support/webhooks/deliveries.ts'
 
 const deps = {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   BlockedAddressError, checkTarget, createLookup, createResolve, isAllowedAddress, isNetwork,
   NameError,
-} from '../../../services/deliver/sender.ts'
+} from '../../../services/webhooks/sender.ts'
 
 const strict = { allowHttp: false, allowLoopback: false }
 

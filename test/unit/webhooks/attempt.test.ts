@@ -3,13 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { verifyWebhook } from '../../../services/client/verify-webhook.ts'
 import {
   makeAttempt, recordInternalFailure, type AttemptDeps,
-} from '../../../services/deliver/attempt.ts'
-import type { Answer } from '../../../services/deliver/sender.ts'
+} from '../../../services/webhooks/attempt.ts'
+import type { Answer } from '../../../services/webhooks/sender.ts'
 import type { DeliveryClaim, AttemptRecord } from '../../../services/webhooks/deliveries.ts'
 import { eventIdOf } from '../../../services/jobs/events.ts'
 import { sealHeader } from '../../../services/jobs/rows-seal.ts'
 import type { WebhookEndpoint } from '../../../services/webhooks/endpoints.ts'
 import type { Job } from '../../../services/jobs/job.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
 import { DELIVERED_JOB, DELIVERED_TENANT, endedJob } from '../../support/webhooks/deliveries.ts'
 import { endpointOf } from '../../support/webhooks/endpoints.ts'
 import { spansOf } from '../../support/tracing.ts'
@@ -36,6 +37,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
   const released: number[] = []
   const throttled: number[] = []
   const dropped: string[] = []
+  const metrics = createMetrics()
   const sent: { url: string, headers: Readonly<Record<string, string>>, body: string }[] = []
   const deps: AttemptDeps = {
     deliveries: {
@@ -50,6 +52,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     signingKeys: { active: async () => [signingKey], show: async () => signingKey },
     endpoints: { current: async () => undefined },
     takeToken: () => 0,
+    metrics,
     send: async (url, request) => {
       sent.push({ url, ...request })
       return { answer, durationMs }
@@ -60,7 +63,7 @@ function scene ({ answer = answered(200), durationMs = 20, ...more }: Setup = {}
     random: () => 0.5,
     ...more,
   }
-  return { deps, records, released, throttled, dropped, sent }
+  return { deps, records, released, throttled, dropped, sent, metrics }
 }
 
 async function outcome (setup: Setup, claim: Partial<DeliveryClaim> = {}) {
@@ -287,5 +290,46 @@ describe('an attempt to a webhook endpoint', () => {
       expect(await attempted(9, endedJob())).toEqual([0, 1])
       expect(await attempted(5, undefined)).toEqual([0, 1])
     })
+  })
+})
+
+describe('the metrics of webhook attempts', () => {
+  const textAfter = async (setup: Setup) => {
+    const { deps, metrics } = scene(setup)
+    await makeAttempt(deps, claimOf())
+    return await metrics.text()
+  }
+
+  it('count by outcome and reason, and have durations', async () => {
+    const delivered = await textAfter({ durationMs: 500 })
+    expect(delivered).toContain('webhook_attempts_total{outcome="delivered",reason=""} 1')
+    expect(delivered).toContain('webhook_attempt_seconds_sum{outcome="delivered"} 0.5')
+    const failed = await textAfter({ answer: { kind: 'failed', reason: 'timeout' } })
+    expect(failed).toContain('webhook_attempts_total{outcome="failed",reason="timeout"} 1')
+    expect(failed).toContain('webhook_attempt_seconds_count{outcome="failed"} 1')
+  })
+
+  it('have no duration for attempts that were not sent', async () => {
+    const erased = await textAfter({ keys: { get: async () => undefined } })
+    expect(erased).toContain('webhook_attempts_total{outcome="discarded",reason="erased"} 1')
+    expect(erased).not.toContain('webhook_attempt_seconds_count')
+    const { deps, metrics } = scene()
+    await recordInternalFailure(deps, claimOf())
+    const internal = await metrics.text()
+    expect(internal).toContain('webhook_attempts_total{outcome="failed",reason="internal"} 1')
+    expect(internal).not.toContain('webhook_attempt_seconds_count')
+  })
+
+  it('count attempts that are throttled', async () => {
+    const text = await textAfter({ takeToken: () => 20 })
+    expect(text).toContain('webhook_attempts_throttled_total 1')
+    expect(text).not.toContain('webhook_attempts_total{')
+  })
+
+  it('leave out attempts whose lease has expired', async () => {
+    const { deps } = scene()
+    const text = await textAfter({ deliveries: { ...deps.deliveries, record: async () => false } })
+    expect(text).not.toContain('webhook_attempts_total{')
+    expect(text).not.toContain('webhook_attempt_seconds_count')
   })
 })

@@ -1,0 +1,225 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { Workers, type WorkersDeps } from '../../../services/webhooks/workers.ts'
+import type {
+  Deliveries, DeliveryClaim, PriorityClass,
+} from '../../../services/webhooks/deliveries.ts'
+import type { Attempt } from '../../../services/webhooks/delivery-history.ts'
+import { InfrastructureError } from '../../../services/runtime/platform/errors.ts'
+import { createMetrics } from '../../../services/runtime/platform/metrics.ts'
+import { eventually } from '../../support/eventually.ts'
+
+afterEach(() => { vi.useRealTimers() })
+
+/** An attempt ends without a request: the event is obsolete. */
+const claimOf = (job: string): DeliveryClaim => ({
+  event: `evt_${job}`, tenant: 't', job, type: 'job.progress', attempt: 1, once: false, token: 'k',
+})
+
+/** There is nothing to measure and to ship. */
+const IDLE = { dueBy: async () => 0, unshipped: async () => new Map(), forget: async () => {} }
+
+type Setup = Omit<Partial<WorkersDeps>, 'deliveries'> &
+  { readonly deliveries?: Partial<Deliveries> }
+
+function scene ({ deliveries, ...more }: Setup = {}) {
+  const due: Record<PriorityClass, string[]> = { quick: [], slow: [] }
+  const warned: unknown[] = []
+  const started: string[] = []
+  const ends = new Map<string, () => void>()
+  const metrics = createMetrics()
+  const gate = { polls: 0, isOpen: true }
+  const workers = new Workers({
+    deliveries: {
+      claim: async ({ priority, limit }: { priority: PriorityClass, limit: number }) =>
+        due[priority].splice(0, limit).map(claimOf),
+      drop: async () => {},
+      ...IDLE,
+      ...deliveries,
+    },
+    history: { append: async () => {} },
+    findJob: async (_tenant: string, job: string) => {
+      started.push(job)
+      await new Promise<void>(resolve => ends.set(job, resolve))
+      return undefined
+    },
+    log: { warn: (fields: unknown) => { warned.push(fields) } },
+    metrics,
+    clock: { now: () => 0 },
+    slots: { quick: 2, slow: 2 },
+    tenantSlots: 10,
+    leaseMs: 1_000,
+    pollMs: 5,
+    slowAfterMs: 20,
+    gate: {
+      isOpen: () => {
+        gate.polls += 1
+        return gate.isOpen
+      },
+      opened: async () => {},
+    },
+    ...more,
+  } as unknown as WorkersDeps)
+  const endAll = () => { for (const end of ends.values()) end() }
+  /** Resolves after a few more polls of the workers. */
+  const polled = async () => {
+    const before = gate.polls
+    await eventually(() => expect(gate.polls).toBeGreaterThan(before + 3))
+  }
+  return { workers, due, warned, started, ends, endAll, gate, metrics, polled }
+}
+
+describe('webhook workers', () => {
+  it('start no more attempts than slots, and continue when a slot is free', async () => {
+    const { workers, due, started, ends, endAll } = scene({ slowAfterMs: 60_000 })
+    due.quick.push('a', 'b', 'c')
+    await eventually(() => expect(started).toEqual(['a', 'b']))
+    expect(due.quick).toEqual(['c'])
+    ends.get('a')?.()
+    await eventually(() => expect(started).toEqual(['a', 'b', 'c']))
+    endAll()
+    await workers.stop()
+  })
+
+  it('move long attempts from quick to slow slots while slow slots are free', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    const { workers, due, started, endAll, polled } = scene()
+    due.quick.push('hangs 1', 'hangs 2', 'quick 1', 'quick 2', 'waits')
+    await eventually(() => expect(started).toEqual(['hangs 1', 'hangs 2', 'quick 1', 'quick 2']))
+    due.slow.push('slow')
+    vi.advanceTimersByTime(60)
+    await polled()
+    expect(started).toHaveLength(4)
+    expect(due).toEqual({ quick: ['waits'], slow: ['slow'] })
+    endAll()
+    await eventually(() => expect(started.slice(4).sort()).toEqual(['slow', 'waits']))
+    endAll()
+    await workers.stop()
+  })
+
+  it('stop after the running attempts have ended, and start no more', async () => {
+    const { workers, due, started, endAll } = scene()
+    due.quick.push('a')
+    await eventually(() => expect(started).toEqual(['a']))
+    let stopped = false
+    const stopping = workers.stop().then(() => { stopped = true })
+    due.quick.push('b')
+    await turn()
+    await turn()
+    expect([stopped, started]).toEqual([false, ['a']])
+    endAll()
+    await stopping
+  })
+
+  it('start no attempt while paused, and stay ready', async () => {
+    const { workers, due, started, endAll, gate, polled } = scene()
+    gate.isOpen = false
+    due.quick.push('a')
+    due.slow.push('b')
+    workers.wake()
+    await polled()
+    expect([started, due, workers.isReady]).toEqual([[], { quick: ['a'], slow: ['b'] }, true])
+    gate.isOpen = true
+    await eventually(() => expect(started).toEqual(['a', 'b']))
+    endAll()
+    await workers.stop()
+  })
+
+  it('are not ready while claims fail, and recover', async () => {
+    let broken = true
+    const claim = async () => {
+      if (broken) throw new Error('broken')
+      return []
+    }
+    const { workers, warned } = scene({ deliveries: { claim } })
+    await eventually(() => expect(workers.isReady).toBe(false))
+    expect(warned.length).toBeGreaterThan(0)
+    broken = false
+    await eventually(() => expect(workers.isReady).toBe(true))
+    await workers.stop()
+  })
+
+  it('continue after an attempt that could not be recorded', async () => {
+    const drop = async ({ job }: DeliveryClaim) => {
+      if (job === 'a') throw new InfrastructureError('broken')
+    }
+    const { workers, due, warned } = scene({
+      findJob: async () => undefined, deliveries: { drop },
+    })
+    due.quick.push('a')
+    await eventually(() => expect(warned).toHaveLength(1))
+    due.quick.push('b')
+    workers.wake()
+    await eventually(() => expect(due.quick).toEqual([]))
+    await workers.stop()
+  })
+})
+
+const attemptOf = (attempt: number) => ({ attempt }) as Attempt
+
+/** Workers without attempts, and two records in Redis that the history lacks. */
+function shippingScene ({ isBroken }: { readonly isBroken: boolean }) {
+  const records = new Map([['e:1', attemptOf(1)], ['e:2', attemptOf(2)]])
+  const written: Attempt[] = []
+  const state = { isBroken }
+  const { workers, warned } = scene({
+    deliveries: {
+      unshipped: async limit => new Map([...records].slice(0, limit)),
+      forget: async names => { for (const name of names) records.delete(name) },
+    },
+    history: {
+      append: async attempts => {
+        if (state.isBroken) throw new Error('broken')
+        written.push(...attempts)
+      },
+    },
+  })
+  return { workers, warned, records, written, state }
+}
+
+describe('the shipping of attempt records', () => {
+  it('removes records from Redis only after the history has them', async () => {
+    const { workers, warned, records, written, state } = shippingScene({ isBroken: true })
+    await eventually(() => expect(warned.length).toBeGreaterThan(0))
+    expect(records.size).toBe(2)
+    state.isBroken = false
+    await eventually(() => expect(records.size).toBe(0))
+    expect(written).toEqual([attemptOf(1), attemptOf(2)])
+    await workers.stop()
+  })
+
+  it('is not ready while the history is unavailable, and recovers', async () => {
+    const { workers, written, state } = shippingScene({ isBroken: true })
+    await eventually(() => expect(workers.isReady).toBe(false))
+    state.isBroken = false
+    await eventually(() => expect(workers.isReady).toBe(true))
+    expect(written).toHaveLength(2)
+    await workers.stop()
+  })
+
+  it('ships the remaining records before it stops', async () => {
+    const { workers, records, written } = shippingScene({ isBroken: false })
+    await eventually(() => expect(written).toHaveLength(2))
+    records.set('e:3', attemptOf(3))
+    await workers.stop()
+    expect(written).toHaveLength(3)
+  })
+})
+
+describe('the gauge webhook_queue_depth', () => {
+  it('follows the queue depth, and keeps its value while Redis is unavailable', async () => {
+    const counts: (() => number)[] = [() => 3, () => 5, () => { throw new Error('no store') }]
+    const times: number[] = []
+    const dueBy = async (nowMs: number) => {
+      times.push(nowMs)
+      return (counts.shift() ?? (() => 5))()
+    }
+    const { workers, warned, metrics } = scene({
+      deliveries: { dueBy }, clock: { now: () => 77 }, measureEveryMs: 1,
+    })
+    await eventually(() => expect(warned).toHaveLength(1))
+    expect(await metrics.text()).toContain('webhook_queue_depth 5')
+    expect(new Set(times)).toEqual(new Set([77]))
+    await workers.stop()
+  })
+})
